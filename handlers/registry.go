@@ -1,0 +1,153 @@
+// Package handlers finds the handler that carries out a probe by its name.
+//
+// A [Registry] is a value: two managers in one process may know different
+// handlers, and nothing registers itself. The built-in handlers are in
+// handlers/builtin, those that run WebAssembly plugins in handlers/wasm.
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Registry maps names to handlers. The zero value is empty and ready to use; it
+// is safe for concurrent use.
+type Registry struct {
+	mu      sync.RWMutex
+	entries map[string]entry
+}
+
+type entry struct {
+	handler probe.Handler
+	origin  string
+}
+
+// Register adds h under name. origin says where the handler comes from ("built in",
+// a file's path) and is quoted when a second handler asks for the same name, which
+// is an error.
+func (r *Registry) Register(name, origin string, h probe.Handler) error {
+	if name == "" || h == nil {
+		return fmt.Errorf("register handler %q of %s: a name and a handler are required", name, origin)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := r.entries[name]; ok {
+		return fmt.Errorf("handler %q of %s: the name is taken by %s", name, origin, e.origin)
+	}
+	if r.entries == nil {
+		r.entries = make(map[string]entry)
+	}
+	r.entries[name] = entry{h, origin}
+	return nil
+}
+
+// Lookup returns the handler called name. The error of an unknown name lists the
+// known ones.
+func (r *Registry) Lookup(name string) (probe.Handler, error) {
+	r.mu.RLock()
+	e, ok := r.entries[name]
+	r.mu.RUnlock()
+	if !ok {
+		return nil, unknownName(name, r.Names())
+	}
+	return e.handler, nil
+}
+
+// Names returns the names of all handlers, sorted.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.entries))
+}
+
+// Prepare returns the handler called name, bound to config and target. An empty
+// config stands for "{}". A handler that is no [probe.Preparer] takes no config.
+func (r *Registry) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	h, err := r.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	empty := len(config) == 0 || string(config) == "{}" || string(config) == "null"
+	if empty {
+		config = []byte("{}")
+	}
+	p, ok := h.(probe.Preparer)
+	if !ok {
+		if !empty {
+			return nil, fmt.Errorf("handler %q takes no config", name)
+		}
+		return h, nil
+	}
+	bound, err := p.Prepare(config, target)
+	if err != nil {
+		return nil, fmt.Errorf("handler %q: %w", name, err)
+	}
+	return bound, nil
+}
+
+// Close closes every handler that is an [io.Closer] and empties the registry.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	entries := r.entries
+	r.entries = nil
+	r.mu.Unlock()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if c, ok := entries[name].handler.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				errs = append(errs, fmt.Errorf("close handler %q: %w", name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unknownName(name string, known []string) error {
+	if name == "" {
+		return fmt.Errorf("no handler named; known: %s", strings.Join(known, ", "))
+	}
+	msg := fmt.Sprintf("unknown handler %q; known: %s", name, strings.Join(known, ", "))
+	if near := nearest(name, known); near != "" {
+		msg += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return errors.New(msg)
+}
+
+// nearest returns the known name within two edits of name, or "".
+func nearest(name string, known []string) string {
+	best, bestDistance := "", 3
+	for _, k := range known {
+		if d := distance(name, k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance of a and b, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitution := diagonal
+			if a[i] != b[j] {
+				substitution++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitution, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

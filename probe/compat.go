@@ -1,0 +1,50 @@
+package probe
+
+// Compat is a set of switches, each of which turns one of prober's deliberate
+// deviations from the kubelet back into what kubelet v1.36.3 does. The zero value
+// has all fixes on. The list is closed, and shared by the core and the built-in
+// handlers.
+type Compat uint32
+
+const (
+	// CompatKeepRun lets the run of equal results survive a container restart
+	// that did not come from a hold (kubernetes#53530 fixed it for holds only).
+	CompatKeepRun Compat = 1 << iota
+	// CompatAddPodStops makes AddPod leave off at the first probe that exists
+	// already (kubernetes#138928).
+	CompatAddPodStops
+	// CompatStopSkipsSidecars makes StopLivenessAndStartup pass over restartable
+	// init containers (kubernetes#141766).
+	CompatStopSkipsSidecars
+	// CompatTriggerAlways triggers a readiness probe at every UpdatePodStatus
+	// while the container is not ready, not only before the first tick
+	// (kubernetes#118815).
+	CompatTriggerAlways
+	// CompatSeedStaleStarted seeds a sidecar's startup result from a Started
+	// status that may belong to an older container (kubernetes#137146).
+	CompatSeedStaleStarted
+	// CompatInheritReplaced lets a replaced container inherit the status of its
+	// predecessor (kubernetes#141342, kubernetes#141487).
+	CompatInheritReplaced
+	// CompatHerd leaves probes that were added together on one phase of their
+	// period (performance: a bulk add then runs as a herd).
+	CompatHerd
+	// CompatBodyHangIsError makes an HTTP body that does not arrive before the
+	// deadline an error instead of a Failure (kubernetes#122591).
+	CompatBodyHangIsError
+	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
+	// handlers (kubernetes#115143).
+	CompatLinger
+	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
+	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
+	// not part of CompatKubeletV1_36.
+	CompatStatusOnRestart
+)
+
+// CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, save
+// that results never block a worker and that attempts can be cancelled.
+const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
+	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger
+
+// Has reports whether all switches of x are on in c.
+func (c Compat) Has(x Compat) bool { return c&x == x }

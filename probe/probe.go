@@ -1,0 +1,286 @@
+// Package probe is the vocabulary of prober: what a probe is, what a handler is
+// asked and what it answers. It imports the standard library only, so that a
+// handler can be written without pulling in anything else of the module.
+//
+// Start with [Handler], whose comment is the contract between the core and
+// whatever carries out a probe.
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxOutput is the most bytes of output an outcome keeps. Longer output is cut,
+// never an error (kubelet: maxReadLength of the exec and HTTP probes).
+const MaxOutput = 10 * 1024
+
+// MaxAttempts is how many attempts one tick makes in all while they end in an
+// error (kubelet: maxProbeRetries).
+const MaxAttempts = 3
+
+// Result is what one attempt says of its target.
+type Result uint8
+
+// The four results. The zero value is Unknown, so that a forgotten result never
+// counts as a success.
+const (
+	Unknown Result = iota
+	Success
+	Warning // logically a success, with something to tell
+	Failure
+)
+
+var resultNames = [...]string{Unknown: "unknown", Success: "success", Warning: "warning", Failure: "failure"}
+
+// String returns the kubelet's word for r: "success", "warning", "failure" or "unknown".
+func (r Result) String() string {
+	if int(r) < len(resultNames) {
+		return resultNames[r]
+	}
+	return fmt.Sprintf("Result(%d)", uint8(r))
+}
+
+// ExitCode returns the number that Nagios-like tools and prober's commands exit
+// with: 0 Success, 1 Warning, 2 Failure, 3 Unknown.
+func (r Result) ExitCode() int {
+	switch r {
+	case Success:
+		return 0
+	case Warning:
+		return 1
+	case Failure:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// FromExitCode is the inverse of [Result.ExitCode]; ok is false for any other code.
+func FromExitCode(code int) (r Result, ok bool) {
+	switch code {
+	case 0:
+		return Success, true
+	case 1:
+		return Warning, true
+	case 2:
+		return Failure, true
+	case 3:
+		return Unknown, true
+	default:
+		return Unknown, false
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *Result) UnmarshalText(text []byte) error {
+	for i, name := range resultNames {
+		if string(text) == name {
+			*r = Result(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown result %q; known: failure, success, unknown, warning", text)
+}
+
+// Kind says what a probe is for. The numbers are the kubelet's.
+type Kind uint8
+
+// The three kinds of the kubelet.
+const (
+	Liveness Kind = iota
+	Readiness
+	Startup
+)
+
+// Kinds lists the kinds in the order of their numbers.
+var Kinds = [...]Kind{Liveness, Readiness, Startup}
+
+var kindNames = [...]string{Liveness: "liveness", Readiness: "readiness", Startup: "startup"}
+
+// String returns "liveness", "readiness" or "startup".
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Title returns the kubelet's spelling in events and metrics: "Liveness",
+// "Readiness", "Startup", and "UNKNOWN" for any other number.
+func (k Kind) Title() string {
+	if int(k) < len(kindNames) {
+		return strings.ToUpper(kindNames[k][:1]) + kindNames[k][1:]
+	}
+	return "UNKNOWN"
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (k *Kind) UnmarshalText(text []byte) error {
+	kind, err := ParseKind(string(text))
+	if err != nil {
+		return err
+	}
+	*k = kind
+	return nil
+}
+
+// ParseKind returns the kind named s.
+func ParseKind(s string) (Kind, error) {
+	for i, name := range kindNames {
+		if s == name {
+			return Kind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown kind %q; known: liveness, readiness, startup", s)
+}
+
+// ErrorPolicy says what becomes of a tick whose last attempt ended in an error.
+type ErrorPolicy uint8
+
+const (
+	// Discard throws the tick away, as the kubelet does: it is counted and
+	// evented, and changes neither run nor decided result.
+	Discard ErrorPolicy = iota
+	// CountAsFailure folds the tick as a Failure.
+	CountAsFailure
+)
+
+// Spec is how a probe is scheduled and judged. It is plain data: two equal specs
+// behave alike.
+type Spec struct {
+	InitialDelay     time.Duration // ticks earlier than this after the container's start are skipped
+	Period           time.Duration // from one due time to the next; above 0
+	Timeout          time.Duration // of each attempt; 0 means none
+	SuccessThreshold int           // run of successes that decides Success; at least 1
+	FailureThreshold int           // run of failures that decides Failure; at least 1
+	WarningIsFailure bool          // fold Warning as Failure rather than as Success
+	ErrorPolicy      ErrorPolicy
+}
+
+// Target is where a probe goes. Host is a name or an IP literal without
+// brackets; Unix, when set, is the path of a socket and wins over the rest.
+type Target struct {
+	Host string `json:"host,omitzero"`
+	Port int    `json:"port,omitzero"`
+	Unix string `json:"unix,omitzero"`
+}
+
+// Pod is what a handler may know of the pod whose container it probes.
+// It is shared between probes and read-only.
+type Pod struct {
+	Namespace string
+	Name      string
+	UID       string
+	Labels    map[string]string
+}
+
+// Container is what a handler may know of the container that it probes.
+// It is shared between probes and read-only.
+type Container struct {
+	Name  string
+	Ports []Port
+}
+
+// Port is one declared port of a container.
+type Port struct {
+	Name     string `json:"name,omitzero"`
+	Number   int    `json:"port"`
+	Protocol string `json:"protocol,omitzero"` // "TCP", "UDP" or "SCTP"
+}
+
+// Request is one attempt's question. Handlers must not modify what it points to
+// and must not keep it after they return.
+type Request struct {
+	Kind        Kind
+	Attempt     int // 1 to [MaxAttempts]
+	Spec        Spec
+	LastResult  Result // of the tick before this one; Unknown at first
+	Target      Target // what the probe's own target resolves to now
+	PodIP       string // the pod's own address; "" while it has none
+	Pod         *Pod
+	Container   *Container
+	ContainerID string
+	Trace       Tracer // nil unless someone wants to see inside the attempt
+}
+
+// Outcome is what an attempt learnt about its target.
+type Outcome struct {
+	Result  Result
+	Output  string // text for people, cut to MaxOutput bytes
+	Reason  Reason // why it is no Success; "" where nothing fits
+	Metrics []Metric
+}
+
+// Metric is one number that a handler measured.
+type Metric struct {
+	Name   string            `json:"name"`
+	Value  float64           `json:"value"`
+	Unit   string            `json:"unit,omitzero"`
+	Labels map[string]string `json:"labels,omitzero"`
+}
+
+// Handler carries out probes.
+//
+// The outcome is the verdict about the target. The error means that no verdict
+// could be reached: a missing program, a broken plugin, a fault of the host.
+// Only an error is tried again, at once, up to [MaxAttempts] attempts in all;
+// after the last one the tick is thrown away unless its [ErrorPolicy] says otherwise.
+// An Outcome of Unknown without an error is not tried again and counts as a Failure.
+//
+// A deadline is a verdict: when ctx expires before the target answered, Probe
+// returns Failure and a nil error. When ctx is cancelled for any other reason the
+// answer is ignored. Either way Probe returns promptly and leaves nothing running.
+//
+// Output is at most [MaxOutput] bytes; see [Cut]. Probe is called by any number
+// of goroutines at the same time.
+type Handler interface {
+	Probe(ctx context.Context, req Request) (Outcome, error)
+}
+
+// Preparer is a Handler with a configuration. Prepare is called once for each
+// probe, off the probe's path: it decodes and validates config, a JSON object
+// ("{}" when the probe has none), and the target that was asked for (zero fields
+// are filled in from the pod at each attempt), and returns the handler bound to
+// them. Its errors name the field at fault.
+type Preparer interface {
+	Handler
+	Prepare(config []byte, target Target) (Handler, error)
+}
+
+// HandlerFunc is a function that is a [Handler].
+type HandlerFunc func(ctx context.Context, req Request) (Outcome, error)
+
+// Probe calls f.
+func (f HandlerFunc) Probe(ctx context.Context, req Request) (Outcome, error) { return f(ctx, req) }
+
+var _ Handler = HandlerFunc(nil)
+
+// Cut returns s cut to [MaxOutput] bytes. It never splits a UTF-8 sequence that
+// is whole in s.
+func Cut(s string) string {
+	if len(s) <= MaxOutput {
+		return s
+	}
+	cut := MaxOutput
+	for back := 0; back < 3 && cut > 0 && s[cut]&0xC0 == 0x80; back++ {
+		cut--
+	}
+	if s[cut]&0xC0 == 0x80 { // not UTF-8 around here: cut where the limit is
+		cut = MaxOutput
+	}
+	return s[:cut]
+}
+
+// TimedOut is the outcome of an attempt whose deadline passed.
+func TimedOut(timeout time.Duration) Outcome {
+	return Outcome{Result: Failure, Reason: ReasonDeadline, Output: "timed out after " + timeout.String()}
+}

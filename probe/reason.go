@@ -1,0 +1,53 @@
+package probe
+
+import (
+	"context"
+	"errors"
+)
+
+// Reason is a word from a closed list that says why an attempt did not succeed.
+// It is fit for a metric label.
+type Reason string
+
+// The closed list of reasons.
+const (
+	ReasonDNS            Reason = "dns"
+	ReasonConnectRefused Reason = "connect_refused"
+	ReasonConnectTimeout Reason = "connect_timeout"
+	ReasonTLS            Reason = "tls"
+	ReasonHTTPStatus     Reason = "http_status"
+	ReasonBody           Reason = "body"
+	ReasonDeadline       Reason = "deadline"
+	ReasonExecExit       Reason = "exec_exit"
+	ReasonTrap           Reason = "trap"
+	ReasonMemory         Reason = "memory"
+	ReasonInstantiate    Reason = "instantiate"
+	ReasonDenied         Reason = "denied"
+	ReasonProtocol       Reason = "protocol"
+	ReasonGuest          Reason = "guest"
+	ReasonInternal       Reason = "internal"
+)
+
+// Error is an attempt's error together with its reason.
+type Error struct {
+	Reason Reason
+	Err    error
+}
+
+// Error returns the text of the error inside.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error inside.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ReasonOf returns the reason of the first [Error] in err's chain,
+// [ReasonDeadline] for a deadline, and [ReasonInternal] for anything else.
+func ReasonOf(err error) Reason {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ReasonDeadline
+	}
+	return ReasonInternal
+}

@@ -1,0 +1,40 @@
+package probe
+
+import "time"
+
+// Tracer receives what happens inside one attempt, in order. It is called on the
+// goroutine of the attempt and must not block.
+type Tracer func(TraceEvent)
+
+// TraceEvent is one thing that happened inside an attempt.
+type TraceEvent struct {
+	Type     TraceType
+	Name     string        // the phase ("dns", "connect", "tls", "first byte"), host call, or log level
+	Detail   string        // for people; secrets are redacted
+	Duration time.Duration // how long it took; 0 for a log line
+}
+
+// TraceType says what a [TraceEvent] is about.
+type TraceType string
+
+// The types of trace events.
+const (
+	TracePhase  TraceType = "phase"
+	TraceCall   TraceType = "call"
+	TraceLog    TraceType = "log"
+	TraceDenied TraceType = "denied"
+)
+
+// Emit hands e to t. A nil Tracer drops it.
+func (t Tracer) Emit(e TraceEvent) {
+	if t != nil {
+		t(e)
+	}
+}
+
+// Phase tells t that a phase which began at start has ended now.
+func (t Tracer) Phase(name, detail string, start time.Time) {
+	if t != nil {
+		t(TraceEvent{Type: TracePhase, Name: name, Detail: detail, Duration: time.Since(start)})
+	}
+}
