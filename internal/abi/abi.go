@@ -1,0 +1,113 @@
+// Package abi is the wire contract between prober and its WebAssembly guests,
+// version 1: the functions a guest may import, the numbers that they answer with,
+// and the two JSON documents that cross the border. handlers/wasm implements it and
+// sdk speaks it; v1.json freezes it.
+package abi
+
+// Version is the number of the contract. It is part of every import module's name.
+const Version = 1
+
+// The import modules. A guest's imports say which version it speaks and which
+// capabilities it needs, before any of its code has run.
+const (
+	ModuleCore = "prober_v1"
+	ModuleNet  = "prober_v1_net"
+)
+
+// The exports of a guest.
+const (
+	ExportMemory         = "memory"
+	ExportInitialize     = "_initialize"
+	ExportProbe          = "probe"
+	ExportValidateConfig = "validate_config"
+	ExportStart          = "_start"
+)
+
+// Limits that both sides know.
+const (
+	MaxMessage    = 10 << 10 // bytes of the one human line
+	MaxResult     = 64 << 10 // bytes of a result document
+	MaxMetrics    = 64       // metrics a run
+	MaxMetricName = 128      // bytes of a metric's name
+	MaxUnit       = 32       // bytes of a metric's unit
+)
+
+// The levels of the log function.
+const (
+	LevelDebug int32 = iota
+	LevelInfo
+	LevelWarn
+	LevelError
+)
+
+// The kinds of time-out that read, write and poll take.
+const (
+	NonBlocking   int32 = 0
+	UntilDeadline int32 = -1
+)
+
+// Type is the type of a parameter or result of an imported function.
+type Type string
+
+// The types in use.
+const (
+	I32 Type = "i32"
+	I64 Type = "i64"
+	F64 Type = "f64"
+)
+
+// Func is one function that a guest may import. Functions are only ever added, and
+// a signature never changes.
+type Func struct {
+	Module  string `json:"module"`
+	Name    string `json:"name"`
+	Params  []Type `json:"params"`
+	Results []Type `json:"results"`
+}
+
+// Imports returns every function of version 1, by module and in the order of the
+// specification.
+func Imports() []Func {
+	return []Func{
+		{ModuleCore, "request_read", i32s(2), i32s(1)},
+		{ModuleCore, "config_get", i32s(4), i32s(1)},
+		{ModuleCore, "result_write", i32s(2), i32s(1)},
+		{ModuleCore, "message", i32s(2), nil},
+		{ModuleCore, "metric", append(i32s(4), F64), i32s(1)},
+		{ModuleCore, "log", i32s(3), nil},
+		{ModuleCore, "log_enabled", i32s(1), i32s(1)},
+		{ModuleCore, "deadline_ms", nil, []Type{I64}},
+		{ModuleCore, "last_error", i32s(2), i32s(1)},
+
+		{ModuleNet, "dial", i32s(3), i32s(1)},
+		{ModuleNet, "read", i32s(4), i32s(1)},
+		{ModuleNet, "write", i32s(4), i32s(1)},
+		{ModuleNet, "close", i32s(1), i32s(1)},
+		{ModuleNet, "info", i32s(3), i32s(1)},
+		{ModuleNet, "poll", i32s(3), i32s(1)},
+	}
+}
+
+func i32s(n int) []Type {
+	types := make([]Type, n)
+	for i := range types {
+		types[i] = I32
+	}
+	return types
+}
+
+// ValidMetricName reports whether name is one that a metric may have:
+// [a-z_][a-z0-9_]*, at most [MaxMetricName] bytes.
+func ValidMetricName(name string) bool {
+	if name == "" || len(name) > MaxMetricName {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}

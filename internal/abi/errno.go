@@ -1,0 +1,68 @@
+package abi
+
+import "fmt"
+
+// Errno is what went wrong in a host call, in the numbers of WASI preview 1. A host
+// call answers with its negative.
+type Errno int32
+
+// The numbers in use.
+const (
+	OK           Errno = 0
+	EACCES       Errno = 2 // denied by the operator's grants
+	EAGAIN       Errno = 6
+	EBADF        Errno = 8
+	ECONNREFUSED Errno = 14
+	ECONNRESET   Errno = 15
+	EDQUOT       Errno = 19 // a limit of the run is used up
+	EFAULT       Errno = 21 // a pointer outside of the guest's memory
+	EHOSTUNREACH Errno = 23
+	EINVAL       Errno = 28
+	EIO          Errno = 29
+	EMFILE       Errno = 33
+	EMSGSIZE     Errno = 35
+	ENETUNREACH  Errno = 40
+	ENOENT       Errno = 44
+	ENOTSUP      Errno = 58
+	EPERM        Errno = 63
+	EPIPE        Errno = 64
+	EPROTO       Errno = 65
+	ETIMEDOUT    Errno = 73
+)
+
+var errnoTexts = map[Errno]string{
+	OK:           "success",
+	EACCES:       "denied",
+	EAGAIN:       "try again",
+	EBADF:        "bad handle",
+	ECONNREFUSED: "connection refused",
+	ECONNRESET:   "connection reset",
+	EDQUOT:       "limit reached",
+	EFAULT:       "bad pointer",
+	EHOSTUNREACH: "host unreachable",
+	EINVAL:       "invalid argument",
+	EIO:          "input/output error",
+	EMFILE:       "too many handles",
+	EMSGSIZE:     "too long",
+	ENETUNREACH:  "network unreachable",
+	ENOENT:       "not found",
+	ENOTSUP:      "not supported",
+	EPERM:        "not granted",
+	EPIPE:        "broken pipe",
+	EPROTO:       "protocol error",
+	ETIMEDOUT:    "timed out",
+}
+
+// Error returns a short text for e.
+func (e Errno) Error() string {
+	if text, ok := errnoTexts[e]; ok {
+		return text
+	}
+	return fmt.Sprintf("errno %d", int32(e))
+}
+
+// Timeout reports whether e is a time-out, as [net.Error] asks.
+func (e Errno) Timeout() bool { return e == ETIMEDOUT || e == EAGAIN }
+
+// Code is e as a host call answers it.
+func (e Errno) Code() int32 { return -int32(e) }

@@ -1,0 +1,66 @@
+package abi
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Lookup finds the value at a dotted path ("replicas.0.host") in a JSON document.
+// A number steps into an array. ok is false where nothing is there, null included.
+// Of a name that is there twice the last one counts, as encoding/json has it.
+func Lookup(doc []byte, path string) (value []byte, ok bool) {
+	value = doc
+	for step := range strings.SplitSeq(path, ".") {
+		if value = member(value, step); value == nil {
+			return nil, false
+		}
+	}
+	return value, string(value) != "null"
+}
+
+// member returns the value under name in the object or array doc, or nil.
+func member(doc []byte, name string) (value []byte) {
+	s := scanner{data: doc}
+	take := func(here bool) error {
+		raw, err := s.raw()
+		if here && err == nil {
+			value = raw
+		}
+		return err
+	}
+	switch s.next() {
+	case '{':
+		_ = s.object(func(field string) error { return take(field == name) })
+	case '[':
+		index, err := strconv.Atoi(name)
+		if err != nil {
+			return nil
+		}
+		_ = s.array(func(i int) error { return take(i == index) })
+	}
+	return value
+}
+
+// Text returns a JSON value as config_get hands it out: a string without quotes and
+// escapes, anything else as it stands.
+func Text(value []byte) string {
+	s := scanner{data: value}
+	if s.next() == '"' {
+		if text, err := s.str(); err == nil {
+			return text
+		}
+	}
+	return string(value)
+}
+
+// Strings returns the items of a JSON array of strings; ok is false for anything
+// else.
+func Strings(value []byte) (items []string, ok bool) {
+	s := scanner{data: value}
+	err := s.array(func(int) error {
+		item, err := s.str()
+		items = append(items, item)
+		return err
+	})
+	return items, err == nil
+}

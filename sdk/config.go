@@ -1,0 +1,105 @@
+package sdk
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+// Config is the configuration of a probe: a JSON object that the host has held
+// against the manifest's schema, defaults filled in. Values are found by a dotted
+// path ("tls.server.name"); a number steps into an array. A method that finds
+// nothing returns its fallback. One that finds a value of another type returns the
+// fallback too and remembers the error, which fails the attempt.
+type Config struct {
+	doc []byte
+	err error
+}
+
+// NewConfig returns the configuration in doc, a JSON object.
+func NewConfig(doc []byte) (*Config, error) {
+	if len(doc) == 0 {
+		doc = []byte("{}")
+	}
+	if !abi.Valid(doc) || strings.TrimLeft(string(doc), " \t\r\n")[0] != '{' {
+		return nil, fmt.Errorf("config is no JSON object")
+	}
+	return &Config{doc: doc}, nil
+}
+
+// Err returns the first error of the methods below, nil while there is none.
+func (c *Config) Err() error { return c.err }
+
+// Has reports whether anything but null is at path.
+func (c *Config) Has(path string) bool {
+	_, ok := abi.Lookup(c.doc, path)
+	return ok
+}
+
+// JSON returns the value at path as it stands, nil where there is none.
+func (c *Config) JSON(path string) []byte {
+	value, _ := abi.Lookup(c.doc, path)
+	return value
+}
+
+// String returns the text at path, or a number or truth value as text.
+func (c *Config) String(path, fallback string) string {
+	return get(c, path, fallback, "text", func(text string) (string, error) { return text, nil })
+}
+
+// Int returns the whole number at path.
+func (c *Config) Int(path string, fallback int) int {
+	return get(c, path, fallback, "whole number", strconv.Atoi)
+}
+
+// Float returns the number at path.
+func (c *Config) Float(path string, fallback float64) float64 {
+	return get(c, path, fallback, "number", func(text string) (float64, error) {
+		return strconv.ParseFloat(text, 64)
+	})
+}
+
+// Bool returns the truth value at path.
+func (c *Config) Bool(path string, fallback bool) bool {
+	return get(c, path, fallback, "truth value", strconv.ParseBool)
+}
+
+// Duration returns the duration at path, written as "1m30s".
+func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
+	return get(c, path, fallback, "duration", time.ParseDuration)
+}
+
+// Strings returns the list of texts at path.
+func (c *Config) Strings(path string) []string {
+	value, ok := abi.Lookup(c.doc, path)
+	if !ok {
+		return nil
+	}
+	items, ok := abi.Strings(value)
+	if !ok {
+		c.fail(path, value, "list of texts")
+	}
+	return items
+}
+
+func (c *Config) fail(path string, value []byte, want string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("config: %s: %.60s is no %s", path, value, want)
+	}
+}
+
+func get[T any](c *Config, path string, fallback T, want string, parse func(string) (T, error)) T {
+	value, ok := abi.Lookup(c.doc, path)
+	if !ok {
+		return fallback
+	}
+	parsed, err := parse(abi.Text(value))
+	if err != nil || value[0] == '{' || value[0] == '[' {
+		c.fail(path, value, want)
+		return fallback
+	}
+	return parsed
+}

@@ -1,0 +1,254 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+//go:wasmimport prober_v1_net dial
+func hostDial(url unsafe.Pointer, n uint32, timeoutMs int32) int32
+
+//go:wasmimport prober_v1_net read
+func hostRead(handle int32, buf unsafe.Pointer, size uint32, timeoutMs int32) int32
+
+//go:wasmimport prober_v1_net write
+func hostWrite(handle int32, ptr unsafe.Pointer, n uint32, timeoutMs int32) int32
+
+//go:wasmimport prober_v1_net close
+func hostClose(handle int32) int32
+
+//go:wasmimport prober_v1_net info
+func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
+
+//go:wasmimport prober_v1_net poll
+func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
+
+// Dial connects to addr. network is "tcp" or "unix". In a guest the host dials, and
+// only what the operator granted; in a native program it is net.Dialer.
+func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, opError("dial", network, addr, err)
+	}
+	scheme := network
+	switch network {
+	case "tcp", "unix":
+	case "tcp4", "tcp6":
+		scheme = "tcp"
+	default:
+		return nil, opError("dial", network, addr, net.UnknownNetworkError(network))
+	}
+	timeout := abi.UntilDeadline
+	if t, ok := ctx.Deadline(); ok {
+		timeout = max(1, int32(min(time.Until(t).Milliseconds()+1, 1<<30)))
+	}
+	url, n := pointer(scheme + "://" + addr)
+	handle := hostDial(url, n, timeout)
+	if handle < 0 {
+		return nil, opError("dial", network, addr, hostError(handle))
+	}
+	activity++
+	return &conn{handle: handle, network: scheme, addr: addr}, nil
+}
+
+// callError is an error of a host call. It matches the syscall.Errno of the same
+// number, and with it fs.ErrPermission and the like.
+type callError struct {
+	errno abi.Errno
+	text  string
+}
+
+func (e *callError) Error() string   { return e.text }
+func (e *callError) Unwrap() error   { return syscall.Errno(e.errno) }
+func (e *callError) Timeout() bool   { return e.errno.Timeout() }
+func (e *callError) Temporary() bool { return e.errno == abi.EAGAIN }
+
+// Is makes a time-out match os.ErrDeadlineExceeded, as it does in a native program.
+func (e *callError) Is(target error) bool {
+	return target == os.ErrDeadlineExceeded && e.errno == abi.ETIMEDOUT
+}
+
+func hostError(code int32) error {
+	e := &callError{errno: abi.Errno(-code)}
+	text, err := pull(256, hostLastError)
+	e.text = string(text)
+	if err != nil || e.text == "" {
+		e.text = e.errno.Error()
+	}
+	return e
+}
+
+func opError(op, network, addr string, err error) error {
+	if e, ok := errors.AsType[*callError](err); ok && strings.HasPrefix(e.text, op+" ") {
+		return err // the host has said it all
+	}
+	return &net.OpError{Op: op, Net: network, Addr: address{network, addr}, Err: err}
+}
+
+type address struct{ network, addr string }
+
+func (a address) Network() string { return a.network }
+func (a address) String() string  { return a.addr }
+
+// conn is a connection that the host holds. A guest has one thread, so nothing here
+// needs a lock; but any call that blocks, blocks every goroutine. Hence reads never
+// block in the host while another goroutine could run: http.Transport starts to
+// read before it writes.
+type conn struct {
+	handle        int32
+	network, addr string
+	readDeadline  time.Time
+	writeDeadline time.Time
+	closed        bool
+}
+
+var _ net.Conn = (*conn)(nil)
+
+var (
+	// activity counts what happened on any connection.
+	activity uint64
+	// readers are the handles on which a goroutine waits for data.
+	readers []int32
+)
+
+// Longest wait in the host while no goroutine of the guest could go on: a timer of
+// the guest is late by this much at most.
+const maxPark = 10
+
+// Read implements [net.Conn].
+func (c *conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	waiting := false
+	defer func() {
+		if i := slices.Index(readers, c.handle); waiting && i >= 0 {
+			readers = slices.Delete(readers, i, i+1)
+		}
+	}()
+	for park := int32(1); ; {
+		if err := c.usable(c.readDeadline); err != nil {
+			return 0, opError("read", c.network, c.addr, err)
+		}
+		n := hostRead(c.handle, unsafe.Pointer(&p[0]), uint32(len(p)), abi.NonBlocking)
+		switch {
+		case n > 0:
+			activity++
+			return int(n), nil
+		case n == 0:
+			return 0, io.EOF
+		case n != abi.EAGAIN.Code():
+			return 0, opError("read", c.network, c.addr, hostError(n))
+		}
+		if !waiting {
+			waiting = true
+			readers = append(readers, c.handle)
+		}
+		park = yield(park, c.readDeadline)
+	}
+}
+
+// yield lets the other goroutines run. When that moved nothing, it waits in the
+// host until a reader has data, park milliseconds at most, and returns the time to
+// park next.
+func yield(park int32, deadline time.Time) int32 {
+	before := activity
+	runtime.Gosched()
+	if activity != before || len(readers) == 0 {
+		return 1
+	}
+	if !deadline.IsZero() {
+		park = min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxPark))))
+	}
+	hostPoll(unsafe.Pointer(&readers[0]), uint32(len(readers)), park)
+	return min(park*2, maxPark)
+}
+
+func (c *conn) usable(deadline time.Time) error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// Write implements [net.Conn].
+func (c *conn) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		if err := c.usable(c.writeDeadline); err != nil {
+			return done, opError("write", c.network, c.addr, err)
+		}
+		n := hostWrite(c.handle, unsafe.Pointer(&p[done]), uint32(len(p)-done), maxPark)
+		switch {
+		case n > 0:
+			activity++
+			done += int(n)
+		case n == abi.EAGAIN.Code():
+			runtime.Gosched()
+		default:
+			return done, opError("write", c.network, c.addr, hostError(n))
+		}
+	}
+	return done, nil
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	if c.closed {
+		return opError("close", c.network, c.addr, net.ErrClosed)
+	}
+	c.closed = true
+	activity++
+	hostClose(c.handle)
+	return nil
+}
+
+// LocalAddr implements [net.Conn].
+func (c *conn) LocalAddr() net.Addr { return address{c.network, c.info("local")} }
+
+// RemoteAddr implements [net.Conn].
+func (c *conn) RemoteAddr() net.Addr { return address{c.network, c.info("remote")} }
+
+func (c *conn) info(path string) string {
+	doc, err := pull(512, func(buf unsafe.Pointer, size uint32) int32 {
+		return hostInfo(c.handle, buf, size)
+	})
+	if err != nil {
+		return c.addr
+	}
+	value, _ := abi.Lookup(doc, path)
+	return abi.Text(value)
+}
+
+// SetDeadline implements [net.Conn].
+func (c *conn) SetDeadline(t time.Time) error {
+	c.readDeadline, c.writeDeadline = t, t
+	activity++
+	return nil
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readDeadline = t
+	activity++
+	return nil
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writeDeadline = t
+	return nil
+}

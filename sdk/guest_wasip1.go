@@ -1,0 +1,194 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+//go:wasmimport prober_v1 request_read
+func hostRequestRead(buf unsafe.Pointer, size uint32) int32
+
+//go:wasmimport prober_v1 result_write
+func hostResultWrite(ptr unsafe.Pointer, n uint32) int32
+
+//go:wasmimport prober_v1 message
+func hostMessage(ptr unsafe.Pointer, n uint32)
+
+//go:wasmimport prober_v1 metric
+func hostMetric(name unsafe.Pointer, n uint32, unit unsafe.Pointer, unitLen uint32, value float64) int32
+
+//go:wasmimport prober_v1 log
+func hostLog(level int32, ptr unsafe.Pointer, n uint32)
+
+//go:wasmimport prober_v1 log_enabled
+func hostLogEnabled(level int32) int32
+
+//go:wasmimport prober_v1 deadline_ms
+func hostDeadlineMs() int64
+
+//go:wasmimport prober_v1 last_error
+func hostLastError(buf unsafe.Pointer, size uint32) int32
+
+// The heap grows once here, before the host takes its snapshot, so that a reset
+// guest does not grow again in every call.
+func init() { grow() }
+
+// heapReserve is the heap that an ordinary probe gets by with.
+const heapReserve = 512 << 10
+
+//go:noinline
+func grow() {
+	reserve := make([]byte, heapReserve)
+	reserve[len(reserve)-1] = 1
+}
+
+func pointer[T ~string | ~[]byte](data T) (unsafe.Pointer, uint32) {
+	if len(data) == 0 {
+		return nil, 0
+	}
+	switch d := any(data).(type) {
+	case string:
+		return unsafe.Pointer(unsafe.StringData(d)), uint32(len(d))
+	case []byte:
+		return unsafe.Pointer(unsafe.SliceData(d)), uint32(len(d))
+	default:
+		return nil, 0
+	}
+}
+
+// pull reads what a host call with a caller's buffer has to say.
+func pull(size int, call func(buf unsafe.Pointer, size uint32) int32) ([]byte, error) {
+	for {
+		buf := make([]byte, size)
+		n := call(unsafe.Pointer(&buf[0]), uint32(size))
+		if n < 0 {
+			return nil, abi.Errno(-n)
+		}
+		if int(n) <= size {
+			return buf[:n], nil
+		}
+		size = int(n)
+	}
+}
+
+//go:wasmexport probe
+func exportProbe() int32 {
+	r, err := readRequest()
+	if err != nil {
+		return fail(err)
+	}
+	if registered == nil {
+		return fail(errors.New("no plugin is registered: call sdk.Register in init"))
+	}
+	ctx, cancel := deadline()
+	defer cancel()
+	out, err := registered.Probe(ctx, r)
+	if err == nil {
+		err = r.Config.Err()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return answer(out)
+}
+
+//go:wasmexport validate_config
+func exportValidateConfig() int32 {
+	r, err := readRequest()
+	if err != nil {
+		return fail(err)
+	}
+	v, ok := registered.(ConfigValidator)
+	if !ok {
+		return 0
+	}
+	if err := v.ValidateConfig(r.Config); err != nil {
+		return fail(err)
+	}
+	if err := r.Config.Err(); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+func fail(err error) int32 {
+	hostMessage(pointer(err.Error()))
+	return -1
+}
+
+// answer hands out to the host, through the small calls where they suffice.
+func answer(out probe.Outcome) int32 {
+	labels := false
+	for _, m := range out.Metrics {
+		labels = labels || len(m.Labels) > 0
+	}
+	if labels {
+		doc := abi.AppendResult(nil, &abi.Result{Message: out.Output, Metrics: out.Metrics})
+		if n := hostResultWrite(pointer(doc)); n < 0 {
+			return fail(fmt.Errorf("result: %w", hostError(n)))
+		}
+		return int32(out.Result.ExitCode())
+	}
+	hostMessage(pointer(out.Output))
+	for _, m := range out.Metrics {
+		name, n := pointer(m.Name)
+		unit, unitLen := pointer(m.Unit)
+		if code := hostMetric(name, n, unit, unitLen, m.Value); code < 0 {
+			return fail(fmt.Errorf("metric %q: %w", m.Name, hostError(code)))
+		}
+	}
+	return int32(out.Result.ExitCode())
+}
+
+func readRequest() (*Request, error) {
+	doc, err := pull(2048, hostRequestRead)
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	q, err := abi.DecodeRequest(doc)
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	c, err := NewConfig(q.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{
+		Kind:             q.Probe.Kind,
+		Attempt:          q.Probe.Attempt,
+		Period:           time.Duration(q.Probe.PeriodMs) * time.Millisecond,
+		Timeout:          time.Duration(q.Probe.TimeoutMs) * time.Millisecond,
+		FailureThreshold: q.Probe.FailureThreshold,
+		LastResult:       q.Probe.LastResult,
+		Target:           probe.Target{Host: q.Target.Host, Port: q.Target.Port, Unix: q.Target.Unix},
+		Pod:              probe.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels},
+		Container:        probe.Container{Name: q.Container.Name, Ports: q.Container.Ports},
+		ContainerID:      q.Container.ID,
+		Config:           c,
+	}, nil
+}
+
+// deadline returns the context of one call.
+func deadline() (context.Context, context.CancelFunc) {
+	left := hostDeadlineMs()
+	if left > math.MaxInt64/int64(time.Millisecond) {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), time.Duration(left)*time.Millisecond)
+}
+
+// Logf hands a line to the host's log.
+func (r *Request) Logf(level Level, format string, args ...any) {
+	if hostLogEnabled(int32(level)) == 0 {
+		return
+	}
+	ptr, n := pointer(fmt.Sprintf(format, args...))
+	hostLog(int32(level), ptr, n)
+}

@@ -1,0 +1,5 @@
+package sdkhttp
+
+import "net/http"
+
+func init() { http.DefaultTransport = Transport() }
