@@ -51,3 +51,8 @@ func ReasonOf(err error) Reason {
 	}
 	return ReasonInternal
 }
+
+// ErrNoSlot is matched by the error of a handler that could not begin the attempt
+// because it had no free instance, process or slot. The tick is skipped and counted,
+// and is never a Failure of the target.
+var ErrNoSlot = errors.New("no free slot")

@@ -1,0 +1,273 @@
+package manager
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Annotation is the pod annotation that holds the probes which v1.Probe can not
+// express: a YAML map from container to kind to probe.
+const Annotation = "prober.dev/probes"
+
+// minDuration is the shortest period and timeout that the annotation takes.
+const minDuration = 10 * time.Millisecond
+
+type annotationKey struct {
+	container string
+	kind      probe.Kind
+}
+
+// annotationProbe is one probe of the annotation: the fields of v1.Probe and ours.
+type annotationProbe struct {
+	Plugin    *pluginAction       `json:"plugin"`
+	Exec      *v1.ExecAction      `json:"exec"`
+	HTTPGet   *v1.HTTPGetAction   `json:"httpGet"`
+	TCPSocket *v1.TCPSocketAction `json:"tcpSocket"`
+	GRPC      *v1.GRPCAction      `json:"grpc"`
+	Times
+	SuccessThreshold              *int32 `json:"successThreshold"`
+	FailureThreshold              *int32 `json:"failureThreshold"`
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds"`
+	WarningAs                     string `json:"warningAs"`
+	ErrorPolicy                   string `json:"errorPolicy"`
+	Paused                        bool   `json:"paused"`
+}
+
+// Times holds both spellings of every duration.
+type Times struct {
+	InitialDelaySeconds *int32           `json:"initialDelaySeconds"`
+	PeriodSeconds       *int32           `json:"periodSeconds"`
+	TimeoutSeconds      *int32           `json:"timeoutSeconds"`
+	InitialDelay        *metav1.Duration `json:"initialDelay"`
+	Period              *metav1.Duration `json:"period"`
+	Timeout             *metav1.Duration `json:"timeout"`
+}
+
+type pluginAction struct {
+	Name   string          `json:"name"`
+	Target pluginTarget    `json:"target"`
+	Config json.RawMessage `json:"config"`
+}
+
+type pluginTarget struct {
+	Host string              `json:"host"`
+	Port *intstr.IntOrString `json:"port"`
+	Unix string              `json:"unix"`
+}
+
+// parseAnnotation reads the annotation of pod. An error spoils the one probe that it
+// is about, or all of them when the annotation can not be read.
+func parseAnnotation(pod *v1.Pod) (map[annotationKey]ProbeConfig, []error) {
+	text, ok := pod.Annotations[Annotation]
+	if !ok {
+		return nil, nil
+	}
+	path := field.NewPath("metadata", "annotations").Key(Annotation)
+	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	var containers map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(asJSON, &containers); err != nil {
+		return nil, []error{field.Invalid(path, field.OmitValueType{}, "must be a map of container to kind to probe: "+jsonReason(err))}
+	}
+	probes, errs := make(map[annotationKey]ProbeConfig), []error(nil)
+	for _, name := range slices.Sorted(maps.Keys(containers)) {
+		path := path.Key(name)
+		c, err := probedContainer(pod, name, path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, word := range slices.Sorted(maps.Keys(containers[name])) {
+			kind, err := probe.ParseKind(word)
+			if err != nil {
+				errs = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"}))
+				continue
+			}
+			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word))
+			for _, e := range list {
+				errs = append(errs, e)
+			}
+			if len(list) == 0 {
+				probes[annotationKey{name, kind}] = config
+			}
+		}
+	}
+	return probes, errs
+}
+
+// probedContainer finds the container that may have the probes of the annotation.
+func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container, error) {
+	c, sidecar := findContainer(pod, name)
+	if c == nil {
+		return nil, field.NotFound(path, name)
+	}
+	if !sidecar && specNamed(pod.Spec.InitContainers, name) != nil {
+		return nil, field.Forbidden(path, "an init container has probes only with restartPolicy Always")
+	}
+	return c, nil
+}
+
+func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path) (ProbeConfig, field.ErrorList) {
+	var a annotationProbe
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&a); err != nil {
+		return ProbeConfig{}, field.ErrorList{decodeError(path, err)}
+	}
+	config := ProbeConfig{
+		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused,
+		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
+	}
+	var errs field.ErrorList
+	config.Spec = a.spec(path, &errs)
+	if g := a.TerminationGracePeriodSeconds; g != nil {
+		if *g <= 0 {
+			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
+		}
+		if kind == probe.Readiness {
+			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readiness probes"))
+		}
+	}
+	a.action(&config, c, path, &errs)
+	return config, errs
+}
+
+// action fills in the handler of config.
+func (a *annotationProbe) action(config *ProbeConfig, c *v1.Container, path *field.Path, errs *field.ErrorList) {
+	h := v1.ProbeHandler{Exec: a.Exec, HTTPGet: a.HTTPGet, TCPSocket: a.TCPSocket, GRPC: a.GRPC}
+	if a.Plugin == nil {
+		p := v1.Probe{ProbeHandler: h}
+		SetProbeDefaults(&p)
+		*errs = append(*errs, validateHandler(&p.ProbeHandler, path)...)
+		if name, raw, err := handlerConfig(&p.ProbeHandler, c); err == nil {
+			config.Handler, config.Config = name, raw
+		}
+		return
+	}
+	plugin := path.Child("plugin")
+	if h != (v1.ProbeHandler{}) {
+		*errs = append(*errs, field.Forbidden(plugin, "may not specify more than 1 handler type"))
+	}
+	if a.Plugin.Name == "" {
+		*errs = append(*errs, field.Required(plugin.Child("name"), ""))
+	}
+	config.Handler, config.Config = a.Plugin.Name, compactJSON(a.Plugin.Config)
+	if config.Config[0] != '{' {
+		*errs = append(*errs, field.Invalid(plugin.Child("config"), field.OmitValueType{}, "must be an object"))
+	}
+	config.Target = a.Plugin.Target.resolve(c, plugin.Child("target"), errs)
+}
+
+func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.ErrorList) Target {
+	target := Target{Host: t.Host, Unix: t.Unix}
+	if t.Unix != "" && (t.Host != "" || t.Port != nil) {
+		*errs = append(*errs, field.Forbidden(path.Child("unix"), "goes without host and port"))
+	}
+	if t.Port != nil {
+		port, err := namedPort(*t.Port, c)
+		if err != nil {
+			*errs = append(*errs, field.Invalid(path.Child("port"), t.Port.String(), err.Error()))
+		}
+		target.Port = port
+	}
+	return target
+}
+
+// spec reads times, thresholds and policies, with the API's defaults.
+func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Spec {
+	s := probe.Spec{
+		InitialDelay:     duration(path, "initialDelay", a.InitialDelay, a.InitialDelaySeconds, 0, 0, errs),
+		Period:           duration(path, "period", a.Period, a.PeriodSeconds, 10*time.Second, minDuration, errs),
+		Timeout:          duration(path, "timeout", a.Timeout, a.TimeoutSeconds, time.Second, minDuration, errs),
+		SuccessThreshold: threshold(path.Child("successThreshold"), a.SuccessThreshold, 1, errs),
+		FailureThreshold: threshold(path.Child("failureThreshold"), a.FailureThreshold, 3, errs),
+	}
+	switch a.WarningAs {
+	case "", "success":
+	case "failure":
+		s.WarningIsFailure = true
+	default:
+		*errs = append(*errs, field.NotSupported(path.Child("warningAs"), a.WarningAs, []string{"failure", "success"}))
+	}
+	switch a.ErrorPolicy {
+	case "", "discard":
+	case "failure":
+		s.ErrorPolicy = probe.CountAsFailure
+	default:
+		*errs = append(*errs, field.NotSupported(path.Child("errorPolicy"), a.ErrorPolicy, []string{"discard", "failure"}))
+	}
+	return s
+}
+
+// duration reads one duration that has two spellings, NAME and NAMESeconds.
+func duration(path *field.Path, name string, d *metav1.Duration, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
+	at, value := path.Child(name), fallback
+	switch {
+	case d != nil && seconds != nil:
+		*errs = append(*errs, field.Forbidden(at, "may not be set together with "+name+"Seconds"))
+	case d != nil:
+		value = d.Duration
+	case seconds != nil:
+		at, value = path.Child(name+"Seconds"), time.Duration(*seconds)*time.Second
+		if *seconds == 0 { // as in v1.Probe
+			value = fallback
+		}
+	}
+	if value < least {
+		*errs = append(*errs, field.Invalid(at, value.String(), "must be at least "+least.String()))
+	}
+	return value
+}
+
+func threshold(path *field.Path, n *int32, fallback int, errs *field.ErrorList) int {
+	switch {
+	case n == nil || *n == 0:
+		return fallback
+	case *n < 0:
+		*errs = append(*errs, field.Invalid(path, *n, "must be at least 1"))
+	}
+	return int(*n)
+}
+
+// compactJSON returns raw without white space, and "{}" for nothing.
+func compactJSON(raw json.RawMessage) []byte {
+	var b bytes.Buffer
+	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {
+		return []byte("{}")
+	}
+	return b.Bytes()
+}
+
+// decodeError turns an error of the JSON decoder into one that names the field.
+func decodeError(path *field.Path, err error) *field.Error {
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return field.Invalid(path.Child(strings.Trim(name, `"`)), field.OmitValueType{}, "unknown field")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return field.Invalid(path.Child(wrong.Field), field.OmitValueType{}, jsonReason(err))
+	}
+	return field.Invalid(path, field.OmitValueType{}, jsonReason(err))
+}
+
+func jsonReason(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("must not be a %s", wrong.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}

@@ -1,0 +1,89 @@
+package manager
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/worker"
+)
+
+// maxPendingEvents bounds the events that wait for a slow recorder. What comes on
+// top of them is dropped: no probe waits for an event to be written.
+const maxPendingEvents = 4096
+
+// events hands events to a recorder, in order and from one goroutine, which lives
+// only while there is something to hand over.
+type events struct {
+	recorder Recorder
+	draining sync.WaitGroup
+
+	mu      sync.Mutex
+	pending []event
+	busy    bool
+}
+
+type event struct {
+	object          runtime.Object
+	reason, message string
+}
+
+func newEvents(r Recorder) *events { return &events{recorder: r} }
+
+func (e *events) send(ev event) {
+	if e.recorder == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.pending) >= maxPendingEvents {
+		return
+	}
+	e.pending = append(e.pending, ev)
+	if !e.busy {
+		e.busy = true
+		e.draining.Go(e.drain)
+	}
+}
+
+func (e *events) drain() {
+	for {
+		e.mu.Lock()
+		batch := e.pending
+		e.pending = nil
+		e.busy = len(batch) > 0
+		e.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, ev := range batch {
+			e.recorder.Event(ev.object, v1.EventTypeWarning, ev.reason, ev.message)
+		}
+	}
+}
+
+func (e *events) wait() { e.draining.Wait() }
+
+// event is what workers call.
+func (m *Manager) event(w *worker.Worker, reason worker.EventReason, message string) {
+	info := w.Info()
+	m.events.send(event{
+		object: ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, w.Container().Sidecar),
+		reason: string(reason), message: message,
+	})
+}
+
+// ContainerReference is what events of a container refer to: its pod, with the field
+// path of the container.
+func ContainerReference(namespace, pod string, uid types.UID, container string, init bool) *v1.ObjectReference {
+	list := "spec.containers"
+	if init {
+		list = "spec.initContainers"
+	}
+	return &v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: namespace, Name: pod, UID: uid,
+		FieldPath: list + "{" + container + "}",
+	}
+}

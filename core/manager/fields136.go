@@ -1,0 +1,14 @@
+//go:build k8s136
+
+package manager
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Built against k8s.io/api v0.36, which has no such fields.
+
+func validateProtocol(*v1.HTTPGetAction, *field.Path) field.ErrorList { return nil }
+
+func validateMode(*v1.GRPCAction, *field.Path) field.ErrorList { return nil }

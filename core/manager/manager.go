@@ -1,0 +1,317 @@
+// Package manager is the kubelet's probe manager as a library.
+//
+// A [Manager] is given pods and keeps a worker for each of their probes; the three
+// results caches say what was decided, and [Manager.UpdatePodStatus] writes it into
+// a pod's status. The methods that the kubelet's manager has keep their names,
+// parameters and meanings. What differs on purpose is listed in [Compat].
+//
+// This is the only room of the core that knows the Kubernetes API.
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// Compat is the closed list of switches that turn a fix off.
+type Compat = probe.Compat
+
+// KubeletV1_36 turns every fix off.
+const KubeletV1_36 = probe.CompatKubeletV1_36
+
+// ErrClosed is returned by the methods of a closed manager.
+var ErrClosed = errors.New("manager is closed")
+
+// StatusSource knows the present status of pods. It is asked at every tick, by many
+// goroutines, and must answer from memory. What it returns is not modified.
+type StatusSource interface {
+	PodStatus(uid types.UID) (v1.PodStatus, bool)
+}
+
+// Handlers finds handlers by name and binds them to a probe. The handlers.Registry
+// is one.
+type Handlers interface {
+	Prepare(name string, config []byte, target probe.Target) (probe.Handler, error)
+}
+
+// Recorder takes events. client-go's record.EventRecorder is one. It is called from
+// one goroutine, off the probes' path.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Config is what a manager needs. Only Status and Handlers are required.
+type Config struct {
+	Status   StatusSource
+	Handlers Handlers
+	Recorder Recorder // nil: no events
+
+	// The results caches, shared with whoever else reads them; made when nil.
+	Liveness, Readiness, Startup *results.Cache
+
+	Observers []worker.Observer
+	Scheduler worker.Scheduler // nil: [worker.RuntimeTimers]
+	Logger    *slog.Logger     // nil: slog's default
+
+	// RestartGrace is how long before the manager's start a container must have been
+	// started to count as known to an earlier agent. 0 means the kubelet's 10 s.
+	RestartGrace time.Duration
+	// History is how many bytes of past ticks to keep for [Manager.Probes], in all.
+	// 0 keeps the last tick of each probe only.
+	History int64
+	// ResolveSecret returns the value of a reference like ${file:/run/secret} (source
+	// "file") or ${env:NAME} (source "env") in a probe's config. Nil makes such a
+	// reference an error.
+	ResolveSecret func(source, name string) (string, error)
+
+	Compat Compat
+}
+
+// Key names one probe. It is the only identity of a worker.
+type Key struct {
+	PodUID    types.UID
+	Container string
+	Kind      probe.Kind
+}
+
+// Manager owns the workers. It is safe for concurrent use.
+type Manager struct {
+	cfg    Config
+	start  time.Time
+	shared worker.Shared
+	events *events
+	memory *history
+	owned  []*results.Cache // made by New
+
+	mu      sync.RWMutex
+	workers map[Key]*entry
+	closed  bool
+	ending  sync.WaitGroup // stopped workers whose last tick is still under way
+}
+
+// entry is a worker and what it was made from.
+type entry struct {
+	worker *worker.Worker
+	config ProbeConfig
+	record *record
+	bound  probe.Handler
+}
+
+// New returns a manager without pods.
+func New(cfg Config) (*Manager, error) {
+	if cfg.Status == nil || cfg.Handlers == nil {
+		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
+	}
+	m := &Manager{cfg: cfg, start: time.Now(), workers: make(map[Key]*entry), memory: &history{budget: cfg.History}}
+	m.cfg.RestartGrace = cmp.Or(cfg.RestartGrace, 10*time.Second)
+	for kind, cache := range map[probe.Kind]**results.Cache{
+		probe.Liveness: &m.cfg.Liveness, probe.Readiness: &m.cfg.Readiness, probe.Startup: &m.cfg.Startup,
+	} {
+		if *cache == nil {
+			*cache = results.New(kind)
+			m.owned = append(m.owned, *cache)
+		}
+		if got := (*cache).Kind(); got != kind {
+			return nil, fmt.Errorf("manager: the %s cache of the config was made for %s probes", kind, got)
+		}
+		m.shared.Results[kind] = *cache
+	}
+	m.events = newEvents(cfg.Recorder)
+	m.shared.Scheduler, m.shared.Observers = cfg.Scheduler, cfg.Observers
+	m.shared.Event = m.event
+	m.shared.AgentStart, m.shared.RestartGrace = m.start, m.cfg.RestartGrace
+	m.shared.Compat, m.shared.Logger = cfg.Compat, cfg.Logger
+	return m, nil
+}
+
+// AddPod starts a worker for every probe of pod that has none yet: of its containers,
+// then of its restartable init containers; startup, readiness, liveness. It may be
+// called again at every sync. It does not change a probe that is running; see
+// [Manager.UpdatePod].
+//
+// pod is not modified and not kept. ctx bounds the call, not the probes. The error
+// joins one for every probe that could not be started, named by the path of its
+// field; the others are started.
+func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
+	configs, errs := ProbesOf(pod)
+	set := newPodSet(m, pod)
+	for _, c := range configs {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		if m.entry(c.key(pod.UID)) != nil {
+			if m.cfg.Compat.Has(probe.CompatAddPodStops) {
+				break // kubernetes#138928
+			}
+			continue
+		}
+		if err := m.add(set, c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// UpdatePod makes the workers of pod what its probes say now: it adds, changes and
+// removes them. A probe whose handler and configuration are the same keeps what its
+// thresholds have counted; a new period takes effect at once; the result of an
+// attempt begun before is dropped. A probe with an error goes on as it was.
+func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
+	configs, errs := ProbesOf(pod)
+	set := newPodSet(m, pod)
+	wanted := make(map[Key]bool)
+	for _, c := range configs {
+		key := c.key(pod.UID)
+		wanted[key] = true
+		var err error
+		switch old := m.entry(key); {
+		case ctx.Err() != nil:
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		case old == nil:
+			err = m.add(set, c)
+		default:
+			err = m.change(old, c)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 { // what could not be read is not what was removed
+		return errors.Join(errs...)
+	}
+	m.stop(func(k Key) bool { return k.PodUID == pod.UID && !wanted[k] })
+	return nil
+}
+
+// StopLivenessAndStartup ends the liveness and startup workers of a pod that is
+// terminating; readiness is probed until the end.
+func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
+	names := containerNames(pod, !m.cfg.Compat.Has(probe.CompatStopSkipsSidecars)) // kubernetes#141766
+	m.stop(func(k Key) bool {
+		return k.PodUID == pod.UID && k.Kind != probe.Readiness && names[k.Container]
+	})
+}
+
+// RemovePod ends the workers of the containers that pod names. When it returns they
+// record nothing any more, and their decided results are gone.
+func (m *Manager) RemovePod(pod *v1.Pod) {
+	names := containerNames(pod, true)
+	m.stop(func(k Key) bool { return k.PodUID == pod.UID && names[k.Container] })
+}
+
+// CleanupPods ends the workers of all pods that are not in desired.
+func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
+	m.stop(func(k Key) bool { _, ok := desired[k.PodUID]; return !ok })
+}
+
+// Subscribe returns the changes of all decided results from now until ctx ends,
+// beginning with what they are now. A reader that is slow blocks no worker and finds
+// the newest state of every container; see [results.Subscribe].
+func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
+	return results.Subscribe(ctx, m.shared.Results[:]...)
+}
+
+// Results returns the cache of the decided results of one kind.
+func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.shared.Results[kind] }
+
+// Trigger makes a probe tick now.
+func (m *Manager) Trigger(key Key) error { return m.with(key, (*worker.Worker).Trigger) }
+
+// Pause lets a probe rest. Its decided result stays as it is.
+func (m *Manager) Pause(key Key) error { return m.with(key, (*worker.Worker).Pause) }
+
+// Resume ends a pause.
+func (m *Manager) Resume(key Key) error { return m.with(key, (*worker.Worker).Resume) }
+
+func (m *Manager) with(key Key, do func(*worker.Worker)) error {
+	e := m.entry(key)
+	if e == nil {
+		return fmt.Errorf("no %s probe of container %q in pod %s", key.Kind, key.Container, key.PodUID)
+	}
+	do(e.worker)
+	return nil
+}
+
+// Close ends all workers and waits for the attempts under way, which are cancelled.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.stop(func(Key) bool { return true })
+	m.ending.Wait()
+	m.events.wait()
+	for _, c := range m.owned {
+		c.Close()
+	}
+	return nil
+}
+
+func (m *Manager) entry(key Key) *entry {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.workers[key]
+}
+
+// stop ends the workers whose keys match.
+func (m *Manager) stop(match func(Key) bool) {
+	m.mu.Lock()
+	var stopped []*worker.Worker
+	for key, e := range m.workers {
+		if match(key) {
+			stopped = append(stopped, e.worker)
+			delete(m.workers, key)
+			m.ending.Add(1)
+		}
+	}
+	m.memory.probes.Store(int64(len(m.workers)))
+	m.mu.Unlock()
+	for _, w := range stopped {
+		w.Stop()
+		if w.Resting() {
+			m.ending.Done()
+			continue
+		}
+		go func() {
+			defer m.ending.Done()
+			w.Wait()
+		}()
+	}
+}
+
+// ended is called by a worker that has ended by itself.
+func (m *Manager) ended(key Key, w *worker.Worker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.workers[key]; e != nil && e.worker == w {
+		delete(m.workers, key)
+		m.memory.probes.Store(int64(len(m.workers)))
+	}
+}
+
+func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {
+	names := make(map[string]bool)
+	for i := range pod.Spec.Containers {
+		names[pod.Spec.Containers[i].Name] = true
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; sidecars && IsSidecar(c) {
+			names[c.Name] = true
+		}
+	}
+	return names
+}

@@ -1,0 +1,200 @@
+package manager
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// podSet makes the things that the workers of one pod share, each of them once.
+type podSet struct {
+	m          *Manager
+	pod        *v1.Pod // as given; copied when first needed
+	copied     bool
+	shared     *probe.Pod
+	containers map[string]*worker.Container
+}
+
+func newPodSet(m *Manager, pod *v1.Pod) *podSet {
+	return &podSet{m: m, pod: pod, containers: make(map[string]*worker.Container)}
+}
+
+func (s *podSet) container(name string) *worker.Container {
+	if c, ok := s.containers[name]; ok {
+		return c
+	}
+	if !s.copied {
+		s.pod, s.copied = s.pod.DeepCopy(), true
+		s.shared = &probe.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: s.pod.Labels}
+	}
+	spec, sidecar := findContainer(s.pod, name)
+	c := &worker.Container{
+		Pod: s.shared, Sidecar: sidecar,
+		Container: &probe.Container{Name: name, Ports: ports(spec)},
+		Source:    &source{status: s.m.cfg.Status, pod: s.pod, container: spec},
+	}
+	if status := containerStatus(&s.pod.Status, name); status != nil {
+		c.PriorID = status.ContainerID
+	}
+	s.containers[name] = c
+	return c
+}
+
+func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i], false
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name {
+			return c, IsSidecar(c)
+		}
+	}
+	return nil, false
+}
+
+func ports(c *v1.Container) []probe.Port {
+	ports := make([]probe.Port, 0, len(c.Ports))
+	for _, p := range c.Ports {
+		ports = append(ports, probe.Port{Name: p.Name, Number: int(p.ContainerPort), Protocol: string(p.Protocol)})
+	}
+	return ports
+}
+
+// add starts the worker of one probe, unless another goroutine has done so.
+func (m *Manager) add(set *podSet, c ProbeConfig) error {
+	handler, err := m.prepare(c)
+	if err != nil {
+		return err
+	}
+	key := c.key(set.pod.UID)
+	container := set.container(c.Container)
+	delay, phase := m.spread(key, c.Spec.Period)
+	rec := m.memory.newRecord()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return ErrClosed
+	case m.workers[key] != nil:
+		return nil
+	}
+	w := worker.Start(&m.shared, worker.Config{
+		Info: worker.Info{
+			Namespace: set.shared.Namespace, Pod: set.shared.Name, PodUID: set.shared.UID,
+			Container: c.Container, Kind: c.Kind, Handler: c.Handler,
+		},
+		Spec: c.Spec, Handler: handler, Target: c.target(), Container: container, Paused: c.Paused,
+		Delay: delay, Phase: phase, Observer: rec,
+		Ended: func(w *worker.Worker) { m.ended(key, w) },
+	})
+	m.workers[key] = &entry{worker: w, config: c, record: rec, bound: handler}
+	m.memory.probes.Store(int64(len(m.workers)))
+	return nil
+}
+
+// change gives a running probe a new shape.
+func (m *Manager) change(old *entry, c ProbeConfig) error {
+	if old.config.equal(c) {
+		return nil
+	}
+	same := old.config.Handler == c.Handler && bytes.Equal(old.config.Config, c.Config) && old.config.Target == c.Target
+	handler := old.bound
+	if !same {
+		var err error
+		if handler, err = m.prepare(c); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	old.config, old.bound = c, handler
+	m.mu.Unlock()
+	old.worker.Update(worker.Change{
+		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: c.Paused,
+	})
+	return nil
+}
+
+func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
+	config, secrets, err := m.resolveSecrets(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Path, err)
+	}
+	handler, err := m.cfg.Handlers.Prepare(c.Handler, config, c.Target.static())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, secrets))
+	}
+	return redacted(handler, secrets), nil
+}
+
+var seed = maphash.MakeSeed()
+
+// spread says when a new probe ticks first, and how long after that for the second
+// time. While the manager is younger than the period, the first tick is delayed by a
+// random part of it, so that the probes of an agent that was just started do not run
+// as a herd. Later the first tick is immediate and the second spread.
+func (m *Manager) spread(key Key, period time.Duration) (delay, phase time.Duration) {
+	if period > time.Since(m.start) {
+		return rand.N(period), 0
+	}
+	if m.cfg.Compat.Has(probe.CompatHerd) {
+		return 0, 0
+	}
+	return 0, time.Duration(maphash.Comparable(seed, key)%uint64(period)) + 1
+}
+
+// source is the state of one container as its workers see it.
+type source struct {
+	status    StatusSource
+	pod       *v1.Pod // as it was added
+	container *v1.Container
+}
+
+// State implements [worker.Source].
+func (s *source) State() worker.State {
+	status, ok := s.status.PodStatus(s.pod.UID)
+	if !ok {
+		return worker.State{}
+	}
+	state := worker.State{
+		Found:    true,
+		PodEnded: status.Phase == v1.PodFailed || status.Phase == v1.PodSucceeded,
+		Deleting: s.pod.DeletionTimestamp != nil,
+		PodIP:    status.PodIP,
+	}
+	c := containerStatus(&status, s.container.Name)
+	if c == nil {
+		return state
+	}
+	state.ContainerID = c.ContainerID
+	state.Started = c.Started != nil && *c.Started
+	if c.State.Running != nil {
+		state.Running, state.StartedAt = true, c.State.Running.StartedAt.Time
+		return state
+	}
+	state.MayRestart = c.State.Terminated == nil ||
+		ContainerShouldRestart(s.container, &s.pod.Spec, c.State.Terminated.ExitCode) ||
+		AllContainersShouldRestart(s.pod, &status)
+	return state
+}
+
+// containerStatus finds the status of the container called name: among the regular
+// ones, and where there is none with an ID, among the init containers.
+func containerStatus(status *v1.PodStatus, name string) *v1.ContainerStatus {
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name && list[i].ContainerID != "" {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}

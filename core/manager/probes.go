@@ -1,0 +1,168 @@
+package manager
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// ProbeConfig is one probe as a pod asks for it, from its container or from the
+// annotation [Annotation], with the API's defaults applied.
+type ProbeConfig struct {
+	Path      *field.Path // where the pod says so
+	Container string
+	Kind      probe.Kind
+	Handler   string // name; "" when the probe names none
+	Config    []byte // the handler's config, a JSON object
+	Target    Target // of a plugin
+	Spec      probe.Spec
+	Paused    bool
+	// TerminationGracePeriodSeconds overrides the pod's when this probe kills the
+	// container; nil when it does not.
+	TerminationGracePeriodSeconds *int64
+}
+
+// Target is the target that a plugin's probe asks for. Zero fields are filled in
+// from the pod: Host with its IP.
+type Target struct {
+	Host string
+	Port int
+	Unix string
+}
+
+func (t Target) static() probe.Target { return probe.Target{Host: t.Host, Port: t.Port, Unix: t.Unix} }
+
+func (c *ProbeConfig) key(uid types.UID) Key { return Key{uid, c.Container, c.Kind} }
+
+// target resolves the probe's target at each attempt; nil for the pod's own address.
+func (c *ProbeConfig) target() func(podIP string) probe.Target {
+	t := c.Target.static()
+	switch {
+	case t == probe.Target{}:
+		return nil
+	case t.Host != "" || t.Unix != "":
+		return func(string) probe.Target { return t }
+	default:
+		return func(podIP string) probe.Target { return probe.Target{Host: podIP, Port: t.Port} }
+	}
+}
+
+func (c *ProbeConfig) equal(o ProbeConfig) bool {
+	return c.Handler == o.Handler && bytes.Equal(c.Config, o.Config) && c.Target == o.Target &&
+		c.Spec == o.Spec && c.Paused == o.Paused
+}
+
+// ProbesOf returns the probes of pod in the order in which AddPod starts them, and
+// an error, a [*field.Error], for each that can not be used. The annotation wins
+// over the container's own probe of that kind.
+func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
+	extra, errs := parseAnnotation(pod)
+	each := func(c *v1.Container, path *field.Path) {
+		for _, slot := range [...]struct {
+			kind  probe.Kind
+			probe *v1.Probe
+			name  string
+		}{
+			{probe.Startup, c.StartupProbe, "startupProbe"},
+			{probe.Readiness, c.ReadinessProbe, "readinessProbe"},
+			{probe.Liveness, c.LivenessProbe, "livenessProbe"},
+		} {
+			if a, ok := extra[annotationKey{c.Name, slot.kind}]; ok {
+				configs = append(configs, a)
+				continue
+			}
+			if slot.probe == nil {
+				continue
+			}
+			config, err := fromAPI(c, slot.kind, slot.probe, path.Child(slot.name))
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			configs = append(configs, config)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		each(&pod.Spec.Containers[i], field.NewPath("spec", "containers").Index(i))
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+			each(c, field.NewPath("spec", "initContainers").Index(i))
+		}
+	}
+	return configs, errs
+}
+
+// fromAPI reads a container's own probe.
+func fromAPI(c *v1.Container, kind probe.Kind, p *v1.Probe, path *field.Path) (ProbeConfig, error) {
+	p = p.DeepCopy()
+	SetProbeDefaults(p)
+	if errs := checkNumbers(p, path); len(errs) > 0 {
+		return ProbeConfig{}, errs.ToAggregate()
+	}
+	handler, config, err := handlerConfig(&p.ProbeHandler, c)
+	if err != nil {
+		return ProbeConfig{}, field.Invalid(path, handler, err.Error())
+	}
+	return ProbeConfig{
+		Path: path, Container: c.Name, Kind: kind, Handler: handler, Config: config, Spec: specOf(p),
+		TerminationGracePeriodSeconds: p.TerminationGracePeriodSeconds,
+	}, nil
+}
+
+func specOf(p *v1.Probe) probe.Spec {
+	return probe.Spec{
+		InitialDelay:     time.Duration(p.InitialDelaySeconds) * time.Second,
+		Period:           time.Duration(p.PeriodSeconds) * time.Second,
+		Timeout:          time.Duration(p.TimeoutSeconds) * time.Second,
+		SuccessThreshold: int(p.SuccessThreshold),
+		FailureThreshold: int(p.FailureThreshold),
+	}
+}
+
+// handlerConfig names the built-in handler that h asks for, and its config. A
+// handler that asks for none has no name; see [missingHandler].
+func handlerConfig(h *v1.ProbeHandler, c *v1.Container) (name string, config []byte, err error) {
+	switch {
+	case h.Exec != nil:
+		action := v1.ExecAction{Command: ExpandCommand(h.Exec.Command, c.Env)}
+		config, err = json.Marshal(action)
+		return "exec", config, err
+	case h.HTTPGet != nil:
+		config, err = json.Marshal(h.HTTPGet)
+		return "http", config, err
+	case h.TCPSocket != nil:
+		config, err = json.Marshal(h.TCPSocket)
+		return "tcp", config, err
+	case h.GRPC != nil:
+		config, err = json.Marshal(h.GRPC)
+		return "grpc", config, err
+	default:
+		return "", nil, errors.New("must specify a handler type")
+	}
+}
+
+// namedPort resolves a port by number or by the name of one of c's ports.
+func namedPort(port intstr.IntOrString, c *v1.Container) (int, error) {
+	n := port.IntValue()
+	if port.Type == intstr.String {
+		for _, p := range c.Ports {
+			if p.Name == port.StrVal {
+				n = int(p.ContainerPort)
+			}
+		}
+	}
+	if n < 1 || n > 65535 {
+		return 0, fmt.Errorf("must be a port from 1 to 65535 or the name of a port of container %q", c.Name)
+	}
+	return n, nil
+}

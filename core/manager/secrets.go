@@ -1,0 +1,142 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// secretReference matches ${file:/path} and ${env:NAME}.
+var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
+
+const redactedText = "[redacted]"
+
+// resolveSecrets replaces the references in the strings of config and returns the
+// values that must not be shown.
+func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets []string, err error) {
+	if !secretReference.Match(config) {
+		return config, nil, nil
+	}
+	if m.cfg.ResolveSecret == nil {
+		return nil, nil, errors.New("config refers to a secret, and the agent resolves none")
+	}
+	var document any
+	if err := json.Unmarshal(config, &document); err != nil {
+		return nil, nil, err
+	}
+	document, err = walkStrings(document, func(s string) (string, error) {
+		return m.replaceReferences(s, &secrets)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	resolved, err = json.Marshal(document)
+	return resolved, secrets, err
+}
+
+func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error) {
+	var failed error
+	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
+		parts := secretReference.FindStringSubmatch(reference)
+		value, err := m.cfg.ResolveSecret(parts[1], parts[2])
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", reference, err))
+			return ""
+		}
+		if value != "" {
+			*secrets = append(*secrets, value)
+		}
+		return value
+	})
+	return s, failed
+}
+
+// walkStrings replaces every string inside a decoded JSON document.
+func walkStrings(v any, replace func(string) (string, error)) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case string:
+		return replace(v)
+	case []any:
+		for i := range v {
+			if v[i], err = walkStrings(v[i], replace); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for key := range v {
+			if v[key], err = walkStrings(v[key], replace); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// redacted returns a handler that never lets go of secrets, in output, error, metric
+// or trace.
+func redacted(h probe.Handler, secrets []string) probe.Handler {
+	if len(secrets) == 0 {
+		return h
+	}
+	return redactor{h, secretReplacer(secrets)}
+}
+
+func redactError(err error, secrets []string) error {
+	if len(secrets) == 0 {
+		return err
+	}
+	return redactedError{err, secretReplacer(secrets).Replace(err.Error())}
+}
+
+func secretReplacer(secrets []string) *strings.Replacer {
+	pairs := make([]string, 0, 2*len(secrets))
+	for _, s := range secrets {
+		pairs = append(pairs, s, redactedText)
+		if trimmed := strings.TrimSpace(s); trimmed != s && trimmed != "" {
+			pairs = append(pairs, trimmed, redactedText)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+type redactor struct {
+	probe.Handler
+	secrets *strings.Replacer
+}
+
+// Probe implements [probe.Handler].
+func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	if trace := req.Trace; trace != nil {
+		req.Trace = func(e probe.TraceEvent) {
+			e.Name, e.Detail = r.secrets.Replace(e.Name), r.secrets.Replace(e.Detail)
+			trace(e)
+		}
+	}
+	outcome, err := r.Handler.Probe(ctx, req)
+	outcome.Output = r.secrets.Replace(outcome.Output)
+	for i, m := range outcome.Metrics {
+		outcome.Metrics[i].Unit = r.secrets.Replace(m.Unit)
+		for k, v := range m.Labels {
+			m.Labels[k] = r.secrets.Replace(v)
+		}
+	}
+	if err != nil {
+		err = redactedError{err, r.secrets.Replace(err.Error())}
+	}
+	return outcome, err
+}
+
+// redactedError shows its own text, and is the error inside to errors.Is and As.
+type redactedError struct {
+	err  error
+	text string
+}
+
+func (e redactedError) Error() string { return e.text }
+func (e redactedError) Unwrap() error { return e.err }

@@ -1,0 +1,189 @@
+package manager
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// SetProbeDefaults fills in what the Kubernetes API server would: timeout 1 s, period
+// 10 s, success threshold 1, failure threshold 3, path "/", scheme HTTP, service "".
+func SetProbeDefaults(p *v1.Probe) {
+	for _, d := range [...]struct {
+		field *int32
+		value int32
+	}{
+		{&p.TimeoutSeconds, 1}, {&p.PeriodSeconds, 10}, {&p.SuccessThreshold, 1}, {&p.FailureThreshold, 3},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if h := p.HTTPGet; h != nil {
+		if h.Path == "" {
+			h.Path = "/"
+		}
+		if h.Scheme == "" {
+			h.Scheme = v1.URISchemeHTTP
+		}
+	}
+	if p.GRPC != nil && p.GRPC.Service == nil {
+		p.GRPC.Service = new("")
+	}
+}
+
+// ValidatePod returns what is wrong with the probes of pod, by the rules of the
+// Kubernetes API server and those of the annotation. Defaults count as set.
+func ValidatePod(pod *v1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	for i := range pod.Spec.Containers {
+		errs = append(errs, validateContainer(&pod.Spec.Containers[i], field.NewPath("spec", "containers").Index(i))...)
+	}
+	for i := range pod.Spec.InitContainers {
+		c, path := &pod.Spec.InitContainers[i], field.NewPath("spec", "initContainers").Index(i)
+		if IsSidecar(c) {
+			errs = append(errs, validateContainer(c, path)...)
+			continue
+		}
+		errs = append(errs, forbidProbes(path, "an init container has probes only with restartPolicy Always", c.LivenessProbe, c.ReadinessProbe, c.StartupProbe)...)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c, path := &pod.Spec.EphemeralContainers[i], field.NewPath("spec", "ephemeralContainers").Index(i)
+		errs = append(errs, forbidProbes(path, "an ephemeral container has no probes", c.LivenessProbe, c.ReadinessProbe, c.StartupProbe)...)
+	}
+	_, annotated := parseAnnotation(pod)
+	for _, err := range annotated {
+		errs = append(errs, err.(*field.Error))
+	}
+	return errs
+}
+
+func forbidProbes(path *field.Path, why string, liveness, readiness, startup *v1.Probe) (errs field.ErrorList) {
+	for _, slot := range [...]struct {
+		name  string
+		probe *v1.Probe
+	}{{"livenessProbe", liveness}, {"readinessProbe", readiness}, {"startupProbe", startup}} {
+		if slot.probe != nil {
+			errs = append(errs, field.Forbidden(path.Child(slot.name), why))
+		}
+	}
+	return errs
+}
+
+func validateContainer(c *v1.Container, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, validateSingleSuccess(c.LivenessProbe, path.Child("livenessProbe"))...)
+	readiness := path.Child("readinessProbe")
+	errs = append(errs, ValidateProbe(c.ReadinessProbe, readiness)...)
+	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
+		errs = append(errs, field.Invalid(readiness.Child("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+	}
+	return append(errs, validateSingleSuccess(c.StartupProbe, path.Child("startupProbe"))...)
+}
+
+// validateSingleSuccess validates a probe that one success decides.
+func validateSingleSuccess(p *v1.Probe, path *field.Path) field.ErrorList {
+	errs := ValidateProbe(p, path)
+	if p != nil && p.SuccessThreshold != 0 && p.SuccessThreshold != 1 {
+		errs = append(errs, field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1"))
+	}
+	return errs
+}
+
+// ValidateProbe returns what is wrong with one probe. A nil probe is right.
+func ValidateProbe(p *v1.Probe, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	p = p.DeepCopy()
+	SetProbeDefaults(p)
+	return append(validateHandler(&p.ProbeHandler, path), checkNumbers(p, path)...)
+}
+
+// checkNumbers holds the five integers and the grace period against their bounds.
+func checkNumbers(p *v1.Probe, path *field.Path) (errs field.ErrorList) {
+	for _, n := range [...]struct {
+		name  string
+		value int32
+		least int32
+	}{
+		{"initialDelaySeconds", p.InitialDelaySeconds, 0},
+		{"timeoutSeconds", p.TimeoutSeconds, 1},
+		{"periodSeconds", p.PeriodSeconds, 1},
+		{"successThreshold", p.SuccessThreshold, 1},
+		{"failureThreshold", p.FailureThreshold, 1},
+	} {
+		if n.value < n.least {
+			errs = append(errs, field.Invalid(path.Child(n.name), n.value, fmt.Sprintf("must be at least %d", n.least)))
+		}
+	}
+	if g := p.TerminationGracePeriodSeconds; g != nil && *g <= 0 {
+		errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
+	}
+	return errs
+}
+
+func validateHandler(h *v1.ProbeHandler, path *field.Path) (errs field.ErrorList) {
+	handlers := 0
+	one := func(name string, check func(path *field.Path) field.ErrorList) {
+		if handlers++; handlers > 1 {
+			errs = append(errs, field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
+			return
+		}
+		errs = append(errs, check(path.Child(name))...)
+	}
+	if h.Exec != nil {
+		one("exec", func(path *field.Path) field.ErrorList { return validateExec(h.Exec, path) })
+	}
+	if h.HTTPGet != nil {
+		one("httpGet", func(path *field.Path) field.ErrorList { return validateHTTPGet(h.HTTPGet, path) })
+	}
+	if h.TCPSocket != nil {
+		one("tcpSocket", func(path *field.Path) field.ErrorList { return validatePort(h.TCPSocket.Port, path.Child("port")) })
+	}
+	if h.GRPC != nil {
+		one("grpc", func(path *field.Path) field.ErrorList {
+			return append(validatePort(intstr.FromInt32(h.GRPC.Port), path.Child("port")), validateMode(h.GRPC, path)...)
+		})
+	}
+	if handlers == 0 {
+		errs = append(errs, field.Required(path, "must specify a handler type"))
+	}
+	return errs
+}
+
+func validateExec(a *v1.ExecAction, path *field.Path) (errs field.ErrorList) {
+	if len(a.Command) == 0 {
+		errs = append(errs, field.Required(path.Child("command"), ""))
+	}
+	return errs
+}
+
+func validateHTTPGet(a *v1.HTTPGetAction, path *field.Path) (errs field.ErrorList) {
+	if a.Path == "" {
+		errs = append(errs, field.Required(path.Child("path"), ""))
+	}
+	errs = append(errs, validatePort(a.Port, path.Child("port"))...)
+	if a.Scheme != v1.URISchemeHTTP && a.Scheme != v1.URISchemeHTTPS {
+		errs = append(errs, field.NotSupported(path.Child("scheme"), a.Scheme, []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}))
+	}
+	for i, h := range a.HTTPHeaders {
+		for _, msg := range validation.IsHTTPHeaderName(h.Name) {
+			errs = append(errs, field.Invalid(path.Child("httpHeaders").Index(i).Child("name"), h.Name, msg))
+		}
+	}
+	return append(errs, validateProtocol(a, path)...)
+}
+
+func validatePort(port intstr.IntOrString, path *field.Path) (errs field.ErrorList) {
+	msgs := validation.IsValidPortNum(port.IntValue())
+	if port.Type == intstr.String {
+		msgs = validation.IsValidPortName(port.StrVal)
+	}
+	for _, msg := range msgs {
+		errs = append(errs, field.Invalid(path, port.String(), msg))
+	}
+	return errs
+}

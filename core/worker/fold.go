@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// run is the memory that thresholds need: how many equal results came last.
+type run struct {
+	last   results.Result
+	length int
+	hold   bool // no probing until a new container ID
+}
+
+// fold adds one counted result to r and says whether it reaches its threshold and
+// so decides. It is the kubelet's threshold rule, and a pure function.
+func fold(r run, kind probe.Kind, spec probe.Spec, result results.Result) (next run, decided bool) {
+	next = r
+	if r.last == result {
+		next.length++
+	} else {
+		next.last, next.length = result, 1
+	}
+	threshold := spec.SuccessThreshold
+	if result == results.Failure {
+		threshold = spec.FailureThreshold
+	}
+	if next.length < threshold {
+		return next, false
+	}
+	// A container that is about to be restarted is left alone, and so is one that
+	// has started: kubernetes#117153.
+	if kind == probe.Startup || kind == probe.Liveness && result == results.Failure {
+		next.hold, next.length = true, 0
+	}
+	return next, true
+}
+
+// counted maps what an attempt answered to what the thresholds count. A Warning is
+// logically a success; Unknown without an error is a failure.
+func counted(r probe.Result, spec probe.Spec) results.Result {
+	switch {
+	case r == probe.Success, r == probe.Warning && !spec.WarningIsFailure:
+		return results.Success
+	default:
+		return results.Failure
+	}
+}
+
+// initial is the decided result of a container that was not probed yet.
+func initial(kind probe.Kind) results.Result {
+	switch kind {
+	case probe.Liveness:
+		return results.Success
+	case probe.Readiness:
+		return results.Failure
+	default:
+		return results.Unknown
+	}
+}

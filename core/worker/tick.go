@@ -1,0 +1,301 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// tick is one scheduled run: gates, attempts, thresholds, decided result. It reports
+// whether the worker has more to do.
+func (w *Worker) tick(due time.Time) (more bool) {
+	start := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			w.panicked(p)
+			more = true // the kubelet's worker survives as well
+		}
+	}()
+	state := w.container.Source.State()
+	attempt, verdict := w.gate(start, state)
+	if verdict != open {
+		return verdict != end
+	}
+	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: attempt.name}
+	t.Outcome, t.Err, t.Attempts = w.attempts(attempt)
+	t.End = time.Now()
+	if errors.Is(t.Err, probe.ErrNoSlot) {
+		w.skipped(SkipNoSlot, 1)
+		return true
+	}
+	if !w.record(attempt.generation, &t) {
+		return true
+	}
+	w.emit(&t)
+	for _, o := range w.observers {
+		o.Tick(&t)
+	}
+	return true
+}
+
+func (w *Worker) panicked(p any) {
+	cmp.Or(w.shared.Logger, slog.Default()).Error("probe panicked", "panic", p, "pod", w.info.Pod,
+		"container", w.info.Container, "kind", w.info.Kind, "stack", string(debug.Stack()))
+	w.skipped(SkipPanic, 1)
+}
+
+type verdict uint8
+
+const (
+	open verdict = iota // make an attempt
+	wait                // not this time
+	end                 // never again
+)
+
+// attempt is the snapshot that the attempts of one tick work on.
+type attempt struct {
+	handler    probe.Handler
+	name       string
+	request    probe.Request
+	generation uint32
+}
+
+// gate decides whether this tick makes an attempt. The order of the gates is the
+// kubelet's.
+func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.stopped:
+		return attempt{}, wait
+	case !s.Found:
+		return attempt{}, wait
+	case s.PodEnded:
+		return attempt{}, end
+	case s.ContainerID == "":
+		return attempt{}, wait
+	}
+	if s.ContainerID != w.id {
+		w.adoptLocked(s)
+	}
+	if w.run.hold {
+		return attempt{}, wait
+	}
+	if !s.Running {
+		w.setLocked(results.Failure)
+		if s.MayRestart {
+			return attempt{}, wait
+		}
+		return attempt{}, end
+	}
+	if s.Deleting && w.info.Kind != probe.Readiness {
+		w.setLocked(results.Success) // for a quiet shutdown
+		return attempt{}, end
+	}
+	if w.tooEarlyLocked(now, s) {
+		return attempt{}, wait
+	}
+	// A startup probe has nothing to do once the container has started, and the
+	// others nothing before.
+	if s.Started == (w.info.Kind == probe.Startup) {
+		return attempt{}, wait
+	}
+	if w.paused {
+		return attempt{}, wait
+	}
+	return w.attemptLocked(s), open
+}
+
+// tooEarlyLocked holds the time since the container's start against the initial
+// delay, in whole seconds as the kubelet does where the delay is one.
+func (w *Worker) tooEarlyLocked(now time.Time, s State) bool {
+	age := now.Sub(s.StartedAt)
+	if w.spec.InitialDelay%time.Second == 0 {
+		age = age.Truncate(time.Second)
+	}
+	return age < w.spec.InitialDelay
+}
+
+// adoptLocked makes w speak of a new container and seeds its decided result.
+func (w *Worker) adoptLocked(s State) {
+	if w.id != "" {
+		w.cache().Remove(w.id)
+	}
+	w.id, w.probed = s.ContainerID, false
+	compat := w.shared.Compat
+	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
+	if !compat.Has(probe.CompatInheritReplaced) {
+		// kubernetes#141487: only the very container that the earlier agent knew.
+		inherits = inherits && s.ContainerID == w.container.PriorID
+	}
+	seedsStarted := w.container.Sidecar && w.info.Kind == probe.Startup && s.Started // kubernetes#136910
+	switch {
+	case compat.Has(probe.CompatStatusOnRestart):
+		w.setLocked(initial(w.info.Kind))
+	case compat.Has(probe.CompatSeedStaleStarted):
+		if seedsStarted {
+			w.setLocked(results.Success)
+		}
+		if !inherits {
+			w.setLocked(initial(w.info.Kind))
+		}
+	case !inherits:
+		w.setLocked(initial(w.info.Kind))
+	case seedsStarted:
+		w.setLocked(results.Success)
+	}
+	w.run.hold = false
+	if !compat.Has(probe.CompatKeepRun) {
+		w.run.length = 0 // what the old container did says nothing of the new one
+	}
+}
+
+func (w *Worker) setLocked(r results.Result) { w.cache().Set(w.id, r, w.info.PodUID) }
+
+func (w *Worker) attemptLocked(s State) attempt {
+	w.probed = true
+	target := probe.Target{Host: s.PodIP}
+	if w.target != nil {
+		target = w.target(s.PodIP)
+	}
+	return attempt{
+		handler:    w.handler,
+		name:       w.info.Handler,
+		generation: w.generation,
+		request: probe.Request{
+			Kind: w.info.Kind, Spec: w.spec, LastResult: w.lastResult, Target: target, PodIP: s.PodIP,
+			Pod: w.container.Pod, Container: w.container.Container, ContainerID: s.ContainerID,
+		},
+	}
+}
+
+// attempts asks the handler until it reaches a verdict, three times at most and
+// without a pause. Each attempt has the whole timeout.
+func (w *Worker) attempts(a attempt) (outcome probe.Outcome, err error, made int) {
+	for made < probe.MaxAttempts {
+		made++
+		a.request.Attempt = made
+		outcome, err = w.once(a)
+		if err == nil || errors.Is(err, probe.ErrNoSlot) || !w.current(a.generation) {
+			break
+		}
+	}
+	return outcome, err, made
+}
+
+// once makes one attempt under its own deadline.
+func (w *Worker) once(a attempt) (probe.Outcome, error) {
+	ctx, cancel := context.Background(), context.CancelFunc(nil)
+	if timeout := a.request.Spec.Timeout; timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+	if !w.attemptBegins(a.generation, cancel) {
+		return probe.Outcome{}, context.Canceled
+	}
+	defer w.attemptEnds()
+	return Attempt(ctx, a.handler, a.request)
+}
+
+// Attempt asks h once and holds the answer to the contract: output within bounds,
+// and a deadline is a verdict.
+func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
+	outcome, err := h.Probe(ctx, req)
+	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
+		outcome, err = probe.TimedOut(req.Spec.Timeout), nil
+	}
+	outcome.Output = probe.Cut(outcome.Output)
+	return outcome, err
+}
+
+func (w *Worker) attemptBegins(generation uint32, cancel context.CancelFunc) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation != generation {
+		return false
+	}
+	w.cancel = cancel
+	return true
+}
+
+func (w *Worker) attemptEnds() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancel = nil
+}
+
+// current reports whether an attempt begun in generation still counts.
+func (w *Worker) current(generation uint32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.generation == generation
+}
+
+// record folds what the attempts answered and decides. It reports false, and does
+// nothing, when the worker was stopped, paused or changed meanwhile.
+func (w *Worker) record(generation uint32, t *Tick) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation != generation {
+		return false
+	}
+	w.lastResult = t.Outcome.Result
+	t.Before = w.decidedLocked()
+	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure {
+		w.countLocked(t)
+	}
+	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due
+	t.After = w.decidedLocked()
+	return true
+}
+
+func (w *Worker) countLocked(t *Tick) {
+	t.Counted = true
+	t.Result = results.Failure
+	if t.Err == nil {
+		t.Result = counted(t.Outcome.Result, w.spec)
+	}
+	t.Threshold = w.spec.SuccessThreshold
+	if t.Result == results.Failure {
+		t.Threshold = w.spec.FailureThreshold
+	}
+	next, decided := fold(w.run, w.info.Kind, w.spec, t.Result)
+	w.run = next
+	if decided {
+		w.setLocked(t.Result)
+	}
+}
+
+// shownRun is the run to show: a run that led to a hold was reset, and reached its
+// threshold.
+func shownRun(t *Tick, r run) int {
+	if t.Counted && r.hold {
+		return t.Threshold
+	}
+	return r.length
+}
+
+// emit sends the tick's event, if it has one. The texts are the kubelet's.
+func (w *Worker) emit(t *Tick) {
+	if w.shared.Event == nil {
+		return
+	}
+	title := w.info.Kind.Title()
+	switch {
+	case t.Err != nil:
+		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, t.Err))
+	case t.Outcome.Result == probe.Warning:
+		w.shared.Event(w, ProbeWarning, fmt.Sprintf("%s probe warning: %s", title, t.Outcome.Output))
+	case t.Outcome.Result == probe.Failure:
+		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe failed: %s", title, t.Outcome.Output))
+	}
+}
