@@ -1,0 +1,87 @@
+# make help lists the targets. Everything but test-race, test-e2e and test-oracle
+# needs Go and nothing else.
+
+GO          ?= go
+FUZZTIME    ?= 30s
+BENCH       ?= .
+BENCHCOUNT  ?= 1
+ORACLECOUNT ?= 2000
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PLUGINS := $(notdir $(patsubst %/plugin.yaml,%,$(wildcard examples/plugins/*/plugin.yaml)))
+# Modules of their own that hold a part of the examples or tests.
+NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod))
+
+export CGO_ENABLED = 0
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: bin/prober plugins ## bin/prober and the example plugins as bin/plugins/*.wasm
+
+.PHONY: bin/prober
+bin/prober:
+	$(GO) build -trimpath -ldflags '-X github.com/daeace23/prober/internal/cli.Version=$(VERSION)' -o $@ ./cmd/prober
+
+.PHONY: plugins
+plugins: $(PLUGINS:%=bin/plugins/%.wasm)
+
+# Go decides what is stale; its build cache makes this quick.
+.PHONY: $(PLUGINS:%=bin/plugins/%.wasm)
+$(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
+	@mkdir -p bin/plugins
+	cd examples/plugins/$* && GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -o $(CURDIR)/$@ .
+	$(GO) run ./internal/embedmanifest $@ examples/plugins/$*/plugin.yaml
+
+.PHONY: run
+run: build bin/quickstart ## build and run the quickstart until Ctrl-C
+	bin/prober run -f examples/quickstart/pod.yaml --plugins bin/plugins --restart-backoff 2s
+
+.PHONY: bin/quickstart
+bin/quickstart:
+	$(GO) build -trimpath -o $@ ./examples/quickstart
+
+.PHONY: test
+test: ## every test that needs Go and nothing else
+	$(GO) test ./...
+	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GO) test ./...); done
+
+.PHONY: test-race
+test-race: ## the same with the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: test-oracle
+test-oracle: ## our core against the kubelet's own code
+	cd test/oracle && $(GO) test -tags k8s136 -count=1 ./... -args -scenarios=$(ORACLECOUNT)
+
+.PHONY: test-e2e
+test-e2e: build ## the tests against real servers; installs them
+	test/e2e/run
+
+.PHONY: check
+check: ## formatting, vet, lint, go.mod, go fix
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(GO) fix -diff ./...
+	$(GO) run $(STATICCHECK) ./...
+	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
+
+.PHONY: bench
+bench: ## benchmarks of the parts, in benchstat's format
+	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(BENCHCOUNT) -timeout 30m ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

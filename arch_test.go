@@ -1,0 +1,146 @@
+package prober_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/daeace23/prober"
+
+// rooms says what each room may import: rooms of this module (a trailing /* stands for
+// everything below), and modules of others. A room that is not listed fails.
+var rooms = map[string]struct {
+	ours   []string
+	others []string
+}{
+	"probe":           {},
+	"probe/probetest": {ours: []string{"probe"}},
+	"internal/abi":    {ours: []string{"probe"}},
+	"sdk":             {ours: []string{"probe", "internal/abi"}},
+	"core/results":    {ours: []string{"probe"}},
+	"core/worker":     {ours: []string{"probe", "core/results"}},
+	"core/manager": {
+		ours:   []string{"probe", "core/worker", "core/results"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
+	},
+	"handlers": {ours: []string{"probe"}},
+	"handlers/builtin": {
+		ours:   []string{"probe", "handlers"},
+		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
+	},
+	"plugin": {
+		ours:   []string{"probe"},
+		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
+	},
+	"handlers/wasm": {
+		ours:   []string{"probe", "handlers", "plugin", "internal/abi"},
+		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"},
+	},
+	"pods/local": {
+		ours:   []string{"probe", "core/manager", "core/results"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
+	},
+	"metrics": {
+		ours:   []string{"probe", "core/worker", "core/results"},
+		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+	},
+	"config": {
+		ours:   []string{"probe", "plugin"},
+		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
+	},
+	"agent": {
+		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "pods/local", "metrics", "config"},
+		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
+	},
+	"internal/cli": {
+		ours:   []string{"agent", "config", "probe", "core/worker", "core/manager", "plugin", "handlers", "handlers/*", "pods/local"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
+	},
+	"internal/embedmanifest": {ours: []string{"plugin"}},
+	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},
+	"examples/quickstart":    {},
+}
+
+func TestWhoMayImportWhom(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return enter(file, d)
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || path.Dir(file) == "." {
+			return nil
+		}
+		seen[room(file)] = true
+		checkImports(t, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range rooms {
+		if !seen[name] {
+			t.Errorf("%s is listed here and has no Go files", name)
+		}
+	}
+}
+
+// enter skips folders that hold no rooms of this module.
+func enter(dir string, d fs.DirEntry) error {
+	switch name := d.Name(); {
+	case dir == ".":
+		return nil
+	case strings.HasPrefix(name, "."), name == "testdata", name == "bin":
+		return fs.SkipDir
+	}
+	if mods, _ := filepath.Glob(filepath.Join(dir, "go.mod")); len(mods) > 0 {
+		return fs.SkipDir // a module of its own
+	}
+	return nil
+}
+
+func room(file string) string { return filepath.ToSlash(filepath.Dir(file)) }
+
+func checkImports(t *testing.T, file string) {
+	rules, ok := rooms[room(file)]
+	if !ok {
+		t.Errorf("%s: the room %q is not in the table of arch_test.go", file, room(file))
+		return
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, spec := range parsed.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value)
+		if !allowed(name, rules.ours, rules.others) {
+			t.Errorf("%s: may not import %s", file, name)
+		}
+	}
+}
+
+func allowed(name string, ours, others []string) bool {
+	if own, ok := strings.CutPrefix(name, module+"/"); ok {
+		return slices.ContainsFunc(ours, func(o string) bool {
+			if below, ok := strings.CutSuffix(o, "/*"); ok {
+				return strings.HasPrefix(own, below+"/")
+			}
+			return own == o
+		})
+	}
+	first, _, _ := strings.Cut(name, "/")
+	if !strings.Contains(first, ".") {
+		return true // standard library
+	}
+	return slices.ContainsFunc(others, func(o string) bool { return name == o || strings.HasPrefix(name, o+"/") })
+}
