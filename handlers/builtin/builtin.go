@@ -1,0 +1,93 @@
+// Package builtin has the four handlers of the kubelet: exec, http, tcp and grpc.
+//
+// They do what those of kubelet v1.36.3 do, down to the texts, save for what
+// [probe.Compat] names. Their configs are the JSON of v1.ExecAction,
+// v1.HTTPGetAction, v1.TCPSocketAction and v1.GRPCAction. Each attempt uses a
+// connection of its own, so that it tells whether the target still accepts any.
+package builtin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/probe"
+)
+
+// DefaultUserAgent is what the http and grpc handlers call themselves. Service
+// meshes and autoscalers know probes by its first word.
+const DefaultUserAgent = "kube-probe/1.36"
+
+// origin is what the registry says of where these handlers come from.
+const origin = "built in"
+
+// Config is what the handlers of this package need from the outside.
+type Config struct {
+	// Runner runs the commands of exec probes; required by [Register] and [NewExec].
+	Runner CommandRunner
+	// DialContext makes every connection; nil means a [net.Dialer]. The network is
+	// "tcp", or "unix" for a target that is a socket.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError] and
+	// [probe.CompatLinger].
+	Compat probe.Compat
+	// UserAgent replaces [DefaultUserAgent] when not empty.
+	UserAgent string
+	// FollowNonLocalRedirects lets the http handler follow redirects to other hosts.
+	// The kubelet's probes do not.
+	FollowNonLocalRedirects bool
+}
+
+func (c Config) userAgent() string { return cmp.Or(c.UserAgent, DefaultUserAgent) }
+
+// Register adds the four handlers to reg, as exec, http, tcp and grpc.
+func Register(reg *handlers.Registry, cfg Config) error {
+	exec, err := NewExec(cfg)
+	if err != nil {
+		return fmt.Errorf("register handler %q: %w", "exec", err)
+	}
+	for _, h := range []struct {
+		name    string
+		handler probe.Preparer
+	}{
+		{"exec", exec},
+		{"http", NewHTTP(cfg)},
+		{"tcp", NewTCP(cfg)},
+		{"grpc", NewGRPC(cfg)},
+	} {
+		if err := reg.Register(h.name, origin, h.handler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads config, one JSON object, into action. Fields that action does not
+// have are errors.
+func decode(config []byte, action any) error {
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(action); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("config: more than one JSON value")
+	}
+	return nil
+}
+
+// probeUnbound carries out an attempt of a handler that was not prepared: as if
+// its config were empty.
+func probeUnbound(ctx context.Context, p probe.Preparer, req probe.Request) (probe.Outcome, error) {
+	h, err := p.Prepare([]byte("{}"), probe.Target{})
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return h.Probe(ctx, req)
+}

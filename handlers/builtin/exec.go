@@ -1,0 +1,120 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// CommandRunner runs the commands of exec probes.
+type CommandRunner interface {
+	// RunInContainer runs cmd in the container and returns what it wrote: stdout,
+	// then stderr. It ends when ctx does, or after timeout (0: none), and leaves
+	// nothing running.
+	//
+	// A command that ended with another code than 0 is an error with the method
+	// ExitStatus() int. A timeout is an error that matches
+	// [context.DeadlineExceeded]. Any other error means that the command could not
+	// be run.
+	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
+}
+
+// Exec is the exec handler: a command that ends with code 0 is a Success.
+type Exec struct {
+	runner CommandRunner
+}
+
+var _ probe.Preparer = (*Exec)(nil)
+
+// NewExec returns the exec handler. Without cfg.Runner it is an error.
+func NewExec(cfg Config) (*Exec, error) {
+	if cfg.Runner == nil {
+		return nil, errors.New("a CommandRunner is required")
+	}
+	return &Exec{cfg.Runner}, nil
+}
+
+// Prepare binds the handler to config, a v1.ExecAction whose command is run as it
+// is: whoever knows the container expands its variables first.
+func (h *Exec) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	var action v1.ExecAction
+	if err := decode(config, &action); err != nil {
+		return nil, err
+	}
+	if len(action.Command) == 0 {
+		return nil, errors.New("command: required")
+	}
+	return &boundExec{h.runner, action.Command}, nil
+}
+
+// Probe always ends in an error: there is no command to run.
+func (h *Exec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return probeUnbound(ctx, h, req)
+}
+
+// boundExec is an Exec with a command; read-only.
+type boundExec struct {
+	runner  CommandRunner
+	command []string
+}
+
+func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	output, err := h.runner.RunInContainer(ctx, req.ContainerID, slices.Clone(h.command), req.Spec.Timeout)
+	if err == nil {
+		return execOutcome(probe.Success, "", output), nil
+	}
+	if exit, ok := errors.AsType[exitError](err); ok {
+		if exit.ExitStatus() == 0 {
+			return execOutcome(probe.Success, "", output), nil
+		}
+		return execOutcome(probe.Failure, probe.ReasonExecExit, output), nil
+	}
+	if timedOut(ctx, err) {
+		return execOutcome(probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
+	}
+	return probe.Outcome{}, err
+}
+
+func execOutcome(r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
+	return probe.Outcome{Result: r, Reason: reason, Output: probe.Cut(string(output[:min(len(output), probe.MaxOutput+1)]))}
+}
+
+// exitError is the error of a command that ran to its end.
+type exitError interface {
+	error
+	ExitStatus() int
+}
+
+// CommandExitError says that a command ended with another code than 0.
+type CommandExitError struct{ Code int }
+
+var _ exitError = (*CommandExitError)(nil)
+
+func (e *CommandExitError) Error() string {
+	return fmt.Sprintf("command terminated with exit code %d", e.Code)
+}
+
+// ExitStatus returns the code.
+func (e *CommandExitError) ExitStatus() int { return e.Code }
+
+// CommandTimeoutError says that a command was ended because its time was over. It
+// matches [context.DeadlineExceeded].
+type CommandTimeoutError struct {
+	Command []string
+	Timeout time.Duration
+}
+
+// Error returns the kubelet's text, which is the output of such a probe.
+func (e *CommandTimeoutError) Error() string {
+	return fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(e.Command, " "), e.Timeout)
+}
+
+// Is makes the error a deadline.
+func (e *CommandTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -1,0 +1,209 @@
+package builtin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// GRPC is the grpc handler: a target whose health service (grpc.health.v1) answers
+// SERVING is a Success. It never ends in an error but for a port that is none.
+type GRPC struct {
+	dial    dialFunc
+	options []grpc.DialOption
+}
+
+var _ probe.Preparer = (*GRPC)(nil)
+
+// NewGRPC returns the grpc handler.
+func NewGRPC(cfg Config) *GRPC {
+	return &GRPC{
+		dial: cfg.dialer(),
+		options: []grpc.DialOption{
+			grpc.WithUserAgent(cfg.userAgent()),
+			grpc.WithNoProxy(),
+			grpc.WithDisableServiceConfig(),
+		},
+	}
+}
+
+// Prepare binds the handler to config, a v1.GRPCAction.
+func (h *GRPC) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	var action v1.GRPCAction
+	if err := decode(config, &action); err != nil {
+		return nil, err
+	}
+	secure, err := wantsTLS(&action)
+	if err != nil {
+		return nil, err
+	}
+	creds := insecure.NewCredentials()
+	if secure {
+		creds = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+	}
+	b := &boundGRPC{
+		dial:    h.dial,
+		place:   place{port: intstr.FromInt32(action.Port), target: target},
+		options: append(h.options[:len(h.options):len(h.options)], grpc.WithTransportCredentials(creds)),
+		secure:  secure,
+	}
+	if action.Service != nil {
+		b.service = *action.Service
+	}
+	return b, nil
+}
+
+// Probe carries out an attempt at the request's own target.
+func (h *GRPC) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return probeUnbound(ctx, h, req)
+}
+
+// boundGRPC is a GRPC with a config; read-only.
+type boundGRPC struct {
+	dial    dialFunc
+	place   place
+	options []grpc.DialOption
+	secure  bool
+	service string
+}
+
+func (h *boundGRPC) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	at, err := h.place.resolve(&req)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	ctx, phases := newPhases(ctx, req.Trace)
+	defer phases.emit(req.Trace)
+	a := &grpcAttempt{boundGRPC: h, at: at, req: &req, phases: phases}
+	return a.run(ctx)
+}
+
+// grpcAttempt is one attempt of a boundGRPC.
+type grpcAttempt struct {
+	*boundGRPC
+	at     endpoint
+	req    *probe.Request
+	phases *phases
+
+	mu        sync.Mutex
+	dialError error // of the last connection that could not be made
+}
+
+func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
+	address := a.at.address()
+	options := append(a.options[:len(a.options):len(a.options)], grpc.WithContextDialer(
+		func(dialCtx context.Context, _ string) (net.Conn, error) { return a.connect(ctx, dialCtx) }))
+	// An IPv6 zone has a percent sign, which the target's URL syntax would eat.
+	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(address, "%", "%25"), options...)
+	if err != nil {
+		return verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", address, err))
+	}
+	defer conn.Close()
+	if err := awaitReady(ctx, conn); err != nil {
+		return a.notConnected(ctx, err)
+	}
+	a.phases.end("tls", "", "")
+	a.phases.begin("first byte", "")
+	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
+	a.phases.end("first byte", "", "")
+	if err != nil {
+		return a.rpcError(ctx, err)
+	}
+	return serving(res.GetStatus()), nil
+}
+
+// connect makes the connection. ctx is the attempt's, for its trace; dialCtx ends
+// when the connection is no longer wanted.
+func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
+	if a.phases != nil {
+		traced, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(dialCtx, cancel)()
+		dialCtx = traced
+	}
+	network, address := a.at.dialed()
+	conn, err := a.dial(dialCtx, network, address)
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.dialError = err
+		return nil, err
+	}
+	if a.secure {
+		a.phases.begin("tls", "")
+	}
+	return conn, nil
+}
+
+// awaitReady waits until conn is connected, however often that takes: the kubelet
+// does not give up early either when the port is closed.
+func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
+	for {
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			return nil
+		}
+		if state == connectivity.Idle {
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return ctx.Err()
+		}
+	}
+}
+
+// notConnected is the answer when no connection came about in time.
+func (a *grpcAttempt) notConnected(ctx context.Context, err error) (probe.Outcome, error) {
+	address := a.at.address()
+	text := fmt.Sprintf("error: failed to connect service at %q: %+v", address, err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, a.req.Spec.Timeout, err)
+	}
+	outcome, err := verdict(ctx, err, text)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil && a.dialError != nil {
+		outcome.Reason = reasonOf(a.dialError)
+	}
+	return outcome, err
+}
+
+// rpcError is the answer when the health service did not answer.
+func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, error) {
+	text, reason := fmt.Sprintf("error: health rpc probe failed: %+v", err), probe.ReasonProtocol
+	switch s, _ := status.FromError(err); s.Code() {
+	case codes.Unimplemented:
+		text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + s.Message()
+	case codes.DeadlineExceeded:
+		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
+	}
+	outcome, err := verdict(ctx, err, text)
+	if err == nil {
+		outcome.Reason = reason
+	}
+	return outcome, err
+}
+
+// serving makes the health service's answer an outcome.
+func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
+	if s != healthpb.HealthCheckResponse_SERVING {
+		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", s)}
+	}
+	return probe.Outcome{Result: probe.Success, Output: "service healthy"}
+}

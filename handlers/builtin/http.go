@@ -1,0 +1,212 @@
+package builtin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// maxRedirects is how many redirects an attempt follows at most.
+const maxRedirects = 10
+
+// HTTP is the http handler: a GET whose final status is from 200 to 299 is a
+// Success, up to 399 a Warning. Certificates are not verified and no proxy is used,
+// whatever the environment says.
+type HTTP struct {
+	userAgent       string
+	bodyHangIsError bool
+	client          *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
+	h2c             *http.Client // HTTP/2 with prior knowledge
+}
+
+var _ probe.Preparer = (*HTTP)(nil)
+
+// NewHTTP returns the http handler.
+func NewHTTP(cfg Config) *HTTP {
+	redirect := localRedirect
+	if cfg.FollowNonLocalRedirects {
+		redirect = nil // that of net/http, which stops after 10 as well
+	}
+	var unencrypted http.Protocols
+	unencrypted.SetUnencryptedHTTP2(true)
+	return &HTTP{
+		userAgent:       cfg.userAgent(),
+		bodyHangIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
+		client:          &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
+		h2c:             &http.Client{Transport: newTransport(cfg, &unencrypted), CheckRedirect: redirect},
+	}
+}
+
+// newTransport returns a transport that makes a new connection for each request.
+// The end of the request's context ends it in every phase.
+func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
+	dial := cfg.dialer()
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if path, ok := ctx.Value(unixKey{}).(string); ok {
+				return dial(ctx, "unix", path)
+			}
+			return dial(ctx, network, address)
+		},
+		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true},
+		TLSHandshakeTimeout: 10 * time.Second,
+		DisableKeepAlives:   true,
+		DisableCompression:  true,
+		ForceAttemptHTTP2:   true, // offered again, although the dialer and TLS config are ours
+		Protocols:           protocols,
+	}
+}
+
+// unixKey is the context key of the socket that an attempt's connections go to.
+type unixKey struct{}
+
+// localRedirect follows redirects that stay on the host of the first request;
+// another host's answer would say nothing about the target. The port may change.
+func localRedirect(req *http.Request, via []*http.Request) error {
+	if req.URL.Hostname() != via[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+// Prepare binds the handler to config, a v1.HTTPGetAction.
+func (h *HTTP) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	var action v1.HTTPGetAction
+	if err := decode(config, &action); err != nil {
+		return nil, err
+	}
+	u, err := baseURL(string(action.Scheme), action.Path)
+	if err != nil {
+		return nil, err
+	}
+	h2c, err := wantsH2C(&action)
+	if err != nil {
+		return nil, err
+	}
+	b := &boundHTTP{
+		place:           place{action.Host, action.Port, target},
+		client:          h.client,
+		base:            *u,
+		header:          header(action.HTTPHeaders, h.userAgent),
+		bodyHangIsError: h.bodyHangIsError,
+	}
+	if h2c {
+		b.client = h.h2c
+	}
+	return b, nil
+}
+
+// Probe carries out an attempt at the request's own target.
+func (h *HTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return probeUnbound(ctx, h, req)
+}
+
+// boundHTTP is an HTTP with a config; read-only.
+type boundHTTP struct {
+	place           place
+	client          *http.Client
+	base            url.URL     // without the host
+	header          http.Header // shared by all attempts: net/http only reads it
+	bodyHangIsError bool
+}
+
+func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	at, err := h.place.resolve(&req)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	u, err := withHost(h.base, at)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	ctx, phases := newPhases(ctx, req.Trace)
+	defer phases.emit(req.Trace)
+	if at.unix != "" {
+		ctx = context.WithValue(ctx, unixKey{}, at.unix)
+	}
+	return h.get(ctx, u)
+}
+
+func (h *boundHTTP) get(ctx context.Context, u *url.URL) (probe.Outcome, error) {
+	req := (&http.Request{
+		Method: http.MethodGet,
+		URL:    u,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h.header,
+		Host:   h.header.Get("Host"),
+	}).WithContext(ctx)
+	res, err := h.client.Do(req)
+	if err != nil {
+		return requestError(ctx, err)
+	}
+	defer res.Body.Close()
+	// Reading stops at the limit: what a longer body does afterwards does not matter.
+	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
+	if err != nil {
+		return h.bodyError(ctx, err)
+	}
+	return judge(res.StatusCode, body), nil
+}
+
+// requestError is the answer when no response came.
+func requestError(ctx context.Context, err error) (probe.Outcome, error) {
+	output := err.Error()
+	if timedOut(ctx, err) {
+		// What net/http says of a client's own timeout, which the kubelet uses.
+		output += " (Client.Timeout exceeded while awaiting headers)"
+	}
+	return verdict(ctx, err, output)
+}
+
+// bodyError is the answer when a response's body broke off or did not come.
+func (h *boundHTTP) bodyError(ctx context.Context, err error) (probe.Outcome, error) {
+	if !timedOut(ctx, err) {
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonBody, Err: err}
+	}
+	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+	if h.bodyHangIsError {
+		// kubernetes#122591: tried again and thrown away, so that such a target never
+		// fails. The error is no deadline to errors.Is: that would be a Failure.
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
+	}
+	return probe.Outcome{Result: probe.Failure, Output: text, Reason: probe.ReasonDeadline}, nil
+}
+
+// timedOut reports whether err is the end of the attempt's own time.
+func timedOut(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// judge makes a response an outcome. The body of a failure is withheld: it would
+// show an author of pods what the agent can reach (kubernetes#99425).
+func judge(status int, body []byte) probe.Outcome {
+	switch {
+	case status >= 200 && status < 300:
+		return probe.Outcome{Result: probe.Success, Output: string(body)}
+	case status >= 300 && status < 400:
+		return probe.Outcome{
+			Result: probe.Warning,
+			Reason: probe.ReasonHTTPStatus,
+			Output: probe.Cut("Probe terminated redirects, Response body: " + string(body)),
+		}
+	default:
+		return probe.Outcome{
+			Result: probe.Failure,
+			Reason: probe.ReasonHTTPStatus,
+			Output: fmt.Sprintf("HTTP probe failed with statuscode: %d", status),
+		}
+	}
+}
