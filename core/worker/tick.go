@@ -29,7 +29,7 @@ func (w *Worker) tick(due time.Time) (more bool) {
 		return verdict != end
 	}
 	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: attempt.name}
-	t.Outcome, t.Err, t.Attempts = w.attempts(attempt)
+	t.Outcome, t.Attempts, t.Err = w.attempts(attempt)
 	t.End = time.Now()
 	if errors.Is(t.Err, probe.ErrNoSlot) {
 		w.skipped(SkipNoSlot, 1)
@@ -178,7 +178,7 @@ func (w *Worker) attemptLocked(s State) attempt {
 
 // attempts asks the handler until it reaches a verdict, three times at most and
 // without a pause. Each attempt has the whole timeout.
-func (w *Worker) attempts(a attempt) (outcome probe.Outcome, err error, made int) {
+func (w *Worker) attempts(a attempt) (outcome probe.Outcome, made int, err error) {
 	for made < probe.MaxAttempts {
 		made++
 		a.request.Attempt = made
@@ -187,7 +187,7 @@ func (w *Worker) attempts(a attempt) (outcome probe.Outcome, err error, made int
 			break
 		}
 	}
-	return outcome, err, made
+	return outcome, made, err
 }
 
 // once makes one attempt under its own deadline.
