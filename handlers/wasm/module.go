@@ -1,0 +1,229 @@
+package wasm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
+)
+
+// The numbers of the sections that are looked into.
+const (
+	sectionImport = 2
+	sectionTable  = 4
+	sectionMemory = 5
+	sectionCode   = 10
+)
+
+const pageSize = 64 << 10
+
+// module is what is known of a guest's bytes before they are compiled.
+type module struct {
+	bytes         []byte // with the tables clamped
+	minMemory     uint64 // bytes that an instance begins with
+	imports       []string
+	changesTables bool // a restored memory alone does not give a fresh state
+}
+
+var errMalformed = errors.New("malformed module")
+
+// inspect reads what must be known of a module before it is compiled, and clamps its
+// tables to tableEntries entries in all: the memory limit does not cover tables, and
+// a guest of 63 bytes could grow one by hundreds of megabytes.
+func inspect(code []byte, tableEntries uint32) (*module, error) {
+	sections, err := plugin.Sections(code)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{bytes: code}
+	for i, s := range sections {
+		r := reader{data: s.Body}
+		switch s.ID {
+		case sectionImport:
+			m.imports = readImports(&r)
+		case sectionMemory:
+			m.minMemory = readMemory(&r)
+		case sectionTable:
+			tables := clampTables(&r, tableEntries)
+			if r.err == nil {
+				m.bytes = replaceSection(code, sections, i, tables)
+			}
+		case sectionCode:
+			m.changesTables = changesTables(s.Body)
+		}
+		if r.err != nil {
+			return nil, fmt.Errorf("section %d: %w", s.ID, r.err)
+		}
+	}
+	return m, checkModules(m.imports)
+}
+
+// checkModules refuses import modules that this version does not have.
+func checkModules(imports []string) error {
+	known := []string{abi.ModuleCore, abi.ModuleNet, wasiModule}
+	for _, name := range imports {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("unknown import module %q; this prober speaks %s, %s and %s",
+				name, known[0], known[1], known[2])
+		}
+	}
+	return nil
+}
+
+// readImports returns the modules that are imported from. Only functions may be.
+func readImports(r *reader) []string {
+	var modules []string
+	for range r.count() {
+		module, name := r.name(), r.name()
+		kind := r.byte()
+		if kind != 0 && r.err == nil {
+			r.err = fmt.Errorf("import %s.%s: only functions can be imported", module, name)
+		}
+		r.u32()
+		if r.err != nil {
+			return nil
+		}
+		if !slices.Contains(modules, module) {
+			modules = append(modules, module)
+		}
+	}
+	return modules
+}
+
+// readMemory returns the size that the memory begins with.
+func readMemory(r *reader) uint64 {
+	if n := r.count(); n != 1 {
+		if n > 1 && r.err == nil {
+			r.err = errors.New("more than one memory")
+		}
+		return 0
+	}
+	r.byte()
+	return uint64(r.u32()) * pageSize
+}
+
+// clampTables returns the table section anew, with a maximum for each table.
+func clampTables(r *reader, limit uint32) []byte {
+	type table struct {
+		kind     byte
+		min, max uint32
+	}
+	var tables []table
+	var total uint64
+	for range r.count() {
+		t := table{kind: r.byte(), max: limit}
+		flags := r.byte()
+		t.min = r.u32()
+		switch {
+		case r.err != nil:
+			return nil
+		case flags > 1 || t.kind != 0x70 && t.kind != 0x6f:
+			r.err = errMalformed
+			return nil
+		case flags == 1:
+			t.max = r.u32()
+		}
+		total += uint64(t.min)
+		tables = append(tables, t)
+	}
+	if total > uint64(limit) && r.err == nil {
+		r.err = fmt.Errorf("tables of %d entries; at most %d are allowed", total, limit)
+	}
+	if r.err != nil {
+		return nil
+	}
+	out := binary.AppendUvarint(nil, uint64(len(tables)))
+	room := (limit - uint32(total)) / max(1, uint32(len(tables)))
+	for _, t := range tables {
+		out = append(out, t.kind, 1)
+		out = binary.AppendUvarint(out, uint64(t.min))
+		out = binary.AppendUvarint(out, uint64(min(t.max, t.min+room)))
+	}
+	return out
+}
+
+// replaceSection returns code with the body of section i replaced.
+func replaceSection(code []byte, sections []plugin.Section, i int, body []byte) []byte {
+	end := len(code)
+	if i+1 < len(sections) {
+		end = sections[i+1].Start
+	}
+	out := append([]byte(nil), code[:sections[i].Start+1]...)
+	out = binary.AppendUvarint(out, uint64(len(body)))
+	out = append(out, body...)
+	return append(out, code[end:]...)
+}
+
+// reader reads the binary format. After an error it reads zeros.
+type reader struct {
+	data []byte
+	err  error
+}
+
+func (r *reader) fail() {
+	if r.err == nil {
+		r.err = errMalformed
+	}
+	r.data = nil
+}
+
+func (r *reader) byte() byte {
+	if len(r.data) == 0 {
+		r.fail()
+		return 0
+	}
+	b := r.data[0]
+	r.data = r.data[1:]
+	return b
+}
+
+func (r *reader) skip(n int) {
+	if n > len(r.data) {
+		r.fail()
+		return
+	}
+	r.data = r.data[n:]
+}
+
+func (r *reader) u32() uint32 {
+	v, n := binary.Uvarint(r.data[:min(len(r.data), 5)])
+	if n <= 0 || v > 1<<32-1 {
+		r.fail()
+		return 0
+	}
+	r.data = r.data[n:]
+	return uint32(v)
+}
+
+// leb passes over a number of any width.
+func (r *reader) leb() {
+	for range 10 {
+		if r.byte()&0x80 == 0 {
+			return
+		}
+	}
+	r.fail()
+}
+
+// count reads the length of a vector, whose items have a byte each at least.
+func (r *reader) count() int {
+	n := r.u32()
+	if uint64(n) > uint64(len(r.data)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) name() string {
+	n := r.count()
+	if r.err != nil {
+		return ""
+	}
+	s := string(r.data[:n])
+	r.data = r.data[n:]
+	return s
+}

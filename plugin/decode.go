@@ -1,0 +1,327 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxManifest is the most bytes that a manifest may have.
+const MaxManifest = 256 << 10
+
+// ParseManifest reads a plugin.yaml. file names it in errors, which are
+// [FieldError]s, joined where there are several.
+func ParseManifest(file string, data []byte) (*Manifest, error) {
+	if len(data) > MaxManifest {
+		return nil, fmt.Errorf("%s: a manifest has at most %d bytes", file, MaxManifest)
+	}
+	root, err := document(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	m := Minimal("")
+	d := decoder{file: file}
+	d.manifest(root, m)
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	return m, nil
+}
+
+// document returns the root of the one YAML document in data.
+func document(data []byte) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the manifest is empty")
+		}
+		return nil, err
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("a manifest is one YAML document")
+	}
+	return doc.Content[0], nil
+}
+
+// decoder reads a manifest's nodes and gathers what is wrong with them.
+type decoder struct {
+	file     string
+	errs     []error
+	examples []*yaml.Node // the configs of the examples, in order
+}
+
+func (d *decoder) failf(n *yaml.Node, path, format string, args ...any) {
+	d.errs = append(d.errs, &FieldError{File: d.file, Line: n.Line, Field: path, Err: fmt.Errorf(format, args...)})
+}
+
+// fields is what may be in a mapping.
+type fields map[string]func(n *yaml.Node, path string)
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// mapping reads the fields of a mapping, and reports those that are missing.
+func (d *decoder) mapping(n *yaml.Node, path string, known fields, required ...string) {
+	if n.Kind != yaml.MappingNode {
+		d.failf(n, path, "want a mapping")
+		return
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, key.Value)
+		read, ok := known[key.Value]
+		switch {
+		case !ok:
+			d.failf(key, at, "unknown field; known: %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case seen[key.Value]:
+			d.failf(key, at, "the field is there twice")
+		default:
+			read(value, at)
+		}
+		seen[key.Value] = true
+	}
+	for _, name := range required {
+		if !seen[name] {
+			d.failf(n, join(path, name), "the field is required")
+		}
+	}
+}
+
+func (d *decoder) items(n *yaml.Node, path string, item func(n *yaml.Node, path string)) {
+	if n.Kind != yaml.SequenceNode {
+		d.failf(n, path, "want a list")
+		return
+	}
+	for i, child := range n.Content {
+		item(child, path+"["+strconv.Itoa(i)+"]")
+	}
+}
+
+func (d *decoder) text(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			d.failf(n, path, "want a text")
+			return
+		}
+		*to = n.Value
+	}
+}
+
+func (d *decoder) truth(to *bool) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Tag != "!!bool" || n.Decode(to) != nil {
+			d.failf(n, path, "want true or false")
+		}
+	}
+}
+
+func (d *decoder) number(to *int, least int) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Tag != "!!int" || n.Decode(to) != nil {
+			d.failf(n, path, "want a whole number")
+		} else if *to < least {
+			d.failf(n, path, "must be at least %d", least)
+		}
+	}
+}
+
+func oneOf[T ~string](d *decoder, to *T, known ...T) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.ScalarNode || !slices.Contains(known, T(n.Value)) {
+			d.failf(n, path, "unknown value %q; known: %v", n.Value, known)
+			return
+		}
+		*to = T(n.Value)
+	}
+}
+
+func (d *decoder) constant(want string) func(*yaml.Node, string) {
+	var got string
+	return oneOf(d, &got, want)
+}
+
+// manifest reads the whole document.
+func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
+	d.mapping(n, "", fields{
+		"apiVersion":  d.constant(APIVersion),
+		"kind":        d.constant("Plugin"),
+		"name":        d.name(&m.Name),
+		"version":     d.text(&m.Version),
+		"description": d.text(&m.Description),
+		"license":     d.text(&m.License),
+		"mode":        oneOf(d, &m.Mode, Reactor, Command),
+		"abi":         d.abi(&m.ABI),
+		"sdk":         d.text(&m.SDK),
+		"isolation":   oneOf(d, &m.Isolation, Reset, Fresh, Pooled),
+		"stateful":    d.truth(&m.Stateful),
+		"config":      d.config(m),
+		"requests":    d.requests(&m.Requests),
+		"limits":      d.limits(&m.Limits),
+		"metrics":     d.metrics(&m.Metrics),
+		"examples":    d.exampleList(m),
+	}, "apiVersion", "name", "version")
+	if m.Isolation == Pooled && !m.Stateful {
+		d.failf(n, "isolation", "pooled is for plugins with stateful: true")
+	}
+	for i, e := range m.Examples {
+		if _, err := m.Config.Apply(e.Config); err != nil && i < len(d.examples) {
+			d.failf(d.examples[i], fmt.Sprintf("examples[%d]", i), "%w", err)
+		}
+	}
+}
+
+func (d *decoder) name(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if !ValidName(n.Value) {
+			d.failf(n, path, "%.80q is no name: want lower-case letters, digits and dashes, 63 at most", n.Value)
+		}
+		*to = n.Value
+	}
+}
+
+func (d *decoder) abi(to *int) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.number(to, 1)(n, path)
+		if *to > 1 {
+			d.failf(n, path, "version %d is newer than this prober, which speaks 1", *to)
+		}
+	}
+}
+
+func (d *decoder) config(m *Manifest) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.mapping(n, path, fields{"schema": func(n *yaml.Node, path string) {
+			doc, ok := d.json(n, path)
+			if !ok {
+				return
+			}
+			schema, err := NewSchema(doc)
+			if err != nil {
+				d.failf(n, path, "%w", err)
+				return
+			}
+			m.Config = schema
+		}}, "schema")
+	}
+}
+
+// json returns a node as JSON, whatever is in it.
+func (d *decoder) json(n *yaml.Node, path string) ([]byte, bool) {
+	var value any
+	err := n.Decode(&value)
+	var doc []byte
+	if err == nil {
+		doc, err = json.Marshal(value)
+	}
+	if err != nil {
+		d.failf(n, path, "%w", err)
+	}
+	return doc, err == nil
+}
+
+func (d *decoder) requests(to *[]Request) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.items(n, path, func(n *yaml.Node, path string) {
+			var r Request
+			d.mapping(n, path, fields{
+				"capability": oneOf(d, &r.Capability, "net", "http", "dns", "kv"),
+				"allow":      d.texts(&r.Allow),
+				"reason":     d.text(&r.Reason),
+				"optional":   d.truth(&r.Optional),
+			}, "capability")
+			*to = append(*to, r)
+		})
+	}
+}
+
+func (d *decoder) texts(to *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.items(n, path, func(n *yaml.Node, path string) {
+			var text string
+			d.text(&text)(n, path)
+			*to = append(*to, text)
+		})
+	}
+}
+
+func (d *decoder) limits(to *Limits) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.mapping(n, path, fields{
+			"memory": func(n *yaml.Node, path string) {
+				size, err := ParseSize(n.Value)
+				if err != nil {
+					d.failf(n, path, "%w", err)
+				}
+				to.Memory = size
+			},
+			"instances": d.number(&to.Instances, 1),
+		})
+	}
+}
+
+func (d *decoder) metrics(to *[]MetricDoc) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.items(n, path, func(n *yaml.Node, path string) {
+			var m MetricDoc
+			d.mapping(n, path, fields{
+				"name": d.text(&m.Name), "unit": d.text(&m.Unit), "help": d.text(&m.Help),
+			}, "name")
+			*to = append(*to, m)
+		})
+	}
+}
+
+// exampleList reads the examples; their configs are held against the schema when
+// all of the manifest is known.
+func (d *decoder) exampleList(m *Manifest) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.items(n, path, func(n *yaml.Node, path string) {
+			var e Example
+			d.mapping(n, path, fields{
+				"description": d.text(&e.Description),
+				"config": func(n *yaml.Node, path string) {
+					if n.Kind != yaml.MappingNode {
+						d.failf(n, path, "want a mapping")
+					} else if doc, ok := d.json(n, path); ok {
+						e.Config = doc
+						d.examples = append(d.examples, n)
+					}
+				},
+			}, "config")
+			if e.Config != nil {
+				m.Examples = append(m.Examples, e)
+			}
+		})
+	}
+}
+
+// ParseSize reads a size in bytes: "65536", "64Ki", "32Mi", "1Gi".
+func ParseSize(text string) (uint64, error) {
+	units := map[string]uint64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+	digits, unit := text, uint64(1)
+	for suffix, factor := range units {
+		if rest, ok := strings.CutSuffix(text, suffix); ok {
+			digits, unit = rest, factor
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%.40q is no size: want a number of bytes, as in 65536, 64Ki or 32Mi", text)
+	}
+	return n * unit, nil
+}

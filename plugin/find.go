@@ -1,0 +1,162 @@
+package plugin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Found is a plugin in a folder.
+type Found struct {
+	Manifest *Manifest
+	Path     string // of the module
+	Module   []byte // what was read, and what must be compiled
+	Digest   string // of Module
+}
+
+// Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside, and
+// NAME/plugin.yaml with one .wasm beside it. Everything else is passed over. taken
+// holds the names of built-in handlers. Two plugins of one name, or one that has a
+// taken name, are errors that name both. The plugins that are well are returned
+// along with the errors of the others.
+func Find(dirs []string, taken ...string) ([]Found, error) {
+	var (
+		all  []Found
+		errs []error
+	)
+	for _, dir := range dirs {
+		found, err := findIn(dir)
+		all = append(all, found...)
+		errs = append(errs, err)
+	}
+	slices.SortStableFunc(all, func(a, b Found) int { return cmp.Compare(a.Manifest.Name, b.Manifest.Name) })
+	unique := all[:0]
+	for _, f := range all {
+		name := f.Manifest.Name
+		switch {
+		case slices.Contains(taken, name):
+			errs = append(errs, fmt.Errorf("plugin %q of %s: the name is taken by the built-in handler %q", name, f.Path, name))
+		case len(unique) > 0 && unique[len(unique)-1].Manifest.Name == name:
+			errs = append(errs, fmt.Errorf("plugin %q of %s: the name is taken by %s", name, f.Path, unique[len(unique)-1].Path))
+		default:
+			unique = append(unique, f)
+		}
+	}
+	return unique, errors.Join(errs...)
+}
+
+func findIn(dir string) ([]Found, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("plugin folder: %w", err)
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("plugin folder %s: %w", dir, err)
+	}
+	var (
+		found []Found
+		errs  []error
+	)
+	for _, e := range entries {
+		var (
+			f   Found
+			ok  bool
+			err error
+		)
+		if info, statErr := root.Stat(e.Name()); statErr == nil && info.IsDir() {
+			f, ok, err = inFolder(root, dir, e.Name())
+		} else if strings.HasSuffix(e.Name(), ".wasm") {
+			f, err = inFile(root, dir, e.Name())
+			ok = err == nil
+		}
+		if ok && err == nil {
+			found = append(found, f)
+		}
+		errs = append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// inFile reads a module with its manifest inside.
+func inFile(root *os.Root, dir, name string) (Found, error) {
+	path := filepath.Join(dir, name)
+	module, err := readAtMost(root, name, MaxModule)
+	if err != nil {
+		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
+	}
+	manifest, err := ReadModule(path, module)
+	if err != nil {
+		return Found{}, err
+	}
+	return Found{Manifest: manifest, Path: path, Module: module, Digest: Digest(module)}, nil
+}
+
+// ReadModule returns the manifest inside a module. path names it in errors.
+func ReadModule(path string, module []byte) (*Manifest, error) {
+	if len(module) > MaxModule {
+		return nil, fmt.Errorf("plugin %s: module of %d bytes; at most %d are allowed", path, len(module), MaxModule)
+	}
+	data, err := Extract(module)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", path, err)
+	}
+	return ParseManifest(path+"#"+SectionName, data)
+}
+
+// inFolder reads NAME/plugin.yaml and the module beside it; ok is false when the
+// folder has no plugin.yaml.
+func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
+	data, err := readAtMost(root, filepath.Join(name, "plugin.yaml"), MaxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Found{}, false, nil
+	}
+	folder := filepath.Join(dir, name)
+	if err != nil {
+		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
+	}
+	manifest, err := ParseManifest(filepath.Join(folder, "plugin.yaml"), data)
+	if err != nil {
+		return Found{}, false, err
+	}
+	modules, err := fs.Glob(root.FS(), filepath.Join(escapeGlob(name), "*.wasm"))
+	if err != nil || len(modules) != 1 {
+		return Found{}, false, fmt.Errorf("plugin %s: want one .wasm beside plugin.yaml, found %d", folder, len(modules))
+	}
+	module, err := readAtMost(root, modules[0], MaxModule)
+	if err != nil {
+		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
+	}
+	path := filepath.Join(dir, modules[0])
+	return Found{Manifest: manifest, Path: path, Module: module, Digest: Digest(module)}, true, nil
+}
+
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+func readAtMost(root *os.Root, name string, most int64) ([]byte, error) {
+	// Looked at before it is opened: to open a named pipe would block.
+	if info, err := root.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	return data, err
+}

@@ -1,0 +1,122 @@
+// Package plugin knows what a plugin says of itself, and where plugins are found.
+// It runs no plugin: handlers/wasm does.
+package plugin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// APIVersion is the version of manifests that this package reads.
+const APIVersion = "prober.dev/v1"
+
+// Mode is how a guest is called.
+type Mode string
+
+// The modes. A reactor exports probe, a command is run as a program.
+const (
+	Reactor Mode = "reactor"
+	Command Mode = "command"
+)
+
+// Isolation is what one call of a guest leaves behind for the next.
+type Isolation string
+
+// The isolations.
+const (
+	Reset  Isolation = "reset"  // nothing: memory is put back to what it was before the first call
+	Fresh  Isolation = "fresh"  // nothing: each call has an instance of its own
+	Pooled Isolation = "pooled" // everything, for plugins that say that they are stateful
+)
+
+// Manifest is what plugin.yaml says.
+type Manifest struct {
+	Name        string
+	Version     string
+	Description string
+	License     string
+	Mode        Mode      // Reactor when empty in the file
+	ABI         int       // 1 when absent
+	SDK         string    // what it was built with; for people
+	Isolation   Isolation // Reset when empty in the file
+	Stateful    bool
+	Config      *Schema // of the plugin's config; never nil
+	Requests    []Request
+	Limits      Limits
+	Metrics     []MetricDoc
+	Examples    []Example
+}
+
+// Request is a capability that a plugin asks for.
+type Request struct {
+	Capability string   // "net", "http", "dns", "kv"
+	Allow      []string // where to: "target", "tcp://host:port", …
+	Reason     string   // for the operator who decides
+	Optional   bool     // the plugin does something useful without it
+}
+
+// Limits is what a plugin needs; the operator's limits win where they are lower.
+// Zero fields leave prober's defaults.
+type Limits struct {
+	Memory    uint64 // bytes of linear memory an instance
+	Instances int    // at the same time
+}
+
+// MetricDoc documents a metric that a plugin measures.
+type MetricDoc struct {
+	Name string
+	Unit string
+	Help string
+}
+
+// Example is a config to learn from.
+type Example struct {
+	Description string
+	Config      []byte // a JSON object
+}
+
+// Minimal returns the manifest of a plugin that came without one: nothing but its
+// name, and any config.
+func Minimal(name string) *Manifest {
+	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, Config: &Schema{}}
+}
+
+// Digest returns the digest of a module's bytes as pins spell it: "sha256:…".
+func Digest(module []byte) string {
+	sum := sha256.Sum256(module)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ValidName reports whether name is one that a plugin may have: a lower-case DNS
+// label of at most 63 characters.
+func ValidName(name string) bool {
+	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// FieldError is an error with its place in a file.
+type FieldError struct {
+	File  string
+	Line  int
+	Field string // "config.schema.properties.maxLag"
+	Err   error
+}
+
+// Error returns "FILE:LINE: FIELD: message".
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Field, e.Err)
+}
+
+// Unwrap returns the error inside.
+func (e *FieldError) Unwrap() error { return e.Err }

@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schema is the JSON Schema (2020-12) of a plugin's config. The zero value takes
+// any object. It is safe for concurrent use.
+type Schema struct {
+	source   []byte
+	compiled *jsonschema.Schema
+}
+
+// schemaURL is the address that a schema has for itself; nothing is loaded from it.
+const schemaURL = "prober:/config"
+
+// noLoader refuses what a schema refers to outside of itself: a manifest must not
+// make the host read files or URLs.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("$ref to %s: a schema may refer to nothing outside of itself", url)
+}
+
+// NewSchema reads a schema in JSON.
+func NewSchema(source []byte) (*Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("a schema is an object")
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return &Schema{source, compiled}, nil
+}
+
+func schemaError(err error) error {
+	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
+			return errors.Join(leaves(v, "")...)
+		}
+	}
+	return err
+}
+
+// JSON returns the schema as it was read, nil for the zero value.
+func (s *Schema) JSON() []byte { return s.source }
+
+// Apply holds config, a JSON object, against the schema and returns it with the
+// schema's defaults filled in. Its errors name the field, "config.maxLag".
+func (s *Schema) Apply(config []byte) ([]byte, error) {
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	object, ok := doc.(map[string]any)
+	if !ok {
+		return nil, errors.New("config: want an object")
+	}
+	if s.compiled != nil {
+		fill(s.compiled, object, 0)
+		if err := s.compiled.Validate(object); err != nil {
+			return nil, configError(err)
+		}
+	}
+	return json.Marshal(object)
+}
+
+const maxFillDepth = 32 // a schema may refer to itself
+
+// fill sets the fields of object that s has a default for and that are missing.
+func fill(s *jsonschema.Schema, object map[string]any, depth int) {
+	if s == nil || depth > maxFillDepth {
+		return
+	}
+	fill(s.Ref, object, depth+1)
+	for _, part := range s.AllOf {
+		fill(part, object, depth+1)
+	}
+	for name, property := range s.Properties {
+		value, ok := object[name]
+		if !ok {
+			if value = defaultOf(property, depth); value == nil {
+				continue
+			}
+			object[name] = value
+		}
+		if child, ok := value.(map[string]any); ok {
+			fill(property, child, depth+1)
+		}
+	}
+}
+
+// defaultOf returns a copy of the default that s has, nil where it has none.
+func defaultOf(s *jsonschema.Schema, depth int) any {
+	for ; s != nil && depth <= maxFillDepth; depth++ {
+		if s.Default != nil {
+			return clone(*s.Default)
+		}
+		s = s.Ref
+	}
+	return nil
+}
+
+func clone(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[name] = clone(item)
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i := range out {
+			out[i] = clone(out[i])
+		}
+		return out
+	default:
+		return value
+	}
+}
+
+func configError(err error) error {
+	v, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return fmt.Errorf("config: %w", err)
+	}
+	return errors.Join(leaves(v, "config")...)
+}
+
+// leaves returns the errors at the bottom of v, each with its field's path.
+func leaves(v *jsonschema.ValidationError, root string) []error {
+	if len(v.Causes) > 0 {
+		var errs []error
+		for _, cause := range v.Causes {
+			errs = append(errs, leaves(cause, root)...)
+		}
+		return errs
+	}
+	path := strings.Join(append([]string{root}, v.InstanceLocation...), ".")
+	text := "invalid"
+	if unit := v.BasicOutput(); unit.Error != nil {
+		text = unit.Error.String()
+	} else if len(unit.Errors) > 0 && unit.Errors[0].Error != nil {
+		text = unit.Errors[0].Error.String()
+	}
+	return []error{fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), text)}
+}
