@@ -131,7 +131,7 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 		return ProbeConfig{}, field.ErrorList{decodeError(path, err)}
 	}
 	config := ProbeConfig{
-		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused,
+		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, annotated: true,
 		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
 	}
 	var errs field.ErrorList

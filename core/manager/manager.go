@@ -98,14 +98,15 @@ type Manager struct {
 	memory *history
 	owned  []*results.Cache // made by New
 
-	mu      sync.RWMutex
-	workers map[Key]*entry
-	closed  bool
-	ending  sync.WaitGroup // stopped workers whose last tick is still under way
+	mu     sync.RWMutex
+	pods   map[types.UID][]*entry // a pod has few probes: lists are smaller than maps, and as fast
+	closed bool
+	ending sync.WaitGroup // stopped workers whose last tick is still under way
 }
 
 // entry is a worker and what it was made from.
 type entry struct {
+	key    Key
 	worker *worker.Worker
 	config ProbeConfig
 	record *record
@@ -117,7 +118,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, start: time.Now(), workers: make(map[Key]*entry), memory: &history{budget: cfg.History}}
+	m := &Manager{cfg: cfg, start: time.Now(), pods: make(map[types.UID][]*entry), memory: &history{budget: cfg.History}}
 	m.cfg.RestartGrace = cmp.Or(cfg.RestartGrace, 10*time.Second)
 	for kind, cache := range map[probe.Kind]**results.Cache{
 		probe.Liveness: &m.cfg.Liveness, probe.Readiness: &m.cfg.Readiness, probe.Startup: &m.cfg.Startup,
@@ -148,6 +149,9 @@ func New(cfg Config) (*Manager, error) {
 // joins one for every probe that could not be started, named by the path of its
 // field; the others are started.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
+	if pod.UID == "" {
+		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
+	}
 	configs, errs := ProbesOf(pod)
 	set := newPodSet(m, pod)
 	for _, c := range configs {
@@ -194,7 +198,7 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	if len(errs) > 0 { // what could not be read is not what was removed
 		return errors.Join(errs...)
 	}
-	m.stop(func(k Key) bool { return k.PodUID == pod.UID && !wanted[k] })
+	m.stopPod(pod.UID, func(k Key) bool { return !wanted[k] })
 	return nil
 }
 
@@ -202,21 +206,19 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 // terminating; readiness is probed until the end.
 func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 	names := containerNames(pod, !m.cfg.Compat.Has(probe.CompatStopSkipsSidecars)) // kubernetes#141766
-	m.stop(func(k Key) bool {
-		return k.PodUID == pod.UID && k.Kind != probe.Readiness && names[k.Container]
-	})
+	m.stopPod(pod.UID, func(k Key) bool { return k.Kind != probe.Readiness && names[k.Container] })
 }
 
 // RemovePod ends the workers of the containers that pod names. When it returns they
 // record nothing any more, and their decided results are gone.
 func (m *Manager) RemovePod(pod *v1.Pod) {
 	names := containerNames(pod, true)
-	m.stop(func(k Key) bool { return k.PodUID == pod.UID && names[k.Container] })
+	m.stopPod(pod.UID, func(k Key) bool { return names[k.Container] })
 }
 
 // CleanupPods ends the workers of all pods that are not in desired.
 func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
-	m.stop(func(k Key) bool { _, ok := desired[k.PodUID]; return !ok })
+	m.stopPods(func(uid types.UID) bool { _, ok := desired[uid]; return !ok })
 }
 
 // Subscribe returns the changes of all decided results from now until ctx ends,
@@ -252,7 +254,7 @@ func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	m.stop(func(Key) bool { return true })
+	m.stopPods(func(types.UID) bool { return true })
 	m.ending.Wait()
 	m.events.wait()
 	for _, c := range m.owned {
@@ -264,42 +266,82 @@ func (m *Manager) Close() error {
 func (m *Manager) entry(key Key) *entry {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.workers[key]
+	return m.entryLocked(key)
 }
 
-// stop ends the workers whose keys match.
-func (m *Manager) stop(match func(Key) bool) {
+func (m *Manager) entryLocked(key Key) *entry {
+	for _, e := range m.pods[key.PodUID] {
+		if e.key == key {
+			return e
+		}
+	}
+	return nil
+}
+
+// stopPods ends all workers of the pods that match.
+func (m *Manager) stopPods(match func(types.UID) bool) {
+	var ended []types.UID
+	m.mu.RLock()
+	for uid := range m.pods {
+		if match(uid) {
+			ended = append(ended, uid)
+		}
+	}
+	m.mu.RUnlock()
+	for _, uid := range ended {
+		m.stopPod(uid, func(Key) bool { return true })
+	}
+}
+
+// stopPod ends the workers of one pod whose keys match.
+func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
+	for _, e := range m.take(uid, func(e *entry) bool { return match(e.key) }) {
+		e.worker.Stop()
+		m.awaitEnd(e.worker)
+	}
+}
+
+// take removes the entries of one pod that match. For each of them the caller owes an
+// awaitEnd.
+func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) {
 	m.mu.Lock()
-	var stopped []*worker.Worker
-	for key, e := range m.workers {
-		if match(key) {
-			stopped = append(stopped, e.worker)
-			delete(m.workers, key)
-			m.ending.Add(1)
+	defer m.mu.Unlock()
+	var kept []*entry
+	for _, e := range m.pods[uid] {
+		if match(e) {
+			taken = append(taken, e)
+		} else {
+			kept = append(kept, e)
 		}
 	}
-	m.memory.probes.Store(int64(len(m.workers)))
-	m.mu.Unlock()
-	for _, w := range stopped {
-		w.Stop()
-		if w.Resting() {
-			m.ending.Done()
-			continue
-		}
-		go func() {
-			defer m.ending.Done()
-			w.Wait()
-		}()
+	if len(taken) == 0 {
+		return nil
 	}
+	m.pods[uid] = kept
+	if len(kept) == 0 {
+		delete(m.pods, uid)
+	}
+	m.ending.Add(len(taken))
+	m.memory.probes.Add(-int64(len(taken)))
+	return taken
+}
+
+// awaitEnd lets Close wait for the tick of w that is under way, if one is.
+func (m *Manager) awaitEnd(w *worker.Worker) {
+	if w.Resting() {
+		m.ending.Done()
+		return
+	}
+	go func() {
+		defer m.ending.Done()
+		w.Wait()
+	}()
 }
 
 // ended is called by a worker that has ended by itself.
-func (m *Manager) ended(key Key, w *worker.Worker) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.workers[key]; e != nil && e.worker == w {
-		delete(m.workers, key)
-		m.memory.probes.Store(int64(len(m.workers)))
+func (m *Manager) ended(uid types.UID, w *worker.Worker) {
+	for range m.take(uid, func(e *entry) bool { return e.worker == w }) {
+		m.awaitEnd(w)
 	}
 }
 

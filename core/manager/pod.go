@@ -84,7 +84,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 	switch {
 	case m.closed:
 		return ErrClosed
-	case m.workers[key] != nil:
+	case m.entryLocked(key) != nil:
 		return nil
 	}
 	w := worker.Start(&m.shared, worker.Config{
@@ -94,10 +94,10 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 		},
 		Spec: c.Spec, Handler: handler, Target: c.target(), Container: container, Paused: c.Paused,
 		Delay: delay, Phase: phase, Observer: rec,
-		Ended: func(w *worker.Worker) { m.ended(key, w) },
+		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
 	})
-	m.workers[key] = &entry{worker: w, config: c, record: rec, bound: handler}
-	m.memory.probes.Store(int64(len(m.workers)))
+	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, config: c, record: rec, bound: handler})
+	m.memory.probes.Add(1)
 	return nil
 }
 
@@ -124,9 +124,12 @@ func (m *Manager) change(old *entry, c ProbeConfig) error {
 }
 
 func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
-	config, secrets, err := m.resolveSecrets(c.Config)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Path, err)
+	config, secrets := c.Config, []string(nil)
+	if c.annotated {
+		var err error
+		if config, secrets, err = m.resolveSecrets(c.Config); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
 	}
 	handler, err := m.cfg.Handlers.Prepare(c.Handler, config, c.Target.static())
 	if err != nil {

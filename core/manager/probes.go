@@ -29,6 +29,8 @@ type ProbeConfig struct {
 	// TerminationGracePeriodSeconds overrides the pod's when this probe kills the
 	// container; nil when it does not.
 	TerminationGracePeriodSeconds *int64
+
+	annotated bool // from the annotation: its config may refer to secrets
 }
 
 // Target is the target that a plugin's probe asks for. Zero fields are filled in

@@ -1,11 +1,14 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/daeace23/prober/probe"
@@ -26,7 +29,9 @@ func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets []stri
 		return nil, nil, errors.New("config refers to a secret, and the agent resolves none")
 	}
 	var document any
-	if err := json.Unmarshal(config, &document); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(config))
+	decoder.UseNumber()
+	if err := decoder.Decode(&document); err != nil {
 		return nil, nil, err
 	}
 	document, err = walkStrings(document, func(s string) (string, error) {
@@ -120,11 +125,13 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	}
 	outcome, err := r.Handler.Probe(ctx, req)
 	outcome.Output = r.secrets.Replace(outcome.Output)
+	outcome.Metrics = slices.Clone(outcome.Metrics)
 	for i, m := range outcome.Metrics {
-		outcome.Metrics[i].Unit = r.secrets.Replace(m.Unit)
+		m.Unit, m.Labels = r.secrets.Replace(m.Unit), maps.Clone(m.Labels)
 		for k, v := range m.Labels {
 			m.Labels[k] = r.secrets.Replace(v)
 		}
+		outcome.Metrics[i] = m
 	}
 	if err != nil {
 		err = redactedError{err, r.secrets.Replace(err.Error())}

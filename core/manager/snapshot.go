@@ -47,9 +47,9 @@ func (s *ProbeStatus) Key() Key { return Key{s.UID, s.Container, s.Kind} }
 // and kind.
 func (m *Manager) Probes() []ProbeStatus {
 	m.mu.RLock()
-	entries := make([]*entry, 0, len(m.workers))
-	for _, e := range m.workers {
-		entries = append(entries, e)
+	entries := make([]*entry, 0, m.memory.probes.Load())
+	for _, pod := range m.pods {
+		entries = append(entries, pod...)
 	}
 	m.mu.RUnlock()
 	all := make([]ProbeStatus, 0, len(entries))
