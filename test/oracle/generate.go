@@ -1,0 +1,262 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Generate returns the scenario of a seed.
+func Generate(seed uint64) *Scenario {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x70726f626572)), fast: []int32{1, 1, 1, 2, 2, 3, 5}}
+	s := new(Scenario)
+	for range 1 + g.IntN(4)/3 {
+		s.Pods = append(s.Pods, g.pod())
+	}
+	g.scenario = s
+	g.story()
+	return s
+}
+
+// generator makes one scenario.
+type generator struct {
+	*rand.Rand
+	scenario *Scenario
+	names    int
+	fast     []int32 // periods
+	now      time.Duration
+	wild     bool // pods are disturbed a lot
+}
+
+// chance is true in p of 100 cases.
+func (g *generator) chance(p int) bool { return g.IntN(100) < p }
+
+func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
+
+func (g *generator) pod() Pod {
+	p := Pod{RestartPolicy: pick(g, "Always", "Always", "OnFailure", "Never", "")}
+	regular := 1 + g.IntN(4)
+	if regular > 2 && g.chance(50) {
+		regular = 1
+	}
+	for range regular {
+		p.Containers = append(p.Containers, g.container(pick(g, "", "", "", "Always", "OnFailure", "Never")))
+	}
+	for range max(0, g.IntN(4)-1) {
+		c := g.container("Always")
+		if g.chance(30) {
+			c = Container{Name: c.Name} // runs to its end, and may have no probes
+		}
+		p.InitContainers = append(p.InitContainers, c)
+	}
+	return p
+}
+
+func (g *generator) container(policy string) Container {
+	g.names++
+	c := Container{Name: fmt.Sprintf("c%d", g.names), RestartPolicy: policy}
+	if policy != "" && g.chance(40) {
+		for range 1 + g.IntN(2) {
+			c.Rules = append(c.Rules, Rule{
+				Action: pick(g, "Restart", "RestartAllContainers"), NotIn: g.chance(30), Codes: pick(g, []int32{1}, []int32{0, 42}, []int32{42}),
+			})
+		}
+	}
+	if g.chance(40) {
+		c.Startup = g.probe("startup")
+	}
+	if g.chance(60) {
+		c.Readiness = g.probe("readiness")
+	}
+	if g.chance(60) {
+		c.Liveness = g.probe("liveness")
+	}
+	return c
+}
+
+func (g *generator) probe(kind string) *Probe {
+	p := &Probe{
+		Delay: pick[int32](g, 0, 0, 0, 1, 2, 4), Period: pick(g, g.fast...), Timeout: pick[int32](g, 1, 1, 2, 3),
+		Success: 1, Failure: pick[int32](g, 1, 1, 2, 3, 4),
+	}
+	if kind == "readiness" {
+		p.Success = pick[int32](g, 1, 1, 1, 2, 3)
+	}
+	usual := pick(g, []string{StepOK}, []string{StepOK}, []string{StepOK, StepZero, StepFail}, []string{StepFail},
+		[]string{StepOK, StepFail, StepError, StepTimeout, StepPanic, StepBig})
+	slow := pick(g, 0, 0, 10, 40)
+	for range 1 + g.IntN(9) {
+		step := Step{Do: pick(g, usual...)}
+		if g.chance(15) {
+			step.Do = pick(g, StepOK, StepFail, StepError, StepTimeout, StepPanic, StepZero, StepBig)
+		}
+		if g.chance(slow) {
+			// Odd, so that no attempt ends at the instant of a tick.
+			step.Sleep = Duration(time.Duration(1+g.IntN(260))*10*time.Millisecond + 3)
+		}
+		p.Script = append(p.Script, step)
+	}
+	return p
+}
+
+// maxPeriod is a time after which a manager is so old that AddPod begins to probe at
+// once.
+const maxPeriod = 6 * time.Second
+
+// story makes the ops. Each has an instant that no other op, tick or attempt shares:
+// a remainder of nanoseconds of its own.
+func (g *generator) story() {
+	g.now = maxPeriod
+	g.wild = g.chance(30)
+	for i := range g.scenario.Pods {
+		g.beginning(i)
+	}
+	end := g.now + time.Duration(10+g.IntN(25))*time.Second
+	for g.now < end {
+		g.pause()
+		g.event(g.IntN(len(g.scenario.Pods)))
+	}
+	g.scenario.End = Duration(end + 5*time.Second)
+}
+
+func (g *generator) op(op Op) {
+	op.At = Duration(g.now + time.Duration(10*len(g.scenario.Ops)+1))
+	g.scenario.Ops = append(g.scenario.Ops, op)
+}
+
+// pause is mostly short, so that ops fall between two ticks, and sometimes long.
+func (g *generator) pause() {
+	d := time.Duration(1+g.IntN(90)) * 10 * time.Millisecond
+	if g.chance(25) {
+		d += time.Duration(g.IntN(400)) * 10 * time.Millisecond
+	}
+	g.now += d
+}
+
+// beginning brings a pod to life, in the usual order more often than not.
+func (g *generator) beginning(pod int) {
+	known := g.chance(25) // by an agent before this one
+	if known {
+		g.each(pod, func(c string) { g.start(pod, c, true) })
+		if g.chance(70) {
+			g.op(Op{Do: OpReady, Pod: pod, Value: pick(g, "true", "true", "false")})
+		}
+		g.op(Op{Do: OpPublish, Pod: pod})
+	}
+	if g.chance(90) {
+		g.op(Op{Do: OpAdd, Pod: pod})
+	}
+	if !known {
+		g.each(pod, func(c string) {
+			if g.chance(85) {
+				g.pause()
+				g.start(pod, c, false)
+			}
+		})
+	}
+	g.pause()
+	g.op(Op{Do: OpSync, Pod: pod})
+}
+
+// each calls f for the containers of a pod in the order in which they are started.
+func (g *generator) each(pod int, f func(container string)) {
+	p := g.scenario.Pods[pod]
+	for _, c := range p.InitContainers {
+		f(c.Name)
+	}
+	for _, c := range p.Containers {
+		f(c.Name)
+	}
+}
+
+func (g *generator) some(pod int) string {
+	var names []string
+	g.each(pod, func(c string) { names = append(names, c) })
+	return pick(g, names...)
+}
+
+func (g *generator) start(pod int, container string, early bool) {
+	op := Op{Do: OpStart, Pod: pod, Container: container, SameID: g.chance(10)}
+	switch {
+	case early:
+		op.Age = Duration(g.now + 20*time.Second)
+	case g.chance(20): // an agent sees a container some time after its start
+		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
+	case g.chance(5): // just before or after the line of ten seconds before the agent's start
+		op.Age = Duration(g.now + 10*time.Second + time.Duration(g.IntN(5)-2)*time.Millisecond)
+	}
+	switch {
+	case early:
+		op.Started = pick(g, "true", "true", "false", "nil")
+	case g.chance(30):
+		op.Started = pick(g, "true", "false", "nil")
+	}
+	g.op(op)
+}
+
+// event lets one thing happen to a pod.
+func (g *generator) event(pod int) {
+	roll := g.IntN(100)
+	if !g.wild && roll >= 70 {
+		roll = g.IntN(100)
+	}
+	c := g.some(pod)
+	switch {
+	case roll < 35:
+		g.op(Op{Do: OpSync, Pod: pod})
+	case roll < 42:
+		g.op(Op{Do: OpPeek, Pod: pod})
+	case roll < 58:
+		g.op(Op{Do: OpExit, Pod: pod, Container: c, Code: pick[int32](g, 0, 1, 1, 42)})
+		if g.chance(75) {
+			g.pause()
+			g.start(pod, c, false)
+		}
+	case roll < 66:
+		g.start(pod, c, g.chance(5))
+	case roll < 70:
+		g.op(Op{Do: OpStarted, Pod: pod, Container: c, Started: pick(g, "true", "true", "false", "nil")})
+	case roll < 78:
+		g.op(Op{Do: OpAdd, Pod: pod})
+	case roll < 81:
+		g.op(Op{Do: pick(g, OpWait, OpCreate, OpVanish), Pod: pod, Container: c})
+	case roll < 84:
+		g.op(Op{Do: OpPublish, Pod: pod})
+	default:
+		g.disturb(pod, roll)
+	}
+}
+
+// disturb lets something rare happen, of which a pod may not recover.
+func (g *generator) disturb(pod, roll int) {
+	switch {
+	case roll < 86:
+		g.op(Op{Do: OpReady, Pod: pod, Value: pick(g, "true", "false")})
+	case roll < 88:
+		g.op(Op{Do: OpRestarting, Pod: pod, Value: pick(g, "true", "false")})
+	case roll < 90:
+		g.op(Op{Do: OpPhase, Pod: pod, Value: pick(g, "Running", "Running", "Pending", "Succeeded", "Failed", "Unknown")})
+	case roll < 92:
+		g.op(Op{Do: pick(g, OpLose, OpFind, OpFind), Pod: pod})
+	case roll < 93:
+		g.op(Op{Do: OpDelete, Pod: pod})
+	case roll < 95:
+		g.op(Op{Do: OpStop, Pod: pod})
+	case roll < 98:
+		g.op(Op{Do: OpRemove, Pod: pod})
+		if g.chance(60) {
+			if g.chance(50) {
+				g.pause()
+			}
+			g.op(Op{Do: OpAdd, Pod: pod})
+		}
+	default:
+		op := Op{Do: OpCleanup}
+		for i := range g.scenario.Pods {
+			if g.chance(50) {
+				op.Keep = append(op.Keep, i)
+			}
+		}
+		g.op(op)
+	}
+}

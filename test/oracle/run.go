@@ -1,0 +1,141 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Side is one implementation of the kubelet's probe manager.
+type Side interface {
+	AddPod(ctx context.Context, pod *v1.Pod)
+	StopLivenessAndStartup(pod *v1.Pod)
+	RemovePod(pod *v1.Pod)
+	CleanupPods(desired map[types.UID]sets.Empty)
+	UpdatePodStatus(ctx context.Context, pod *v1.Pod, status *v1.PodStatus)
+	// Cached returns what the cache of a kind ("liveness", "readiness", "startup")
+	// holds for a container: "Success", "Failure", "UNKNOWN", or "" when nothing.
+	Cached(kind, containerID string) string
+	// Close stops what Side has started. Nothing is observed any more.
+	Close()
+}
+
+// Outside is all that a side knows of its surroundings.
+type Outside struct {
+	PodStatus func(types.UID) (v1.PodStatus, bool)
+	Run       func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
+	Event     func(fieldPath, eventType, reason, message string)
+}
+
+// Maker makes a side. It is called inside of the bubble.
+type Maker func(Outside) Side
+
+// sampling is the time between two looks at the caches.
+const sampling = 250*time.Millisecond + 5*time.Nanosecond
+
+// Run plays s on one side under a fake clock of its own.
+func Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
+	t.Helper()
+	var record *Record
+	synctest.Test(t, func(t *testing.T) {
+		record = newRecord()
+		w := newWorld(s)
+		side := makeSide(Outside{PodStatus: w.podStatus, Run: newRunner(s, record).run, Event: record.event})
+		play := &play{scenario: s, world: w, side: side, record: record}
+		play.all(t.Context())
+		record.close()
+		side.Close()
+	})
+	return record
+}
+
+// play is one performance of a scenario.
+type play struct {
+	scenario *Scenario
+	world    *world
+	side     Side
+	record   *Record
+}
+
+func (p *play) all(ctx context.Context) {
+	for _, op := range p.scenario.Ops {
+		p.rest(time.Duration(op.At))
+		p.do(ctx, op)
+		synctest.Wait()
+		p.sample()
+	}
+	p.rest(time.Duration(p.scenario.End))
+	p.sample()
+}
+
+// rest lets the time pass until at, and looks at the caches now and then.
+func (p *play) rest(at time.Duration) {
+	for {
+		next := (p.record.now()/sampling + 1) * sampling
+		time.Sleep(min(next, at) - p.record.now())
+		synctest.Wait()
+		if next >= at {
+			return
+		}
+		p.sample()
+	}
+}
+
+func (p *play) do(ctx context.Context, op Op) {
+	pod := p.world.pods[op.Pod]
+	switch op.Do {
+	case OpAdd:
+		p.side.AddPod(ctx, pod.object.DeepCopy())
+	case OpStop:
+		p.side.StopLivenessAndStartup(pod.object.DeepCopy())
+	case OpRemove:
+		p.side.RemovePod(pod.object.DeepCopy())
+	case OpCleanup:
+		desired := make(map[types.UID]sets.Empty)
+		for _, i := range op.Keep {
+			desired[podUID(i)] = sets.Empty{}
+		}
+		p.side.CleanupPods(desired)
+	case OpPeek:
+		p.update(ctx, op.Pod, pod.status.DeepCopy())
+	case OpSync:
+		p.world.sync(op.Pod, func(status *v1.PodStatus) { p.update(ctx, op.Pod, status) })
+	default:
+		p.world.change(op)
+	}
+}
+
+// update calls UpdatePodStatus and notes the answer.
+func (p *play) update(ctx context.Context, pod int, status *v1.PodStatus) {
+	p.side.UpdatePodStatus(ctx, p.world.pods[pod].object.DeepCopy(), status)
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+		started := "unset"
+		if c.Started != nil {
+			started = fmt.Sprint(*c.Started)
+		}
+		p.record.add("status of p%d %s: started %s, ready %v", pod, c.Name, started, c.Ready)
+	}
+}
+
+// sample looks up every ID that was ever given out.
+func (p *play) sample() {
+	cached := make(map[string]string)
+	for _, pod := range p.world.pods {
+		for name, n := range pod.ids {
+			for i := range n {
+				id := containerID(name, i+1)
+				for _, kind := range [...]string{"liveness", "readiness", "startup"} {
+					cached[kind+" "+id] = p.side.Cached(kind, id)
+				}
+			}
+		}
+	}
+	p.record.sample(cached)
+}

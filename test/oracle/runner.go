@@ -1,0 +1,124 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	remote "k8s.io/cri-client/pkg"
+)
+
+// runner runs the commands of both sides' exec probes as their scripts say.
+type runner struct {
+	record  *Record
+	scripts map[string][]Step // by command; read-only
+
+	mu   sync.Mutex
+	made map[string]int // attempts so far, by command
+}
+
+func newRunner(s *Scenario, r *Record) *runner {
+	scripts := make(map[string][]Step)
+	s.probes(func(pod int, container, kind string, p **Probe) {
+		if *p != nil {
+			scripts[fmt.Sprintf("p%d %s %s", pod, container, kind)] = (*p).Script
+		}
+	})
+	return &runner{record: r, scripts: scripts, made: make(map[string]int)}
+}
+
+// run is one attempt. Like a container runtime it enforces the timeout itself, a
+// moment late, and stops early only when it is told to.
+func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, error) {
+	name := strings.Join(cmd, " ")
+	n, step := r.step(name)
+	end := r.record.attempt(cmd, fmt.Sprintf("%s in %s within %v", name, id, timeout), n)
+	defer end()
+	output := fmt.Appendf(nil, "%s says %s", name, step.Do)
+	nap, late := time.Duration(step.Sleep), false
+	if timeout > 0 && (step.Do == StepTimeout || nap >= timeout) {
+		nap, late = timeout+lateness, true
+	}
+	if err := sleep(ctx, nap); err != nil {
+		return nil, err
+	}
+	if late {
+		return nil, &timedOut{name, timeout}
+	}
+	switch step.Do {
+	case StepOK, StepTimeout: // without a timeout nothing can run out
+		return output, nil
+	case StepZero:
+		return output, exitError(0)
+	case StepFail:
+		return output, exitError(1)
+	case StepBig:
+		return []byte(strings.Repeat(string(output)+"; ", 1000)), exitError(1)
+	case StepPanic:
+		panic("the script says so")
+	default:
+		return output, fmt.Errorf("%s could not be run", name)
+	}
+}
+
+// lateness is how long after the timeout a runtime answers. It is odd, so that the
+// answer does not come at the instant of a tick.
+const lateness = 3 * time.Nanosecond
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return ctx.Err()
+			}
+			<-timer.C
+			return nil
+		}
+	}
+}
+
+func (r *runner) step(name string) (n int, s Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = r.made[name]
+	r.made[name]++
+	script := r.scripts[name]
+	if len(script) == 0 {
+		return n, Step{Do: StepOK}
+	}
+	return n, script[n%len(script)]
+}
+
+// exitError is the exit code of a command, as both sides take it.
+type exitError int
+
+func (e exitError) Error() string   { return fmt.Sprintf("command exited with %d", int(e)) }
+func (e exitError) String() string  { return e.Error() }
+func (e exitError) Exited() bool    { return true }
+func (e exitError) ExitStatus() int { return int(e) }
+
+// timedOut is what a runtime answers when a command took too long: the kubelet knows
+// it as the CRI client's error, we as an exceeded deadline.
+type timedOut struct {
+	command string
+	timeout time.Duration
+}
+
+func (e *timedOut) Error() string {
+	return fmt.Sprintf("%v: %q timed out after %v", remote.ErrCommandTimedOut, e.command, e.timeout)
+}
+
+func (e *timedOut) Is(target error) bool {
+	return target == remote.ErrCommandTimedOut || target == context.DeadlineExceeded
+}

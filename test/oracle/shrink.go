@@ -1,0 +1,227 @@
+package oracle
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Check plays s on the kubelet and on ours. It returns nil where both show the same,
+// and nil with ambiguous set where the kubelet does not agree with itself: when a tick
+// and a trigger wait for the end of one attempt, it takes either.
+func Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
+	t.Helper()
+	kubelet := Run(t, s, Kubelet)
+	d = Compare(kubelet, Run(t, s, ours))
+	if d == nil {
+		return nil, false
+	}
+	for range 16 {
+		if Compare(kubelet, Run(t, s, Kubelet)) != nil {
+			return nil, true
+		}
+	}
+	return d, false
+}
+
+// Calm removes from s the ops of whose effect nothing can be said: those that stop a
+// worker while it makes an attempt, where we cancel the attempt and the kubelet counts
+// it, and those that trigger one while it makes attempts for longer than its period,
+// where the kubelet takes the trigger or the tick that waits beside it, as it falls.
+func Calm(t *testing.T, s *Scenario) {
+	t.Helper()
+	for {
+		busy := busyTimes(Run(t, s, Kubelet), s)
+		before := len(s.Ops)
+		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
+			return slices.ContainsFunc(busy, func(b busyTime) bool { return b.forbids(op) })
+		})
+		if len(s.Ops) == before {
+			return
+		}
+	}
+}
+
+// busyTime is a time in which a worker makes one attempt after the other.
+type busyTime struct {
+	span
+	long bool // longer than the period
+}
+
+func busyTimes(r *Record, s *Scenario) []busyTime {
+	periods := make(map[string]time.Duration)
+	s.probes(func(pod int, container, kind string, p **Probe) {
+		if *p != nil {
+			periods[container+" "+kind] = time.Duration((*p).Period) * time.Second
+		}
+	})
+	var busy []busyTime
+	last := make(map[string]int) // index in busy
+	for _, a := range r.spans {
+		probe := a.container + " " + a.kind
+		i, ok := last[probe]
+		if !ok || busy[i].end != a.begin {
+			i = len(busy)
+			last[probe] = i
+			busy = append(busy, busyTime{span: a})
+		}
+		busy[i].end = a.end
+		busy[i].long = a.end-busy[i].begin >= periods[probe]
+	}
+	return busy
+}
+
+func (b busyTime) forbids(op Op) bool {
+	if at := time.Duration(op.At); at < b.begin || b.end < at {
+		return false
+	}
+	triggers := (op.Do == OpPeek || op.Do == OpSync) && op.Pod == b.pod && b.kind == "readiness"
+	return triggers && b.long || op.stops(b.pod, b.kind)
+}
+
+func (op Op) stops(pod int, kind string) bool {
+	switch op.Do {
+	case OpStop:
+		return op.Pod == pod && kind != "readiness"
+	case OpRemove:
+		return op.Pod == pod
+	case OpCleanup:
+		return !slices.Contains(op.Keep, pod)
+	default:
+		return false
+	}
+}
+
+// Shrink returns the smallest scenario it finds, by leaving things out of s, of which
+// diverges is still true.
+func Shrink(s *Scenario, diverges func(*Scenario) bool) *Scenario {
+	for {
+		smaller := shrinkOnce(s, diverges)
+		if smaller == nil {
+			return s
+		}
+		s = smaller
+	}
+}
+
+// shrinkOnce tries everything that can be left out, the largest first. Nil means that
+// nothing can.
+func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
+	best := s
+	try := func(change func(*Scenario) bool) bool {
+		c := best.Clone()
+		if !change(c) || !diverges(c) {
+			return false
+		}
+		best = c
+		return true
+	}
+	shrinkEnd(s, try)
+	for size := max(1, len(s.Ops)/2); ; size /= 2 {
+		for at := 0; at < len(best.Ops); {
+			if !try(func(c *Scenario) bool {
+				c.Ops = slices.Delete(c.Ops, at, min(at+size, len(c.Ops)))
+				return true
+			}) {
+				at += size
+			}
+		}
+		if size <= 1 {
+			break
+		}
+	}
+	shrinkPods(best, try)
+	shrinkProbes(best, try)
+	if best == s {
+		return nil
+	}
+	return best
+}
+
+// shrinkEnd lets a scenario end soon after its last op.
+func shrinkEnd(s *Scenario, try func(func(*Scenario) bool) bool) {
+	for cut := time.Duration(s.End); cut > 50*time.Millisecond; cut /= 2 {
+		for try(func(c *Scenario) bool {
+			c.End -= Duration(cut)
+			return len(c.Ops) == 0 || c.End > c.Ops[len(c.Ops)-1].At
+		}) {
+		}
+	}
+}
+
+func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
+	if last := len(s.Pods) - 1; last > 0 {
+		try(func(c *Scenario) bool {
+			c.Pods = c.Pods[:last]
+			c.Ops = slices.DeleteFunc(c.Ops, func(op Op) bool { return op.Pod == last })
+			return true
+		})
+	}
+	for i, p := range s.Pods {
+		for _, list := range [][]Container{p.Containers, p.InitContainers} {
+			for _, gone := range list {
+				try(func(c *Scenario) bool { return c.withoutContainer(i, gone.Name) })
+			}
+		}
+		try(func(c *Scenario) bool { return i < len(c.Pods) && clearString(&c.Pods[i].RestartPolicy) })
+	}
+}
+
+// withoutContainer takes a container out, unless it is the last of its pod.
+func (s *Scenario) withoutContainer(pod int, name string) bool {
+	if pod >= len(s.Pods) {
+		return false
+	}
+	p := &s.Pods[pod]
+	is := func(c Container) bool { return c.Name == name }
+	p.Containers = slices.DeleteFunc(p.Containers, is)
+	p.InitContainers = slices.DeleteFunc(p.InitContainers, is)
+	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Container == name })
+	return len(p.Containers) > 0
+}
+
+func clearString(s *string) bool {
+	changed := *s != ""
+	*s = ""
+	return changed
+}
+
+// shrinkProbes takes probes out, and makes those that are left plain.
+func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
+	s.probes(func(_ int, container, kind string, p **Probe) {
+		if *p == nil {
+			return
+		}
+		on := func(change func(p **Probe)) bool {
+			return try(func(c *Scenario) bool {
+				before := c.String()
+				c.probes(func(_ int, otherContainer, otherKind string, p **Probe) {
+					if otherContainer == container && otherKind == kind && *p != nil {
+						change(p)
+					}
+				})
+				return c.String() != before
+			})
+		}
+		if on(func(p **Probe) { *p = nil }) {
+			return
+		}
+		on(func(p **Probe) { (*p).Delay = 0 })
+		on(func(p **Probe) { (*p).Timeout = 1 })
+		on(func(p **Probe) { (*p).Success = 1 })
+		on(func(p **Probe) { (*p).Failure = 1 })
+		on(func(p **Probe) { (*p).Script = (*p).Script[:1] })
+		for i := range (*p).Script {
+			on(func(p **Probe) {
+				if i < len((*p).Script) {
+					(*p).Script[i].Sleep = 0
+				}
+			})
+			on(func(p **Probe) {
+				if i < len((*p).Script) {
+					(*p).Script[i].Do = StepOK
+				}
+			})
+		}
+	})
+}

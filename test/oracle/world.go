@@ -1,0 +1,231 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// world is what one side is told: the pods, and what their status says now. The two
+// sides have one each, since what UpdatePodStatus answers goes back into it.
+type world struct {
+	mu   sync.Mutex // held while a pod's status is changed, and while a side reads it
+	pods []*podState
+}
+
+type podState struct {
+	object *v1.Pod // its status is the one that was last published
+	status v1.PodStatus
+	lost   bool           // the status source knows nothing of the pod
+	ids    map[string]int // how many IDs each container has had
+}
+
+func newWorld(s *Scenario) *world {
+	w := new(world)
+	for i, p := range s.Pods {
+		w.pods = append(w.pods, &podState{
+			object: podObject(i, p),
+			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1"},
+			ids:    make(map[string]int),
+		})
+	}
+	return w
+}
+
+// podIndex is the number in a pod's name.
+func podIndex(name string) int {
+	i, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
+	if err != nil {
+		panic(fmt.Sprintf("pod %q: %v", name, err))
+	}
+	return i
+}
+
+func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
+
+func containerID(name string, n int) string { return fmt.Sprintf("test://%s-%d", name, n) }
+
+// podStatus is the status source of both sides.
+func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, p := range w.pods {
+		if podUID(i) == uid && !p.lost {
+			return *p.status.DeepCopy(), true
+		}
+	}
+	return v1.PodStatus{}, false
+}
+
+// sync lets update change a pod's status. A worker that is triggered by update does
+// not see the status before it is whole.
+func (w *world) sync(pod int, update func(*v1.PodStatus)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	update(&w.pods[pod].status)
+}
+
+// change applies an op that does not call the manager.
+func (w *world) change(op Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.pods[op.Pod]
+	switch op.Do {
+	case OpPhase:
+		p.status.Phase = v1.PodPhase(op.Value)
+	case OpLose, OpFind:
+		p.lost = op.Do == OpLose
+	case OpReady:
+		setCondition(&p.status, v1.PodReady, op.Value)
+	case OpRestarting:
+		setCondition(&p.status, v1.AllContainersRestarting, op.Value)
+	case OpPublish:
+		p.object.Status = *p.status.DeepCopy()
+	case OpDelete:
+		p.object.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		p.object.DeletionGracePeriodSeconds = new(int64(30))
+	case OpVanish:
+		p.vanish(op.Container)
+	default:
+		p.containerStatus(op.Container, func(c *v1.ContainerStatus) { p.changeContainer(op, c) })
+	}
+}
+
+func (p *podState) changeContainer(op Op, c *v1.ContainerStatus) {
+	switch op.Do {
+	case OpStart:
+		if !op.SameID || c.ContainerID == "" {
+			p.ids[c.Name]++
+			c.ContainerID = containerID(c.Name, p.ids[c.Name])
+		}
+		started := time.Now().Add(-time.Duration(op.Age))
+		c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Time{Time: started}}}
+	case OpExit:
+		c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: op.Code}}
+	case OpWait:
+		c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	case OpCreate:
+		c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+		c.ContainerID = ""
+	}
+	switch op.Started {
+	case "true", "false":
+		c.Started = new(op.Started == "true")
+	case "nil":
+		c.Started = nil
+	}
+}
+
+// containerStatus calls f with the status of the container, which is made when there
+// is none, at its place in the order of the spec.
+func (p *podState) containerStatus(name string, f func(*v1.ContainerStatus)) {
+	for _, l := range p.lists() {
+		at := 0
+		for _, c := range l.specs {
+			present := at < len(*l.statuses) && (*l.statuses)[at].Name == c.Name
+			if c.Name == name {
+				if !present {
+					*l.statuses = slices.Insert(*l.statuses, at, v1.ContainerStatus{Name: name})
+				}
+				f(&(*l.statuses)[at])
+				return
+			}
+			if present {
+				at++
+			}
+		}
+	}
+}
+
+func (p *podState) vanish(name string) {
+	for _, l := range p.lists() {
+		*l.statuses = slices.DeleteFunc(*l.statuses, func(c v1.ContainerStatus) bool { return c.Name == name })
+	}
+}
+
+type containerList struct {
+	specs    []v1.Container
+	statuses *[]v1.ContainerStatus
+}
+
+func (p *podState) lists() []containerList {
+	return []containerList{
+		{p.object.Spec.Containers, &p.status.ContainerStatuses},
+		{p.object.Spec.InitContainers, &p.status.InitContainerStatuses},
+	}
+}
+
+func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
+	condition := v1.PodCondition{Type: t, Status: v1.ConditionFalse}
+	if value == "true" {
+		condition.Status = v1.ConditionTrue
+	}
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == t })
+	s.Conditions = append(s.Conditions, condition)
+}
+
+func podObject(i int, p Pod) *v1.Pod {
+	name := fmt.Sprintf("p%d", i)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: podUID(i)},
+		Spec: v1.PodSpec{
+			RestartPolicy:  v1.RestartPolicy(p.RestartPolicy),
+			Containers:     containerSpecs(name, p.Containers),
+			InitContainers: containerSpecs(name, p.InitContainers),
+		},
+	}
+}
+
+func containerSpecs(pod string, containers []Container) []v1.Container {
+	var specs []v1.Container
+	for _, c := range containers {
+		spec := v1.Container{
+			Name:           c.Name,
+			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness),
+			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness),
+			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup),
+		}
+		if c.RestartPolicy != "" {
+			spec.RestartPolicy = new(v1.ContainerRestartPolicy(c.RestartPolicy))
+		}
+		for _, r := range c.Rules {
+			spec.RestartPolicyRules = append(spec.RestartPolicyRules, ruleSpec(r))
+		}
+		specs = append(specs, spec)
+	}
+	return specs
+}
+
+func ruleSpec(r Rule) v1.ContainerRestartRule {
+	operator := v1.ContainerRestartRuleOnExitCodesOpIn
+	if r.NotIn {
+		operator = v1.ContainerRestartRuleOnExitCodesOpNotIn
+	}
+	return v1.ContainerRestartRule{
+		Action:    v1.ContainerRestartRuleAction(r.Action),
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: r.Codes},
+	}
+}
+
+// probeSpec makes an exec probe whose command names it, so that the runner knows
+// whose attempt it is.
+func probeSpec(pod, container, kind string, p *Probe) *v1.Probe {
+	if p == nil {
+		return nil
+	}
+	return &v1.Probe{
+		ProbeHandler:        v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{pod, container, kind}}},
+		InitialDelaySeconds: p.Delay,
+		PeriodSeconds:       p.Period,
+		TimeoutSeconds:      p.Timeout,
+		SuccessThreshold:    p.Success,
+		FailureThreshold:    p.Failure,
+	}
+}
