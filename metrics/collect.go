@@ -1,0 +1,228 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/daeace23/prober/probe"
+)
+
+var (
+	probeTotal = prometheus.NewDesc("prober_probe_total",
+		"Cumulative number of a liveness, readiness or startup probe for a container by result.",
+		[]string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}, nil)
+	probeDuration = prometheus.NewDesc("prober_probe_duration_seconds",
+		"Duration of a container's probes that succeeded, attempts that were tried again included.",
+		[]string{"probe_type", "container", "pod", "namespace"}, nil)
+	outcomesTotal = prometheus.NewDesc("prober_outcomes_total",
+		"Ticks by handler and by what their last attempt answered; an error counts as unknown.",
+		[]string{"handler", "result"}, nil)
+	attemptErrors = prometheus.NewDesc("prober_attempt_errors_total",
+		"Attempts that ended in an error, or in an outcome with a reason for not being a success; all attempts of a tick count under the reason of the last.",
+		[]string{"handler", "reason"}, nil)
+	stateTransitions = prometheus.NewDesc("prober_state_transitions_total",
+		"Changes of decided results by ticks.", []string{"kind", "from", "to"}, nil)
+	scheduleLag = prometheus.NewDesc("prober_schedule_lag_seconds",
+		"How long after they were due ticks began.", nil, nil)
+	runsSkipped = prometheus.NewDesc("prober_runs_skipped_total",
+		"Due ticks that were not run.", []string{"reason"}, nil)
+	workers  = prometheus.NewDesc("prober_workers", "Probes that have a worker.", nil, nil)
+	inflight = prometheus.NewDesc("prober_inflight", "Attempts under way.", nil, nil)
+)
+
+// workerCollector tells all that comes from ticks, save what handlers measured.
+type workerCollector struct{ m *Metrics }
+
+var _ prometheus.Collector = workerCollector{}
+
+// Describe implements [prometheus.Collector].
+func (c workerCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. No lock is held while a slow reader makes
+// it wait.
+func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
+	all, merged := c.m.snapshot()
+	for _, s := range all {
+		s.collectTotals(ch)
+	}
+	for _, s := range merged {
+		s.collectDuration(ch)
+	}
+	for _, o := range c.m.allOutcomes() {
+		o.collect(ch)
+	}
+	c.m.collectShared(ch)
+}
+
+// snapshot returns all series, and all again with those that differ in the pod's UID
+// only merged into one.
+func (m *Metrics) snapshot() (all, merged []*series) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all = make([]*series, 0, len(m.series))
+	merged = make([]*series, 0, len(m.series))
+	for _, first := range m.series {
+		var group *series // of the same probe as s
+		for s := first; s != nil; s = s.next {
+			all = append(all, s)
+			if group != nil && group.sameProbe(s.info()) {
+				group.absorb(s)
+				continue
+			}
+			group = s
+			if s.next != nil { // its numbers must not change when another is absorbed
+				group = s.bare()
+				group.absorb(s)
+			}
+			merged = append(merged, group)
+		}
+	}
+	return all, merged
+}
+
+// resultWords are the kubelet's, by decided result.
+var resultWords = [decidedResults]string{"unknown", "successful", "failed"}
+
+func (s *series) collectTotals(ch chan<- prometheus.Metric) {
+	for i := range s.totals {
+		if n := s.totals[i].Load(); n > 0 {
+			ch <- prometheus.MustNewConstMetric(probeTotal, prometheus.CounterValue, float64(n),
+				s.kind.Title(), resultWords[i], s.container, s.pod, s.namespace, s.podUID)
+		}
+	}
+}
+
+func (s *series) collectDuration(ch chan<- prometheus.Metric) {
+	count, buckets := cumulative(durationBounds[:], s.durations[:])
+	if count == 0 {
+		return
+	}
+	ch <- prometheus.MustNewConstHistogram(probeDuration, count, time.Duration(s.durationSum.Load()).Seconds(), buckets,
+		s.kind.Title(), s.container, s.pod, s.namespace)
+}
+
+// cumulative turns the counts of buckets into what Prometheus wants to see.
+func cumulative(bounds []time.Duration, counts []atomic.Uint32) (count uint64, buckets map[float64]uint64) {
+	buckets = make(map[float64]uint64, len(bounds))
+	for i, b := range bounds {
+		count += uint64(counts[i].Load())
+		buckets[b.Seconds()] = count
+	}
+	return count + uint64(counts[len(bounds)].Load()), buckets
+}
+
+func (m *Metrics) allOutcomes() []*outcomes {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all := make([]*outcomes, 0, len(m.handlers))
+	for _, o := range m.handlers {
+		all = append(all, o)
+	}
+	return all
+}
+
+func (o *outcomes) collect(ch chan<- prometheus.Metric) {
+	for r := range o.results {
+		ch <- prometheus.MustNewConstMetric(outcomesTotal, prometheus.CounterValue, float64(o.results[r].Load()),
+			o.handler, probe.Result(r).String())
+	}
+	for i := range o.reasons {
+		if n := o.reasons[i].Load(); n > 0 {
+			ch <- prometheus.MustNewConstMetric(attemptErrors, prometheus.CounterValue, float64(n), o.handler, string(reasons[i]))
+		}
+	}
+}
+
+func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
+	for kind := range m.transitions {
+		for from := range decidedResults {
+			for to := range decidedResults {
+				if from != to {
+					ch <- prometheus.MustNewConstMetric(stateTransitions, prometheus.CounterValue,
+						float64(m.transitions[kind][from][to].Load()), probe.Kind(kind).String(), decidedWords[from], decidedWords[to])
+				}
+			}
+		}
+	}
+	for i, reason := range skipReasons {
+		ch <- prometheus.MustNewConstMetric(runsSkipped, prometheus.CounterValue, float64(m.skipped[i].Load()), string(reason))
+	}
+	count, buckets := cumulative(m.lag.bounds, m.lag.counts)
+	ch <- prometheus.MustNewConstHistogram(scheduleLag, count, time.Duration(m.lag.sum.Load()).Seconds(), buckets)
+	ch <- prometheus.MustNewConstMetric(workers, prometheus.GaugeValue, float64(m.workers.Load()))
+	ch <- prometheus.MustNewConstMetric(inflight, prometheus.GaugeValue, float64(m.inflight.Load()))
+}
+
+// maxPluginSeries is how many metrics of one tick are shown.
+const maxPluginSeries = 64
+
+// pluginCollector tells what handlers measured. Their labels are not known beforehand,
+// so it describes nothing, which Prometheus calls unchecked.
+type pluginCollector struct{ m *Metrics }
+
+var _ prometheus.Collector = pluginCollector{}
+
+// Describe implements [prometheus.Collector].
+func (pluginCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
+	all, _ := c.m.snapshot()
+	told := make(map[string]bool) // one number told twice would spoil the whole scrape
+	for _, s := range all {
+		measured := s.measured.Load()
+		if measured == nil {
+			continue
+		}
+		for _, metric := range (*measured)[:min(len(*measured), maxPluginSeries)] {
+			names, values := s.pluginLabels(metric)
+			key := strings.Join(slices.Concat(names, values), "\xff")
+			if told[key] {
+				continue
+			}
+			told[key] = true
+			desc := prometheus.NewDesc("prober_plugin_metric", "A number that a handler measured with its last answer.", names, nil)
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, metric.Value, values...)
+		}
+	}
+}
+
+// pluginLabels returns the labels of one measured number. A label of the plugin's that
+// has the name of one of ours, or one that Prometheus does not take, is left out.
+func (s *series) pluginLabels(metric probe.Metric) (names, values []string) {
+	names = []string{"plugin", "metric", "unit", "probe_type", "container", "pod", "namespace"}
+	values = []string{s.handler.Load().handler, metric.Name, metric.Unit, s.kind.Title(), s.container, s.pod, s.namespace}
+	ours := names
+	for _, name := range slices.Sorted(maps.Keys(metric.Labels)) {
+		if validLabel(name) && !slices.Contains(ours, name) {
+			names, values = append(names, name), append(values, metric.Labels[name])
+		}
+	}
+	for i := range values {
+		values[i] = strings.ToValidUTF8(values[i], "\ufffd")
+	}
+	return names, values
+}
+
+// validLabel reports whether every reader of Prometheus's text takes name as a label.
+func validLabel(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && !strings.HasPrefix(name, "__")
+}

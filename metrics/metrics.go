@@ -1,0 +1,201 @@
+// Package metrics is the Prometheus view of what the core's workers do.
+//
+// [Metrics] is a [worker.Observer] that counts each tick into plain atomic numbers,
+// and turns them into metrics when someone scrapes. The kubelet's two metrics keep
+// their names, labels and meanings; the others are prober's own, and their labels are
+// bounded. series.go holds what is counted for one probe, collect.go how it is told.
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// Config says what the metrics are to tell of the program itself.
+type Config struct {
+	Version  string // "" is shown as "unknown"
+	Revision string // of the source; "" is shown as "unknown"
+}
+
+// Metrics observes workers and collects what it has seen. It is safe for concurrent
+// use.
+type Metrics struct {
+	seed        maphash.Seed
+	workers     atomic.Int64
+	inflight    atomic.Int64
+	lag         histogram
+	skipped     [len(skipReasons)]atomic.Uint64
+	transitions [len(probe.Kinds)][decidedResults][decidedResults]atomic.Uint64 // by kind, from, to
+
+	build         prometheus.Gauge
+	restarts      *prometheus.CounterVec
+	reloadOK      prometheus.Gauge
+	reloadSuccess prometheus.Gauge
+
+	mu       sync.RWMutex
+	series   map[uint64]*series   // by hash of pod name, container and kind; the others of a hash hang on next
+	handlers map[string]*outcomes // by name of handler
+}
+
+var _ worker.Observer = (*Metrics)(nil)
+
+// New returns metrics that have seen nothing. [Metrics.Register] shows them.
+func New(cfg Config) *Metrics {
+	m := &Metrics{
+		seed: maphash.MakeSeed(), series: make(map[uint64]*series), handlers: make(map[string]*outcomes),
+		lag: histogram{bounds: lagBounds, counts: make([]atomic.Uint32, len(lagBounds)+1)},
+		build: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "prober_build_info", Help: "1; its labels say which build this is.",
+			ConstLabels: prometheus.Labels{
+				"version": cmp.Or(cfg.Version, "unknown"), "revision": cmp.Or(cfg.Revision, "unknown"),
+				"goversion": runtime.Version(),
+			},
+		}),
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
+		}, []string{"kind", "namespace", "pod", "container"}),
+		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "prober_config_last_reload_successful", Help: "Whether the last reload of files was successful.",
+		}),
+		reloadSuccess: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "prober_config_last_reload_success_timestamp_seconds", Help: "When files were last reloaded successfully.",
+		}),
+	}
+	m.build.Set(1)
+	return m
+}
+
+// Register shows m on r.
+func (m *Metrics) Register(r prometheus.Registerer) error {
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		workerCollector{m}, pluginCollector{m}, m.build, m.restarts, m.reloadOK, m.reloadSuccess,
+	} {
+		if err := r.Register(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
+}
+
+// Observe implements [worker.Observer]. Workers that succeed one another as the same
+// probe share their numbers, so that the end of the first takes nothing from the next.
+func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
+	m.workers.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hash := m.hash(info)
+	near := m.series[hash]
+	for ; near != nil && !near.sameProbe(info); near = near.next {
+	}
+	for s := near; s != nil; s = s.next {
+		if s.sameProbe(info) && s.podUID == info.PodUID {
+			s.workers++
+			return s
+		}
+	}
+	s := &series{
+		metrics: m, namespace: info.Namespace, pod: info.Pod, podUID: info.PodUID,
+		container: info.Container, kind: info.Kind, workers: 1,
+	}
+	s.handler.Store(m.outcomesLocked(info.Handler))
+	if near != nil { // those of one probe stay side by side
+		s.next, near.next = near.next, s
+	} else {
+		s.next, m.series[hash] = m.series[hash], s
+	}
+	return s
+}
+
+// hash leaves the pod's UID out, as the labels of the duration do.
+func (m *Metrics) hash(info worker.Info) uint64 {
+	return maphash.Comparable(m.seed, [4]string{info.Namespace, info.Pod, info.Container, info.Kind.String()})
+}
+
+// release takes one worker off s. The durations of the last one go to a series of the
+// same probe, if there is one: its labels do not tell the two apart.
+func (m *Metrics) release(s *series) {
+	m.workers.Add(-1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.workers--; s.workers > 0 {
+		return
+	}
+	hash := m.hash(s.info())
+	first := m.series[hash]
+	switch {
+	case first != s:
+		first.unlink(s)
+	case s.next != nil:
+		m.series[hash] = s.next
+	default:
+		delete(m.series, hash)
+	}
+	for heir := m.series[hash]; heir != nil; heir = heir.next {
+		if heir.sameProbe(s.info()) {
+			heir.absorb(s)
+			return
+		}
+	}
+}
+
+// outcomes returns the numbers of one handler.
+func (m *Metrics) outcomes(handler string) *outcomes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.outcomesLocked(handler)
+}
+
+func (m *Metrics) outcomesLocked(handler string) *outcomes {
+	o := m.handlers[handler]
+	if o == nil {
+		o = &outcomes{handler: handler}
+		m.handlers[handler] = o
+	}
+	return o
+}
+
+// CountInFlight returns h with its attempts under way counted.
+func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
+	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+		m.inflight.Add(1)
+		defer m.inflight.Add(-1)
+		return h.Probe(ctx, req)
+	})
+}
+
+// Restarted counts the restart of a container. kind says what asked for it: a kind of
+// probe, or "exit".
+func (m *Metrics) Restarted(kind, namespace, pod, container string) {
+	m.restarts.WithLabelValues(kind, namespace, pod, container).Inc()
+}
+
+// PodGone drops what is counted for a pod beyond its workers' lives.
+func (m *Metrics) PodGone(namespace, pod string) {
+	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "pod": pod})
+}
+
+// Reloaded notes that files were read at now, and whether all of them could be used.
+func (m *Metrics) Reloaded(ok bool, now time.Time) {
+	if !ok {
+		m.reloadOK.Set(0)
+		return
+	}
+	m.reloadOK.Set(1)
+	m.reloadSuccess.Set(float64(now.UnixNano()) / 1e9)
+}
