@@ -24,6 +24,7 @@ var rooms = map[string]struct {
 	"probe/probetest": {ours: []string{"probe"}},
 	"internal/abi":    {ours: []string{"probe"}},
 	"sdk":             {ours: []string{"probe", "internal/abi"}},
+	"sdk/sdkhttp":     {ours: []string{"sdk"}},
 	"core/results":    {ours: []string{"probe"}},
 	"core/worker":     {ours: []string{"probe", "core/results"}},
 	"core/manager": {
