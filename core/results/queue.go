@@ -34,6 +34,10 @@ func (q *queue) put(u Update) {
 	}
 	q.pending[key] = u
 	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -47,6 +51,7 @@ func (q *queue) drop(key queueKey) {
 		return
 	}
 	delete(q.pending, key)
+	q.signal()
 	if len(q.order) > 2*len(q.pending)+16 { // containers come and go while no one reads
 		kept := q.order[:0]
 		for _, k := range q.order {
@@ -77,14 +82,61 @@ func (q *queue) next(ctx context.Context) (u Update, ok bool) {
 func (q *queue) take() (Update, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	u, ok := q.frontLocked()
+	if ok {
+		q.popLocked(u)
+	}
+	return u, ok
+}
+
+// offer sends updates to out until ctx ends. An update that finds no reader stays in
+// the queue, where a newer one replaces it and drop takes it away.
+func (q *queue) offer(ctx context.Context, out chan<- Update) {
+	for {
+		u, ok := q.front()
+		ready := out
+		if !ok {
+			ready = nil
+		}
+		select {
+		case ready <- u:
+			q.sent(u)
+		case <-q.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (q *queue) front() (Update, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.frontLocked()
+}
+
+// sent takes u off the queue, unless a newer update has replaced it meanwhile.
+func (q *queue) sent(u Update) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if front, ok := q.frontLocked(); ok && front == u {
+		q.popLocked(u)
+	}
+}
+
+// frontLocked returns the update to read next.
+func (q *queue) frontLocked() (Update, bool) {
 	for len(q.order) > 0 {
-		key := q.order[0]
-		q.order = q.order[1:]
-		if u, ok := q.pending[key]; ok {
-			delete(q.pending, key)
+		if u, ok := q.pending[q.order[0]]; ok {
 			return u, true
 		}
+		q.order = q.order[1:]
 	}
 	q.order = nil
 	return Update{}, false
+}
+
+// popLocked takes u, which is the front, off the queue.
+func (q *queue) popLocked(u Update) {
+	delete(q.pending, queueKey{u.Kind, u.ContainerID})
+	q.order = q.order[1:]
 }

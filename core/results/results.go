@@ -148,16 +148,12 @@ func (c *Cache) Updates() <-chan Update {
 	c.updatesOnce.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		c.updates, c.stopUpdates = make(chan Update), cancel
-		seq := Subscribe(ctx, c)
+		q := newQueue()
+		c.attach(q)
 		c.pump.Go(func() {
 			defer close(c.updates)
-			for u := range seq {
-				select {
-				case c.updates <- u:
-				case <-ctx.Done():
-					return
-				}
-			}
+			defer c.detach(q)
+			q.offer(ctx, c.updates)
 		})
 	})
 	return c.updates
@@ -189,7 +185,7 @@ func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 			c.detach(q)
 		}
 	}
-	context.AfterFunc(ctx, detach)
+	stop := context.AfterFunc(ctx, detach)
 	return func(yield func(Update) bool) {
 		for {
 			u, ok := q.next(ctx)
@@ -197,6 +193,7 @@ func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 				return
 			}
 			if !yield(u) {
+				stop()
 				detach()
 				return
 			}

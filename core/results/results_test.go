@@ -1,0 +1,209 @@
+package results_test
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// lookup is what Get says of one container.
+type lookup struct {
+	Result results.Result
+	OK     bool
+}
+
+func get(c *results.Cache, id string) lookup {
+	r, ok := c.Get(id)
+	return lookup{r, ok}
+}
+
+func TestCache(t *testing.T) {
+	t.Run("#89 get, set and remove", func(t *testing.T) {
+		c := results.New(probe.Liveness)
+		if _, ok := c.Get("unset"); ok {
+			t.Error("a container that was never set is found")
+		}
+		c.Set("a", results.Success, "pod")
+		if got, want := get(c, "a"), (lookup{results.Success, true}); got != want {
+			t.Errorf("after Set: %v, want %v", got, want)
+		}
+		c.Set("a", results.Failure, "pod")
+		if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
+			t.Errorf("after a second Set: %v, want %v", got, want)
+		}
+		c.Remove("a")
+		if _, ok := c.Get("a"); ok {
+			t.Error("a removed container is found")
+		}
+	})
+	t.Run("Set reports whether it changed anything", func(t *testing.T) {
+		c := results.New(probe.Startup)
+		for i, want := range []bool{true, false, true} {
+			r := []results.Result{results.Unknown, results.Unknown, results.Success}[i]
+			if got := c.Set("a", r, "pod"); got != want {
+				t.Errorf("Set %d of %v: changed %v, want %v", i+1, r, got, want)
+			}
+		}
+	})
+	t.Run("a cache knows its kind", func(t *testing.T) {
+		for _, kind := range probe.Kinds {
+			if got := results.New(kind).Kind(); got != kind {
+				t.Errorf("Kind is %v, want %v", got, kind)
+			}
+		}
+	})
+}
+
+func TestUpdates(t *testing.T) {
+	for _, first := range []results.Result{results.Success, results.Failure} {
+		t.Run("#90 the first result is an update: "+first.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *results.Cache) {
+				c.Set("id", first, "pod")
+				want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: first, PodUID: "pod"}}
+				if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+	t.Run("#91 the same result again is no update", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			c.Set("id", results.Success, "pod")
+			read(c.Updates())
+			c.Set("id", results.Success, "pod")
+			if got := read(c.Updates()); len(got) > 0 {
+				t.Errorf("got %v", got)
+			}
+		})
+	})
+	t.Run("#92 another result is an update", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			c.Set("id", results.Success, "pod")
+			read(c.Updates())
+			c.Set("id", results.Failure, "pod")
+			want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, PodUID: "pod"}}
+			if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+	t.Run("what was not read in time is merged into the newest", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			updates := c.Updates()
+			for _, r := range []results.Result{results.Success, results.Failure, results.Success, results.Failure} {
+				c.Set("a", r, "pod")
+				c.Set("b", results.Success, "pod")
+				synctest.Wait()
+			}
+			want := []results.Update{
+				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, PodUID: "pod"},
+				{Kind: probe.Readiness, ContainerID: "b", Result: results.Success, PodUID: "pod"},
+			}
+			if diff := cmp.Diff(want, read(updates)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+	t.Run("Remove drops what no one has read", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			updates := c.Updates()
+			c.Set("a", results.Failure, "pod")
+			synctest.Wait()
+			c.Remove("a")
+			if got := read(updates); len(got) > 0 {
+				t.Errorf("got %v", got)
+			}
+		})
+	})
+	t.Run("the channel begins with what the cache holds, and is one", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			c.Set("a", results.Success, "pod")
+			updates := c.Updates()
+			if updates != c.Updates() {
+				t.Error("a second call returned another channel")
+			}
+			if got := read(updates); len(got) != 1 {
+				t.Errorf("got %v, want one update", got)
+			}
+		})
+	})
+	t.Run("Close ends the channel and nothing else", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			updates := c.Updates()
+			c.Set("a", results.Success, "pod")
+			c.Close()
+			for range updates { // what was on its way may still come, then it ends
+			}
+			c.Set("a", results.Failure, "pod")
+			if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
+				t.Errorf("after Close: %v, want %v", got, want)
+			}
+			c.Close()
+		})
+	})
+	t.Run("a cache closed before its channel was asked for gives a closed one", func(t *testing.T) {
+		c := results.New(probe.Liveness)
+		c.Close()
+		if _, open := <-c.Updates(); open {
+			t.Error("the channel is open")
+		}
+	})
+}
+
+func TestResult(t *testing.T) {
+	for r, want := range map[results.Result]struct {
+		text, word, json string
+		number           float64
+	}{
+		results.Success:     {"Success", "success", `"success"`, 0},
+		results.Failure:     {"Failure", "failure", `"failure"`, 1},
+		results.Unknown:     {"UNKNOWN", "unknown", `"unknown"`, -1},
+		results.Result(99):  {"UNKNOWN", "unknown", `"unknown"`, -1},
+		results.Result(-99): {"UNKNOWN", "unknown", `"unknown"`, -1},
+	} {
+		t.Run("#93 number for metrics of "+want.text, func(t *testing.T) {
+			if got := r.ToPrometheusType(); got != want.number {
+				t.Errorf("got %v, want %v", got, want.number)
+			}
+		})
+		t.Run("#94 text of "+want.text, func(t *testing.T) {
+			if got := r.String(); got != want.text {
+				t.Errorf("String: got %q, want %q", got, want.text)
+			}
+			if got := r.Word(); got != want.word {
+				t.Errorf("Word: got %q, want %q", got, want.word)
+			}
+			if got, err := json.Marshal(r); err != nil || string(got) != want.json {
+				t.Errorf("JSON: got %s, %v, want %s", got, err, want.json)
+			}
+		})
+	}
+}
+
+// bubble runs test with an empty cache in a synctest bubble.
+func bubble(t *testing.T, test func(*testing.T, *results.Cache)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := results.New(probe.Readiness)
+		t.Cleanup(c.Close)
+		test(t, c)
+	})
+}
+
+// read returns what can be read from updates without waiting for anything new.
+func read(updates <-chan results.Update) (all []results.Update) {
+	for {
+		select {
+		case u := <-updates:
+			all = append(all, u)
+		case <-time.After(time.Millisecond): // in a bubble: when nothing moves any more
+			return all
+		}
+	}
+}
