@@ -141,19 +141,20 @@ func TestDurationIsExact(t *testing.T) {
 		k.End = k.Start.Add(d)
 		o.Tick(k)
 	}
-	want := `# HELP prober_probe_duration_seconds Duration of a container's probes that succeeded, attempts that were tried again included.
+	var want strings.Builder
+	want.WriteString(`# HELP prober_probe_duration_seconds Duration of a container's probes that succeeded, attempts that were tried again included.
 # TYPE prober_probe_duration_seconds histogram
-`
+`)
 	for _, b := range []struct {
 		le string
 		n  int
 	}{{"0.005", 1}, {"0.01", 2}, {"0.025", 2}, {"0.05", 2}, {"0.1", 2}, {"0.25", 2}, {"0.5", 2}, {"1", 2}, {"2.5", 2}, {"5", 2}, {"10", 2}, {"+Inf", 3}} {
-		want += fmt.Sprintf("prober_probe_duration_seconds_bucket{container=\"web\",namespace=\"default\",pod=\"shop\",probe_type=\"Readiness\",le=%q} %d\n", b.le, b.n)
+		want.WriteString(fmt.Sprintf("prober_probe_duration_seconds_bucket{container=\"web\",namespace=\"default\",pod=\"shop\",probe_type=\"Readiness\",le=%q} %d\n", b.le, b.n))
 	}
-	want += `prober_probe_duration_seconds_sum{container="web",namespace="default",pod="shop",probe_type="Readiness"} 20.011
+	want.WriteString(`prober_probe_duration_seconds_sum{container="web",namespace="default",pod="shop",probe_type="Readiness"} 20.011
 prober_probe_duration_seconds_count{container="web",namespace="default",pod="shop",probe_type="Readiness"} 3
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "prober_probe_duration_seconds"); err != nil {
+`)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want.String()), "prober_probe_duration_seconds"); err != nil {
 		t.Error(err)
 	}
 }
