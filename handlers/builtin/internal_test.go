@@ -1,0 +1,143 @@
+package builtin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/probe"
+)
+
+func TestHeadBuffer(t *testing.T) {
+	for _, c := range []struct{ size, limit, chunk int }{
+		{0, 10, 1}, {1, 10, 1}, {10, 10, 1}, {11, 10, 1}, {100, 10, 1},
+		{10, 10, 3}, {11, 10, 3}, {100, 10, 100}, {100, 100, 7}, {100, 1000, 33},
+		{100, 0, 10}, {0, 0, 1}, {100, -1, 10},
+	} {
+		t.Run(fmt.Sprintf("#101 %d bytes in chunks of %d, limit %d", c.size, c.chunk, c.limit), func(t *testing.T) {
+			b := headBuffer{limit: c.limit}
+			text := strings.Repeat("0123456789", 10)[:c.size]
+			for rest := text; rest != ""; {
+				n := min(c.chunk, len(rest))
+				// No short write, unlike upstream: it would block the writer of the pipe.
+				if wrote, err := b.Write([]byte(rest[:n])); wrote != n || err != nil {
+					t.Fatalf("wrote %d, %v; want %d", wrote, err, n)
+				}
+				rest = rest[n:]
+			}
+			if got, want := string(b.bytes), text[:max(0, min(c.size, c.limit))]; got != want {
+				t.Errorf("kept %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("#84 10 KiB into 1 KiB", func(t *testing.T) {
+		b := headBuffer{limit: 1 << 10}
+		n, err := b.Write(make([]byte, 10<<10))
+		if err != nil || n != 10<<10 || len(b.bytes) != 1<<10 {
+			t.Errorf("kept %d bytes, %v; want 1024", len(b.bytes), err)
+		}
+	})
+}
+
+func TestFormatURL(t *testing.T) {
+	for path, want := range map[string]string{
+		"":          "http://localhost:93",
+		"/path":     "http://localhost:93/path",
+		"?foo":      "http://localhost:93?foo",
+		"/path?bar": "http://localhost:93/path?bar",
+	} {
+		t.Run(fmt.Sprintf("#135 path %q", path), func(t *testing.T) {
+			if got := formatURL("http", "localhost:93", path).String(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestWithHost(t *testing.T) {
+	for _, c := range []struct{ scheme, path, host, want string }{
+		{"", "healthz", "h", "http://h:80/healthz"},
+		{"HTTPS", "/a?b=c", "fd00::1", "https://[fd00::1]:80/a?b=c"},
+		{"HTTP", "http://evil:99/x", "h", "http://h:80/x"},
+		{"HTTP", "//evil/x", "h", "http://h:80/x"},
+		{"HTTP", "/%zz", "h", "http://h:80/%25zz"},
+		{"HTTP", "/", "fe80::1%eth0", "http://[fe80::1%25eth0]:80/"},
+	} {
+		base, err := baseURL(c.scheme, c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := withHost(*base, endpoint{host: c.host, port: 80}); err != nil || got.String() != c.want {
+			t.Errorf("%s %s: got %v, %v; want %s", c.scheme, c.path, got, err, c.want)
+		}
+	}
+	base, err := baseURL("", "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := withHost(*base, endpoint{host: "no host", port: 80}); err == nil {
+		t.Errorf("a host with a space gave %s", u)
+	}
+}
+
+func TestToHeader(t *testing.T) {
+	cases := []struct {
+		name  string
+		given []v1.HTTPHeader
+		want  http.Header
+	}{
+		{"#136 three headers", []v1.HTTPHeader{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "C", Value: ""}},
+			http.Header{"A": {"1"}, "B": {"2"}, "C": {""}}},
+		{"#136 names become canonical", []v1.HTTPHeader{{Name: "HOST", Value: "h"}, {Name: "FOO-bAR", Value: "f"}},
+			http.Header{"Host": {"h"}, "Foo-Bar": {"f"}}},
+		{"#136 none", nil, http.Header{}},
+		{"#137 one", []v1.HTTPHeader{{Name: "Accept", Value: "application/json"}}, http.Header{"Accept": {"application/json"}}},
+		{"#137 lower case", []v1.HTTPHeader{{Name: "accept", Value: "application/json"}}, http.Header{"Accept": {"application/json"}}},
+		{"#137 repeated", []v1.HTTPHeader{{Name: "accept", Value: "a"}, {Name: "Accept", Value: "b"}}, http.Header{"Accept": {"a", "b"}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, toHeader(c.given)); diff != "" {
+				t.Errorf("header (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConnectToPortMinusOne(t *testing.T) {
+	t.Run("#139 port -1 is a failure and no error", func(t *testing.T) {
+		h := &boundTCP{dial: Config{}.dialer()}
+		got, err := h.connect(t.Context(), endpoint{host: "127.0.0.1", port: -1})
+		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "-1") {
+			t.Errorf("got %v, output %q, error %v; want failure", got.Result, got.Output, err)
+		}
+	})
+}
+
+// FuzzURL checks that no path leads away from the target, or fails to become a URL.
+func FuzzURL(f *testing.F) {
+	for _, path := range []string{"", "/", "healthz", "?a=b", "http://evil:99/x", "//evil", "/%zz", "//[::1", "#f", "/a b", "\x7f", "a:b"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		base, err := baseURL("HTTP", path)
+		if err != nil {
+			return // refused when the probe is made
+		}
+		u, err := withHost(*base, endpoint{host: "target", port: 80})
+		if err != nil {
+			t.Fatalf("%q: %v", path, err)
+		}
+		if u.Opaque == "" && (u.Scheme != "http" || u.Host != "target:80") {
+			t.Errorf("%q leads to %s", path, u)
+		}
+		if again, err := url.Parse(u.String()); err == nil && again.Opaque == "" && again.Host != "target:80" {
+			t.Errorf("%q leads to %s", path, again)
+		}
+	})
+}
