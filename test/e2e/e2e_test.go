@@ -1,0 +1,227 @@
+//go:build e2e
+
+// Package e2e runs the built binary and plugins against real servers. `make test-e2e`
+// installs them.
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const bin = "../../bin"
+
+// verdict is what `prober probe -o json` prints.
+type verdict struct {
+	Result  string `json:"result"`
+	Output  string `json:"output"`
+	Error   string `json:"error"`
+	Metrics []struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+	} `json:"metrics"`
+}
+
+// probePlugin runs one plugin against target and returns its verdict and exit code.
+func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
+		filepath.Join(bin, "plugins"), "--target", target, "--config", config, "--timeout", "5s", "-o", "json")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	var v verdict
+	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil {
+		t.Fatalf("exit %d, stdout %q, stderr %q: %v", code, stdout.String(), stderr.String(), err)
+	}
+	return v, code
+}
+
+// want holds a verdict against what was expected; text is a part of output or error.
+func want(t *testing.T, v verdict, code int, result, text string) {
+	t.Helper()
+	codes := map[string]int{"success": 0, "warning": 1, "failure": 2, "unknown": 3}
+	if v.Result != result || code != codes[result] || !strings.Contains(v.Output+v.Error, text) {
+		t.Errorf("got %+v, exit %d; want %s, exit %d, with %q in it", v, code, result, codes[result], text)
+	}
+}
+
+// redis starts a real server with args and returns its address.
+func redis(t *testing.T, args ...string) string {
+	t.Helper()
+	address := freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	cmd := exec.Command("redis-server", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGKILL); cmd.Wait() })
+	await(t, address+" to listen", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return address
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// await asks every 50 ms, for 30 s at most, whether what real processes do has come true.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited 30 s for %s", what)
+		}
+	}
+}
+
+func TestRedis(t *testing.T) {
+	plain := redis(t)
+	locked := redis(t, "--requirepass", "open sesame")
+
+	t.Run("answers PING", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", plain, `{}`)
+		want(t, v, code, "success", "")
+	})
+	t.Run("with the right password", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", locked, `{"password":"open sesame"}`)
+		want(t, v, code, "success", "")
+	})
+	t.Run("with a wrong password", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", locked, `{"password":"guess"}`)
+		want(t, v, code, "failure", "WRONGPASS")
+		if strings.Contains(v.Output, "guess") {
+			t.Errorf("the output tells the password: %q", v.Output)
+		}
+	})
+	t.Run("without a password", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", locked, `{}`)
+		want(t, v, code, "failure", "NOAUTH")
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", freeAddress(t), `{}`)
+		want(t, v, code, "failure", "refused")
+	})
+}
+
+func TestRedisReplica(t *testing.T) {
+	primary := redis(t, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+	host, port, _ := net.SplitHostPort(primary)
+	replica := redis(t, "--replicaof", host+" "+port)
+	lost := redis(t, "--replicaof", strings.Replace(freeAddress(t), ":", " ", 1))
+
+	t.Run("the link is up", func(t *testing.T) {
+		await(t, "the replica to be in sync", func() bool {
+			v, _ := probePlugin(t, "redis", replica, `{"maxLag":"30s"}`)
+			return v.Result == "success"
+		})
+	})
+	t.Run("the link is down", func(t *testing.T) {
+		v, code := probePlugin(t, "redis", lost, `{"maxLag":"30s"}`)
+		want(t, v, code, "failure", "link")
+	})
+}
+
+func TestHTTPJSON(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"queue":{"depth":7},"state":"green"}`)
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	for _, c := range []struct{ name, config, result string }{
+		{"below the maximum", `{"path":"/status","field":"queue.depth","max":10}`, "success"},
+		{"above the maximum", `{"path":"/status","field":"queue.depth","max":5}`, "failure"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, code := probePlugin(t, "httpjson", address, c.config)
+			want(t, v, code, c.result, "")
+		})
+	}
+}
+
+// TestQuickstart is `make run`: within a minute the pod is ready, and the container that
+// turns unhealthy is restarted; afterwards nothing is left.
+func TestQuickstart(t *testing.T) {
+	addrFile := filepath.Join(t.TempDir(), "addr")
+	cmd := exec.Command("bin/prober", "run", "-f", "examples/quickstart/pod.yaml", "--plugins", "bin/plugins",
+		"--listen", "127.0.0.1:0", "--addr-file", addrFile, "--restart-backoff", "2s")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	var address string
+	await(t, "the address", func() bool {
+		text, err := os.ReadFile(addrFile)
+		address = strings.TrimSpace(string(text))
+		return err == nil && address != ""
+	})
+	await(t, "all containers to be ready", func() bool {
+		return !strings.Contains(get(t, address, "/api/v1/pods"), `"ready":false`) &&
+			strings.Count(get(t, address, "/api/v1/pods"), `"ready"`) >= 3
+	})
+	await(t, "a restart of flaky", func() bool {
+		return strings.Contains(get(t, address, "/metrics"), `container="flaky"`) &&
+			strings.Contains(get(t, address, "/api/v1/pods"), `"restartCount":1`)
+	})
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if out, err := exec.Command("pgrep", "-f", "^bin/quickstart ").Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// get returns a response without the white space of its JSON.
+func get(t *testing.T, address, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b, compact bytes.Buffer
+	b.ReadFrom(resp.Body)
+	if json.Compact(&compact, b.Bytes()) == nil {
+		return compact.String()
+	}
+	return b.String()
+}
