@@ -1,0 +1,306 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// RestartGrace is what [manager.Config] RestartGrace must be for a manager that
+// probes the pods of this package: what an external target was known to be before the
+// agent's restart holds from the first moment, not only from 10 s on.
+const RestartGrace = time.Nanosecond
+
+// The crash back-off of containers, which is the kubelet's.
+const (
+	DefaultRestartBackoff = 10 * time.Second
+	maxRestartBackoff     = 5 * time.Minute
+	restartBackoffReset   = 10 * time.Minute
+)
+
+// CommandRunner runs the commands of preStop and postStart hooks. The builtin
+// package's HostRunner is one, with Environment set to [Pods.Environment].
+type CommandRunner interface {
+	// RunInContainer runs cmd in the surroundings of the container and returns what
+	// it wrote. It ends when ctx does or after timeout (0: none). A code other than 0
+	// is an error.
+	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
+}
+
+// Config is what [Pods] needs. Its zero value works: no events, no state over a
+// restart of the agent, hooks that run commands fail.
+type Config struct {
+	Recorder manager.Recorder // nil: no events
+	Runner   CommandRunner    // of hooks; nil: hooks with a command fail
+	Logger   *slog.Logger     // nil: slog's default
+	// Output takes what containers write, line by line, each with a prefix
+	// "namespace/pod/container: ". A container that floods loses lines, which are
+	// counted. Nil discards.
+	Output io.Writer
+	// RestartBackoff is the pause before the second restart in a row; it doubles from
+	// there up to 5 min. 0 means [DefaultRestartBackoff].
+	RestartBackoff time.Duration
+	// StateDir keeps the IDs, start times and decided results of external targets
+	// over a restart of the agent. It is made when missing, for the agent's user only.
+	// "" keeps nothing.
+	StateDir string
+	// Restarted is called after every restart of a container. It must not block. Nil
+	// is fine.
+	Restarted func(Restart)
+	// Executable is the program to start as shim; "" means os.Executable.
+	Executable string
+}
+
+// Restart says that a container was started again.
+type Restart struct {
+	Namespace, Pod, Container string
+	UID                       types.UID
+	Count                     int32 // restarts of this container so far
+	// Cause is "liveness" or "startup" for a probe, "exit" when the container ended by
+	// itself, "changed" when its definition did.
+	Cause string
+}
+
+// Pods runs pods on this host. It is safe for concurrent use. It is the
+// [manager.StatusSource] of the manager that probes them.
+//
+// Its life: [New], then a manager with it as Status, [Pods.Start] with that manager,
+// [Pods.Apply] as often as the wanted pods change, and [Pods.Stop].
+type Pods struct {
+	cfg   Config
+	shim  string
+	state *stateDir // nil: none
+	store manager.StatusStore
+	watch watchers
+	prior map[types.UID]savedPod // read by New, taken by Apply; guarded by mu
+
+	manager *manager.Manager // set once by Start
+	cancel  context.CancelFunc
+	loops   sync.WaitGroup // goroutines of pods and of Start
+
+	mu      sync.Mutex
+	pods    map[types.UID]*pod
+	stopped bool
+}
+
+var _ manager.StatusSource = (*Pods)(nil)
+
+// ErrStopped is returned by [Pods.Apply] once [Pods.Stop] was called.
+var ErrStopped = errors.New("pods are stopped")
+
+// New returns a Pods without any pod. It reads the state directory.
+func New(cfg Config) (*Pods, error) {
+	if cfg.RestartBackoff < 0 {
+		return nil, fmt.Errorf("restart back-off %s: must not be negative", cfg.RestartBackoff)
+	}
+	cfg.RestartBackoff = cmp.Or(cfg.RestartBackoff, DefaultRestartBackoff)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Output == nil {
+		cfg.Output = io.Discard
+	}
+	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod)}
+	var err error
+	if p.shim, err = shimProgram(cfg.Executable); err != nil {
+		return nil, err
+	}
+	if cfg.StateDir != "" {
+		p.state = &stateDir{path: cfg.StateDir}
+		if p.prior, err = p.state.load(cfg.Logger); err != nil {
+			return nil, fmt.Errorf("state directory: %w", err)
+		}
+	}
+	p.store.Changed = func(pod *v1.Pod, status v1.PodStatus) { p.watch.changed(withStatus(pod, status)) }
+	return p, nil
+}
+
+// Start lets p probe its pods through m, whose Config.Status must be p and whose
+// RestartGrace [RestartGrace]. It returns at once. Call it once, before Apply.
+func (p *Pods) Start(m *manager.Manager) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.manager, p.cancel = m, cancel
+	updates := m.Subscribe(ctx)
+	p.loops.Go(func() {
+		for u := range updates {
+			p.decided(u)
+		}
+	})
+}
+
+// decided does what the kubelet's sync loop does with a change of a decided result.
+func (p *Pods) decided(u results.Update) {
+	uid := types.UID(u.PodUID)
+	p.mu.Lock()
+	pod := p.pods[uid]
+	p.mu.Unlock()
+	if pod == nil {
+		return
+	}
+	switch u.Kind {
+	case probe.Readiness:
+		p.store.SetContainerReadiness(uid, u.ContainerID, u.Result == results.Success)
+	case probe.Startup:
+		p.store.SetContainerStartup(uid, u.ContainerID, u.Result == results.Success)
+	case probe.Liveness:
+		if u.Result != results.Failure && !pod.persistent {
+			return
+		}
+	}
+	pod.sync()
+}
+
+// Apply makes the wanted pods those that run: it starts new ones, ends those that are
+// no longer wanted, and changes the others in place. A container whose command,
+// environment or directory changed is restarted, all others go on; probes that did
+// not change keep what they have counted. Apply returns before the pods have got
+// there. pods must come from [Source.Load] or be as valid, and are not modified.
+//
+// A probe that the manager refuses (an unknown plugin, a bad config) is in the error,
+// joined; everything else is applied. See [manager.Manager.UpdatePod].
+func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
+	p.mu.Lock()
+	if p.stopped {
+		p.mu.Unlock()
+		return ErrStopped
+	}
+	wanted := make(map[types.UID]sets.Empty, len(pods))
+	var started, changed []*pod
+	for _, spec := range pods {
+		wanted[spec.UID] = sets.Empty{}
+		if old := p.pods[spec.UID]; old != nil {
+			if old.change(spec.DeepCopy()) {
+				changed = append(changed, old)
+			}
+			continue
+		}
+		started = append(started, p.newPodLocked(spec.DeepCopy()))
+	}
+	for uid, old := range p.pods {
+		if _, ok := wanted[uid]; !ok {
+			old.terminate(nil)
+		}
+	}
+	p.mu.Unlock()
+	p.forget(wanted)
+	var errs []error
+	for _, pod := range started {
+		errs = append(errs, p.run(ctx, pod))
+	}
+	for _, pod := range changed {
+		errs = append(errs, pod.updateProbes(ctx))
+		pod.sync()
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops the saved state of pods that are not wanted.
+func (p *Pods) forget(wanted map[types.UID]sets.Empty) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid := range p.prior {
+		if _, ok := wanted[uid]; !ok && p.pods[uid] == nil {
+			delete(p.prior, uid)
+			p.state.remove(uid)
+		}
+	}
+}
+
+// Stop ends all pods as the kubelet ends a pod: liveness and startup probes stop,
+// preStop hooks run, containers get SIGTERM and, when their grace period is over,
+// SIGKILL, and readiness is probed until the end. When ctx ends first, what is left
+// is killed at once. Stop returns when no process of the pods is left.
+func (p *Pods) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	p.stopped = true
+	all := make([]*pod, 0, len(p.pods))
+	for _, pod := range p.pods {
+		all = append(all, pod)
+	}
+	p.mu.Unlock()
+	for _, pod := range all {
+		pod.terminate(ctx.Done())
+	}
+	for _, pod := range all {
+		<-pod.done
+	}
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.loops.Wait()
+	return nil
+}
+
+// PodStatus implements [manager.StatusSource].
+func (p *Pods) PodStatus(uid types.UID) (v1.PodStatus, bool) { return p.store.PodStatus(uid) }
+
+// Pods returns the pods with their live status, sorted by namespace and name. They
+// are copies.
+func (p *Pods) Pods() []v1.Pod {
+	p.mu.Lock()
+	specs := make([]*v1.Pod, 0, len(p.pods))
+	for _, pod := range p.pods {
+		specs = append(specs, pod.published())
+	}
+	p.mu.Unlock()
+	all := make([]v1.Pod, 0, len(specs))
+	for _, spec := range specs {
+		if status, ok := p.store.PodStatus(spec.UID); ok {
+			all = append(all, *withStatus(spec, status))
+		}
+	}
+	slices.SortFunc(all, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return all
+}
+
+// Change is a pod that changed, or is gone.
+type Change struct {
+	Pod     *v1.Pod // a copy, with its status
+	Removed bool    // the pod has ended and is no longer wanted
+}
+
+// Watch returns the changes of all pods from now until ctx ends, beginning with what
+// they are now. A reader that is slow blocks nothing and finds the newest state of
+// every pod; the sequence is for one reader.
+func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
+	q := p.watch.attach()
+	for _, pod := range p.Pods() {
+		q.putOlder(Change{Pod: &pod})
+	}
+	return p.watch.read(ctx, q)
+}
+
+// Environment returns the working directory and the environment in which the exec
+// probes and hooks of a container run: those of its process, or nil and "" (the
+// agent's own) for an external target. An error says that no such container runs.
+func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pod := range p.pods {
+		if c := pod.byID(containerID); c != nil {
+			return c.dir, c.env, nil
+		}
+	}
+	return "", nil, fmt.Errorf("container %q does not run", containerID)
+}
+
+func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
+	pod = pod.DeepCopy()
+	status.DeepCopyInto(&pod.Status)
+	return pod
+}

@@ -1,0 +1,74 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// AddressAnnotation is the pod annotation that says where the external targets of a
+// pod are: an IP address or a host name.
+const AddressAnnotation = "prober.dev/address"
+
+// Source is where manifests come from. Its Load is not safe for concurrent use.
+type Source struct {
+	// Paths are files, folders (whose *.yaml, *.yml and *.json are read) and "-" for
+	// Stdin.
+	Paths []string
+	// Stdin is read once, at the first Load; later ones see the same bytes.
+	Stdin io.Reader
+	// AllowUnsupported makes fields that a process can not have warnings.
+	AllowUnsupported bool
+
+	stdin     []byte
+	stdinRead bool
+}
+
+// Problem is something wrong with a manifest, and where.
+type Problem struct {
+	File    string // as given, "-" for stdin
+	Line    int    // from 1; 0 when none is known
+	Path    string // of the field, like spec.containers[0].livenessProbe.periodSeconds; may be ""
+	Message string
+}
+
+// Error returns "FILE:LINE: PATH: message".
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+	}
+	b.WriteString(": ")
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	return b.String()
+}
+
+// Problems is all that is wrong with the manifests of a [Source].
+type Problems []*Problem
+
+// Error returns one line for each problem.
+func (p Problems) Error() string { return errors.Join(p.Unwrap()...).Error() }
+
+// Unwrap returns the problems.
+func (p Problems) Unwrap() []error {
+	errs := make([]error, len(p))
+	for i := range p {
+		errs[i] = p[i]
+	}
+	return errs
+}
+
+// Loaded is what Load found.
+type Loaded struct {
+	// Pods are valid, with the API's defaults and a UID, in the order of the files.
+	Pods []*v1.Pod
+	// Warnings are what AllowUnsupported let through.
+	Warnings Problems
+}
