@@ -1,0 +1,181 @@
+// Package cli is prober's command line. Everything of the outside world enters
+// through one [Env]; [Main] reads its arguments, runs one command and returns the
+// exit code.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Version is set by the build.
+var Version = "dev"
+
+// Exit codes beside those of a verdict.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 64 // wrong usage, or a file that cannot be used
+)
+
+// Env is the outside world.
+type Env struct {
+	Args      []string // without the program's name
+	LookupEnv func(name string) (string, bool)
+	Stdin     io.Reader
+	Stdout    io.Writer
+	Stderr    io.Writer
+	// Notify returns a channel of the given signals, which are no longer handled
+	// otherwise until stop is called.
+	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
+}
+
+// OS returns the Env of this process.
+func OS() Env {
+	return Env{
+		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Notify: func(signals ...os.Signal) (<-chan os.Signal, func()) {
+			c := make(chan os.Signal, 4)
+			signal.Notify(c, signals...)
+			return c, func() { signal.Stop(c) }
+		},
+	}
+}
+
+// exit is an error with the exit code that it asks for. Without an err inside, nothing
+// is printed.
+type exit struct {
+	code int
+	err  error
+	hint string
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// Main runs the command that env.Args asks for and returns the exit code.
+func Main(env Env) int {
+	root := newRoot(&env)
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	return env.report(root.ExecuteContext(context.Background()))
+}
+
+// report tells of err on stderr and returns its exit code. What is no [exit] comes
+// from cobra, and is wrong usage.
+func (env *Env) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	e, ok := errors.AsType[*exit](err)
+	if !ok {
+		e = &exit{code: exitUsage, err: err, hint: "prober --help lists the commands"}
+	}
+	if e.err != nil {
+		for line := range strings.Lines(e.err.Error()) {
+			fmt.Fprintf(env.Stderr, "prober: error: %s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if e.hint != "" {
+		fmt.Fprintf(env.Stderr, "prober: hint: %s\n", e.hint)
+	}
+	return e.code
+}
+
+func usage(hint, format string, args ...any) error {
+	return &exit{code: exitUsage, err: fmt.Errorf(format, args...), hint: hint}
+}
+
+func newRoot(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "prober",
+		Short:         "Probe containers as the kubelet does, with handlers of your own",
+		Long:          "Prober keeps the kubelet's liveness, readiness and startup probes, and lets a sandboxed\nplugin say what a probe does.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return env.override(cmd.Flags())
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
+	})
+	root.AddCommand(newProbe(env), newVersion(env))
+	return root
+}
+
+// pathFlags hold lists of paths, which the environment separates as it does in PATH.
+var pathFlags = []string{"filename", "plugins"}
+
+// override sets the flags that the command line does not from variables: --log-level
+// from PROBER_LOG_LEVEL.
+func (env *Env) override(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || err != nil {
+			return
+		}
+		name := "PROBER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := env.LookupEnv(name)
+		if !ok || value == "" {
+			return
+		}
+		values := []string{value}
+		if slices.Contains(pathFlags, f.Name) {
+			values = filepath.SplitList(value)
+		}
+		for _, v := range values {
+			if setErr := flags.Set(f.Name, v); setErr != nil {
+				err = usage("", "%s: %w", name, setErr)
+			}
+		}
+	})
+	return err
+}
+
+// folder makes a command that only holds others.
+func folder(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		names := make([]string, 0, len(commands))
+		for _, sub := range commands {
+			names = append(names, sub.Name())
+		}
+		known := "known: " + strings.Join(names, ", ")
+		if len(args) == 0 {
+			return usage(known, "%s: a command is required", cmd.CommandPath())
+		}
+		return usage(known, "%s: unknown command %q", cmd.CommandPath(), args[0])
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// arguments wants the arguments that words name, and none more.
+func arguments(words ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(words) {
+			return nil
+		}
+		return usage("usage: "+cmd.UseLine(), "%s: want %d arguments, got %d", cmd.CommandPath(), len(words), len(args))
+	}
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// oneShot is one probe that is carried out once, from the command line.
+type oneShot struct {
+	env       *Env
+	timeout   time.Duration
+	output    string
+	noHeaders bool
+	explain   bool
+
+	handler string
+	config  any // of the handler; as JSON
+	target  probe.Target
+}
+
+func newProbe(env *Env) *cobra.Command {
+	return folder("probe", "Carry out one probe and tell its verdict",
+		newProbeHTTP(env), newProbeTCP(env), newProbeGRPC(env), newProbeExec(env))
+}
+
+// flags adds the flags that all one-shot probes have.
+func (o *oneShot) flags(c *cobra.Command) *cobra.Command {
+	c.Long = c.Short + ".\n\nExit code 0 Success, 1 Warning, 2 Failure, 3 Unknown, 64 wrong usage."
+	c.Flags().DurationVar(&o.timeout, "timeout", time.Second, "of each attempt")
+	c.Flags().BoolVar(&o.explain, "explain", false, "show on stderr what happens inside each attempt")
+	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the headers of the table out")
+	outputFlag(c, &o.output, formatTable, formatJSON, formatYAML, formatNagios)
+	return c
+}
+
+func newProbeHTTP(env *Env) *cobra.Command {
+	o := &oneShot{env: env, handler: "http"}
+	var headers []string
+	c := &cobra.Command{
+		Use:   "http URL [--header K:V]...",
+		Short: "GET a URL; a status from 200 to 299 is a Success, up to 399 a Warning",
+		Args:  arguments("URL"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.config, o.target, err = httpAction(args[0], headers); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	c.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as NAME:VALUE")
+	return o.flags(c)
+}
+
+type header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func httpAction(text string, headers []string) (config any, target probe.Target, err error) {
+	const hint = "an address looks like http://127.0.0.1:8080/healthz"
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, target, usage(hint, "%w", err)
+	}
+	defaultPort, known := map[string]int{"http": 80, "https": 443}[u.Scheme]
+	if !known || u.Hostname() == "" {
+		return nil, target, usage(hint, "%q: want http://HOST or https://HOST", text)
+	}
+	target = probe.Target{Host: u.Hostname(), Port: defaultPort}
+	if u.Port() != "" {
+		if target.Port, err = port(u.Port()); err != nil {
+			return nil, target, usage(hint, "%q: %w", text, err)
+		}
+	}
+	list := []header{{"Host", u.Host}}
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, target, usage("a header looks like Accept:text/html", "--header %q: want NAME:VALUE", h)
+		}
+		if strings.EqualFold(strings.TrimSpace(name), "Host") {
+			list = list[1:]
+		}
+		list = append(list, header{strings.TrimSpace(name), strings.TrimSpace(value)})
+	}
+	if password, ok := u.User.Password(); ok {
+		list = append(list, header{"Authorization", basicAuth(u.User.Username(), password)})
+	}
+	return map[string]any{
+		"scheme": strings.ToUpper(u.Scheme), "port": target.Port, "path": u.RequestURI(), "httpHeaders": list,
+	}, target, nil
+}
+
+func newProbeTCP(env *Env) *cobra.Command {
+	o := &oneShot{env: env, handler: "tcp"}
+	return o.flags(&cobra.Command{
+		Use:   "tcp HOST:PORT",
+		Short: "Connect to a port; a connection is a Success",
+		Args:  arguments("HOST:PORT"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.target, err = hostPort(args[0]); err != nil {
+				return err
+			}
+			o.config = map[string]any{"port": o.target.Port}
+			return o.run(cmd.Context())
+		},
+	})
+}
+
+func newProbeGRPC(env *Env) *cobra.Command {
+	o := &oneShot{env: env, handler: "grpc"}
+	var service string
+	c := &cobra.Command{
+		Use:   "grpc HOST:PORT [--service S]",
+		Short: "Ask the gRPC health service; SERVING is a Success",
+		Args:  arguments("HOST:PORT"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.target, err = hostPort(args[0]); err != nil {
+				return err
+			}
+			o.config = map[string]any{"port": o.target.Port, "service": service}
+			return o.run(cmd.Context())
+		},
+	}
+	c.Flags().StringVar(&service, "service", "", "name of the service to ask for; empty asks for the server as a whole")
+	return o.flags(c)
+}
+
+func newProbeExec(env *Env) *cobra.Command {
+	o := &oneShot{env: env, handler: "exec"}
+	return o.flags(&cobra.Command{
+		Use:   "exec -- CMD ARG...",
+		Short: "Run a command on this host; exit code 0 is a Success",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("usage: "+cmd.UseLine(), "%s: a command is required", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.config = map[string]any{"command": args}
+			return o.run(cmd.Context())
+		},
+	})
+}
+
+// hostPort reads HOST:PORT.
+func hostPort(text string) (probe.Target, error) {
+	const hint = "a target looks like 127.0.0.1:6379, or [::1]:6379"
+	host, number, err := net.SplitHostPort(text)
+	if err != nil || host == "" {
+		return probe.Target{}, usage(hint, "%q: want HOST:PORT", text)
+	}
+	p, err := port(number)
+	if err != nil {
+		return probe.Target{}, usage(hint, "%q: %w", text, err)
+	}
+	return probe.Target{Host: host, Port: p}, nil
+}
+
+func port(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 65535 {
+		return 0, fmt.Errorf("port %q: want a number from 1 to 65535", text)
+	}
+	return n, nil
+}
+
+// run carries the probe out with the built-in handlers and prints the verdict.
+func (o *oneShot) run(ctx context.Context) error {
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	return o.runWith(ctx, &registry)
+}
+
+func (o *oneShot) runWith(ctx context.Context, registry *handlers.Registry) error {
+	if o.timeout <= 0 {
+		return usage("", "--timeout %s: must be above 0", o.timeout)
+	}
+	config, err := json.Marshal(o.config)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	handler, err := registry.Prepare(o.handler, config, o.target)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals, stop := o.env.Notify(os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(fmt.Errorf("stopped by %s", s))
+		case <-ctx.Done():
+		}
+	}()
+	v, err := o.attempts(ctx, handler)
+	if err := v.print(o.env, o.output, !o.noHeaders); err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	return &exit{code: v.Result.ExitCode(), err: err}
+}
+
+// attempts asks handler as a worker's tick does: again after an error, and with a
+// fresh timeout each time.
+func (o *oneShot) attempts(ctx context.Context, handler probe.Handler) (*verdict, error) {
+	req := probe.Request{
+		Kind: probe.Readiness, Target: o.target, PodIP: o.target.Host,
+		Spec: probe.Spec{Timeout: o.timeout, Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 1},
+		Pod:  &probe.Pod{}, Container: &probe.Container{},
+	}
+	var (
+		outcome probe.Outcome
+		err     error
+		start   = time.Now()
+		e       = explanation{on: o.explain, out: o.env.Stderr}
+	)
+	for req.Attempt < probe.MaxAttempts {
+		req.Attempt++
+		req.Trace = e.begin(req.Attempt)
+		outcome, err = once(ctx, handler, req)
+		e.end(outcome, err)
+		if err == nil || ctx.Err() != nil || errors.Is(err, probe.ErrNoSlot) {
+			break
+		}
+	}
+	v := &verdict{
+		Result: outcome.Result, Output: outcome.Output, Metrics: outcome.Metrics, Attempts: req.Attempt,
+		DurationSeconds: time.Since(start).Seconds(), handler: o.handler,
+	}
+	if ctx.Err() != nil {
+		v.Result, err = probe.Unknown, context.Cause(ctx)
+	}
+	if err != nil {
+		v.Result, v.Error = probe.Unknown, err.Error()
+	}
+	return v, err
+}
+
+// once makes one attempt under its own deadline.
+func once(ctx context.Context, handler probe.Handler, req probe.Request) (probe.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, req.Spec.Timeout)
+	defer cancel()
+	return worker.Attempt(ctx, handler, req)
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build is what `version -o json` shows.
+type build struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision"`
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"`
+}
+
+func thisBuild() build {
+	b := build{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Revision = s.Value
+		}
+	}
+	return b
+}
+
+func newVersion(env *Env) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			b := thisBuild()
+			if output == formatTable {
+				_, err := fmt.Fprintf(env.Stdout, "prober %s (%s, %s)\n", b.Version, b.GoVersion, b.Platform)
+				return err
+			}
+			return env.encode(output, b)
+		},
+	}
+	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	return c
+}
