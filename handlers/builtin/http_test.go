@@ -1,0 +1,440 @@
+package builtin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// get probes path of the server at port with a handler of cfg.
+func get(t testing.TB, cfg builtin.Config, port int, path string) (probe.Outcome, error) {
+	t.Helper()
+	h := prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
+	return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+}
+
+func TestHTTPProxy(t *testing.T) {
+	t.Run("#103 a proxy of the environment is not used", func(t *testing.T) {
+		for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
+			t.Setenv(name, "http://10.9.9.9:3128")
+		}
+		var network probetest.Network
+		cfg := builtin.Config{DialContext: network.DialContext}
+		h := prepare(t, builtin.NewHTTP(cfg), `{"port":80}`)
+		if _, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if dials := network.Dials(); !slices.Equal(dials, []string{"10.0.0.1:80"}) {
+			t.Errorf("dialled %v", dials)
+		}
+	})
+}
+
+func TestHTTPHeaders(t *testing.T) {
+	cases := []struct {
+		name    string
+		headers string
+		want    map[string]string // "-": must be missing
+	}{
+		{"#105 exactly three headers by default", ``, map[string]string{"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}},
+		{"#106 Accept-Encoding gzip", `{"name":"Accept-Encoding","value":"gzip"}`, map[string]string{"Accept-Encoding": "gzip"}},
+		{"#107 Accept-Encoding foo", `{"name":"Accept-Encoding","value":"foo"}`, map[string]string{"Accept-Encoding": "foo"}},
+		{"#108 Accept-Encoding empty", `{"name":"Accept-Encoding","value":""}`, map[string]string{"Accept-Encoding": ""}},
+		{"#109 a custom header", `{"name":"X-Muffins-Or-Cupcakes","value":"muffins"}`, map[string]string{"X-Muffins-Or-Cupcakes": "muffins"}},
+		{"#110 User-Agent", `{"name":"User-Agent","value":"foo/1.0"}`, map[string]string{"User-Agent": "foo/1.0"}},
+		{"#111 User-Agent empty", `{"name":"User-Agent","value":""}`, map[string]string{"User-Agent": "-"}},
+		{"#112 no User-Agent", `{"name":"X","value":"y"}`, map[string]string{"User-Agent": "kube-probe/1.36"}},
+		{"#113 User-Agent and Accept: Accept", `{"name":"User-Agent","value":"foo/1.0"},{"name":"Accept","value":"text/html"}`, map[string]string{"Accept": "text/html"}},
+		{"#114 User-Agent and Accept: User-Agent", `{"name":"User-Agent","value":"foo/1.0"},{"name":"Accept","value":"foo/*"}`, map[string]string{"User-Agent": "foo/1.0"}},
+		{"#115 custom header and Accept", `{"name":"X-Muffins-Or-Cupcakes","value":"muffins"},{"name":"Accept","value":"foo/*"}`, map[string]string{"X-Muffins-Or-Cupcakes": "muffins"}},
+		{"#116 Accept", `{"name":"Accept","value":"foo/*"}`, map[string]string{"Accept": "foo/*"}},
+		{"#117 Accept empty", `{"name":"Accept","value":""}`, map[string]string{"Accept": "-"}},
+		{"#118 User-Agent, Accept empty", `{"name":"User-Agent","value":"foo/1.0"},{"name":"Accept","value":""}`, map[string]string{"Accept": "-"}},
+		{"#119 no Accept", `{"name":"User-Agent","value":"foo/1.0"}`, map[string]string{"Accept": "*/*"}},
+		{"#120 Host", `{"name":"Host","value":"muffins.cupcakes.org"}`, map[string]string{"Host": "muffins.cupcakes.org"}},
+	}
+	seen := make(chan *http.Request, 1)
+	_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r })
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"httpHeaders":[%s]}`, port, c.headers))
+			got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+			want(t, got, err, probe.Success, "")
+			r := <-seen
+			if c.headers == "" && len(r.Header) != 3 {
+				t.Errorf("the server saw %v; want three headers", r.Header)
+			}
+			for name, value := range c.want {
+				values, ok := r.Header[name]
+				switch {
+				case name == "Host":
+					if r.Host != value {
+						t.Errorf("host %q, want %q", r.Host, value)
+					}
+				case value == "-":
+					if ok {
+						t.Errorf("%s: %q; want none", name, values)
+					}
+				case !ok || r.Header.Get(name) != value:
+					t.Errorf("%s: %q; want %q", name, values, value)
+				}
+			}
+		})
+	}
+}
+
+func TestHTTPUserAgentOfConfig(t *testing.T) {
+	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.UserAgent()) })
+	got, err := get(t, builtin.Config{UserAgent: "kube-lifecycle/1.36"}, port, "/")
+	want(t, got, err, probe.Success, "kube-lifecycle/1.36")
+}
+
+func TestHTTPResponse(t *testing.T) {
+	t.Run("#104 200 with a body is a success", func(t *testing.T) {
+		_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok body") })
+		got, err := get(t, builtin.Config{}, port, "/")
+		want(t, got, err, probe.Success, "ok body")
+		wantReason(t, got, "")
+	})
+	t.Run("#121 a server that breaks off is a failure", func(t *testing.T) {
+		_, port := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		got, err := get(t, builtin.Config{}, port, "/")
+		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/": EOF`, port))
+	})
+	t.Run("#122 500 is a failure", func(t *testing.T) {
+		_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) })
+		got, err := get(t, builtin.Config{}, port, "/")
+		want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
+		wantReason(t, got, probe.ReasonHTTPStatus)
+	})
+	t.Run("#123 a slow server is a failure", func(t *testing.T) {
+		_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/slow"}`, port))
+		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 100*time.Millisecond)
+		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/slow": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, port))
+		wantReason(t, got, probe.ReasonDeadline)
+	})
+	for name, size := range map[string]int{"#133 a body above the cap is cut": probe.MaxOutput + 1, "#134 a body below the cap is whole": probe.MaxOutput - 1} {
+		t.Run(name, func(t *testing.T) {
+			body := strings.Repeat("x", size)
+			_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+			got, err := get(t, builtin.Config{}, port, "/")
+			want(t, got, err, probe.Success, body[:min(size, probe.MaxOutput)])
+		})
+	}
+}
+
+func TestHTTPOddResponses(t *testing.T) {
+	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/304":
+			w.WriteHeader(http.StatusNotModified)
+		case "/302":
+			w.WriteHeader(http.StatusFound)
+			_, _ = io.WriteString(w, "where?")
+		case "/204":
+			w.WriteHeader(http.StatusNoContent)
+		case "/199":
+			w.WriteHeader(http.StatusContinue) // informational, then a real one
+			w.WriteHeader(http.StatusTeapot)
+		default:
+			_, _ = io.WriteString(w, r.URL.String())
+		}
+	})
+	for _, c := range []struct {
+		name, path string
+		result     probe.Result
+		output     string
+	}{
+		{"#233 304", "/304", probe.Warning, "Probe terminated redirects, Response body: "},
+		{"#233 3xx without Location", "/302", probe.Warning, "Probe terminated redirects, Response body: where?"},
+		{"#233 headers only", "/204", probe.Success, ""},
+		{"#233 absolute URL in path", "http://evil:99/x", probe.Success, "/x"},
+		{"an informational response", "/199", probe.Failure, "HTTP probe failed with statuscode: 418"},
+		{"a query", "?a=b", probe.Success, "/?a=b"},
+		{"no slash", "healthz", probe.Success, "/healthz"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := get(t, builtin.Config{}, port, c.path)
+			want(t, got, err, c.result, c.output)
+		})
+	}
+	t.Run("#233 IPv6 host", func(t *testing.T) {
+		var network probetest.Network
+		l, err := network.Listen("tcp", "[fd00::1]:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) }))
+		s.Listener.Close()
+		s.Listener = l
+		s.Start()
+		t.Cleanup(s.Close)
+		h := prepare(t, builtin.NewHTTP(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
+		got, err := attempt(t, h, probe.Request{PodIP: "fd00::1"}, time.Minute)
+		want(t, got, err, probe.Success, "[fd00::1]:80")
+	})
+}
+
+func TestHTTPBody(t *testing.T) {
+	const size = 100
+	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n := size
+		if r.URL.Path == "/long" {
+			n = probe.MaxOutput
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(n+1))
+		_, _ = io.WriteString(w, strings.Repeat("x", n))
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Path == "/broken" {
+			panic(http.ErrAbortHandler)
+		}
+		<-r.Context().Done()
+	})
+	ask := func(t *testing.T, compat probe.Compat, path string, timeout time.Duration) (probe.Outcome, error) {
+		h := prepare(t, builtin.NewHTTP(builtin.Config{Compat: compat}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
+		return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+	}
+	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+	t.Run("#233 a body that hangs is a failure (deviation Q14)", func(t *testing.T) {
+		got, err := ask(t, 0, "/", 100*time.Millisecond)
+		want(t, got, err, probe.Failure, text)
+		wantReason(t, got, probe.ReasonDeadline)
+	})
+	t.Run("#233 a body that hangs is an error with the switch", func(t *testing.T) {
+		got, err := ask(t, probe.CompatBodyHangIsError, "/", 100*time.Millisecond)
+		if err == nil || err.Error() != text || got.Result != probe.Unknown {
+			t.Errorf("got %v, error %v; want error %q", got.Result, err, text)
+		}
+		if errors.Is(err, context.DeadlineExceeded) || probe.ReasonOf(err) != probe.ReasonBody {
+			t.Errorf("the error reads as a deadline, reason %s", probe.ReasonOf(err))
+		}
+	})
+	t.Run("#233 a body that hangs above the cap is a success", func(t *testing.T) {
+		got, err := ask(t, 0, "/long", time.Minute)
+		want(t, got, err, probe.Success, strings.Repeat("x", probe.MaxOutput))
+	})
+	t.Run("#233 a body that breaks off is an error", func(t *testing.T) {
+		got, err := ask(t, 0, "/broken", time.Minute)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || got.Result != probe.Unknown || probe.ReasonOf(err) != probe.ReasonBody {
+			t.Errorf("got %v, error %v, reason %s", got.Result, err, probe.ReasonOf(err))
+		}
+	})
+}
+
+func TestHTTPRedirects(t *testing.T) {
+	_, other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fail" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	_, port := serve(t, redirecting)
+	for _, code := range []int{301, 302, 307, 308} {
+		t.Run(fmt.Sprintf("#124 %d to a good path", code), func(t *testing.T) {
+			got, err := get(t, builtin.Config{}, port, fmt.Sprintf("/to?code=%d&where=/success", code))
+			want(t, got, err, probe.Success, "success")
+		})
+		t.Run(fmt.Sprintf("#125 %d to a failing path", code), func(t *testing.T) {
+			got, err := get(t, builtin.Config{}, port, fmt.Sprintf("/to?code=%d&where=/fail", code))
+			want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
+		})
+	}
+	for name, body := range map[string]string{"#126 308 to a bare 308, empty": "", "#127 308 to a bare 308 with a body": "ok body"} {
+		t.Run(name, func(t *testing.T) {
+			where := url.QueryEscape("/bare?body=" + url.QueryEscape(body))
+			got, err := get(t, builtin.Config{}, port, "/to?code=308&where="+where)
+			want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: "+body)
+		})
+	}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == "0.0.0.0:80" {
+			return nil, errors.New("nobody there")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	elsewhere := func(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", other, path) }
+	for _, c := range []struct {
+		name, where     string
+		local, nonLocal probe.Result
+	}{
+		{"#128 local success", "/success", probe.Success, probe.Success},
+		{"#128 local failure", "/fail", probe.Failure, probe.Failure},
+		{"#129 success on another port", elsewhere("/success"), probe.Success, probe.Success},
+		{"#129 failure on another port", elsewhere("/fail"), probe.Failure, probe.Failure},
+		{"#130 another host", "http://0.0.0.0/", probe.Warning, probe.Failure},
+		{"#131 a loop", "/loop", probe.Failure, probe.Failure},
+	} {
+		for follow, result := range map[bool]probe.Result{false: c.local, true: c.nonLocal} {
+			t.Run(fmt.Sprintf("%s, non-local %t", c.name, follow), func(t *testing.T) {
+				got, err := get(t, builtin.Config{DialContext: dial, FollowNonLocalRedirects: follow}, port, "/to?code=302&where="+c.where)
+				if err != nil || got.Result != result {
+					t.Errorf("got %v, output %q, error %v; want %v", got.Result, got.Output, err, result)
+				}
+			})
+		}
+	}
+	t.Run("#187 the text of a redirect to another host", func(t *testing.T) {
+		got, err := get(t, builtin.Config{}, port, "/to?code=302&where=http://0.0.0.0/")
+		want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: <a href=\"http://0.0.0.0/\">Found</a>.\n\n")
+	})
+	for _, follow := range []bool{false, true} {
+		for host, result := range map[string]probe.Result{"right": probe.Success, "wrong": probe.Failure} {
+			t.Run(fmt.Sprintf("#132 %s Host after a redirect, non-local %t", host, follow), func(t *testing.T) {
+				h := prepare(t, builtin.NewHTTP(builtin.Config{FollowNonLocalRedirects: follow}),
+					fmt.Sprintf(`{"port":%d,"path":"/to?code=302&where=/host","httpHeaders":[{"name":"Host","value":%q}]}`, port, host))
+				got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+				if err != nil || got.Result != result {
+					t.Errorf("got %v, output %q, error %v; want %v", got.Result, got.Output, err, result)
+				}
+			})
+		}
+	}
+}
+
+// redirecting is a server whose path /to redirects with ?code= to ?where=.
+func redirecting(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/to":
+		var code int
+		_, _ = fmt.Sscan(r.FormValue("code"), &code)
+		http.Redirect(w, r, r.FormValue("where"), code)
+	case "/success":
+		_, _ = io.WriteString(w, "success")
+	case "/fail":
+		w.WriteHeader(http.StatusInternalServerError)
+	case "/bare":
+		w.WriteHeader(http.StatusPermanentRedirect)
+		_, _ = io.WriteString(w, r.FormValue("body"))
+	case "/loop":
+		http.Redirect(w, r, "/loop", http.StatusFound)
+	case "/host":
+		if r.Host != "right" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}
+}
+
+func TestHTTPRedirectLimit(t *testing.T) {
+	left := make(chan int, 1)
+	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n := <-left
+		left <- n - 1
+		if n > 0 {
+			http.Redirect(w, r, "/", http.StatusFound)
+		}
+	})
+	left <- 9
+	got, err := get(t, builtin.Config{}, port, "/")
+	want(t, got, err, probe.Success, "")
+	<-left
+	left <- 10
+	got, err = get(t, builtin.Config{}, port, "/")
+	want(t, got, err, probe.Failure, `Get "/": stopped after 10 redirects`)
+}
+
+func TestHTTPTLS(t *testing.T) {
+	for _, h2 := range []bool{true, false} {
+		t.Run(fmt.Sprintf("#233 HTTP/2 over TLS: %t", h2), func(t *testing.T) {
+			remotes := make(chan string, 2)
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				remotes <- r.RemoteAddr
+				_, _ = io.WriteString(w, r.Proto)
+			}))
+			s.EnableHTTP2 = h2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[h2]
+			h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, portOf(t, s.Listener.Addr())))
+			for range 2 {
+				got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+				want(t, got, err, probe.Success, proto)
+			}
+			if a, b := <-remotes, <-remotes; a == b {
+				t.Error("two attempts shared a connection")
+			}
+		})
+	}
+	t.Run("a server without TLS", func(t *testing.T) {
+		_, port := serve(t, func(http.ResponseWriter, *http.Request) {})
+		h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, port))
+		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "https://127.0.0.1:%d": http: server gave HTTP response to HTTPS client`, port))
+		wantReason(t, got, probe.ReasonTLS)
+	})
+}
+
+func TestHTTPPriorKnowledge(t *testing.T) {
+	remotes := make(chan string, 2)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		remotes <- r.RemoteAddr
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"protocol":"HTTP2"}`, portOf(t, s.Listener.Addr())))
+	for range 2 {
+		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+		want(t, got, err, probe.Success, "HTTP/2.0")
+	}
+	if a, b := <-remotes, <-remotes; a == b {
+		t.Error("two attempts shared a connection")
+	}
+}
+
+func TestHTTPOverSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) }))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	for name, req := range map[string]probe.Request{"localhost": {}, "ip": {PodIP: "ip"}} {
+		req.Target.Unix = path
+		got, err := attempt(t, builtin.NewHTTP(builtin.Config{}), req, time.Minute)
+		want(t, got, err, probe.Success, name)
+	}
+}
+
+func TestHTTPTrace(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(s.Close)
+	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"host":"localhost","port":%d,"scheme":"HTTPS"}`, portOf(t, s.Listener.Addr())))
+	details := make(map[string]string)
+	req := probe.Request{Trace: func(e probe.TraceEvent) {
+		if e.Type != probe.TracePhase || e.Duration <= 0 {
+			t.Errorf("event %+v", e)
+		}
+		details[e.Name] += e.Detail
+	}}
+	got, err := attempt(t, h, req, time.Minute)
+	want(t, got, err, probe.Success, "")
+	if diff := cmp.Diff([]string{"connect", "dns", "first byte", "tls"}, slices.Sorted(maps.Keys(details))); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(details["tls"], "TLS 1.3") || !strings.Contains(details["connect"], "127.0.0.1:") {
+		t.Errorf("details %q", details)
+	}
+}
