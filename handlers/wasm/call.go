@@ -1,0 +1,199 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+// call is one call of a guest, and all that the guest has told of it. It belongs to
+// the goroutine that makes the call.
+type call struct {
+	ctx      context.Context
+	host     *Host
+	plugin   *Handler
+	req      *probe.Request // nil while an instance starts
+	config   []byte
+	starting bool // _initialize: there is no request yet
+	offline  bool // validate_config: the network is out of reach
+	placed   bool // holds one of the places of running guests
+
+	request   []byte // encoded when the guest first asks for it
+	lastError string
+	message   string
+	metrics   []probe.Metric
+	result    *abi.Result
+	violation error // the guest broke the contract
+	logLines  int
+	logBytes  int
+	stdio     int
+	net       network
+}
+
+func newCall(ctx context.Context, b *bound, req *probe.Request) *call {
+	return &call{ctx: ctx, host: b.plugin.host, plugin: b.plugin, req: req, config: b.config}
+}
+
+// callKey is the key of the call in the context of a guest's call.
+type callKey struct{}
+
+// callContext is a context that knows its call. A host function finds it there,
+// since one host module serves all instances.
+type callContext struct {
+	context.Context
+	call *call
+}
+
+func withCall(ctx context.Context, c *call) context.Context { return &callContext{ctx, c} }
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
+
+// acquire takes a place among the guests that run, and reports false when the
+// context ended first.
+func (c *call) acquire() bool {
+	select {
+	case c.host.running <- struct{}{}:
+		c.placed = true
+	default:
+		select {
+		case c.host.running <- struct{}{}:
+			c.placed = true
+		case <-c.ctx.Done():
+		}
+	}
+	return c.placed
+}
+
+func (c *call) release() {
+	if c.placed {
+		c.placed = false
+		<-c.host.running
+	}
+}
+
+// idle runs what makes the guest wait, and gives its place to another meanwhile.
+// When the call has ended the guest goes on without a place: it stops at its next
+// branch.
+func (c *call) idle(waiting func(ctx context.Context)) {
+	c.release()
+	waiting(c.ctx)
+	c.acquire()
+}
+
+// finish ends what the call has begun.
+func (c *call) finish() { c.net.closeAll() }
+
+func (c *call) trace(e probe.TraceEvent) {
+	if c.req != nil {
+		c.req.Trace.Emit(e)
+	}
+}
+
+// fail notes the text of a host call's error for last_error and returns its number.
+func (c *call) fail(errno abi.Errno, format string, args ...any) int32 {
+	c.lastError = fmt.Sprintf(format, args...)
+	return errno.Code()
+}
+
+// violate notes that the guest broke the contract, which makes its verdict void.
+func (c *call) violate(errno abi.Errno, err error) int32 {
+	if c.violation == nil {
+		c.violation = err
+	}
+	return c.fail(errno, "%v", err)
+}
+
+// logEnabled reports whether anyone would see a line.
+func (c *call) logEnabled() bool {
+	return c.req != nil && c.req.Trace != nil || c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug)
+}
+
+// logLine hands on one line, while the limits of the run allow it. name is the level
+// or the stream.
+func (c *call) logLine(name, line string) {
+	if c.logLines >= maxLogLines || c.logBytes >= maxLogBytes || !c.logEnabled() {
+		return
+	}
+	line = line[:min(len(line), maxLogBytes-c.logBytes)]
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	c.logLines++
+	c.logBytes += len(line)
+	c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
+	c.host.cfg.Logger.DebugContext(c.ctx, line, "handler", c.plugin.manifest.Name, "from", name)
+	if c.logLines == maxLogLines || c.logBytes >= maxLogBytes {
+		c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "the plugin's further lines are dropped"})
+	}
+}
+
+// outcome is what the guest's return value and what it said before amount to.
+func (c *call) outcome(code int32) (probe.Outcome, error) {
+	if c.violation != nil {
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonProtocol, Err: c.violation}
+	}
+	message, metrics := c.message, c.metrics
+	if c.result != nil {
+		message, metrics = c.result.Message, c.result.Metrics
+	}
+	message = probe.Cut(message)
+	if code < 0 {
+		if message == "" {
+			message = fmt.Sprintf("the plugin returned %d", code)
+		}
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: errors.New(message)}
+	}
+	result, ok := probe.FromExitCode(int(code))
+	if !ok {
+		return probe.Outcome{}, protocolError("the plugin returned %d; want 0 to 3, or a negative number", code)
+	}
+	if c.result != nil && c.result.HasResult && c.result.Result != result {
+		return probe.Outcome{}, protocolError("the plugin returned %d (%v), but its result says %v", code, result, c.result.Result)
+	}
+	return probe.Outcome{Result: result, Output: message, Metrics: metrics}, nil
+}
+
+func protocolError(format string, args ...any) error {
+	return &probe.Error{Reason: probe.ReasonProtocol, Err: fmt.Errorf(format, args...)}
+}
+
+// requestDoc is the request document, encoded once a call.
+func (c *call) requestDoc() []byte {
+	if c.request != nil {
+		return c.request
+	}
+	q, m := c.req, c.plugin.manifest
+	doc := abi.Request{
+		ABI:    abi.Version,
+		Plugin: abi.Plugin{Name: m.Name, Version: m.Version, Digest: c.plugin.digest},
+		Probe: abi.Probe{
+			Kind:             q.Kind,
+			Attempt:          q.Attempt,
+			PeriodMs:         q.Spec.Period.Milliseconds(),
+			TimeoutMs:        q.Spec.Timeout.Milliseconds(),
+			FailureThreshold: q.Spec.FailureThreshold,
+			LastResult:       q.LastResult,
+		},
+		Target:    guestTarget(q.Target),
+		Container: abi.Container{ID: q.ContainerID},
+		Config:    c.config,
+		Host:      abi.Host{Version: c.host.cfg.Version, Features: []string{"net"}},
+	}
+	if q.Pod != nil {
+		doc.Pod = abi.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels}
+	}
+	if q.Container != nil {
+		doc.Container.Name, doc.Container.Ports = q.Container.Name, q.Container.Ports
+	}
+	c.request = abi.AppendRequest(make([]byte, 0, 1024), &doc)
+	return c.request
+}

@@ -1,0 +1,188 @@
+// Package wasm runs plugins that are WebAssembly modules, in a sandbox: a guest
+// reaches the target that it probes and nothing else, ends at its deadline whatever
+// it does, and leaves nothing behind for the next call.
+//
+// A [Host] holds what plugins share. [Host.Load] makes a handler of a module. The
+// contract with guests is internal/abi.
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin"
+)
+
+// Limits of a guest that no configuration changes yet.
+const (
+	maxMemory     = 256 << 20 // of one instance, whatever is asked for
+	maxLogLines   = 100       // a run
+	maxLogBytes   = 16 << 10  // a run
+	maxStdio      = 64 << 10  // a run, stdout and stderr together
+	maxNetRead    = 1 << 20   // bytes a run
+	maxNetWritten = 256 << 10 // bytes a run
+	maxHandles    = 8
+	dialBurst     = 8 // dials at once; after them as many a second
+	maxCalls      = 10_000
+	idleTime      = 5 * time.Minute
+	startTimeout  = 10 * time.Second // of _initialize, at load
+)
+
+// Config configures a [Host]. Every field may be left zero.
+type Config struct {
+	// DialContext makes the connections that guests ask for. The address is an IP
+	// and a port that has passed the grants, or the path of a socket; the network
+	// "tcp" or "unix". Nil means a net.Dialer.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
+	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
+
+	// CacheDir keeps compiled modules, which are native code: it must belong to this
+	// user and be writable to nobody else. It is made if need be. Empty means
+	// prober/wasm in the user's cache folder, or no cache where there is none.
+	CacheDir string
+
+	// Logger receives the log lines of guests, at the level debug. Nil drops them.
+	Logger *slog.Logger
+
+	// Memory is the most bytes of linear memory that an instance may have, where its
+	// manifest does not ask for less. 0 means 32 MiB; 256 MiB is the top.
+	Memory uint64
+
+	// TotalMemory is the most bytes of all instances, snapshots included. 0 means
+	// 256 MiB.
+	TotalMemory uint64
+
+	// TableEntries is the most entries of an instance's tables. 0 means 65,536.
+	TableEntries uint32
+
+	// Interpreter runs guests without compiling them: tens of times slower, but
+	// quick to load under the race detector.
+	Interpreter bool
+
+	// Version is the version of prober that guests are told.
+	Version string
+}
+
+// Host is what plugins share: the compilation cache, the memory budget and the
+// places of guests that run. It is safe for concurrent use.
+type Host struct {
+	cfg     Config // read-only after New
+	cache   wazero.CompilationCache
+	budget  budget
+	running chan struct{} // a place for each guest that uses a processor
+
+	compiling sync.Mutex // one compilation at a time
+
+	mu      sync.Mutex
+	plugins []*Handler // that are open
+	closed  bool
+}
+
+// New returns a Host. Close it after the handlers that it loaded.
+func New(cfg Config) (*Host, error) {
+	cfg.Memory = cmp.Or(cfg.Memory, 32<<20)
+	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, 256<<20)
+	cfg.TableEntries = cmp.Or(cfg.TableEntries, 65536)
+	if cfg.Memory > maxMemory {
+		return nil, fmt.Errorf("wasm: memory of %d bytes an instance; at most %d are allowed", cfg.Memory, maxMemory)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.DialContext == nil {
+		cfg.DialContext = new(net.Dialer).DialContext
+	}
+	if cfg.LookupIP == nil {
+		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	cache, err := openCache(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("wasm: %w", err)
+	}
+	h := &Host{cfg: cfg, cache: cache, running: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	h.budget.total = cfg.TotalMemory
+	h.budget.evict = h.evictIdle
+	return h, nil
+}
+
+// Close closes every plugin that is still open, and the cache.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	plugins := h.plugins
+	h.plugins, h.closed = nil, true
+	h.mu.Unlock()
+	var errs []error
+	for _, p := range plugins {
+		errs = append(errs, p.Close())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return errors.Join(append(errs, h.cache.Close(ctx))...)
+}
+
+func (h *Host) add(p *Handler) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errClosed
+	}
+	h.plugins = append(h.plugins, p)
+	return nil
+}
+
+func (h *Host) remove(p *Handler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.plugins {
+		if h.plugins[i] == p {
+			h.plugins = append(h.plugins[:i:i], h.plugins[i+1:]...)
+			return
+		}
+	}
+}
+
+// evictIdle closes one idle instance of some plugin, and reports whether there was
+// one.
+func (h *Host) evictIdle() bool {
+	h.mu.Lock()
+	plugins := h.plugins
+	h.mu.Unlock()
+	for _, p := range plugins {
+		if p.evictOne() {
+			return true
+		}
+	}
+	return false
+}
+
+// RegisterAll loads the plugins that were found and registers them. A plugin that
+// fails does not keep back the others; the errors name it.
+func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
+	var errs []error
+	for _, f := range found {
+		h, err := host.Load(ctx, f.Module, f.Manifest)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
+			continue
+		}
+		if err := reg.Register(f.Manifest.Name, f.Path, h); err != nil {
+			errs = append(errs, err, h.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

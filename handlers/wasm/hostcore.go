@@ -1,0 +1,217 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+// args are the parameters of a host call.
+type args []uint64
+
+func (a args) i32(i int) int32 { return int32(a[i]) }
+
+// span returns the bytes of the guest's memory that a pointer and a length point to;
+// they stay the guest's.
+func (a args) span(mem api.Memory, i int) ([]byte, bool) {
+	return mem.Read(uint32(a[i]), uint32(a[i+1]))
+}
+
+// hostFunc carries out one import. What it returns is dropped where the import has
+// no result.
+type hostFunc func(c *call, mem api.Memory, a args) int64
+
+// i32 makes a hostFunc of a function with an i32 as its result.
+func i32(f func(c *call, mem api.Memory, a args) int32) hostFunc {
+	return func(c *call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
+}
+
+// hostFuncs are the functions of an import module by name.
+func hostFuncs(module string) map[string]hostFunc {
+	if module == abi.ModuleNet {
+		return netFuncs()
+	}
+	return map[string]hostFunc{
+		"request_read": i32(requestRead),
+		"config_get":   i32(configGet),
+		"result_write": i32(resultWrite),
+		"message":      i32(message),
+		"metric":       i32(metric),
+		"log":          i32(log),
+		"log_enabled":  i32(logEnabled),
+		"deadline_ms":  deadlineMs,
+		"last_error":   i32(lastError),
+	}
+}
+
+func valueTypes(types []abi.Type) []api.ValueType {
+	var out []api.ValueType
+	for _, t := range types {
+		switch t {
+		case abi.I32:
+			out = append(out, api.ValueTypeI32)
+		case abi.I64:
+			out = append(out, api.ValueTypeI64)
+		case abi.F64:
+			out = append(out, api.ValueTypeF64)
+		}
+	}
+	return out
+}
+
+// instantiateHostModule gives a runtime the functions of one import module.
+func instantiateHostModule(ctx context.Context, r wazero.Runtime, module string) error {
+	builder := r.NewHostModuleBuilder(module)
+	funcs := hostFuncs(module)
+	for _, def := range abi.Imports() {
+		if def.Module != module {
+			continue
+		}
+		builder.NewFunctionBuilder().
+			WithGoModuleFunction(adapt(funcs[def.Name], len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
+			Export(def.Name)
+	}
+	_, err := builder.Instantiate(ctx)
+	return err
+}
+
+func adapt(f hostFunc, result bool) api.GoModuleFunc {
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		c, ok := ctx.Value(callKey{}).(*call)
+		mem := mod.Memory()
+		var r int64
+		if !ok || mem == nil {
+			r = int64(abi.EPERM.Code())
+		} else {
+			r = f(c, mem, stack)
+		}
+		if result {
+			stack[0] = uint64(r)
+		}
+	}
+}
+
+// put writes data to the buffer that a pointer and a length point to, if it fits,
+// and returns its length.
+func (c *call) put(mem api.Memory, a args, i int, data []byte) int32 {
+	if len(data) > int(uint32(a[i+1])) {
+		return int32(len(data))
+	}
+	if !mem.Write(uint32(a[i]), data) {
+		return c.badPointer()
+	}
+	return int32(len(data))
+}
+
+func (c *call) badPointer() int32 { return c.fail(abi.EFAULT, "the buffer is outside of memory") }
+
+func requestRead(c *call, mem api.Memory, a args) int32 {
+	if c.starting {
+		return c.fail(abi.EPERM, "there is no request during _initialize")
+	}
+	return c.put(mem, a, 0, c.requestDoc())
+}
+
+func configGet(c *call, mem api.Memory, a args) int32 {
+	if c.starting {
+		return c.fail(abi.EPERM, "there is no config during _initialize")
+	}
+	key, ok := a.span(mem, 0)
+	if !ok {
+		return c.badPointer()
+	}
+	value, ok := abi.Lookup(c.config, string(key))
+	if !ok {
+		return c.fail(abi.ENOENT, "config has no %.100q", key)
+	}
+	return c.put(mem, a, 2, []byte(abi.Text(value)))
+}
+
+func resultWrite(c *call, mem api.Memory, a args) int32 {
+	if uint32(a[1]) > abi.MaxResult {
+		return c.violate(abi.EMSGSIZE, fmt.Errorf("result of %d bytes; at most %d are allowed", uint32(a[1]), abi.MaxResult))
+	}
+	doc, ok := a.span(mem, 0)
+	if !ok {
+		return c.badPointer()
+	}
+	r, err := abi.DecodeResult(doc)
+	if err != nil {
+		return c.violate(abi.EINVAL, fmt.Errorf("result: %w", err))
+	}
+	c.result = &r
+	return 0
+}
+
+// message keeps the beginning of a longer text: output is cut, never an error.
+func message(c *call, mem api.Memory, a args) int32 {
+	text, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), abi.MaxMessage))
+	if !ok {
+		return c.badPointer()
+	}
+	c.message = strings.ToValidUTF8(string(text), "\uFFFD")
+	return 0
+}
+
+func metric(c *call, mem api.Memory, a args) int32 {
+	name, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), abi.MaxMetricName+1))
+	unit, okUnit := mem.Read(uint32(a[2]), min(uint32(a[3]), abi.MaxUnit+1))
+	if !ok || !okUnit {
+		return c.badPointer()
+	}
+	m := probe.Metric{Name: string(name), Unit: strings.ToValidUTF8(string(unit), "\uFFFD"), Value: math.Float64frombits(a[4])}
+	if err := abi.CheckMetric(m); err != nil {
+		return c.fail(abi.EINVAL, "%v", err)
+	}
+	if len(c.metrics) >= abi.MaxMetrics {
+		return c.fail(abi.EDQUOT, "more than %d metrics", abi.MaxMetrics)
+	}
+	c.metrics = append(c.metrics, m)
+	return 0
+}
+
+var levelNames = map[int32]string{
+	abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn", abi.LevelError: "error",
+}
+
+func log(c *call, mem api.Memory, a args) int32 {
+	name, ok := levelNames[a.i32(0)]
+	if !ok {
+		name = "error"
+	}
+	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), maxLogBytes))
+	if !ok {
+		return c.badPointer()
+	}
+	c.logLine(name, string(text))
+	return 0
+}
+
+func logEnabled(c *call, _ api.Memory, _ args) int32 {
+	if c.logEnabled() && c.logLines < maxLogLines && c.logBytes < maxLogBytes {
+		return 1
+	}
+	return 0
+}
+
+// deadlineMs rounds up, so that a guest that keeps its own clock does not give up
+// before the host does: that would make an error of what is a time-out.
+func deadlineMs(c *call, _ api.Memory, _ args) int64 {
+	deadline, ok := c.ctx.Deadline()
+	if !ok {
+		return math.MaxInt64
+	}
+	return max(0, (time.Until(deadline) + time.Millisecond - 1).Milliseconds())
+}
+
+func lastError(c *call, mem api.Memory, a args) int32 {
+	return c.put(mem, a, 0, []byte(c.lastError))
+}

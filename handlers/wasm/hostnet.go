@@ -1,0 +1,309 @@
+package wasm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+func netFuncs() map[string]hostFunc {
+	return map[string]hostFunc{
+		"dial":  i32(netDial),
+		"read":  i32(netRead),
+		"write": i32(netWrite),
+		"close": i32(netClose),
+		"info":  i32(netInfo),
+		"poll":  i32(netPoll),
+	}
+}
+
+const maxURL = 2 << 10
+
+func netDial(c *call, mem api.Memory, a args) int32 {
+	if c.starting || c.offline {
+		return c.fail(abi.EPERM, "the network can be reached from probe only")
+	}
+	url, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), maxURL))
+	if !ok {
+		return c.badPointer()
+	}
+	start := time.Now()
+	var (
+		conn *conn
+		err  error
+	)
+	rawURL := string(url)
+	c.idle(func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
+	if err != nil {
+		return c.dialError(rawURL, start, err)
+	}
+	handle := c.net.add(c.ctx, conn)
+	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: time.Since(start)})
+	return handle
+}
+
+// dial connects to rawURL if the grants allow it.
+func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
+	if err := c.net.mayDial(); err != nil {
+		return nil, err
+	}
+	if timeoutMs > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
+		defer cancel()
+	}
+	g := grant{target: c.req.Target, podIP: c.req.PodIP, lookup: c.host.cfg.LookupIP}
+	start := time.Now()
+	to, err := g.resolve(ctx, rawURL)
+	if err != nil {
+		return nil, err
+	}
+	resolved := time.Now()
+	raw, err := c.dialAny(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: raw, network: to.network, dns: resolved.Sub(start), connect: time.Since(resolved)}, nil
+}
+
+// dialAny tries the addresses in turn, each with its share of the time that is left.
+func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err error) {
+	for i, addr := range to.addrs {
+		share := ctx
+		if deadline, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			left := time.Until(deadline) / time.Duration(len(to.addrs)-i)
+			share, cancel = context.WithTimeout(ctx, left)
+			defer cancel()
+		}
+		if raw, err = c.host.cfg.DialContext(share, to.network, addr); err == nil {
+			return raw, nil
+		}
+	}
+	return nil, err
+}
+
+func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
+	errno := errnoOf(err)
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: time.Since(start)}
+	if d, ok := errors.AsType[*denied](err); ok {
+		errno = abi.EACCES
+		event.Type = probe.TraceDenied
+		c.host.cfg.Logger.DebugContext(c.ctx, d.text, "handler", c.plugin.manifest.Name, "url", rawURL)
+		return c.traced(event, errno, "%v: denied", err)
+	}
+	return c.traced(event, errno, "%v", err)
+}
+
+func (c *call) traceBytes(name string, n int, err error) {
+	if c.req.Trace == nil {
+		return
+	}
+	detail := fmt.Sprintf("%d bytes", n)
+	if err != nil {
+		detail += ": " + err.Error()
+	}
+	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
+}
+
+func (c *call) traced(event probe.TraceEvent, errno abi.Errno, format string, err error) int32 {
+	c.trace(event)
+	return c.fail(errno, format, err)
+}
+
+// errnoOf returns the number of a network error.
+func errnoOf(err error) abi.Errno {
+	if e, ok := errors.AsType[abi.Errno](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*limit](err); ok {
+		return e.errno
+	}
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return abi.ETIMEDOUT
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return abi.ENOENT
+	}
+	for _, known := range []struct {
+		err   error
+		errno abi.Errno
+	}{
+		{syscall.ECONNREFUSED, abi.ECONNREFUSED},
+		{syscall.ECONNRESET, abi.ECONNRESET},
+		{syscall.EPIPE, abi.EPIPE},
+		{io.ErrClosedPipe, abi.EPIPE},
+		{syscall.EHOSTUNREACH, abi.EHOSTUNREACH},
+		{syscall.ENETUNREACH, abi.ENETUNREACH},
+		{os.ErrNotExist, abi.ENOENT},
+		{os.ErrPermission, abi.EACCES},
+		{context.Canceled, abi.ETIMEDOUT},
+		{net.ErrClosed, abi.ETIMEDOUT}, // closed at the deadline
+	} {
+		if errors.Is(err, known.err) {
+			return known.errno
+		}
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return abi.EIO
+	}
+	return abi.EINVAL
+}
+
+func (c *call) conn(handle int32) (*conn, int32) {
+	if n := c.net.get(handle); n != nil {
+		return n, 0
+	}
+	return nil, c.fail(abi.EBADF, "there is no handle %d", handle)
+}
+
+// netRead waits for data as long as the guest asks for, and hands out what is there.
+func netRead(c *call, mem api.Memory, a args) int32 {
+	conn, bad := c.conn(a.i32(0))
+	if conn == nil {
+		return bad
+	}
+	buf, ok := a.span(mem, 1)
+	if !ok {
+		return c.badPointer()
+	}
+	room := maxNetRead - c.net.read
+	if room == 0 {
+		return c.fail(abi.EDQUOT, "read: more than %d bytes", maxNetRead)
+	}
+	buf = buf[:min(len(buf), room)]
+	c.await(a.i32(3), func() bool { return conn.ready(&c.net) })
+	n, err := conn.take(buf)
+	if n > 0 || err != nil {
+		c.traceBytes("read", n, err)
+	}
+	switch {
+	case n > 0:
+		c.net.read += n
+		return int32(n)
+	case err == io.EOF:
+		return 0
+	case err != nil:
+		return c.fail(errnoOf(err), "%v", err)
+	case len(buf) == 0:
+		return abi.EINVAL.Code() // 0 means the end
+	case c.ctx.Err() != nil:
+		return c.fail(abi.ETIMEDOUT, "read: timed out")
+	}
+	return abi.EAGAIN.Code()
+}
+
+// await returns when ready does or the time that the guest gave is over.
+func (c *call) await(timeoutMs int32, ready func() bool) {
+	if ready() || timeoutMs == abi.NonBlocking {
+		return
+	}
+	left := time.Duration(timeoutMs) * time.Millisecond
+	start := time.Now()
+	c.idle(func(ctx context.Context) {
+		for !ready() {
+			rest := left
+			if left > 0 {
+				rest = max(0, left-time.Since(start))
+			}
+			if !wait(ctx, c.net.wake, rest) {
+				return
+			}
+		}
+	})
+}
+
+func netWrite(c *call, mem api.Memory, a args) int32 {
+	conn, bad := c.conn(a.i32(0))
+	if conn == nil {
+		return bad
+	}
+	data, ok := a.span(mem, 1)
+	if !ok {
+		return c.badPointer()
+	}
+	room := maxNetWritten - c.net.written
+	if room == 0 && len(data) > 0 {
+		return c.fail(abi.EDQUOT, "write: more than %d bytes", maxNetWritten)
+	}
+	data = data[:min(len(data), room)]
+	var n int
+	var err error
+	c.idle(func(context.Context) { n, err = conn.write(data, a.i32(3)) })
+	c.net.written += n
+	c.traceBytes("write", n, err)
+	switch {
+	case n > 0 || err == nil:
+		return int32(n)
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.ctx.Err() == nil:
+		return abi.EAGAIN.Code()
+	default:
+		return c.fail(errnoOf(err), "%v", err)
+	}
+}
+
+func netClose(c *call, _ api.Memory, a args) int32 {
+	if _, bad := c.conn(a.i32(0)); bad != 0 {
+		return bad
+	}
+	c.net.close(a.i32(0))
+	return 0
+}
+
+func netInfo(c *call, mem api.Memory, a args) int32 {
+	conn, bad := c.conn(a.i32(0))
+	if conn == nil {
+		return bad
+	}
+	return c.put(mem, a, 1, conn.info())
+}
+
+const maxPoll = 64 // handles
+
+// netPoll waits until one of the handles has data, an end or an error to read, and
+// returns its index.
+func netPoll(c *call, mem api.Memory, a args) int32 {
+	n := uint32(a[1])
+	if n > maxPoll {
+		return c.fail(abi.EINVAL, "poll: more than %d handles", maxPoll)
+	}
+	raw, ok := mem.Read(uint32(a[0]), n*4)
+	if !ok {
+		return c.badPointer()
+	}
+	conns := make([]*conn, n)
+	for i := range conns {
+		var bad int32
+		if conns[i], bad = c.conn(int32(binary.LittleEndian.Uint32(raw[i*4:]))); bad != 0 {
+			return bad
+		}
+	}
+	index := -1
+	c.await(a.i32(2), func() bool {
+		for i, conn := range conns {
+			if conn.ready(&c.net) && index < 0 {
+				index = i
+			}
+		}
+		return index >= 0
+	})
+	switch {
+	case index >= 0:
+		return int32(index)
+	case c.ctx.Err() != nil:
+		return c.fail(abi.ETIMEDOUT, "poll: timed out")
+	}
+	return abi.EAGAIN.Code()
+}

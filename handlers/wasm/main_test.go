@@ -1,0 +1,97 @@
+package wasm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// What the tests share, because a guest of Go takes seconds to compile. Read-only
+// after TestMain.
+var (
+	goModule []byte        // testdata/guest, built with the stock toolchain
+	host     *wasm.Host    // with the disk cache that the next run of the tests finds again
+	goGuest  *wasm.Handler // goModule in isolation reset
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "prober-wasm-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if goModule, err = buildGo(dir, "./testdata/guest"); err != nil {
+		return 0, err
+	}
+	if host, err = wasm.New(wasm.Config{CacheDir: testCache(dir), Version: "test"}); err != nil {
+		return 0, err
+	}
+	if goGuest, err = host.Load(context.Background(), goModule, plugin.Minimal("guest")); err != nil {
+		return 0, err
+	}
+	code := m.Run()
+	if err := host.Close(); err != nil {
+		return 0, err
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		return 0, err
+	}
+	return code, nil
+}
+
+// testCache is a folder that outlives the test where there is one.
+func testCache(fallback string) string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return filepath.Join(fallback, "cache")
+	}
+	return filepath.Join(base, "prober-test", "wasm")
+}
+
+func buildGo(dir, pkg string) ([]byte, error) {
+	out := filepath.Join(dir, filepath.Base(pkg)+".wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	}
+	return os.ReadFile(out)
+}
+
+// bind prepares h for config and target.
+func bind(t testing.TB, h probe.Preparer, config string, target probe.Target) probe.Handler {
+	t.Helper()
+	b, err := h.Prepare([]byte(config), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// attempt makes one attempt with a timeout.
+func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
+	t.Helper()
+	req.Spec.Timeout = timeout
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return h.Probe(ctx, req)
+}

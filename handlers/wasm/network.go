@@ -1,0 +1,191 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+// limit is the error of a run that has used up what it may have.
+type limit struct {
+	errno abi.Errno
+	text  string
+}
+
+func (e *limit) Error() string { return e.text }
+
+// network is the network of one call. It belongs to the call's goroutine, but for
+// what the pumps of its connections share.
+type network struct {
+	conns   []*conn // by handle; nil where closed
+	open    int
+	dials   []time.Time
+	read    int
+	written int
+	wake    chan struct{} // signalled when a connection has something to read
+	pumps   sync.WaitGroup
+}
+
+// mayDial counts a dial against the limits of the run.
+func (n *network) mayDial() error {
+	now := time.Now()
+	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
+	if len(n.dials) >= dialBurst {
+		return &limit{abi.EDQUOT, fmt.Sprintf("dial: more than %d a second", dialBurst)}
+	}
+	if n.open >= maxHandles {
+		return &limit{abi.EMFILE, fmt.Sprintf("dial: more than %d open handles", maxHandles)}
+	}
+	n.dials = append(n.dials, now)
+	return nil
+}
+
+// add returns a handle for c, which is closed when the call ends: nothing else ends
+// a Read of every kind of connection.
+func (n *network) add(ctx context.Context, c *conn) int32 {
+	if n.wake == nil {
+		n.wake = make(chan struct{}, 1)
+	}
+	c.ctx = ctx
+	c.stop = context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
+	n.open++
+	for i := range n.conns {
+		if n.conns[i] == nil {
+			n.conns[i] = c
+			return int32(i) + 1
+		}
+	}
+	n.conns = append(n.conns, c)
+	return int32(len(n.conns))
+}
+
+func (n *network) get(handle int32) *conn {
+	if handle < 1 || int(handle) > len(n.conns) {
+		return nil
+	}
+	return n.conns[handle-1]
+}
+
+func (n *network) close(handle int32) {
+	n.conns[handle-1].close()
+	n.conns[handle-1] = nil
+	n.open--
+}
+
+// closeAll closes what is open and waits for the goroutines of the call.
+func (n *network) closeAll() {
+	for i, c := range n.conns {
+		if c != nil {
+			n.close(int32(i) + 1)
+		}
+	}
+	n.pumps.Wait()
+}
+
+const pumpBuffer = 16 << 10
+
+// conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest,
+// because that is the one way to read from any net.Conn without blocking.
+type conn struct {
+	net.Conn
+	network      string
+	dns, connect time.Duration
+	ctx          context.Context // of the call
+	stop         func() bool     // of the watcher that closes the connection with the call
+	more         chan struct{}   // tells the pump that the guest has taken everything; nil before the pump starts
+
+	mu   sync.Mutex
+	data []byte
+	err  error
+}
+
+// ready reports whether there is something to read, and sees to it that there will
+// be.
+func (c *conn) ready(n *network) bool {
+	if c.more == nil {
+		c.more = make(chan struct{}, 1)
+		n.pumps.Go(func() { c.pump(n.wake) })
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.data) > 0 || c.err != nil
+}
+
+// pump reads until the connection ends.
+func (c *conn) pump(wake chan<- struct{}) {
+	buf := make([]byte, pumpBuffer)
+	for {
+		n, err := c.Read(buf)
+		if n == 0 && err == nil {
+			continue
+		}
+		c.mu.Lock()
+		c.data, c.err = buf[:n], err
+		c.mu.Unlock()
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+		if _, ok := <-c.more; !ok {
+			return
+		}
+	}
+}
+
+// take moves what was read to p.
+func (c *conn) take(p []byte) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.data) == 0 {
+		return 0, c.err
+	}
+	n = copy(p, c.data)
+	if c.data = c.data[n:]; len(c.data) == 0 && c.err == nil && n > 0 {
+		c.more <- struct{}{}
+	}
+	return n, nil
+}
+
+// write writes for as long as the guest asks for, the call's end at most.
+func (c *conn) write(p []byte, timeoutMs int32) (int, error) {
+	deadline, _ := c.ctx.Deadline()
+	if timeoutMs >= 0 {
+		// Without any time net.Conn does not even try.
+		until := time.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
+		if deadline.IsZero() || until.Before(deadline) {
+			deadline = until
+		}
+	}
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return 0, err
+	}
+	return c.Write(p)
+}
+
+func (c *conn) info() []byte {
+	return abi.AppendConnInfo(nil, &abi.ConnInfo{
+		Network: c.network,
+		Local:   c.LocalAddr().String(),
+		Remote:  c.RemoteAddr().String(),
+		DNS:     c.dns,
+		Connect: c.connect,
+	})
+}
+
+// close closes the connection, and lets its pump end.
+func (c *conn) close() {
+	c.stop()
+	_ = c.Conn.Close()
+	if c.more != nil {
+		close(c.more)
+	}
+}

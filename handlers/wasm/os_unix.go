@@ -1,0 +1,26 @@
+//go:build unix
+
+package wasm
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// ownedByUs refuses a folder of another user.
+func ownedByUs(dir string, info os.FileInfo) error {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, not to %d", dir, stat.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// reserve returns size bytes of address space, which become memory when they are
+// touched, and zeros. A guest's memory then grows without being copied, and the
+// garbage collector does not count it.
+func reserve(size uint64) ([]byte, error) {
+	return syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+}
+
+func unreserve(space []byte) { _ = syscall.Munmap(space) }

@@ -1,0 +1,117 @@
+package wasm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+const wasiModule = wasi_snapshot_preview1.ModuleName
+
+// moduleConfig is the outside world of one instance: no files, no sockets, no
+// arguments, an empty stdin, and real clocks.
+func (in *instance) moduleConfig() wazero.ModuleConfig {
+	// A Go guest in a small memory dies unless it knows how small.
+	limit := strconv.FormatUint(in.memory.cap*6/10, 10)
+	return wazero.NewModuleConfig().
+		WithName("").
+		WithStartFunctions().
+		WithArgs(in.plugin.manifest.Name).
+		WithEnv("GOMEMLIMIT", limit).
+		WithStdout(&in.stdout).
+		WithStderr(&in.stderr).
+		WithSysWalltime().
+		WithSysNanotime().
+		WithNanosleep(in.sleep).
+		WithOsyield(func() {}).
+		WithRandSource(random{in})
+}
+
+// sleep ends with the current call: wazero's own sleeps on past the deadline, for
+// 292 years after poll({fd}, 1, -1).
+func (in *instance) sleep(ns int64) {
+	in.call.idle(func(ctx context.Context) {
+		wait(ctx, nil, time.Duration(ns))
+	})
+}
+
+// wait returns when ctx ends, wake is signalled or d has passed; a negative d never
+// passes. It reports whether wake was signalled.
+func wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	var passed <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		passed = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-passed:
+	case <-wake:
+		return true
+	}
+	return false
+}
+
+// random is the system's randomness, until the call ends: a guest may ask for as
+// many bytes as it has memory.
+type random struct{ in *instance }
+
+const randomChunk = 64 << 10
+
+func (r random) Read(p []byte) (int, error) {
+	if r.in.call.ctx.Err() != nil {
+		return 0, errors.New("the call has ended")
+	}
+	return rand.Read(p[:min(len(p), randomChunk)])
+}
+
+// lineWriter hands what a guest writes to stdout or stderr to the log, line by line.
+type lineWriter struct {
+	in    *instance
+	name  string
+	line  []byte
+	first string // the first line of the run
+}
+
+const maxLine = 2 << 10
+
+// Write implements [io.Writer]. What is over the limit of the run is dropped.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	c := w.in.call
+	if c.ctx.Err() != nil {
+		return 0, errors.New("the call has ended")
+	}
+	keep := p[:min(len(p), maxStdio-c.stdio)]
+	c.stdio += len(keep)
+	for _, b := range keep {
+		if b == '\n' || len(w.line) >= maxLine {
+			w.flush()
+		}
+		if b != '\n' {
+			w.line = append(w.line, b)
+		}
+	}
+	return len(p), nil
+}
+
+// flush logs the line that has been gathered.
+func (w *lineWriter) flush() {
+	if len(w.line) == 0 {
+		return
+	}
+	line := string(w.line)
+	w.line = w.line[:0]
+	if w.first == "" {
+		w.first = line
+	}
+	w.in.call.logLine(w.name, line)
+}
+
+// reset forgets the run.
+func (w *lineWriter) reset() { w.line, w.first = w.line[:0], "" }
