@@ -1,0 +1,92 @@
+package builtin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// execHandler returns an exec handler with runner and a command.
+func execHandler(t testing.TB, runner builtin.CommandRunner, command ...string) probe.Handler {
+	t.Helper()
+	h, err := builtin.NewExec(builtin.Config{Runner: runner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, w := range command {
+		words = append(words, fmt.Sprintf("%q", w))
+	}
+	return prepare(t, h, `{"command":[`+strings.Join(words, ",")+`]}`)
+}
+
+func TestExec(t *testing.T) {
+	timeout := &builtin.CommandTimeoutError{Command: []string{"sleep", "9"}, Timeout: time.Second}
+	long := strings.Repeat("logs: ", 11<<10/6)
+	cases := []struct {
+		name   string
+		output string
+		err    error
+		result probe.Result
+		want   string
+		reason probe.Reason
+	}{
+		{"#95 exit ok", "OK", nil, probe.Success, "OK", ""},
+		{"#96 an exit error with status 0", "OK", &builtin.CommandExitError{Code: 0}, probe.Success, "OK", ""},
+		{"#97 11 KiB of output", long, nil, probe.Success, long[:probe.MaxOutput], ""},
+		{"#99 exit status 1", "Fail", &builtin.CommandExitError{Code: 1}, probe.Failure, "Fail", probe.ReasonExecExit},
+		{"#85 output beside an error", "foo", fmt.Errorf("wrapped: %w", &builtin.CommandExitError{Code: 2}), probe.Failure, "foo", probe.ReasonExecExit},
+		{"#100 a timeout", "partial", fmt.Errorf("wrapped: %w", timeout), probe.Failure,
+			`wrapped: command timed out: "sleep 9" timed out after 1s`, probe.ReasonDeadline},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := attempt(t, execHandler(t, &scriptedRunner{output: c.output, err: c.err}, "x"), probe.Request{}, time.Minute)
+			want(t, got, err, c.result, c.want)
+			wantReason(t, got, c.reason)
+		})
+	}
+	t.Run("#98 another error is no verdict", func(t *testing.T) {
+		broken := errors.New("no such container")
+		got, err := attempt(t, execHandler(t, &scriptedRunner{output: "lost", err: broken}, "x"), probe.Request{}, time.Minute)
+		if !errors.Is(err, broken) || got.Result != probe.Unknown || got.Output != "" {
+			t.Errorf("got %v, output %q, error %v", got.Result, got.Output, err)
+		}
+	})
+	t.Run("#83 output, container and command", func(t *testing.T) {
+		runner := &scriptedRunner{output: "foo"}
+		got, err := attempt(t, execHandler(t, runner, "/foo", "bar baz"), probe.Request{ContainerID: "docker://1"}, time.Minute)
+		want(t, got, err, probe.Success, "foo")
+		if runner.container != "docker://1" || !slices.Equal(runner.command, []string{"/foo", "bar baz"}) || runner.timeout != time.Minute {
+			t.Errorf("ran %q in %q, timeout %v", runner.command, runner.container, runner.timeout)
+		}
+	})
+	t.Run("#81 a command is passed on unchanged", func(t *testing.T) {
+		runner := new(scriptedRunner)
+		_, err := attempt(t, execHandler(t, runner, "/bin/bash", "-c", "some $(SCRIPT)"), probe.Request{}, time.Minute)
+		if err != nil || !slices.Equal(runner.command, []string{"/bin/bash", "-c", "some $(SCRIPT)"}) {
+			t.Errorf("ran %q, %v", runner.command, err)
+		}
+	})
+	t.Run("a runner that does not say that its time was over", func(t *testing.T) {
+		h := execHandler(t, runnerFunc(func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, errors.New("signal: killed")
+		}), "x")
+		got, err := attempt(t, h, probe.Request{}, 10*time.Millisecond)
+		want(t, got, err, probe.Failure, "signal: killed")
+	})
+}
+
+type runnerFunc func(ctx context.Context) ([]byte, error)
+
+func (f runnerFunc) RunInContainer(ctx context.Context, _ string, _ []string, _ time.Duration) ([]byte, error) {
+	return f(ctx)
+}

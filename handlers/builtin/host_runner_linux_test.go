@@ -1,0 +1,223 @@
+package builtin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// sh runs script with a HostRunner whose commands have env.
+func sh(t testing.TB, timeout time.Duration, script string, env ...string) (string, error) {
+	t.Helper()
+	r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
+		return "", append([]string{"PATH=" + os.Getenv("PATH")}, env...), nil
+	}}
+	out, err := r.RunInContainer(t.Context(), "c", []string{"sh", "-c", script}, timeout)
+	return string(out), err
+}
+
+// witness is a FIFO that processes hold open: it tells when all of them are gone.
+type witness struct {
+	path string
+	file *os.File
+}
+
+func newWitness(t *testing.T) witness {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return witness{path, file}
+}
+
+// script returns the shell command that makes the shell, and what it starts, hold w.
+func (w witness) script() string { return "exec 3>'" + w.path + "'; echo held >&3; " }
+
+// wantGone checks that w was held, and is no longer.
+func (w witness) wantGone(t *testing.T) {
+	t.Helper()
+	_ = w.file.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if got, err := io.ReadAll(w.file); err != nil || string(got) != "held\n" {
+		t.Errorf("the witness gave %q, %v: a process survives", got, err)
+	}
+}
+
+func TestHostRunner(t *testing.T) {
+	t.Run("stdout, then stderr", func(t *testing.T) {
+		out, err := sh(t, time.Minute, "echo err1 >&2; echo out1; echo err2 >&2; echo out2")
+		if err != nil || out != "out1\nout2\nerr1\nerr2\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+	t.Run("#84 output is cut, however long", func(t *testing.T) {
+		out, err := sh(t, time.Minute, "head -c 5000000 /dev/zero; echo end >&2")
+		if err != nil || len(out) != probe.MaxOutput {
+			t.Errorf("got %d bytes, %v", len(out), err)
+		}
+	})
+	t.Run("#85 exit status and output", func(t *testing.T) {
+		out, err := sh(t, time.Minute, "echo foo; exit 3")
+		exit, ok := errors.AsType[*builtin.CommandExitError](err)
+		if out != "foo\n" || !ok || exit.ExitStatus() != 3 || err.Error() != "command terminated with exit code 3" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+	t.Run("a signal", func(t *testing.T) {
+		_, err := sh(t, time.Minute, "kill -TERM $$")
+		if exit, ok := errors.AsType[*builtin.CommandExitError](err); !ok || exit.Code != 128+15 {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("without a timeout", func(t *testing.T) {
+		if out, err := sh(t, 0, "echo hi"); err != nil || out != "hi\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+	t.Run("the zero value has the agent's environment", func(t *testing.T) {
+		t.Setenv("BUILTIN_TEST_WORD", "here")
+		dir, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := new(builtin.HostRunner).RunInContainer(t.Context(), "c", []string{"sh", "-c", "echo $BUILTIN_TEST_WORD; pwd"}, time.Minute)
+		if want := "here\n" + dir + "\n"; err != nil || string(out) != want {
+			t.Errorf("got %q, %v; want %q", out, err, want)
+		}
+	})
+}
+
+func TestHostRunnerEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "check"), []byte("#!/bin/sh\necho \"$WORD in $(pwd) for $1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var asked string
+	r := &builtin.HostRunner{Environment: func(id string) (string, []string, error) {
+		asked = id
+		return dir, []string{"PATH=/nowhere:.:/usr/bin:/bin", "WORD=hello"}, nil
+	}}
+	for _, name := range []string{"check", "./check", filepath.Join(dir, "check")} {
+		out, err := r.RunInContainer(t.Context(), "local://1", []string{name, "me"}, time.Minute)
+		if want := "hello in " + dir + " for me\n"; err != nil || string(out) != want || asked != "local://1" {
+			t.Errorf("%s: got %q, %v; want %q", name, out, err, want)
+		}
+	}
+	for _, name := range []string{"missing", "./missing", "/missing"} {
+		if _, err := r.RunInContainer(t.Context(), "c", []string{name}, time.Minute); err == nil || !strings.Contains(err.Error(), "missing") {
+			t.Errorf("%s: %v; want an error that names it", name, err)
+		} else if _, ok := errors.AsType[*builtin.CommandExitError](err); ok {
+			t.Errorf("%s: %v reads as a verdict", name, err)
+		}
+	}
+	if _, err := r.RunInContainer(t.Context(), "c", nil, time.Minute); err == nil {
+		t.Error("an empty command: no error")
+	}
+	gone := errors.New("container is gone")
+	r.Environment = func(string) (string, []string, error) { return "", nil, gone }
+	if _, err := r.RunInContainer(t.Context(), "c", []string{"true"}, time.Minute); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHostRunnerEndsTheGroup(t *testing.T) {
+	t.Run("#183 a command that hangs", func(t *testing.T) {
+		w := newWitness(t)
+		out, err := sh(t, 300*time.Millisecond, w.script()+"echo before; trap '' TERM; sleep 300 & sleep 300")
+		if out != "before\n" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %q, %v", out, err)
+		}
+		if text := err.Error(); !strings.HasPrefix(text, `command timed out: "sh -c `) || !strings.HasSuffix(text, " timed out after 300ms") {
+			t.Errorf("text %q", text)
+		}
+		w.wantGone(t)
+	})
+	t.Run("#185 a failing command with one in the background", func(t *testing.T) {
+		w := newWitness(t)
+		start := time.Now()
+		h := execHandler(t, new(builtin.HostRunner), "sh", "-c", w.script()+"sleep 10 & exit 1")
+		got, err := attempt(t, h, probe.Request{}, 9*time.Second)
+		want(t, got, err, probe.Failure, "")
+		wantReason(t, got, probe.ReasonExecExit)
+		if took := time.Since(start); took > 8*time.Second {
+			t.Errorf("took %v; want at once", took)
+		}
+		w.wantGone(t)
+	})
+	t.Run("a good command with one in the background", func(t *testing.T) {
+		w := newWitness(t)
+		if out, err := sh(t, time.Minute, w.script()+"(sleep 300; echo late) & echo $$"); err != nil || out == "" {
+			t.Errorf("got %q, %v", out, err)
+		} else if _, err := os.Stat("/proc/" + strings.TrimSpace(out)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("process %s was not reaped: %v", out, err)
+		}
+		w.wantGone(t)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		w := newWitness(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
+			time.AfterFunc(100*time.Millisecond, cancel)
+			return "", nil, nil
+		}}
+		_, err := r.RunInContainer(ctx, "c", []string{"sh", "-c", w.script() + "sleep 300"}, time.Minute)
+		if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		w.wantGone(t)
+	})
+	t.Run("nothing is started after the deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		file := filepath.Join(t.TempDir(), "f")
+		_, err := new(builtin.HostRunner).RunInContainer(ctx, "c", []string{"touch", file}, time.Minute)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the command ran: %v", err)
+		}
+	})
+}
+
+// TestHostRunnerEscape runs a command that leaves a process behind in a session of
+// its own, with the pipes of the command in its hands.
+func TestHostRunnerEscape(t *testing.T) {
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Fatal(err)
+	}
+	r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
+		return "", append(os.Environ(), "BUILTIN_TEST_ESCAPE=1"), nil
+	}}
+	start := time.Now()
+	out, err := r.RunInContainer(t.Context(), "c", []string{os.Args[0]}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the process did not escape: %v", err)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("took %v: waited for the process that escaped", took)
+	}
+}
