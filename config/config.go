@@ -1,0 +1,84 @@
+// Package config reads the agent's file, prober.yaml: defaults, then what the file
+// says, then what does not fit together. Every error tells the file, the line and the
+// path of the field.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// APIVersion and Kind are the head of a file that this package reads.
+const (
+	APIVersion = "prober.dev/v1"
+	Kind       = "AgentConfig"
+)
+
+// maxSize bounds a file: more than a person writes, and no burden to read.
+const maxSize = 1 << 20
+
+// Agent is what prober.yaml says.
+type Agent struct {
+	Plugins []Plugin
+	Trust   Trust
+}
+
+// Plugin is what the operator says of one plugin.
+type Plugin struct {
+	Name   string
+	Source string // path of a module; "": found in the plugin folders
+	Digest string // "sha256:…" that the module must have; "": any
+	Grants []string
+	Limits Limits
+
+	Line int // of the file, for errors that are found later
+}
+
+// Limits bound a plugin, whatever its manifest asks for. Zero fields leave it to the
+// manifest.
+type Limits struct {
+	Memory    uint64 // bytes an instance
+	Instances int
+}
+
+// Trust says which plugins may be loaded.
+type Trust struct {
+	Require bool     // a signature by one of Keys
+	Keys    []string // paths
+}
+
+// Default returns what holds without a file.
+func Default() *Agent { return &Agent{} }
+
+// Load reads the file at path.
+func Load(path string) (*Agent, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads data, the contents of the file called file. Its errors are
+// [plugin.FieldError]s, joined where there are several.
+func Parse(file string, data []byte) (*Agent, error) {
+	d := decoder{file: file}
+	a := Default()
+	if root := d.document(data); root != nil {
+		d.agent(root, a)
+		if len(d.errs) == 0 {
+			d.validate(root, a)
+		}
+	}
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	return a, nil
+}

@@ -1,0 +1,132 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/plugin"
+)
+
+const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+
+const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func TestParse(t *testing.T) {
+	text := head + `plugins:
+- name: redis
+  digest: ` + digest + `
+  grants: ["tcp://10.0.0.0/8:6379"]
+  limits: {memory: 16Mi, instances: 4}
+- name: httpjson
+  source: plugins/httpjson.wasm
+trust: {require: false, keys: []}
+`
+	want := &config.Agent{Plugins: []config.Plugin{
+		{
+			Name: "redis", Digest: digest, Grants: []string{"tcp://10.0.0.0/8:6379"},
+			Limits: config.Limits{Memory: 16 << 20, Instances: 4}, Line: 4,
+		},
+		{Name: "httpjson", Source: "plugins/httpjson.wasm", Line: 8},
+	}}
+	got, err := config.Parse("prober.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestDefault(t *testing.T) {
+	got, err := config.Parse("prober.yaml", []byte(head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), got); diff != "" {
+		t.Errorf("(-default +parsed)\n%s", diff)
+	}
+}
+
+func TestErrorsHaveTheirPlace(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", `f:1: the file is empty: want apiVersion: prober.dev/v1 and kind: AgentConfig`},
+		{"no mapping", "- a\n", `f:1: want a mapping`},
+		{"bad YAML", head + "plugins: [\n", `f:3: did not find expected node content`},
+		{"tab", head + "plugins:\n\t- a\n", `f:4: found character that cannot start any token`},
+		{"no head", "plugins: []\n", "f:1: apiVersion: required\nf:1: kind: required"},
+		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: want "prober.dev/v1"`},
+		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: want "AgentConfig"`},
+		{"two documents", head + "---\na: b\n", `f:3: want one document, found another`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, plugins, trust`},
+		{"a field twice", head + "kind: AgentConfig\n", `f:3: kind: the field is there twice`},
+		{"no list", head + "plugins: {}\n", `f:3: plugins: want a list`},
+		{"no name", head + "plugins:\n- {}\n", `f:4: plugins[0].name: required`},
+		{"bad name", head + "plugins:\n- name: A_b\n", `f:4: plugins[0].name: "A_b" is no name of a plugin: want lower-case letters, digits and dashes, 63 at most`},
+		{"name twice", head + "plugins:\n- name: a\n- name: b\n- name: a\n", `f:6: plugins[2].name: "a" is there twice, first on line 4`},
+		{"null", head + "plugins:\n- name:\n", `f:4: plugins[0].name: want a text`},
+		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
+		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
+		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: want a size in bytes, as in 65536, 64Ki or 32Mi`},
+		{"instances", head + "plugins:\n- name: a\n  limits:\n    instances: 0\n", `f:6: plugins[0].limits.instances: want a whole number of at least 1`},
+		{"grants", head + "plugins:\n- name: a\n  grants: [[]]\n", `f:5: plugins[0].grants[0]: want a text`},
+		{"require", head + "trust: {require: maybe}\n", `f:3: trust.require: want true or false`},
+		{"require without keys", head + "trust: {require: true}\n", `f:1: trust.keys: trust.require needs at least one key`},
+		{"several", head + "plugins: 1\ntrust: 2\n", "f:3: plugins: want a list\nf:4: trust: want a mapping"},
+		{"too large", head + strings.Repeat("#", 1<<20), `f:1: more than 1048576 bytes`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := config.Parse("f", []byte(c.text))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if _, ok := errors.AsType[*plugin.FieldError](err); !ok {
+				t.Errorf("%T is no FieldError", err)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prober.yaml")
+	if _, err := config.Load(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v for a file that is not there", err)
+	}
+	if err := os.WriteFile(path, []byte(head+"plugins: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path); err == nil || !strings.HasPrefix(err.Error(), path+":3: plugins: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(head + "plugins:\n- name: a\n  digest: " + digest + "\n  limits: {memory: 1Mi, instances: 2}\n  grants: [target]\n"))
+	f.Add([]byte(head + "trust: {require: true, keys: [a]}\n---\n"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("&a {<<: *a}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := config.Parse("f", data)
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "f:") && !strings.Contains(err.Error(), "\n") {
+					t.Errorf("no place in %q", line)
+				}
+			}
+			return
+		}
+		for _, p := range a.Plugins {
+			if !plugin.ValidName(p.Name) || p.Limits.Instances < 0 {
+				t.Errorf("%+v went through", p)
+			}
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// decoder reads the nodes of a file and gathers what is wrong with them.
+type decoder struct {
+	file string
+	errs []error
+}
+
+func (d *decoder) failf(line int, path, format string, args ...any) {
+	d.errs = append(d.errs, &plugin.FieldError{File: d.file, Line: max(line, 1), Field: path, Err: fmt.Errorf(format, args...)})
+}
+
+// syntaxError is how the YAML package begins most of its errors.
+var syntaxError = regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
+
+// document returns the root of the one document in data; nil when there is none.
+func (d *decoder) document(data []byte) *yaml.Node {
+	if len(data) > maxSize {
+		d.failf(1, "", "more than %d bytes", maxSize)
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		d.failf(1, "", "the file is empty: want apiVersion: %s and kind: %s", APIVersion, Kind)
+		return nil
+	case err != nil:
+		d.syntax(err)
+		return nil
+	}
+	if err := decoder.Decode(&more); err == nil {
+		d.failf(more.Line, "", "want one document, found another")
+	} else if !errors.Is(err, io.EOF) {
+		d.syntax(err)
+	}
+	return doc.Content[0]
+}
+
+func (d *decoder) syntax(err error) {
+	text, line := err.Error(), 1
+	if m := syntaxError.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	d.failf(line, "", "%s", strings.TrimPrefix(text, "yaml: "))
+}
+
+// reader reads one value into its place.
+type reader func(n *yaml.Node, path string)
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// mapping reads the fields of a mapping and reports those that are required and
+// missing.
+func (d *decoder) mapping(n *yaml.Node, path string, known map[string]reader, required ...string) {
+	if n.Kind != yaml.MappingNode {
+		d.failf(n.Line, path, "want a mapping")
+		return
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, key.Value)
+		switch read, ok := known[key.Value]; {
+		case !ok:
+			d.failf(key.Line, at, "unknown field; known: %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case seen[key.Value]:
+			d.failf(key.Line, at, "the field is there twice")
+		default:
+			read(value, at)
+		}
+		seen[key.Value] = true
+	}
+	for _, name := range required {
+		if !seen[name] {
+			d.failf(n.Line, join(path, name), "required")
+		}
+	}
+}
+
+func (d *decoder) items(item reader) reader {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.SequenceNode {
+			d.failf(n.Line, path, "want a list")
+			return
+		}
+		for i, child := range n.Content {
+			item(child, path+"["+strconv.Itoa(i)+"]")
+		}
+	}
+}
+
+func (d *decoder) text(to *string) reader {
+	return func(n *yaml.Node, path string) {
+		switch {
+		case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+			d.failf(n.Line, path, "want a text")
+		case n.Value == "":
+			d.failf(n.Line, path, "must not be empty")
+		default:
+			*to = n.Value
+		}
+	}
+}
+
+func (d *decoder) texts(to *[]string) reader {
+	return d.items(func(n *yaml.Node, path string) {
+		var text string
+		d.text(&text)(n, path)
+		*to = append(*to, text)
+	})
+}
+
+func (d *decoder) truth(to *bool) reader {
+	return func(n *yaml.Node, path string) {
+		if n.Tag != "!!bool" || n.Decode(to) != nil {
+			d.failf(n.Line, path, "want true or false")
+		}
+	}
+}
+
+func (d *decoder) constant(want string) reader {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.ScalarNode || n.Value != want {
+			d.failf(n.Line, path, "want %q", want)
+		}
+	}
+}
+
+func (d *decoder) agent(n *yaml.Node, a *Agent) {
+	d.mapping(n, "", map[string]reader{
+		"apiVersion": d.constant(APIVersion),
+		"kind":       d.constant(Kind),
+		"plugins": d.items(func(n *yaml.Node, path string) {
+			p := Plugin{Line: n.Line}
+			d.plugin(n, path, &p)
+			a.Plugins = append(a.Plugins, p)
+		}),
+		"trust": func(n *yaml.Node, path string) {
+			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
+		},
+	}, "apiVersion", "kind")
+}
+
+func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
+	d.mapping(n, path, map[string]reader{
+		"name":   d.text(&p.Name),
+		"source": d.text(&p.Source),
+		"digest": d.digest(&p.Digest),
+		"grants": d.texts(&p.Grants),
+		"limits": func(n *yaml.Node, path string) {
+			d.mapping(n, path, map[string]reader{
+				"memory": d.size(&p.Limits.Memory), "instances": d.count(&p.Limits.Instances),
+			})
+		},
+	}, "name")
+	if p.Name != "" && !plugin.ValidName(p.Name) {
+		d.failf(n.Line, path+".name", "%.80q is no name of a plugin: want lower-case letters, digits and dashes, 63 at most", p.Name)
+	}
+}
+
+func (d *decoder) digest(to *string) reader {
+	return func(n *yaml.Node, path string) {
+		sum, ok := strings.CutPrefix(n.Value, "sha256:")
+		if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != 32 || strings.ToLower(sum) != sum {
+			d.failf(n.Line, path, "%.80q is no digest: want sha256: and 64 hexadecimal digits in lower case", n.Value)
+			return
+		}
+		*to = n.Value
+	}
+}
+
+func (d *decoder) size(to *uint64) reader {
+	return func(n *yaml.Node, path string) {
+		size, err := plugin.ParseSize(n.Value)
+		if err != nil || n.Kind != yaml.ScalarNode {
+			d.failf(n.Line, path, "want a size in bytes, as in 65536, 64Ki or 32Mi")
+			return
+		}
+		*to = size
+	}
+}
+
+func (d *decoder) count(to *int) reader {
+	return func(n *yaml.Node, path string) {
+		if n.Tag != "!!int" || n.Decode(to) != nil || *to < 1 {
+			d.failf(n.Line, path, "want a whole number of at least 1")
+		}
+	}
+}
+
+// validate reports what does not fit together.
+func (d *decoder) validate(root *yaml.Node, a *Agent) {
+	lines := make(map[string]int)
+	for i, p := range a.Plugins {
+		if first, ok := lines[p.Name]; ok {
+			d.failf(p.Line, fmt.Sprintf("plugins[%d].name", i), "%q is there twice, first on line %d", p.Name, first)
+			continue
+		}
+		lines[p.Name] = p.Line
+	}
+	if a.Trust.Require && len(a.Trust.Keys) == 0 {
+		d.failf(root.Line, "trust.keys", "trust.require needs at least one key")
+	}
+}
