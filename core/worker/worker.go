@@ -191,13 +191,17 @@ func (w *Worker) release() (ended bool) {
 	if w.stopped {
 		return true
 	}
-	now := time.Now()
+	w.armLocked()
+	return false
+}
+
+// armLocked sets the timer for the next tick.
+func (w *Worker) armLocked() {
 	if w.triggered && w.begun {
 		w.timer.Reset(0)
 	} else {
-		w.timer.Reset(w.due.Sub(now))
+		w.timer.Reset(w.due.Sub(time.Now()))
 	}
-	return false
 }
 
 // advanceLocked moves due on to the first due time after now, on the grid of the
@@ -306,7 +310,7 @@ func (w *Worker) Update(c Change) {
 	w.invalidateLocked()
 	w.paused = c.Paused
 	if !w.ticking {
-		w.timer.Reset(w.due.Sub(now))
+		w.armLocked()
 	}
 }
 

@@ -1,0 +1,169 @@
+package worker_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// change returns the present shape of r's probe, changed by edit.
+func (r *rig) change(edit func(*worker.Change)) {
+	c := worker.Change{Spec: r.w.Status().Spec, Handler: r.handler, HandlerName: "fake", KeepRun: true}
+	edit(&c)
+	r.w.Update(c)
+	synctest.Wait()
+}
+
+func TestUpdate(t *testing.T) {
+	period := func(d time.Duration) func(*worker.Change) {
+		return func(c *worker.Change) { c.Spec.Period = d }
+	}
+	bubble(t, "a shorter period takes effect at once", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Spec.Period = 10 * time.Second
+		r.run().wait(time.Second)
+		r.change(period(3 * time.Second))
+		r.wait(6 * time.Second)
+		r.wantTimes(0, 3000, 6000)
+	})
+	bubble(t, "a period that has passed already ticks now", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Spec.Period = 10 * time.Second
+		r.run().wait(5 * time.Second)
+		r.change(period(2 * time.Second))
+		r.wait(4 * time.Second)
+		r.wantTimes(0, 5000, 7000, 9000)
+	})
+	bubble(t, "a longer period takes effect at once", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.run().wait(1500 * ms)
+		r.change(period(5 * time.Second))
+		r.wait(10 * time.Second)
+		r.wantTimes(0, 1000, 6000, 11000)
+	})
+	bubble(t, "an update that leaves the period alone leaves the schedule alone", func(t *testing.T) {
+		r := newRig(t, probe.Readiness).run()
+		r.wait(1500 * ms)
+		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 7 })
+		r.wait(time.Second)
+		r.wantTimes(0, 1000, 2000)
+		if got := r.handler.Calls()[2].Request.Spec.FailureThreshold; got != 7 {
+			t.Errorf("the handler was told of failureThreshold %d", got)
+		}
+	})
+	bubble(t, "a trigger is not lost in an update", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Spec.Period = 10 * time.Second
+		r.run().wait(time.Second)
+		r.w.Trigger()
+		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 7 })
+		r.wantTimes(0, 1000)
+	})
+	bubble(t, "the same handler keeps what was counted", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, failure)
+		r.cfg.Spec.FailureThreshold = 4
+		r.state.StartedAt = r.start.Add(-time.Hour)
+		r.cfg.Container.PriorID = "c1" // no seed: the cache says nothing yet
+		r.run().tick()
+		r.wantRun(2, false)
+		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 3 })
+		r.wantCached(unset)
+		r.tick()
+		r.wantRun(3, false)
+		r.wantCached(results.Failure)
+	})
+	bubble(t, "another handler starts a run of its own", func(t *testing.T) {
+		r := newRig(t, probe.Liveness, failure)
+		r.cfg.Spec.FailureThreshold = 3
+		r.run().tick()
+		other := probetest.NewHandler(failure)
+		r.change(func(c *worker.Change) { c.Handler, c.HandlerName, c.KeepRun = other, "other", false })
+		r.wantCached(results.Success)
+		r.tick()
+		r.wantRun(1, false)
+		r.wantCalls(2)
+		if other.Count() != 1 || r.w.Info().Handler != "other" || r.lastTick().Handler != "other" {
+			t.Errorf("%d calls of the new handler; name %q, in the tick %q", other.Count(), r.w.Info().Handler, r.lastTick().Handler)
+		}
+	})
+	bubble(t, "the result of an attempt begun before is dropped", func(t *testing.T) {
+		late := failure.After(300 * ms)
+		late.Deaf = true
+		r := newRig(t, probe.Readiness, success, late, success).run()
+		r.wait(1100 * ms)
+		r.change(func(c *worker.Change) { c.Spec.Timeout = 400 * ms })
+		r.wait(300 * ms)
+		r.wantCached(results.Success)
+		r.wantRun(1, false)
+		if len(r.ticks) != 1 || len(r.sent()) != 0 {
+			t.Errorf("%d ticks, events %q", len(r.ticks), r.sent())
+		}
+		r.tick()
+		r.wantRun(2, false)
+	})
+	bubble(t, "an attempt under way is cancelled", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, probetest.Hang()).run()
+		r.change(func(c *worker.Change) { c.Spec.Timeout = 400 * ms })
+		if got := r.handler.Active(); got != 0 {
+			t.Errorf("%d attempts under way", got)
+		}
+	})
+	bubble(t, "errors of a dropped attempt are not tried again", func(t *testing.T) {
+		late := probetest.Error(errBoom).After(300 * ms)
+		late.Deaf = true
+		r := newRig(t, probe.Readiness, late).run()
+		r.wait(100 * ms)
+		r.change(func(c *worker.Change) { c.Spec.Timeout = 400 * ms })
+		r.wait(800 * ms)
+		r.wantCalls(1)
+	})
+	bubble(t, "a hold is kept", func(t *testing.T) {
+		r := newRig(t, probe.Liveness, failure).run()
+		r.change(func(c *worker.Change) { c.KeepRun = false; c.Spec.FailureThreshold = 9 })
+		r.tick()
+		r.wantCalls(1)
+		r.wantRun(0, true)
+	})
+	bubble(t, "a change can pause and resume", func(t *testing.T) {
+		r := newRig(t, probe.Readiness).run()
+		r.change(func(c *worker.Change) { c.Paused = true })
+		r.wait(3 * time.Second)
+		r.wantCalls(1)
+		r.change(func(*worker.Change) {})
+		r.tick()
+		r.wantCalls(2)
+	})
+	bubble(t, "a target is replaced", func(t *testing.T) {
+		r := newRig(t, probe.Readiness).run()
+		r.change(func(c *worker.Change) {
+			c.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 99} }
+		})
+		r.tick()
+		if got := r.handler.Calls()[1].Request.Target; got != (probe.Target{Host: "10.0.0.1", Port: 99}) {
+			t.Errorf("target %v", got)
+		}
+	})
+	bubble(t, "a stopped worker does not change", func(t *testing.T) {
+		r := newRig(t, probe.Readiness).run()
+		r.w.Stop()
+		r.change(period(time.Millisecond))
+		r.wait(time.Second)
+		r.wantCalls(1)
+		if got := r.w.Status().Spec.Period; got != time.Second {
+			t.Errorf("period %v", got)
+		}
+	})
+	bubble(t, "an update during the start jitter leaves it a jitter", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Delay = 800 * ms
+		r.run().wait(100 * ms)
+		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 7 })
+		r.wait(1800 * ms)
+		r.wantTimes(800, 1800)
+	})
+}
