@@ -31,6 +31,14 @@ type generator struct {
 // chance is true in p of 100 cases.
 func (g *generator) chance(p int) bool { return g.IntN(100) < p }
 
+// seldom is name in p of 100 cases.
+func (g *generator) seldom(p int, name string) string {
+	if g.chance(p) {
+		return name
+	}
+	return ""
+}
+
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) pod() Pod {
@@ -144,7 +152,7 @@ func (g *generator) beginning(pod int) {
 		g.op(Op{Do: OpPublish, Pod: pod})
 	}
 	if g.chance(90) {
-		g.op(Op{Do: OpAdd, Pod: pod})
+		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(10, g.some(pod))})
 	}
 	if !known {
 		g.each(pod, func(c string) {
@@ -203,7 +211,7 @@ func (g *generator) event(pod int) {
 	c := g.some(pod)
 	switch {
 	case roll < 35:
-		g.op(Op{Do: OpSync, Pod: pod})
+		g.op(Op{Do: OpSync, Pod: pod, Container: g.seldom(2, c)})
 	case roll < 42:
 		g.op(Op{Do: OpPeek, Pod: pod})
 	case roll < 58:
@@ -217,7 +225,7 @@ func (g *generator) event(pod int) {
 	case roll < 70:
 		g.op(Op{Do: OpStarted, Pod: pod, Container: c, Started: pick(g, "true", "true", "false", "nil")})
 	case roll < 78:
-		g.op(Op{Do: OpAdd, Pod: pod})
+		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(20, c), Changed: g.chance(20)})
 	case roll < 81:
 		g.op(Op{Do: pick(g, OpWait, OpCreate, OpVanish), Pod: pod, Container: c})
 	case roll < 84:
@@ -241,9 +249,9 @@ func (g *generator) disturb(pod, roll int) {
 	case roll < 93:
 		g.op(Op{Do: OpDelete, Pod: pod})
 	case roll < 95:
-		g.op(Op{Do: OpStop, Pod: pod})
+		g.op(Op{Do: OpStop, Pod: pod, Container: g.seldom(20, g.some(pod))})
 	case roll < 98:
-		g.op(Op{Do: OpRemove, Pod: pod})
+		g.op(Op{Do: OpRemove, Pod: pod, Container: g.seldom(20, g.some(pod))})
 		if g.chance(60) {
 			if g.chance(50) {
 				g.pause()

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 var (
 	count = flag.Int("scenarios", 2000, "how many random scenarios to play")
 	seed  = flag.Uint64("seed", 0, "seed of the first scenario; 0 takes one from the clock")
+	// update is for when the generator changes.
+	update = flag.Bool("update", false, "write testdata/switches anew")
 )
 
 func TestMain(m *testing.M) {
@@ -71,17 +74,24 @@ func TestFixedScenarios(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var s Scenario
-			if err := json.Unmarshal(text, &s); err != nil {
-				t.Fatal(err)
-			}
-			if checkScenario(t, &s, Ours(manager.KubeletV1_36)) {
+			if checkScenario(t, readScenario(t, file), Ours(manager.KubeletV1_36)) {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
 		})
 	}
+}
+
+func readScenario(t *testing.T, file string) *Scenario {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(Scenario)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(s); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return s
 }

@@ -89,14 +89,13 @@ func (p *play) rest(at time.Duration) {
 }
 
 func (p *play) do(ctx context.Context, op Op) {
-	pod := p.world.pods[op.Pod]
 	switch op.Do {
 	case OpAdd:
-		p.side.AddPod(ctx, pod.object.DeepCopy())
+		p.side.AddPod(ctx, p.world.object(op))
 	case OpStop:
-		p.side.StopLivenessAndStartup(pod.object.DeepCopy())
+		p.side.StopLivenessAndStartup(p.world.object(op))
 	case OpRemove:
-		p.side.RemovePod(pod.object.DeepCopy())
+		p.side.RemovePod(p.world.object(op))
 	case OpCleanup:
 		desired := make(map[types.UID]sets.Empty)
 		for _, i := range op.Keep {
@@ -104,23 +103,23 @@ func (p *play) do(ctx context.Context, op Op) {
 		}
 		p.side.CleanupPods(desired)
 	case OpPeek:
-		p.update(ctx, op.Pod, pod.status.DeepCopy())
+		p.update(ctx, op, p.world.pods[op.Pod].status.DeepCopy())
 	case OpSync:
-		p.world.sync(op.Pod, func(status *v1.PodStatus) { p.update(ctx, op.Pod, status) })
+		p.world.sync(op.Pod, func(status *v1.PodStatus) { p.update(ctx, op, status) })
 	default:
 		p.world.change(op)
 	}
 }
 
 // update calls UpdatePodStatus and notes the answer.
-func (p *play) update(ctx context.Context, pod int, status *v1.PodStatus) {
-	p.side.UpdatePodStatus(ctx, p.world.pods[pod].object.DeepCopy(), status)
+func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
+	p.side.UpdatePodStatus(ctx, p.world.object(op), status)
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		started := "unset"
 		if c.Started != nil {
 			started = fmt.Sprint(*c.Started)
 		}
-		p.record.add("status of p%d %s: started %s, ready %v", pod, c.Name, started, c.Ready)
+		p.record.add("status of p%d %s: started %s, ready %v", op.Pod, c.Name, started, c.Ready)
 	}
 }
 

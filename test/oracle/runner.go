@@ -33,9 +33,9 @@ func newRunner(s *Scenario, r *Record) *runner {
 // run is one attempt. Like a container runtime it enforces the timeout itself, a
 // moment late, and stops early only when it is told to.
 func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, error) {
-	name := strings.Join(cmd, " ")
+	name, rest := strings.Join(cmd[:3], " "), strings.Join(cmd[3:], " ")
 	n, step := r.step(name)
-	end := r.record.attempt(cmd, fmt.Sprintf("%s in %s within %v", name, id, timeout), n)
+	end := r.record.attempt(cmd, fmt.Sprintf("%s in %s within %v: %s", name, id, timeout, rest), n)
 	defer end()
 	output := fmt.Appendf(nil, "%s says %s", name, step.Do)
 	nap, late := time.Duration(step.Sleep), false

@@ -73,7 +73,8 @@ type Op struct {
 	At  Duration `json:"at"` // since the managers were made
 	Do  string   `json:"do"` // one of the Op constants
 	Pod int      `json:"pod,omitzero"`
-	// Container names a container of the pod.
+	// Container names a container of the pod. An op that calls the manager with a pod
+	// leaves that container out of it.
 	Container string `json:"container,omitzero"`
 	// Code is the exit code of OpExit.
 	Code int32 `json:"code,omitzero"`
@@ -86,6 +87,8 @@ type Op struct {
 	Started string `json:"started,omitzero"`
 	// Value is the new phase of OpPhase, and "true" or "false" of conditions.
 	Value string `json:"value,omitzero"`
+	// Changed lets OpAdd call with other thresholds and periods than the scenario's.
+	Changed bool `json:"changed,omitzero"`
 	// Keep are the pods that OpCleanup leaves alone.
 	Keep []int `json:"keep,omitzero"`
 }

@@ -132,6 +132,7 @@ func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	}
 	shrinkPods(best, try)
 	shrinkProbes(best, try)
+	shrinkOps(best, try)
 	if best == s {
 		return nil
 	}
@@ -150,12 +151,8 @@ func shrinkEnd(s *Scenario, try func(func(*Scenario) bool) bool) {
 }
 
 func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
-	if last := len(s.Pods) - 1; last > 0 {
-		try(func(c *Scenario) bool {
-			c.Pods = c.Pods[:last]
-			c.Ops = slices.DeleteFunc(c.Ops, func(op Op) bool { return op.Pod == last })
-			return true
-		})
+	for i := len(s.Pods) - 1; i >= 0; i-- {
+		try(func(c *Scenario) bool { return c.withoutPod(i) })
 	}
 	for i, p := range s.Pods {
 		for _, list := range [][]Container{p.Containers, p.InitContainers} {
@@ -163,8 +160,68 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 				try(func(c *Scenario) bool { return c.withoutContainer(i, gone.Name) })
 			}
 		}
-		try(func(c *Scenario) bool { return i < len(c.Pods) && clearString(&c.Pods[i].RestartPolicy) })
 	}
+	for i := range s.Pods {
+		try(func(c *Scenario) bool { return i < len(c.Pods) && clear(&c.Pods[i].RestartPolicy) })
+		for j := range s.Pods[i].Containers {
+			at := func(c *Scenario) *Container {
+				if i < len(c.Pods) && j < len(c.Pods[i].Containers) {
+					return &c.Pods[i].Containers[j]
+				}
+				return new(Container)
+			}
+			try(func(c *Scenario) bool { return len(at(c).Rules) > 0 && clear(&at(c).RestartPolicy) })
+			try(func(c *Scenario) bool { had := len(at(c).Rules); at(c).Rules = nil; return had > 0 })
+			try(func(c *Scenario) bool { return len(at(c).Rules) == 0 && clear(&at(c).RestartPolicy) })
+		}
+	}
+}
+
+// shrinkOps makes the ops plain.
+func shrinkOps(s *Scenario, try func(func(*Scenario) bool) bool) {
+	for i, op := range s.Ops {
+		if op.Do != OpStart && op.Do != OpExit {
+			try(func(c *Scenario) bool { return op.callsWithPod() && clear(&c.Ops[i].Container) })
+		}
+		try(func(c *Scenario) bool { return clear(&c.Ops[i].SameID) })
+		try(func(c *Scenario) bool { return clear(&c.Ops[i].Age) })
+		try(func(c *Scenario) bool { return clear(&c.Ops[i].Changed) })
+		try(func(c *Scenario) bool { return op.Do != OpStarted && clear(&c.Ops[i].Started) })
+	}
+}
+
+func (op Op) callsWithPod() bool {
+	return slices.Contains([]string{OpAdd, OpStop, OpRemove, OpPeek, OpSync}, op.Do)
+}
+
+// clear sets what p points to to nothing and reports whether it was something.
+func clear[T comparable](p *T) bool {
+	var zero T
+	was := *p
+	*p = zero
+	return was != zero
+}
+
+// withoutPod takes a pod out, unless it is the last. Pods behind it move up.
+func (s *Scenario) withoutPod(i int) bool {
+	if len(s.Pods) < 2 {
+		return false
+	}
+	s.Pods = slices.Delete(s.Pods, i, i+1)
+	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Pod == i && op.Do != OpCleanup })
+	for j := range s.Ops {
+		op := &s.Ops[j]
+		if op.Pod > i {
+			op.Pod--
+		}
+		op.Keep = slices.DeleteFunc(op.Keep, func(k int) bool { return k == i })
+		for k := range op.Keep {
+			if op.Keep[k] > i {
+				op.Keep[k]--
+			}
+		}
+	}
+	return true
 }
 
 // withoutContainer takes a container out, unless it is the last of its pod.
@@ -178,12 +235,6 @@ func (s *Scenario) withoutContainer(pod int, name string) bool {
 	p.InitContainers = slices.DeleteFunc(p.InitContainers, is)
 	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Container == name })
 	return len(p.Containers) > 0
-}
-
-func clearString(s *string) bool {
-	changed := *s != ""
-	*s = ""
-	return changed
 }
 
 // shrinkProbes takes probes out, and makes those that are left plain.

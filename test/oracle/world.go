@@ -162,6 +162,36 @@ func (p *podState) lists() []containerList {
 	}
 }
 
+// object returns the pod with which op calls the manager.
+func (w *world) object(op Op) *v1.Pod {
+	pod := w.pods[op.Pod].object.DeepCopy()
+	if op.Container != "" {
+		gone := func(c v1.Container) bool { return c.Name == op.Container }
+		pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, gone)
+		pod.Spec.InitContainers = slices.DeleteFunc(pod.Spec.InitContainers, gone)
+	}
+	if op.Changed {
+		eachProbe(pod, func(p *v1.Probe) {
+			p.PeriodSeconds++
+			p.FailureThreshold++
+		})
+	}
+	return pod
+}
+
+// eachProbe calls f for every probe of pod.
+func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for _, c := range list {
+			for _, p := range []*v1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+				if p != nil {
+					f(p)
+				}
+			}
+		}
+	}
+}
+
 func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
 	condition := v1.PodCondition{Type: t, Status: v1.ConditionFalse}
 	if value == "true" {
@@ -191,6 +221,11 @@ func containerSpecs(pod string, containers []Container) []v1.Container {
 			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness),
 			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness),
 			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup),
+			Env: []v1.EnvVar{
+				{Name: "FIRST", Value: "1"},
+				{Name: "SECOND", Value: "$(FIRST)2"},
+				{Name: "FIELD", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			},
 		}
 		if c.RestartPolicy != "" {
 			spec.RestartPolicy = new(v1.ContainerRestartPolicy(c.RestartPolicy))
@@ -214,14 +249,16 @@ func ruleSpec(r Rule) v1.ContainerRestartRule {
 	}
 }
 
-// probeSpec makes an exec probe whose command names it, so that the runner knows
-// whose attempt it is.
+// probeSpec makes an exec probe. Its command names it, so that the runner knows whose
+// attempt it is, and goes on with variables in every form.
 func probeSpec(pod, container, kind string, p *Probe) *v1.Probe {
 	if p == nil {
 		return nil
 	}
 	return &v1.Probe{
-		ProbeHandler:        v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{pod, container, kind}}},
+		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{
+			pod, container, kind, "$(FIRST)", "$(SECOND)", "$(FIELD)", "$(NONE)", "$$(FIRST)", "$(FIRST",
+		}}},
 		InitialDelaySeconds: p.Delay,
 		PeriodSeconds:       p.Period,
 		TimeoutSeconds:      p.Timeout,

@@ -1,0 +1,203 @@
+package oracle
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
+)
+
+// coreSwitches are the switches of the core whose effect can be seen here. Those of
+// the built-in handlers have none on exec probes. CompatSeedStaleStarted lets a tick
+// set a result twice, which no one sees who looks between the ticks.
+var coreSwitches = []struct {
+	name   string
+	compat manager.Compat
+}{
+	{"KeepRun", probe.CompatKeepRun},
+	{"AddPodStops", probe.CompatAddPodStops},
+	{"StopSkipsSidecars", probe.CompatStopSkipsSidecars},
+	{"TriggerAlways", probe.CompatTriggerAlways},
+	{"InheritReplaced", probe.CompatInheritReplaced},
+	{"Herd", probe.CompatHerd},
+}
+
+// With the default profile the sides diverge, and each divergence goes when some of
+// the named switches are turned back.
+func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
+	scenarios := max(*count/5, 1)
+	t.Logf("%d scenarios from seed %d", scenarios, *seed)
+	needed := make(map[string]int)
+	for i := range scenarios {
+		s := Generate(*seed + uint64(i))
+		Calm(t, s)
+		kubelet := Run(t, s, Kubelet)
+		if Compare(kubelet, Run(t, s, Ours(0))) == nil {
+			needed["none"]++
+			continue
+		}
+		if checkScenario(t, s, Ours(manager.KubeletV1_36)) {
+			continue // where the kubelet does not agree with itself nothing is to be explained
+		}
+		for _, name := range explain(t, s, kubelet) {
+			needed[name]++
+		}
+	}
+	t.Logf("scenarios that need a switch: %v", needed)
+	if scenarios < 200 {
+		return
+	}
+	for _, s := range coreSwitches {
+		if needed[s.name] == 0 {
+			t.Errorf("no scenario shows what the switch %s does", s.name)
+		}
+	}
+}
+
+// explain returns the switches without which ours and the kubelet diverge on s.
+func explain(t *testing.T, s *Scenario, kubelet *Record) (needed []string) {
+	t.Helper()
+	compat := manager.Compat(manager.KubeletV1_36)
+	for _, one := range coreSwitches {
+		if Compare(kubelet, Run(t, s, Ours(compat&^one.compat))) == nil {
+			compat &^= one.compat
+		} else {
+			needed = append(needed, one.name)
+		}
+	}
+	return needed
+}
+
+// Each switch has a smallest scenario that shows it: the sides agree with all
+// switches turned back, and diverge when this one is not.
+func TestSwitchScenarios(t *testing.T) {
+	for _, one := range coreSwitches {
+		t.Run(one.name, func(t *testing.T) {
+			file := filepath.Join("testdata", "switches", one.name+".json")
+			if *update {
+				writeScenario(t, file, findSwitch(t, one.name, one.compat))
+			}
+			s := readScenario(t, file)
+			if checkScenario(t, s, Ours(manager.KubeletV1_36)) {
+				t.Error("the kubelet does not agree with itself on this scenario")
+			}
+			if d, _ := Check(t, s, Ours(manager.KubeletV1_36&^one.compat)); d == nil {
+				t.Error("the scenario does not show the switch")
+			}
+		})
+	}
+}
+
+// findSwitch returns a small scenario that shows a switch.
+func findSwitch(t *testing.T, name string, one manager.Compat) *Scenario {
+	t.Helper()
+	shows := func(s *Scenario) bool {
+		Calm(t, s)
+		d, _ := Check(t, s, Ours(manager.KubeletV1_36&^one))
+		return d != nil
+	}
+	for i := range uint64(5000) {
+		if s := Generate(1 + i); shows(s) {
+			s = Shrink(s, shows)
+			s.End += Duration(10 * time.Second) // what is spread at random shows a little later
+			s.Why = fmt.Sprintf("what Compat%s turns back", name)
+			return s
+		}
+	}
+	t.Fatal("no scenario shows the switch")
+	return nil
+}
+
+// The comparison sees a fault of one in one number.
+func TestFaultsAreCaught(t *testing.T) {
+	for name, tamper := range map[string]func(*v1.Probe){
+		"failure threshold": func(p *v1.Probe) { p.FailureThreshold++ },
+		"success threshold": func(p *v1.Probe) { p.SuccessThreshold++ },
+		"period":            func(p *v1.Probe) { p.PeriodSeconds++ },
+		"initial delay":     func(p *v1.Probe) { p.InitialDelaySeconds++ },
+		"timeout":           func(p *v1.Probe) { p.TimeoutSeconds++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			faulty := Tampered(manager.KubeletV1_36, func(pod *v1.Pod) { eachReadiness(pod, tamper) })
+			diverges := func(s *Scenario) bool {
+				Calm(t, s)
+				d, _ := Check(t, s, faulty)
+				return d != nil
+			}
+			for i := range uint64(50) {
+				s := Generate(1 + i)
+				if !diverges(s) {
+					continue
+				}
+				small := Shrink(s, diverges)
+				t.Logf("found in scenario %d, of %d ops; smallest has %d:\n%v", i+1, len(s.Ops), len(small.Ops), small)
+				if len(small.Ops) > 5 || len(small.Pods) > 1 {
+					t.Errorf("a scenario of %d ops and %d pods is not small:\n%v", len(small.Ops), len(small.Pods), small)
+				}
+				return
+			}
+			t.Error("50 scenarios did not catch the fault")
+		})
+	}
+}
+
+func eachReadiness(pod *v1.Pod, f func(*v1.Probe)) {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for _, c := range list {
+			if c.ReadinessProbe != nil {
+				f(c.ReadinessProbe)
+			}
+		}
+	}
+}
+
+// A kubelet with the old feature gate is ours with one switch more.
+func TestStatusOnRestartIsTheOldFeatureGate(t *testing.T) {
+	setGate(t, true)
+	scenarios := max(*count/10, 1)
+	t.Logf("%d scenarios from seed %d", scenarios, *seed)
+	different := 0
+	for i := range scenarios {
+		s := Generate(*seed + uint64(i))
+		Calm(t, s)
+		t.Run(fmt.Sprintf("seed=%d", *seed+uint64(i)), func(t *testing.T) {
+			checkScenario(t, s, Ours(manager.KubeletV1_36|probe.CompatStatusOnRestart))
+		})
+		if Compare(Run(t, s, Kubelet), Run(t, s, Ours(manager.KubeletV1_36))) != nil {
+			different++
+		}
+	}
+	t.Logf("the gate changed %d scenarios", different)
+	if scenarios >= 100 && different == 0 {
+		t.Error("the gate changed no scenario: it was not set, or nothing tests it")
+	}
+}
+
+func setGate(t *testing.T, on bool) {
+	t.Helper()
+	gate := map[string]bool{string(features.ChangeContainerStatusOnKubeletRestart): on}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gate); err != nil {
+		t.Fatal(err)
+	}
+	if on {
+		t.Cleanup(func() { setGate(t, false) })
+	}
+}
+
+func writeScenario(t *testing.T, file string, s *Scenario) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(s.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
