@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,13 +28,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// checkScenario plays s with the given switches and prints the smallest scenario of a
-// divergence.
-func checkScenario(t *testing.T, s *Scenario, ours Maker) (ambiguous bool) {
+// checkScenario plays s on both sides and prints the smallest scenario of a
+// divergence. It reports what became of it.
+func checkScenario(t *testing.T, s *Scenario, ours Maker) verdict {
 	t.Helper()
-	d, ambiguous := Check(t, s, ours)
-	if d == nil {
+	d, isAmbiguous := Check(t, s, ours)
+	if d == nil && isAmbiguous {
 		return ambiguous
+	}
+	if d == nil {
+		return agreed
 	}
 	small := Shrink(s, func(c *Scenario) bool {
 		Calm(t, c)
@@ -44,27 +46,41 @@ func checkScenario(t *testing.T, s *Scenario, ours Maker) (ambiguous bool) {
 	})
 	d, _ = Check(t, small, ours)
 	t.Errorf("the sides diverge:\n%v\nsmallest scenario:\n%v", d, small)
-	return false
+	return diverged
 }
 
-func TestRandomScenarios(t *testing.T) {
-	t.Logf("%d scenarios from seed %d", *count, *seed)
-	ambiguous, seen := 0, 0
-	for i := range *count {
-		s := Generate(*seed + uint64(i))
+type verdict int
+
+const (
+	agreed verdict = iota
+	ambiguous
+	diverged
+)
+
+// playRandom plays n scenarios on the kubelet and on ours.
+func playRandom(t *testing.T, n int, ours Maker) {
+	t.Helper()
+	t.Logf("%d scenarios from seed %d", n, *seed)
+	var counts [3]int
+	for i := range uint64(n) {
+		s := Generate(*seed + i)
 		Calm(t, s)
-		t.Run(fmt.Sprintf("seed=%d", *seed+uint64(i)), func(t *testing.T) {
-			if checkScenario(t, s, Ours(manager.KubeletV1_36)) {
-				ambiguous++
-			}
-		})
-		seen++
+		v := checkScenario(t, s, ours)
+		counts[v]++
+		if v == diverged {
+			t.Errorf("that was seed %d", *seed+i)
+		}
+		if counts[diverged] == 3 {
+			t.Fatalf("three divergences in %d scenarios", i+1)
+		}
 	}
-	t.Logf("%d scenarios; in %d of them the kubelet does not agree with itself", seen, ambiguous)
-	if ambiguous*20 > seen+20 {
-		t.Errorf("%d of %d scenarios are ambiguous; the generator should avoid them", ambiguous, seen)
+	t.Logf("%d agree, %d diverge; in %d the kubelet does not agree with itself", counts[agreed], counts[diverged], counts[ambiguous])
+	if counts[ambiguous] > n/50+1 {
+		t.Errorf("%d of %d scenarios are ambiguous; the generator should avoid them", counts[ambiguous], n)
 	}
 }
+
+func TestRandomScenarios(t *testing.T) { playRandom(t, *count, Ours(manager.KubeletV1_36)) }
 
 // Scenarios that diverged once.
 func TestFixedScenarios(t *testing.T) {
@@ -74,7 +90,7 @@ func TestFixedScenarios(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if checkScenario(t, readScenario(t, file), Ours(manager.KubeletV1_36)) {
+			if checkScenario(t, readScenario(t, file), Ours(manager.KubeletV1_36)) == ambiguous {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
 		})
