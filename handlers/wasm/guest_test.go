@@ -1,11 +1,31 @@
 package wasm_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 func TestGoGuestVerdicts(t *testing.T) {
@@ -28,5 +48,402 @@ func TestGoGuestError(t *testing.T) {
 	_, err := attempt(t, bind(t, goGuest, `{"do":"error"}`, probe.Target{}), probe.Request{}, 5*time.Second)
 	if probe.ReasonOf(err) != probe.ReasonGuest || !strings.Contains(err.Error(), "cannot tell") {
 		t.Errorf("got %v, want the guest's error", err)
+	}
+}
+
+func TestGoGuestSeesTheRequest(t *testing.T) {
+	req := probe.Request{
+		Kind:        probe.Readiness,
+		Attempt:     2,
+		Spec:        probe.Spec{Period: 3 * time.Second, FailureThreshold: 4},
+		LastResult:  probe.Warning,
+		Target:      probe.Target{Host: "10.0.0.7", Port: 6379},
+		Pod:         &probe.Pod{Namespace: "prod", Name: "redis-0", Labels: map[string]string{"app": "re\"dis"}},
+		Container:   &probe.Container{Name: "redis", Ports: []probe.Port{{Name: "tcp", Number: 6379}}},
+		ContainerID: "containerd://1",
+	}
+	got, err := attempt(t, bind(t, goGuest, `{"do":"request","count":9}`, req.Target), req, 5*time.Second)
+	want := `readiness 2 3s 5s 4 warning 10.0.0.7:6379 prod/redis-0 redis re"dis 9`
+	if err != nil || got.Output != want {
+		t.Errorf("got %q, %v, want %q", got.Output, err, want)
+	}
+}
+
+func TestGoGuestMetrics(t *testing.T) {
+	want := []probe.Metric{{Name: "lag_seconds", Value: 1.5, Unit: "s"}, {Name: "clients", Value: 3}}
+	got, err := attempt(t, bind(t, goGuest, `{"do":"metrics"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	if diff := cmp.Diff(want, got.Metrics); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	want[1].Labels = map[string]string{"role": "master"}
+	got, err = attempt(t, bind(t, goGuest, `{"do":"metrics","label":"master"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	if diff := cmp.Diff(want, got.Metrics); diff != "" || err != nil || got.Output != "measured" {
+		t.Error(err, diff, got.Output)
+	}
+}
+
+func TestGuestLogsAreTraced(t *testing.T) {
+	var lines []string
+	req := probe.Request{
+		Container: &probe.Container{Name: "web"},
+		Trace: func(e probe.TraceEvent) {
+			if e.Type == probe.TraceLog {
+				lines = append(lines, e.Name+": "+e.Detail)
+			}
+		},
+	}
+	if _, err := attempt(t, bind(t, goGuest, `{"do":"log"}`, probe.Target{}), req, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"info: hello from web", "stdout: on stdout", "stderr: on stderr"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFloodedLogIsCut(t *testing.T) {
+	p := load(t, host, "flood", plugin.Reset)
+	lines, bytes := 0, 0
+	req := probe.Request{Trace: func(e probe.TraceEvent) {
+		if e.Type == probe.TraceLog && e.Name != "host" {
+			lines++
+			bytes += len(e.Detail)
+		}
+	}}
+	if _, err := attempt(t, p, req, 50*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if lines == 0 || lines > 100 || bytes > 16<<10 {
+		t.Errorf("%d lines of %d bytes in all, want 100 lines or 16 KiB at most", lines, bytes)
+	}
+}
+
+func TestCallsLeaveNothingBehind(t *testing.T) {
+	b := bind(t, goGuest, `{"do":"state"}`, probe.Target{})
+	for range 3 {
+		got, err := attempt(t, b, probe.Request{}, 5*time.Second)
+		if err != nil || got.Output != "1" {
+			t.Errorf("got %q, %v, want each call to be the first", got.Output, err)
+		}
+	}
+	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
+		p := load(t, host, "counter", isolation)
+		for range 3 {
+			if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+				t.Errorf("%s: got %+v, %v, want each call to be the first", isolation, got, err)
+			}
+		}
+	}
+}
+
+func TestGuestValidatesItsConfig(t *testing.T) {
+	_, err := goGuest.Prepare([]byte(`{"reject":"too bad"}`), probe.Target{})
+	if err == nil || err.Error() != "config: reject: too bad" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfigIsHeldAgainstTheSchema(t *testing.T) {
+	manifest, err := plugin.ParseManifest("plugin.yaml", []byte(`
+apiVersion: prober.dev/v1
+name: schema
+version: 1.0.0
+config:
+  schema:
+    type: object
+    additionalProperties: false
+    properties:
+      do: {type: string, default: request}
+      count: {type: integer, default: 42}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := host.Load(t.Context(), goModule, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Prepare([]byte(`{"count":"many"}`), probe.Target{}); err == nil || !strings.Contains(err.Error(), "config.count: ") {
+		t.Errorf("got %v, want an error that names the field", err)
+	}
+	got, err := attempt(t, bind(t, p, `{}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	if err != nil || !strings.HasSuffix(got.Output, " 42") {
+		t.Errorf("got %q, %v, want the schema's defaults", got.Output, err)
+	}
+}
+
+// serve answers each line with itself.
+func serve(t testing.TB, network, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				line, err := bufio.NewReader(conn).ReadString('\n')
+				if err == nil {
+					_, _ = io.WriteString(conn, line)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l
+}
+
+func TestGuestDialsItsTarget(t *testing.T) {
+	l := serve(t, "tcp", "127.0.0.1:0")
+	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, targetOf(l)), probe.Request{Target: targetOf(l)}, 5*time.Second)
+	if want := "hello via " + l.Addr().String(); err != nil || got.Output != want {
+		t.Errorf("got %q, %v, want %q", got.Output, err, want)
+	}
+}
+
+func TestGuestDialsAUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	serve(t, "unix", path)
+	target := probe.Target{Unix: path}
+	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
+	if want := "hello via " + path; err != nil || got.Output != want {
+		t.Errorf("got %q, %v, want %q", got.Output, err, want)
+	}
+}
+
+func TestGuestIsToldWhatWentWrong(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := targetOf(l)
+	l.Close()
+	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
+	want := fmt.Sprintf("dial tcp 127.0.0.1:%d: connect: connection refused", target.Port)
+	if err != nil || got.Result != probe.Failure || got.Output != want {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}
+
+func TestNetHTTPInsideAGuest(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			w.Write(make([]byte, 200<<10))
+			return
+		}
+		fmt.Fprintf(w, "hello %s", r.URL.Path)
+	}))
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := probe.Target{Host: u.Hostname(), Port: port}
+	for config, want := range map[string]string{
+		`{"do":"get","path":"/a"}`:        "200 hello /a",
+		`{"do":"getDefault","path":"/b"}`: "200 hello /b",
+	} {
+		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 10*time.Second)
+		if err != nil || got.Output != want {
+			t.Errorf("%s: got %q, %v, want %q", config, got.Output, err, want)
+		}
+	}
+	got, err := attempt(t, bind(t, goGuest, `{"do":"get","path":"/long"}`, target), probe.Request{Target: target}, 10*time.Second)
+	if err != nil || len(got.Output) != probe.MaxOutput {
+		t.Errorf("got %d bytes, %v, want a body of 200 KiB, cut", len(got.Output), err)
+	}
+}
+
+func TestNetHTTPInsideAGuestTimesOut(t *testing.T) {
+	target := blackHole(t)
+	got, err := attempt(t, bind(t, goGuest, `{"do":"get"}`, target), probe.Request{Target: target}, 200*time.Millisecond)
+	if want := probe.TimedOut(200 * time.Millisecond); err != nil || got.Output != want.Output || got.Result != want.Result {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestDialsElsewhereAreDenied(t *testing.T) {
+	other := serve(t, "tcp", "127.0.0.1:0")
+	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
+	socket := filepath.Join(t.TempDir(), "socket")
+	serve(t, "unix", socket)
+	for name, c := range map[string]struct{ network, addr string }{
+		"another port":             {"tcp", other.Addr().String()},
+		"another address":          {"tcp", fmt.Sprintf("127.0.0.2:%d", target.Port)},
+		"a name":                   {"tcp", fmt.Sprintf("localhost:%d", target.Port)},
+		"a socket":                 {"unix", socket},
+		"an IPv4-mapped address":   {"tcp", fmt.Sprintf("[::ffff:127.0.0.2]:%d", target.Port)},
+		"an octal address":         {"tcp", fmt.Sprintf("0177.0.0.1:%d", target.Port)},
+		"a decimal address":        {"tcp", fmt.Sprintf("2130706433:%d", target.Port)},
+		"the unspecified address":  {"tcp", fmt.Sprintf("0.0.0.0:%d", target.Port)},
+		"a metadata address":       {"tcp", fmt.Sprintf("169.254.169.254:%d", target.Port)},
+		"IPv6 loopback, same port": {"tcp", fmt.Sprintf("[::1]:%d", target.Port)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			denied := 0
+			req := probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+				if e.Type == probe.TraceDenied {
+					denied++
+				}
+			}}
+			config := fmt.Sprintf(`{"do":"dial","network":%q,"addr":%q}`, c.network, c.addr)
+			got, err := attempt(t, bind(t, goGuest, config, target), req, 5*time.Second)
+			if err != nil || got.Result != probe.Failure || !strings.HasSuffix(got.Output, ": denied; permission=true") {
+				t.Errorf("got %+v, %v, want a denial", got, err)
+			}
+			if denied != 1 {
+				t.Errorf("%d denials traced, want 1", denied)
+			}
+		})
+	}
+	t.Run("the target by an equal address", func(t *testing.T) {
+		config := fmt.Sprintf(`{"do":"dial","addr":"[::ffff:127.0.0.1]:%d"}`, target.Port)
+		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 5*time.Second)
+		if err != nil || got.Result != probe.Success {
+			t.Errorf("got %+v, %v, want a connection", got, err)
+		}
+	})
+}
+
+func TestCustomDialer(t *testing.T) {
+	dialed := make(chan string, 1)
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(),
+		Logger:   slog.New(slog.DiscardHandler),
+		DialContext: func(_ context.Context, network, addr string) (net.Conn, error) {
+			dialed <- network + " " + addr
+			return nil, errors.New("the wire is cut")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := load(t, h, "hang", plugin.Reset)
+	target := probe.Target{Host: "10.1.2.3", Port: 99}
+	_, err = attempt(t, p, probe.Request{Target: target}, 5*time.Second)
+	if got := <-dialed; got != "tcp 10.1.2.3:99" {
+		t.Errorf("dialled %q", got)
+	}
+	if probe.ReasonOf(err) != probe.ReasonGuest {
+		t.Errorf("got %v, want the guest's own error: it used a handle that it did not get", err)
+	}
+}
+
+func TestHandlerSuite(t *testing.T) {
+	echo := targetOf(serve(t, "tcp", "127.0.0.1:0"))
+	hole := blackHole(t)
+	fixed := func(h probe.Handler, target probe.Target) probe.Handler {
+		return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+			req.Target = target
+			return h.Probe(ctx, req)
+		})
+	}
+	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
+		return probetest.HandlerUnderTest{
+			Good:    fixed(bind(t, goGuest, `{"do":"echo"}`, echo), echo),
+			Hanging: fixed(bind(t, goGuest, `{"do":"echo"}`, hole), hole),
+			Erring:  bind(t, goGuest, `{"do":"error"}`, probe.Target{}),
+		}
+	})
+}
+
+func TestRegisterAll(t *testing.T) {
+	found := []plugin.Found{
+		{Manifest: plugin.Minimal("ok"), Path: "ok.wasm", Module: guestFile(t, "ok")},
+		{Manifest: plugin.Minimal("wrong"), Path: "wrong.wasm", Module: guestFile(t, "wrongabi")},
+		{Manifest: plugin.Minimal("ok"), Path: "again.wasm", Module: guestFile(t, "ok")},
+	}
+	var reg handlers.Registry
+	err := wasm.RegisterAll(t.Context(), &reg, host, found)
+	defer reg.Close()
+	for _, want := range []string{`plugin "wrong"`, "(wrong.wasm)", `handler "ok" of again.wasm: the name is taken by ok.wasm`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	h, err := reg.Prepare("ok", nil, probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := attempt(t, h, probe.Request{}, 5*time.Second)
+	if err != nil || got.Result != probe.Success || got.Output != "well" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestCacheDirMustBePrivate(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wasm.New(wasm.Config{CacheDir: dir}); err == nil || !strings.Contains(err.Error(), "writable to others") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	fresh := filepath.Join(t.TempDir(), "new")
+	h, err := wasm.New(wasm.Config{CacheDir: fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder that was made: %v, %v, want 0700", info.Mode(), err)
+	}
+}
+
+func TestMemoryBudget(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 5 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	target := blackHole(t)
+	hang := load(t, h, "hang", plugin.Reset) // two pages each, the snapshot included
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	started := make(chan struct{}, 2)
+	for range 2 {
+		wg.Go(func() {
+			_, _ = hang.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
+		})
+		<-started
+	}
+	_, err = attempt(t, hang, probe.Request{Target: target}, 5*time.Second)
+	var skipped interface{ Skipped() bool }
+	if !errors.Is(err, wasm.ErrNoInstance) || !errors.As(err, &skipped) || !skipped.Skipped() {
+		t.Errorf("got %v, want ErrNoInstance while others use all of the memory", err)
+	}
+	cancel()
+	wg.Wait()
+	if got, err := attempt(t, hang, probe.Request{Target: target}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("afterwards: got %+v, %v, want an attempt that reaches its deadline", got, err)
+	}
+}
+
+func TestIdleInstancesMakeRoom(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 2 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, name := range []string{"ok", "counter", "ok"} {
+		p := load(t, h, name, plugin.Reset)
+		if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
 	}
 }

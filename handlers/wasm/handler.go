@@ -372,6 +372,9 @@ var _ probe.Handler = (*bound)(nil)
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := time.Now()
+	if err := ctx.Err(); err != nil {
+		return b.ended(err, &req, start)
+	}
 	in, err := b.plugin.take(ctx)
 	if err != nil {
 		return probe.Outcome{}, b.named(err)
@@ -386,24 +389,27 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	c.release()
 	c.finish()
 	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
-	switch {
-	case ended == context.DeadlineExceeded:
-		return timedOut(&req, start), nil
-	case ended != nil:
-		return probe.Outcome{}, ended
-	case err != nil:
+	if ended != nil {
+		return b.ended(ended, &req, start)
+	}
+	if err != nil {
 		return probe.Outcome{}, b.named(err)
 	}
 	out, err := c.outcome(code)
 	return out, b.named(err)
 }
 
-func timedOut(req *probe.Request, start time.Time) probe.Outcome {
+// ended is the answer of an attempt whose context has ended: a deadline is a
+// Failure, and anything else is of no interest to anyone.
+func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Outcome, error) {
+	if err != context.DeadlineExceeded {
+		return probe.Outcome{}, b.named(err)
+	}
 	timeout := req.Spec.Timeout
 	if timeout == 0 {
 		timeout = time.Since(start).Round(time.Millisecond)
 	}
-	return probe.TimedOut(timeout)
+	return probe.TimedOut(timeout), nil
 }
 
 // validate asks the guest whether it takes the config.
@@ -441,7 +447,7 @@ func (b *bound) named(err error) error {
 	return fmt.Errorf("plugin %q: %w", b.plugin.manifest.Name, err)
 }
 
-// target returns what a guest is told of its target.
+// guestTarget returns what a guest is told of its target.
 func guestTarget(t probe.Target) abi.Target {
 	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
 	if addr, err := netip.ParseAddr(t.Host); err == nil {

@@ -146,7 +146,9 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 // fault gives the error of a guest's call its reason.
 func (in *instance) fault(err error, reason probe.Reason) error {
 	in.stderr.flush()
-	in.call.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
+	if in.call.ctx.Err() == nil {
+		in.call.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
+	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.TrimSuffix(text, " (recovered by wazero)")
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {

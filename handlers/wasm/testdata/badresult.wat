@@ -1,0 +1,11 @@
+;; Writes a result that is no JSON, and succeeds.
+(module
+  (import "prober_v1" "result_write" (func $result (param i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "well, well")
+  (func (export "probe") (result i32)
+    i32.const 0
+    i32.const 10
+    call $result
+    drop
+    i32.const 0))

@@ -1,0 +1,5 @@
+;; Returns a number that means nothing.
+(module
+  (memory (export "memory") 1)
+  (func (export "probe") (result i32)
+    i32.const 42))

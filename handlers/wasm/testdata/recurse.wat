@@ -1,0 +1,5 @@
+;; Calls itself without an end.
+(module
+  (memory (export "memory") 1)
+  (func $again (export "probe") (result i32)
+    call $again))
