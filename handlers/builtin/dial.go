@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -48,46 +49,47 @@ func verdict(ctx context.Context, err error, output string) (probe.Outcome, erro
 	return probe.Outcome{Result: probe.Failure, Output: probe.Cut(output), Reason: reasonOf(err)}, nil
 }
 
-// reasonOf returns why err kept a connection from being made or used.
+// reasonOf returns why err kept a connection from being made or used, "" where the
+// list of reasons has no word for it.
 func reasonOf(err error) probe.Reason {
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
+	switch op, _ := errors.AsType[*net.OpError](err); {
+	case isType[*probe.Error](err): // whoever made it, a DialContext perhaps, knows best
+		return probe.ReasonOf(err)
+	case isType[*net.DNSError](err):
 		return probe.ReasonDNS
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return probe.ReasonConnectRefused
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && op.Timeout() {
+	case op != nil && op.Op == "dial" && op.Timeout():
 		return probe.ReasonConnectTimeout
-	}
-	if isTLS(err) {
+	case isTLS(err):
 		return probe.ReasonTLS
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded):
 		return probe.ReasonDeadline
-	}
-	if isHTTP(err) {
+	case isProtocol(err):
 		return probe.ReasonProtocol
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return ""
+	default:
+		return probe.ReasonInternal
 	}
-	return probe.ReasonInternal
 }
 
 // isTLS reports whether err comes from a TLS handshake. Most errors of crypto/tls
 // have no type of their own.
 func isTLS(err error) bool {
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		return true
-	}
 	text := err.Error()
-	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
+	return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) || errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
 }
 
-// isHTTP reports whether err says that the peer does not speak HTTP properly.
-func isHTTP(err error) bool {
-	if _, ok := errors.AsType[*http.ProtocolError](err); ok {
-		return true
-	}
-	return strings.Contains(err.Error(), "malformed HTTP")
+// isProtocol reports whether err says that the peer hung up or does not speak HTTP
+// properly.
+func isProtocol(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		isType[*http.ProtocolError](err) || strings.Contains(err.Error(), "malformed HTTP")
+}
+
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -160,7 +160,10 @@ func (c *capture) discard() {
 func (c *capture) start() {
 	_ = c.write.Close()
 	c.head.limit = probe.MaxOutput
-	c.wg.Go(func() { _, _ = io.Copy(&c.head, c.read) })
+	c.wg.Go(func() {
+		// Without os.File's own WriteTo, which would take a buffer eight times as large.
+		_, _ = io.CopyBuffer(&c.head, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+	})
 }
 
 // finish returns what was read once all writers are gone, or drainGrace is over.

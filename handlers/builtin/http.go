@@ -39,6 +39,7 @@ func NewHTTP(cfg Config) *HTTP {
 	}
 	var unencrypted http.Protocols
 	unencrypted.SetUnencryptedHTTP2(true)
+	unencrypted.SetHTTP2(true) // for redirects to https
 	return &HTTP{
 		userAgent:       cfg.userAgent(),
 		bodyHangIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
@@ -77,7 +78,7 @@ func localRedirect(req *http.Request, via []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		return &probe.Error{Reason: probe.ReasonHTTPStatus, Err: fmt.Errorf("stopped after %d redirects", maxRedirects)}
 	}
 	return nil
 }

@@ -347,6 +347,7 @@ func TestHTTPRedirectLimit(t *testing.T) {
 	left <- 10
 	got, err = get(t, builtin.Config{}, port, "/")
 	want(t, got, err, probe.Failure, `Get "/": stopped after 10 redirects`)
+	wantReason(t, got, probe.ReasonHTTPStatus)
 }
 
 func TestHTTPTLS(t *testing.T) {

@@ -1,10 +1,16 @@
 package builtin
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +123,31 @@ func TestConnectToPortMinusOne(t *testing.T) {
 			t.Errorf("got %v, output %q, error %v; want failure", got.Result, got.Output, err)
 		}
 	})
+}
+
+func TestReasonOf(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want probe.Reason
+	}{
+		{dial(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), probe.ReasonDNS},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), probe.ReasonConnectRefused},
+		{dial(os.ErrDeadlineExceeded), probe.ReasonConnectTimeout},
+		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), ""},
+		{dial(os.NewSyscallError("socket", syscall.EMFILE)), probe.ReasonInternal},
+		{&url.Error{Op: "Get", URL: "u", Err: io.EOF}, probe.ReasonProtocol},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)}, probe.ReasonProtocol},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: TLS handshake timeout")}, probe.ReasonTLS},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New("remote error: tls: internal error")}, probe.ReasonTLS},
+		{&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, probe.ReasonDeadline},
+		{dial(&probe.Error{Reason: probe.ReasonDenied, Err: os.ErrDeadlineExceeded}), probe.ReasonDenied},
+		{errors.New("broken"), probe.ReasonInternal},
+	} {
+		if got := reasonOf(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
 }
 
 // FuzzURL checks that no path leads away from the target, or fails to become a URL.
