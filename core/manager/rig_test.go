@@ -1,0 +1,303 @@
+package manager_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// unset is what [rig.cached] returns for a container that the cache does not know.
+const unset = results.Result(-128)
+
+const ms = time.Millisecond
+
+var (
+	success = probetest.Answer(probe.Success, "ok")
+	failure = probetest.Answer(probe.Failure, "bad")
+)
+
+// prepared is one call of [rig.Prepare].
+type prepared struct {
+	name    string
+	config  string
+	target  probe.Target
+	handler *probetest.Handler
+}
+
+// rig is a manager and the world around it. It is made inside a bubble.
+type rig struct {
+	t     *testing.T
+	m     *manager.Manager
+	store *manager.StatusStore
+	start time.Time
+	// handle makes the handler of a probe; nil means one that answers Success.
+	handle func(name string, config []byte) (*probetest.Handler, error)
+
+	mu       sync.Mutex
+	prepared []prepared
+	events   []string
+}
+
+var (
+	_ manager.Handlers = (*rig)(nil)
+	_ manager.Recorder = (*rig)(nil)
+)
+
+// newRig returns a manager that is older than any period of the tests, so that
+// nothing jitters.
+func newRig(t *testing.T, edit ...func(*manager.Config)) *rig {
+	r := newYoungRig(t, edit...)
+	time.Sleep(time.Hour)
+	return r
+}
+
+// newYoungRig returns a manager that was just started.
+func newYoungRig(t *testing.T, edit ...func(*manager.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, store: new(manager.StatusStore), start: time.Now()}
+	cfg := manager.Config{Status: r.store, Handlers: r, Recorder: r, Logger: slog.New(slog.DiscardHandler)}
+	for _, e := range edit {
+		e(&cfg)
+	}
+	m, err := manager.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.m = m
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func compat(c manager.Compat) func(*manager.Config) {
+	return func(cfg *manager.Config) { cfg.Compat = c }
+}
+
+// Prepare implements [manager.Handlers].
+func (r *rig) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	h := probetest.NewHandler()
+	if r.handle != nil {
+		var err error
+		if h, err = r.handle(name, config); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prepared = append(r.prepared, prepared{name, string(config), target, h})
+	return h, nil
+}
+
+// always lets every probe be carried out by h.
+func (r *rig) always(h *probetest.Handler) *probetest.Handler {
+	r.handle = func(string, []byte) (*probetest.Handler, error) { return h, nil }
+	return h
+}
+
+// Event implements [manager.Recorder].
+func (r *rig) Event(object runtime.Object, eventtype, reason, message string) {
+	ref := object.(*v1.ObjectReference)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, fmt.Sprintf("%s/%s %s %s %s: %s", ref.Namespace, ref.Name, ref.FieldPath, eventtype, reason, message))
+}
+
+func (r *rig) preparations() []prepared {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.prepared)
+}
+
+func (r *rig) sent() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// add gives pod to the manager and lets its first ticks run.
+func (r *rig) add(pod *v1.Pod) {
+	r.t.Helper()
+	if err := r.m.AddPod(r.t.Context(), pod); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (r *rig) update(pod *v1.Pod) {
+	r.t.Helper()
+	if err := r.m.UpdatePod(r.t.Context(), pod); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (r *rig) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// keys names the running workers: "uid/container/kind", sorted.
+func (r *rig) keys() []string {
+	keys := []string{}
+	for _, p := range r.m.Probes() {
+		keys = append(keys, fmt.Sprintf("%s/%s/%s", p.UID, p.Container, p.Kind))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (r *rig) wantKeys(want ...string) {
+	r.t.Helper()
+	slices.Sort(want)
+	if got := r.keys(); !slices.Equal(got, want) {
+		r.t.Errorf("workers: got %v, want %v", got, want)
+	}
+}
+
+func (r *rig) cached(kind probe.Kind, id string) results.Result {
+	if got, ok := r.m.Results(kind).Get(id); ok {
+		return got
+	}
+	return unset
+}
+
+func (r *rig) wantCached(kind probe.Kind, id string, want results.Result) {
+	r.t.Helper()
+	if got := r.cached(kind, id); got != want {
+		r.t.Errorf("%s cache of %s: got %v, want %v", kind, id, got, want)
+	}
+}
+
+// status returns what the manager says of one probe.
+func (r *rig) status(uid types.UID, container string, kind probe.Kind) manager.ProbeStatus {
+	r.t.Helper()
+	for _, p := range r.m.Probes() {
+		if p.Key() == (manager.Key{PodUID: uid, Container: container, Kind: kind}) {
+			return p
+		}
+	}
+	r.t.Fatalf("no %s worker of %s in %s", kind, container, uid)
+	return manager.ProbeStatus{}
+}
+
+// bubble is a subtest in a synctest bubble.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// each is a subtest for each kind, every one in its own bubble.
+func each(t *testing.T, name string, test func(t *testing.T, kind probe.Kind)) {
+	t.Helper()
+	for _, kind := range probe.Kinds {
+		bubble(t, name+"/"+kind.String(), func(t *testing.T) { test(t, kind) })
+	}
+}
+
+// execProbe is a probe with a period of 1 s and thresholds of 1.
+func execProbe(command ...string) *v1.Probe {
+	if len(command) == 0 {
+		command = []string{"check"}
+	}
+	return &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}},
+		PeriodSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1, TimeoutSeconds: 1,
+	}
+}
+
+// container is a container with a probe of each of kinds.
+func container(name string, kinds ...probe.Kind) v1.Container {
+	c := v1.Container{Name: name}
+	for _, kind := range kinds {
+		setProbe(&c, kind, execProbe())
+	}
+	return c
+}
+
+// sidecar is a restartable init container.
+func sidecar(name string, kinds ...probe.Kind) v1.Container {
+	c := container(name, kinds...)
+	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+	return c
+}
+
+func setProbe(c *v1.Container, kind probe.Kind, p *v1.Probe) {
+	switch kind {
+	case probe.Liveness:
+		c.LivenessProbe = p
+	case probe.Readiness:
+		c.ReadinessProbe = p
+	case probe.Startup:
+		c.StartupProbe = p
+	}
+}
+
+func podOf(uid string, containers ...v1.Container) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
+		Spec:       v1.PodSpec{Containers: containers, RestartPolicy: v1.RestartPolicyAlways},
+	}
+}
+
+// annotated is a pod with a container "web" and the annotation text.
+func annotated(text string) *v1.Pod {
+	pod := podOf("uid", v1.Container{Name: "web", Ports: []v1.ContainerPort{{Name: "redis", ContainerPort: 6379}}})
+	pod.Annotations = map[string]string{manager.Annotation: strings.ReplaceAll(text, "\t", "  ")}
+	return pod
+}
+
+// running is the status of a container that runs since now, and has started.
+func running(name, id string) v1.ContainerStatus {
+	return v1.ContainerStatus{
+		Name: name, ContainerID: id, Started: new(true),
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}
+}
+
+// starting is the status of a container that runs since now, and has not started.
+func starting(name, id string) v1.ContainerStatus {
+	s := running(name, id)
+	s.Started = new(false)
+	return s
+}
+
+func terminated(name, id string, exitCode int32) v1.ContainerStatus {
+	return v1.ContainerStatus{
+		Name: name, ContainerID: id,
+		State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: exitCode}},
+	}
+}
+
+func waiting(name, id string) v1.ContainerStatus {
+	return v1.ContainerStatus{Name: name, ContainerID: id, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
+}
+
+// upFor is the status that lets a probe of kind run.
+func upFor(kind probe.Kind, name, id string) v1.ContainerStatus {
+	if kind == probe.Startup {
+		return starting(name, id)
+	}
+	return running(name, id)
+}
+
+func statusOf(containers ...v1.ContainerStatus) v1.PodStatus {
+	return v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", ContainerStatuses: containers}
+}
