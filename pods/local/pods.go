@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -45,9 +46,11 @@ type CommandRunner interface {
 // Config is what [Pods] needs. Its zero value works: no events, no state over a
 // restart of the agent, hooks that run commands fail.
 type Config struct {
-	Recorder manager.Recorder // nil: no events
-	Runner   CommandRunner    // of hooks; nil: hooks with a command fail
-	Logger   *slog.Logger     // nil: slog's default
+	// Recorder takes events; it is called by many goroutines and must not block. Nil: no
+	// events.
+	Recorder manager.Recorder
+	Runner   CommandRunner // of hooks; nil: hooks with a command fail
+	Logger   *slog.Logger  // nil: slog's default
 	// Output takes what containers write, line by line, each with a prefix
 	// "namespace/pod/container: ". A container that floods loses lines, which are
 	// counted. Nil discards.
@@ -83,6 +86,7 @@ type Restart struct {
 // [Pods.Apply] as often as the wanted pods change, and [Pods.Stop].
 type Pods struct {
 	cfg   Config
+	out   lockedWriter // over cfg.Output
 	shim  string
 	state *stateDir // nil: none
 	store manager.StatusStore
@@ -92,6 +96,8 @@ type Pods struct {
 	manager *manager.Manager // set once by Start
 	cancel  context.CancelFunc
 	loops   sync.WaitGroup // goroutines of pods and of Start
+
+	applying sync.Mutex // held while pods are added to the manager or forgotten by it
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
@@ -113,7 +119,11 @@ func New(cfg Config) (*Pods, error) {
 	if cfg.Output == nil {
 		cfg.Output = io.Discard
 	}
+	if IsShim(os.Args) {
+		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
+	}
 	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod)}
+	p.out.w = cfg.Output
 	var err error
 	if p.shim, err = shimProgram(cfg.Executable); err != nil {
 		return nil, err
@@ -156,9 +166,7 @@ func (p *Pods) decided(u results.Update) {
 	case probe.Startup:
 		p.store.SetContainerStartup(uid, u.ContainerID, u.Result == results.Success)
 	case probe.Liveness:
-		if u.Result != results.Failure && !pod.persistent {
-			return
-		}
+		// Only a failure is anything to act on. The rest is to be saved.
 	}
 	pod.sync()
 }
@@ -172,6 +180,8 @@ func (p *Pods) decided(u results.Update) {
 // A probe that the manager refuses (an unknown plugin, a bad config) is in the error,
 // joined; everything else is applied. See [manager.Manager.UpdatePod].
 func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
+	p.applying.Lock()
+	defer p.applying.Unlock()
 	p.mu.Lock()
 	if p.stopped {
 		p.mu.Unlock()
@@ -285,9 +295,10 @@ func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
 	return p.watch.read(ctx, q)
 }
 
-// Environment returns the working directory and the environment in which the exec
-// probes and hooks of a container run: those of its process, or nil and "" (the
-// agent's own) for an external target. An error says that no such container runs.
+// Environment returns the working directory ("" is the agent's) and the environment
+// in which the exec probes and hooks of a container run: those of its process, or
+// what they would be for an external target. An error says that no such container
+// runs.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

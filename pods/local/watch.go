@@ -86,10 +86,11 @@ func (q *changeQueue) put(c Change) {
 func (q *changeQueue) putOlder(c Change) {
 	q.mu.Lock()
 	_, newer := q.pending[c.Pod.UID]
-	q.mu.Unlock()
 	if !newer {
-		q.put(c)
+		q.pending[c.Pod.UID] = c
+		q.order = append(q.order, c.Pod.UID)
 	}
+	q.mu.Unlock()
 }
 
 func (q *changeQueue) next(ctx context.Context) (c Change, ok bool) {

@@ -1,0 +1,236 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// viewState is how far a container is.
+type viewState uint8
+
+const (
+	absent   viewState = iota // never started
+	running                   // or about to, or being killed
+	finished                  // ended
+)
+
+// decision is a decided result, if there is one.
+type decision struct {
+	result results.Result
+	found  bool
+}
+
+func (d decision) is(r results.Result) bool { return d.found && d.result == r }
+
+// view is what computeActions looks at of one container.
+type view struct {
+	state             viewState
+	exitCode          int32
+	again             bool // it was killed in order to be restarted
+	stopping          bool // it is being killed
+	changed           bool // its definition is no longer the one that runs
+	external          bool // it is restarted whatever the policy says
+	liveness, startup decision
+	hasStartup        bool // it has a startup probe
+}
+
+// killing is a container to kill and why.
+type killing struct {
+	container *v1.Container
+	message   string    // of the event
+	cause     killCause // for the grace period and the restart
+	restart   bool      // to start it again
+	whole     bool      // with the whole pod
+}
+
+// killCause says why a container is killed.
+type killCause string
+
+const (
+	causeNone     killCause = ""
+	causeLiveness killCause = "liveness"
+	causeStartup  killCause = "startup"
+	causeChanged  killCause = "changed"
+)
+
+// actions is what a pod needs now.
+type actions struct {
+	killPod     bool // nothing is left to keep or start
+	initialized bool // regular containers may run
+	kill        []killing
+	start       []*v1.Container // init containers first; those in kill once they have ended
+}
+
+// computeActions says what a pod needs, as the kubelet's computePodActions does for
+// one whose sandbox exists. It is a pure function.
+func computeActions(pod *v1.Pod, views map[string]view) actions {
+	var a actions
+	a.initialized = a.initContainers(pod, views)
+	if a.killPod || !a.initialized {
+		return a
+	}
+	var starts []*v1.Container
+	kept := 0
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		v := views[c.Name]
+		switch {
+		case v.state == absent, v.state == finished && v.restarts(c, pod):
+			starts = append(starts, c)
+		case v.state == finished:
+		default:
+			kill, condemned := v.condemned(c, pod)
+			switch {
+			case !condemned:
+				kept++
+			case kill.restart:
+				starts = append(starts, c)
+				fallthrough
+			default:
+				a.kill = append(a.kill, kill)
+			}
+		}
+	}
+	if kept == 0 && len(starts) == 0 {
+		return actions{killPod: true, initialized: true}
+	}
+	a.start = append(a.start, starts...)
+	return a
+}
+
+// restarts reports whether a container that has ended is to run again.
+func (v view) restarts(c *v1.Container, pod *v1.Pod) bool {
+	return v.again || v.external || manager.ContainerShouldRestart(c, &pod.Spec, v.exitCode)
+}
+
+// condemned says whether and why a running regular container is to be killed.
+func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool) {
+	if v.stopping {
+		return killing{}, false
+	}
+	// There is no exit code yet, so that restart rules say nothing.
+	k = killing{container: c, restart: v.external || pod.Spec.RestartPolicy != v1.RestartPolicyNever}
+	if c.RestartPolicy != nil && !v.external {
+		k.restart = *c.RestartPolicy != v1.ContainerRestartPolicyNever
+	}
+	switch {
+	case v.changed:
+		k.cause, k.message, k.restart = causeChanged, fmt.Sprintf("Container %s definition changed", c.Name), true
+	case v.liveness.is(results.Failure):
+		k.cause, k.message = causeLiveness, fmt.Sprintf("Container %s failed liveness probe", c.Name)
+	case v.startup.is(results.Failure):
+		k.cause, k.message = causeStartup, fmt.Sprintf("Container %s failed startup probe", c.Name)
+	default:
+		return killing{}, false
+	}
+	if k.restart {
+		k.message += ", will be restarted"
+	}
+	return k, true
+}
+
+// initContainers decides about init containers and reports whether the pod is
+// initialized. It looks from the last one to the first: the last that was started
+// says how far the pod is.
+func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialized bool) {
+	specs := pod.Spec.InitContainers
+	if len(specs) == 0 {
+		return true
+	}
+	initialized = slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return views[c.Name].state == running })
+	past := initialized // the present one was passed before
+	var starts []int
+	for i, c := range slices.Backward(specs) {
+		sidecar, v := manager.IsSidecar(&c), views[c.Name]
+		switch {
+		case v.state == absent && past && sidecar:
+			starts = append(starts, i)
+			continue
+		case v.state == absent, past && !sidecar:
+			continue
+		}
+		done, again := a.initContainer(&specs[i], v, pod)
+		if a.killPod {
+			a.kill = nil
+			return false
+		}
+		switch {
+		case done && i == len(specs)-1:
+			initialized = true
+		case done && !past:
+			starts = append(starts, i+1)
+		}
+		if again {
+			starts = append(starts, i)
+		}
+		past = true
+	}
+	if !past {
+		starts = append(starts, 0)
+	}
+	for _, i := range slices.Backward(starts) {
+		a.start = append(a.start, &specs[i])
+	}
+	return initialized
+}
+
+// initContainer decides about one init container that was started: whether the next
+// one may start, and whether this one is to be started again.
+func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, again bool) {
+	switch {
+	case manager.IsSidecar(c) && v.state == running:
+		return a.sidecar(c, v)
+	case manager.IsSidecar(c):
+		return false, true
+	case v.state == running:
+		return false, false
+	case v.exitCode == 0 && !v.again:
+		return true, false
+	case v.restarts(c, pod):
+		return false, true
+	default:
+		a.killPod = true
+		return false, false
+	}
+}
+
+// sidecar decides about a running sidecar. It is killed for its probes whatever the
+// restart policy says, and its liveness does not hold up the next container.
+func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
+	condemn := func(cause killCause, what string) {
+		if !v.stopping {
+			again = true
+			a.kill = append(a.kill, killing{container: c, message: fmt.Sprintf("Init container %s %s", c.Name, what), cause: cause, restart: true})
+		}
+	}
+	switch {
+	case v.hasStartup && !v.startup.is(results.Success):
+		if v.startup.is(results.Failure) {
+			condemn(causeStartup, "failed startup probe")
+		}
+		return false, again
+	case v.changed:
+		condemn(causeChanged, "definition changed")
+	case v.liveness.is(results.Failure):
+		condemn(causeLiveness, "failed liveness probe")
+	}
+	return true, again
+}
+
+// kind returns the kind of the probe that k names; ok is false when it names none.
+func (k killCause) kind() (kind probe.Kind, ok bool) {
+	switch k {
+	case causeLiveness:
+		return probe.Liveness, true
+	case causeStartup:
+		return probe.Startup, true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,144 @@
+package local
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// The reasons in a container's state, which are the kubelet's.
+const (
+	reasonCreating     = "ContainerCreating"
+	reasonInitializing = "PodInitializing"
+	reasonCrashLoop    = "CrashLoopBackOff"
+	reasonCompleted    = "Completed"
+	reasonError        = "Error"
+	reasonStartError   = "StartError"
+)
+
+// container is one container of a pod. The pod's mu guards it.
+type container struct {
+	spec     *v1.Container
+	init     bool
+	external bool
+
+	state     viewState
+	id        string // of the incarnation that runs or ran last
+	hash      string // of the definition that it was started from
+	dir       string
+	env       []string
+	process   *process // nil for an external target
+	posted    bool     // its postStart hook is over: it counts as running
+	prestop   bool     // its preStop hook was run
+	started   time.Time
+	restarts  int32
+	end       *v1.ContainerStateTerminated // of the present incarnation, while finished
+	last      *v1.ContainerStateTerminated // of the one before
+	stopping  *stopping                    // nil: it is not being killed
+	again     bool                         // it was killed in order to be restarted
+	cause     killCause                    // for that
+	condemned bool                         // since its kill no start was tried
+
+	back    backoff
+	failed  time.Time // since when an external target waits to be probed afresh
+	waiting string    // message while it waits for its back-off
+	retry   time.Time // the end of that wait
+}
+
+func newContainer(spec *v1.Container, init bool) *container {
+	return &container{spec: spec, init: init, external: len(spec.Command) == 0}
+}
+
+// view returns what computeActions sees of c.
+func (c *container) view(p *pod) view {
+	v := view{
+		state: c.state, again: c.again, stopping: c.stopping != nil, external: c.external,
+		changed: c.state == running && c.hash != p.hashOf(c.spec),
+	}
+	if c.end != nil {
+		v.exitCode = c.end.ExitCode
+	}
+	return v
+}
+
+// status returns c's status without what probes decide.
+func (c *container) status(initialized bool) v1.ContainerStatus {
+	s := v1.ContainerStatus{
+		Name: c.spec.Name, Image: c.spec.Image, RestartCount: c.restarts, ContainerID: c.id,
+	}
+	if c.last != nil {
+		s.LastTerminationState.Terminated = c.last
+	}
+	switch {
+	case c.state == absent && c.init, c.state == absent && initialized:
+		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
+		if c.init && !initialized {
+			s.State.Waiting.Reason = reasonInitializing
+		}
+	case c.state == absent:
+		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonInitializing}
+	case c.state == running && !c.posted:
+		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
+	case c.state == running:
+		s.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(c.started)}
+	case c.waiting != "":
+		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCrashLoop, Message: c.waiting}
+		s.LastTerminationState.Terminated = c.end
+	default:
+		s.State.Terminated = c.end
+	}
+	return s
+}
+
+// finish records the end of the present incarnation.
+func (c *container) finish(e exit, reason string) {
+	c.state = finished
+	c.end = &v1.ContainerStateTerminated{
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: reason, Message: e.message, ContainerID: c.id,
+		StartedAt: metav1.NewTime(c.started), FinishedAt: metav1.NewTime(e.at),
+	}
+	if reason == "" {
+		c.end.Reason = reasonCompleted
+		if e.Code != 0 {
+			c.end.Reason = reasonError
+		}
+	}
+	if c.stopping != nil {
+		c.stopping.cancel()
+		c.stopping = nil
+	}
+}
+
+// heldUntil returns until when the back-off forbids a start; the zero time is now.
+// What was killed to be restarted is held against the end of the incarnation before.
+func (c *container) heldUntil(now time.Time) time.Time {
+	if at := c.back.until(c.endForBackoff()); at.After(now) {
+		if c.condemned { // from here on it counts as crashed
+			c.condemned = false
+			at = c.back.until(c.endForBackoff())
+		}
+		return at
+	}
+	return time.Time{}
+}
+
+// endForBackoff returns the end that the next start is held against, or the zero time.
+func (c *container) endForBackoff() time.Time {
+	end := c.end
+	if c.condemned {
+		end = c.last
+	}
+	if end == nil {
+		return time.Time{}
+	}
+	return end.FinishedAt.Time
+}
+
+// running reports whether there is something to kill.
+func (c *container) running() bool { return c.state == running }
+
+// sidecar reports whether c is a restartable init container.
+func (c *container) sidecar() bool { return c.init && manager.IsSidecar(c.spec) }

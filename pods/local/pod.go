@@ -1,0 +1,442 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
+)
+
+// defaultAddress is where a pod is when its manifest does not say.
+const defaultAddress = "127.0.0.1"
+
+// pod is one pod and its loop, which is the only one that starts and kills containers.
+type pod struct {
+	owner *Pods
+	uid   types.UID
+	begun metav1.Time
+	wake  chan struct{}  // holds a token while there is something to do
+	done  chan struct{}  // closed when the pod has ended and left nothing behind
+	jobs  sync.WaitGroup // kills, hooks and waits under way
+
+	mu          sync.Mutex
+	spec        *v1.Pod // as applied; replaced, never modified
+	ip          string
+	probes      map[string]podProbes  // by container
+	containers  map[string]*container // of spec, and those that spec no longer has until they have ended
+	initialized bool
+	complete    bool // by itself: nothing is left to start
+	resetting   bool // all containers are being ended in order to be restarted together
+	terminating bool // the pod is being deleted
+	deletion    *metav1.Time
+	stopped     bool            // the loop has begun to end it
+	now         <-chan struct{} // when it closes, what is left is killed; nil: never
+	next        *v1.Pod         // to be run when this one has ended
+	saved       savedPod        // as the state directory has it
+}
+
+// podProbes says what probes a container has.
+type podProbes struct {
+	kinds sets.Set[probe.Kind]
+	grace map[probe.Kind]*int64 // of those that have one of their own
+}
+
+// newPodLocked makes a pod, which [Pods.run] starts.
+func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
+	pod := &pod{
+		owner: p, uid: spec.UID, begun: metav1.Now(),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		containers: make(map[string]*container),
+	}
+	pod.setSpecLocked(spec)
+	if saved, ok := p.prior[spec.UID]; ok {
+		delete(p.prior, spec.UID)
+		pod.restoreLocked(saved)
+	}
+	p.pods[spec.UID] = pod
+	return pod
+}
+
+// run publishes the pod, has it probed and starts its loop. The error is about probes
+// that can not be run.
+func (p *Pods) run(ctx context.Context, pod *pod) error {
+	spec, status := pod.firstStatus()
+	p.store.SetPodStatus(spec, status)
+	err := p.manager.AddPod(ctx, withStatus(spec, status))
+	p.loops.Go(pod.loop)
+	return err
+}
+
+// setSpecLocked makes spec the pod's spec and sorts its containers into new, changed
+// and removed ones.
+func (p *pod) setSpecLocked(spec *v1.Pod) {
+	p.spec, p.ip, p.probes = spec, addressOf(spec), probesOf(spec)
+	each := func(specs []v1.Container, init bool) {
+		for i := range specs {
+			c := p.containers[specs[i].Name]
+			if c == nil {
+				c = newContainer(&specs[i], init)
+				p.containers[specs[i].Name] = c
+			}
+			c.spec, c.init = &specs[i], init
+		}
+	}
+	each(spec.Spec.InitContainers, true)
+	each(spec.Spec.Containers, false)
+}
+
+func probesOf(spec *v1.Pod) map[string]podProbes {
+	all := make(map[string]podProbes)
+	configs, _ := manager.ProbesOf(spec)
+	for _, c := range configs {
+		if all[c.Container].kinds == nil {
+			all[c.Container] = podProbes{sets.New[probe.Kind](), make(map[probe.Kind]*int64)}
+		}
+		all[c.Container].kinds.Insert(c.Kind)
+		if c.TerminationGracePeriodSeconds != nil {
+			all[c.Container].grace[c.Kind] = c.TerminationGracePeriodSeconds
+		}
+	}
+	return all
+}
+
+// addressOf returns where the pod is: what its annotation says, else its status.
+func addressOf(spec *v1.Pod) string {
+	if a := spec.Annotations[AddressAnnotation]; a != "" {
+		return a
+	}
+	if spec.Status.PodIP != "" {
+		return spec.Status.PodIP
+	}
+	return defaultAddress
+}
+
+// hashOf identifies what a container is started from. Probes are not part of it.
+func (p *pod) hashOf(c *v1.Container) string {
+	h := fnv.New64a()
+	if len(c.Command) == 0 {
+		fmt.Fprintf(h, "%q", p.ip)
+	} else {
+		fmt.Fprintf(h, "%q %q %q", c.Command, c.Args, c.WorkingDir)
+	}
+	for _, e := range c.Env {
+		fmt.Fprintf(h, " %q=%q", e.Name, e.Value)
+	}
+	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+// change gives the pod a new spec and reports whether anything is to be done.
+func (p *pod) change(spec *v1.Pod) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.terminating:
+		p.next = spec
+		return false
+	case samePod(p.spec, spec):
+		return false
+	case p.complete: // what has ended by itself begins anew
+		p.next = spec
+		p.terminateLocked(nil)
+		return false
+	}
+	p.setSpecLocked(spec)
+	return true
+}
+
+// updateProbes has the manager probe what the pod's spec says now.
+func (p *pod) updateProbes(ctx context.Context) error {
+	return p.owner.manager.UpdatePod(ctx, p.current())
+}
+
+// current returns the pod with its published status.
+func (p *pod) current() *v1.Pod {
+	spec := p.published()
+	status, _ := p.owner.store.PodStatus(p.uid)
+	return withStatus(spec, status)
+}
+
+// published returns the pod as others see it, without its status.
+func (p *pod) published() *v1.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deletion == nil {
+		return p.spec
+	}
+	spec := *p.spec
+	spec.DeletionTimestamp = p.deletion
+	return &spec
+}
+
+// byID returns the container whose present incarnation has the ID, if it runs.
+func (p *pod) byID(id string) *container {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.containers {
+		if c.id == id && c.running() {
+			return c
+		}
+	}
+	return nil
+}
+
+// sync wakes the loop.
+func (p *pod) sync() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// terminate ends the pod. When now closes, what is left is killed at once.
+func (p *pod) terminate(now <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = nil
+	p.terminateLocked(now)
+}
+
+func (p *pod) terminateLocked(now <-chan struct{}) {
+	if !p.terminating {
+		p.terminating = true
+		p.deletion = new(metav1.Now())
+	}
+	if now != nil {
+		p.now = now
+	}
+	p.sync()
+}
+
+// loop brings the pod to where it should be, whenever something has happened, until
+// it is terminated and has ended.
+func (p *pod) loop() {
+	defer close(p.done)
+	for {
+		retry, ended := p.pass()
+		if ended {
+			p.jobs.Wait()
+			p.finish()
+			return
+		}
+		timer := time.NewTimer(max(time.Until(retry), 0))
+		if retry.IsZero() {
+			timer.Stop()
+		}
+		p.mu.Lock()
+		now := p.now
+		p.mu.Unlock()
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-now:
+			p.killNow()
+			p.mu.Lock()
+			p.now = nil
+			p.mu.Unlock()
+		}
+		timer.Stop()
+	}
+}
+
+// pass does once what the pod needs now. retry is when to look again at the latest,
+// zero for never.
+func (p *pod) pass() (retry time.Time, ended bool) {
+	p.publish()
+	p.mu.Lock()
+	terminating, complete := p.terminating, p.complete
+	p.mu.Unlock()
+	if terminating {
+		ended = p.end()
+		return time.Time{}, ended
+	}
+	if !complete {
+		retry = p.act()
+		p.publish()
+	}
+	p.save()
+	return retry, false
+}
+
+// act starts and kills containers.
+func (p *pod) act() (retry time.Time) {
+	p.mu.Lock()
+	if p.resetLocked() {
+		p.mu.Unlock()
+		return time.Time{}
+	}
+	spec := p.spec
+	todo := computeActions(spec, p.viewsLocked())
+	p.initialized = todo.initialized
+	p.dropRemovedLocked()
+	if todo.killPod {
+		p.complete = p.stopAllLocked() == 0
+		complete := p.complete
+		p.mu.Unlock()
+		if complete {
+			p.owner.manager.RemovePod(spec)
+		}
+		return time.Time{}
+	}
+	for _, k := range todo.kill {
+		p.condemnLocked(p.containers[k.container.Name], k)
+	}
+	var starts []*container
+	for _, c := range todo.start {
+		if c := p.containers[c.Name]; c.state != running {
+			starts = append(starts, c)
+		}
+	}
+	p.mu.Unlock()
+	return p.startAll(starts)
+}
+
+// startAll starts containers, unless their back-off forbids it.
+func (p *pod) startAll(starts []*container) (retry time.Time) {
+	began := false
+	for _, c := range starts {
+		if p.start(c) {
+			began = true
+		}
+	}
+	if began {
+		// A worker whose container could not run again has ended.
+		if err := p.owner.manager.AddPod(context.Background(), p.current()); err != nil {
+			p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.containers {
+		if !c.retry.IsZero() && (retry.IsZero() || c.retry.Before(retry)) {
+			retry = c.retry
+		}
+	}
+	return retry
+}
+
+// viewsLocked returns what computeActions looks at.
+func (p *pod) viewsLocked() map[string]view {
+	views := make(map[string]view, len(p.containers))
+	for name, c := range p.containers {
+		v := c.view(p)
+		v.hasStartup = p.probes[name].kinds.Has(probe.Startup)
+		v.liveness = p.decided(probe.Liveness, c.id)
+		v.startup = p.decided(probe.Startup, c.id)
+		views[name] = v
+	}
+	return views
+}
+
+func (p *pod) decided(kind probe.Kind, id string) decision {
+	var d decision
+	d.result, d.found = p.owner.manager.Results(kind).Get(id)
+	return d
+}
+
+// dropRemovedLocked ends the containers that the spec no longer has.
+func (p *pod) dropRemovedLocked() {
+	names := sets.New[string]()
+	for _, c := range slices.Concat(p.spec.Spec.InitContainers, p.spec.Spec.Containers) {
+		names.Insert(c.Name)
+	}
+	for name, c := range p.containers {
+		switch {
+		case names.Has(name):
+		case !c.running():
+			delete(p.containers, name)
+		case c.stopping == nil:
+			p.stopLocked(c, killing{}, nil)
+		}
+	}
+}
+
+// resetLocked restarts all containers together when one has ended with a code for
+// which its rules ask for that. It reports whether that is still under way.
+func (p *pod) resetLocked() bool {
+	if !p.resetting {
+		status := p.statusLocked()
+		p.resetting = manager.AllContainersShouldRestart(p.spec, &status)
+	}
+	if !p.resetting {
+		return false
+	}
+	if p.stopAllLocked() > 0 {
+		return true
+	}
+	p.resetting = false
+	for _, c := range p.containers {
+		if c.state == finished {
+			c.state, c.last = absent, c.end // the end still counts for the back-off
+		}
+	}
+	return false
+}
+
+// finish forgets a pod that has ended, and runs the one that waits for its end.
+func (p *pod) finish() {
+	o := p.owner
+	o.applying.Lock()
+	defer o.applying.Unlock()
+	o.manager.RemovePod(p.spec)
+	p.publish()
+	last := p.current()
+	o.store.RemovePod(p.uid)
+	o.watch.removed(last)
+
+	o.mu.Lock()
+	delete(o.pods, p.uid)
+	left := maps.Clone(o.pods)
+	p.mu.Lock()
+	next := p.next
+	p.mu.Unlock()
+	if !o.stopped && o.state != nil {
+		o.state.remove(p.uid)
+	}
+	var again *pod
+	if next != nil && !o.stopped {
+		again = o.newPodLocked(next)
+	}
+	o.mu.Unlock()
+
+	desired := make(map[types.UID]sets.Empty, len(left)+1)
+	for uid := range left {
+		desired[uid] = sets.Empty{}
+	}
+	if again != nil {
+		desired[p.uid] = sets.Empty{}
+	}
+	o.manager.CleanupPods(desired)
+	if again == nil {
+		return
+	}
+	if err := o.run(context.Background(), again); err != nil {
+		o.cfg.Logger.Error("some probes can not run", "pod", p.uid, "err", err)
+	}
+}
+
+// event records an event about a container.
+func (p *pod) event(c *container, eventType, reason, message string) {
+	if r := p.owner.cfg.Recorder; r != nil {
+		spec := p.spec
+		r.Event(manager.ContainerReference(spec.Namespace, spec.Name, spec.UID, c.spec.Name, c.init), eventType, reason, message)
+	}
+}
+
+// samePod reports whether two specs of a pod ask for the same.
+func samePod(a, b *v1.Pod) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
+		maps.Equal(a.Labels, b.Labels) && a.Status.PodIP == b.Status.PodIP
+}

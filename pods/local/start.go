@@ -1,0 +1,224 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The reasons of events, which are the kubelet's.
+const (
+	eventCreated   = "Created"
+	eventStarted   = "Started"
+	eventFailed    = "Failed"
+	eventBackOff   = "BackOff"
+	eventKilling   = "Killing"
+	eventUnhealthy = "Unhealthy"
+	eventPostStart = "FailedPostStartHook"
+	eventPreStop   = "FailedPreStopHook"
+)
+
+// start starts a container that does not run, unless its back-off forbids it. It
+// reports whether it tried.
+func (p *pod) start(c *container) bool {
+	p.mu.Lock()
+	if at := c.heldUntil(time.Now()); !at.IsZero() {
+		fresh := p.holdLocked(c, at)
+		p.mu.Unlock()
+		if fresh {
+			p.event(c, v1.EventTypeWarning, eventBackOff,
+				fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, p.format()))
+		}
+		return false
+	}
+	restart := p.beginLocked(c)
+	l := surroundings(p.spec, c.spec)
+	c.dir, c.env = l.Dir, l.Env
+	external := c.external
+	if external {
+		p.runningLocked(c, nil)
+	}
+	p.mu.Unlock()
+	if !external {
+		p.launch(c, l)
+	}
+	if restart != nil {
+		p.owner.restarted(*restart)
+	}
+	p.sync()
+	return true
+}
+
+// holdLocked lets c wait for its back-off and reports whether it had not yet.
+func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
+	fresh = !c.retry.Equal(at)
+	c.retry = at
+	c.waiting = fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.back.pause, c.spec.Name, p.format())
+	return fresh
+}
+
+// beginLocked makes c ready for its next incarnation. It returns what to tell of the
+// restart, if it is one.
+func (p *pod) beginLocked(c *container) *Restart {
+	if ended := c.endForBackoff(); !ended.IsZero() {
+		c.back.next(time.Now(), ended, p.owner.cfg.RestartBackoff)
+	}
+	var told *Restart
+	if c.id != "" {
+		c.restarts++
+		told = &Restart{
+			Namespace: p.spec.Namespace, Pod: p.spec.Name, UID: p.uid, Container: c.spec.Name,
+			Count: c.restarts, Cause: "exit",
+		}
+		if c.cause != causeNone {
+			told.Cause = string(c.cause)
+		}
+	}
+	if c.end != nil {
+		c.last = c.end
+	}
+	c.end, c.again, c.cause, c.condemned, c.prestop = nil, false, causeNone, false, false
+	c.retry, c.waiting = time.Time{}, ""
+	c.external = len(c.spec.Command) == 0
+	c.hash = p.hashOf(c.spec)
+	c.id = newID(c.external)
+	return told
+}
+
+func newID(external bool) string {
+	scheme := "local"
+	if external {
+		scheme = "external"
+	}
+	return scheme + "://" + strings.ToLower(rand.Text())
+}
+
+// launch starts the process of c.
+func (p *pod) launch(c *container, l launch) {
+	output := &lineWriter{w: &p.owner.out, prefix: p.spec.Namespace + "/" + p.spec.Name + "/" + c.spec.Name + ": "}
+	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
+	began := time.Now()
+	path, err := lookPath(l)
+	if err == nil {
+		l.Path = path
+		var started *process
+		if started, err = startProcess(p.owner.shim, l, output); err == nil {
+			p.event(c, v1.EventTypeNormal, eventStarted, "Container started")
+			p.mu.Lock()
+			p.runningLocked(c, started)
+			p.mu.Unlock()
+			return
+		}
+	}
+	p.event(c, v1.EventTypeWarning, eventFailed, "Error: "+err.Error())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.started = began
+	c.finish(exit{shimExit: shimExit{Code: 128}, message: err.Error(), at: time.Now()}, reasonStartError)
+}
+
+// runningLocked makes c running, as a process or, for an external target, none.
+func (p *pod) runningLocked(c *container, proc *process) {
+	c.state, c.process, c.started, c.posted = running, proc, time.Now(), true
+	if proc == nil {
+		return
+	}
+	if h := c.spec.Lifecycle; h != nil && h.PostStart != nil {
+		c.posted = false
+		spec := c.spec
+		p.jobs.Go(func() { p.postStart(c, proc, spec) })
+	}
+	p.jobs.Go(func() {
+		<-proc.exited
+		p.mu.Lock()
+		if c.process == proc {
+			c.finish(proc.exit(), "")
+		}
+		p.mu.Unlock()
+		p.sync()
+	})
+}
+
+// postStart runs the postStart hook of a container, which counts as running only when
+// it is over, and is killed when it fails.
+func (p *pod) postStart(c *container, proc *process, spec *v1.Container) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-proc.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := p.hook(ctx, c, spec, spec.Lifecycle.PostStart)
+	if err != nil && ctx.Err() == nil {
+		p.event(c, v1.EventTypeWarning, eventPostStart, "PostStartHook failed")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.process != proc || !c.running() {
+		return
+	}
+	c.posted = true
+	if err != nil && c.stopping == nil {
+		p.stopLocked(c, killing{message: eventPostStart}, nil)
+	}
+	p.sync()
+}
+
+// condemnLocked kills a container and remembers whether it is to be started again. An
+// external target can not be killed: it gets a new ID, so that it is probed afresh.
+func (p *pod) condemnLocked(c *container, k killing) {
+	if c.external && len(c.spec.Command) == 0 {
+		p.renewLocked(c, k)
+		return
+	}
+	c.again, c.condemned, c.cause = k.restart, k.restart, k.cause
+	p.stopLocked(c, k, nil)
+}
+
+// renewLocked gives an external target a new ID: at once when its definition changed,
+// and after its back-off when a probe failed.
+func (p *pod) renewLocked(c *container, k killing) {
+	now := time.Now()
+	if k.cause != causeChanged {
+		if c.retry.IsZero() {
+			c.failed = now
+			c.retry = c.back.until(now)
+		}
+		if c.retry.After(now) {
+			return
+		}
+		c.back.next(now, c.failed, p.owner.cfg.RestartBackoff)
+	}
+	c.cause = k.cause
+	told := p.beginLocked(c)
+	l := surroundings(p.spec, c.spec)
+	c.dir, c.env = l.Dir, l.Env
+	p.runningLocked(c, nil)
+	p.jobs.Go(func() {
+		if k.cause != causeChanged {
+			p.event(c, v1.EventTypeWarning, eventUnhealthy, fmt.Sprintf(
+				"Container %s failed %s probe; an external target is not restarted, only probed afresh", c.spec.Name, k.cause))
+		}
+		p.owner.restarted(*told)
+	})
+	p.sync()
+}
+
+// restarted tells whoever wants to know of a restart.
+func (p *Pods) restarted(r Restart) {
+	if p.cfg.Restarted != nil {
+		p.cfg.Restarted(r)
+	}
+}
+
+// format returns the pod as the kubelet's messages name it.
+func (p *pod) format() string {
+	return fmt.Sprintf("%s_%s(%s)", p.spec.Name, p.spec.Namespace, p.uid)
+}
