@@ -22,7 +22,10 @@ func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bo
 			(action == v1.ContainerRestartRuleActionRestart || action == v1.ContainerRestartRuleActionRestartAllContainers) {
 			return true
 		}
-		policy = v1.RestartPolicy(*c.RestartPolicy)
+		switch *c.RestartPolicy {
+		case v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever:
+			policy = v1.RestartPolicy(*c.RestartPolicy)
+		}
 	}
 	switch policy {
 	case v1.RestartPolicyOnFailure:
