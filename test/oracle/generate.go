@@ -151,6 +151,9 @@ func (g *generator) beginning(pod int) {
 		}
 		g.op(Op{Do: OpPublish, Pod: pod})
 	}
+	if g.chance(3) {
+		g.op(Op{Do: OpDelete, Pod: pod})
+	}
 	if g.chance(90) {
 		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(10, g.some(pod))})
 	}
@@ -248,6 +251,11 @@ func (g *generator) disturb(pod, roll int) {
 		g.op(Op{Do: pick(g, OpLose, OpFind, OpFind), Pod: pod})
 	case roll < 93:
 		g.op(Op{Do: OpDelete, Pod: pod})
+		if g.chance(50) { // what a worker knows of the deletion it knows from AddPod
+			g.pause()
+			g.op(Op{Do: OpRemove, Pod: pod})
+			g.op(Op{Do: OpAdd, Pod: pod})
+		}
 	case roll < 95:
 		g.op(Op{Do: OpStop, Pod: pod, Container: g.seldom(20, g.some(pod))})
 	case roll < 98:
