@@ -19,7 +19,7 @@ type Schema struct {
 }
 
 // schemaURL is the address that a schema has for itself; nothing is loaded from it.
-const schemaURL = "prober:/config"
+const schemaURL = "prober:///config"
 
 // noLoader refuses what a schema refers to outside of itself: a manifest must not
 // make the host read files or URLs.

@@ -1,0 +1,318 @@
+package plugin_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+const full = `apiVersion: prober.dev/v1
+kind: Plugin
+name: redis
+version: 1.2.0
+description: Is redis well?
+license: Apache-2.0
+mode: reactor
+abi: 1
+sdk: go
+isolation: fresh
+config:
+  schema:
+    type: object
+    additionalProperties: false
+    required: [user]
+    properties:
+      user: {type: string}
+      maxLag: {type: string, default: 5s}
+      tls:
+        $ref: "#/$defs/tls"
+    $defs:
+      tls:
+        type: object
+        default: {}
+        properties:
+          verify: {type: boolean, default: true}
+requests:
+- capability: net
+  allow: [target]
+  reason: to ask the server
+limits: {memory: 16Mi, instances: 4}
+metrics:
+- {name: lag_seconds, unit: s, help: How far behind.}
+examples:
+- description: The least.
+  config: {user: probe}
+`
+
+func TestManifest(t *testing.T) {
+	m, err := plugin.ParseManifest("plugin.yaml", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := *m
+	got.Config = nil
+	want := plugin.Manifest{
+		Name: "redis", Version: "1.2.0", Description: "Is redis well?", License: "Apache-2.0",
+		Mode: plugin.Reactor, ABI: 1, SDK: "go", Isolation: plugin.Fresh,
+		Requests: []plugin.Request{{Capability: "net", Allow: []string{"target"}, Reason: "to ask the server"}},
+		Limits:   plugin.Limits{Memory: 16 << 20, Instances: 4},
+		Metrics:  []plugin.MetricDoc{{Name: "lag_seconds", Unit: "s", Help: "How far behind."}},
+		Examples: []plugin.Example{{Description: "The least.", Config: []byte(`{"user":"probe"}`)}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSchemaFillsInDefaults(t *testing.T) {
+	m, err := plugin.ParseManifest("plugin.yaml", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		`{"user":"a"}`:                              `{"maxLag":"5s","tls":{"verify":true},"user":"a"}`,
+		`{"user":"a","maxLag":"1s","tls":{}}`:       `{"maxLag":"1s","tls":{"verify":true},"user":"a"}`,
+		`{"user":"a","tls":{"verify":false,"x":1}}`: `{"maxLag":"5s","tls":{"verify":false,"x":1},"user":"a"}`,
+	} {
+		got, err := m.Config.Apply([]byte(config))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", config, got, err, want)
+		}
+	}
+	for config, want := range map[string]string{
+		``:                                  "config: missing property 'user'",
+		`{"user":1}`:                        "config.user: got number, want string",
+		`{"user":"a","tls":{"verify":"x"}}`: "config.tls.verify: got string, want boolean",
+		`{"user":"a","uesr":"b"}`:           "config: additional properties 'uesr' not allowed",
+		`[]`:                                "config: want an object",
+		`{`:                                 "config: unexpected EOF",
+	} {
+		if _, err := m.Config.Apply([]byte(config)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", config, err, want)
+		}
+	}
+}
+
+func TestSchemaReachesNothingOutside(t *testing.T) {
+	for _, ref := range []string{"file:///etc/hosts", "http://127.0.0.1/schema"} {
+		_, err := plugin.NewSchema([]byte(`{"$ref":"` + ref + `"}`))
+		if err == nil || !strings.Contains(err.Error(), "nothing outside of itself") {
+			t.Errorf("%s: got %v", ref, err)
+		}
+	}
+	// A schema that refers to itself must not make the defaults endless.
+	s, err := plugin.NewSchema([]byte(`{"properties":{"next":{"$ref":"#","default":{}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadManifests(t *testing.T) {
+	head := "apiVersion: prober.dev/v1\nname: x\nversion: 1.0.0\n"
+	for source, want := range map[string]string{
+		"":                               "p.yaml: the manifest is empty",
+		"a: [":                           "p.yaml: yaml: line 1",
+		"[]":                             "p.yaml:1: want a mapping",
+		"name: x":                        "p.yaml:1: apiVersion: the field is required",
+		head + "---\na: 1":               "one YAML document",
+		head + "colour: red":             "p.yaml:4: colour: unknown field; known: abi, apiVersion",
+		head + "version: 1.0.0":          "p.yaml:4: version: the field is there twice",
+		head + "abi: 2":                  "p.yaml:4: abi: version 2 is newer than this prober",
+		head + "abi: one":                "p.yaml:4: abi: want a whole number",
+		head + "mode: daemon":            `p.yaml:4: mode: unknown value "daemon"; known: [reactor command]`,
+		head + "isolation: pooled":       "isolation: pooled is for plugins with stateful: true",
+		head + "stateful: maybe":         "p.yaml:4: stateful: want true or false",
+		head + "description: [x]":        "p.yaml:4: description: want a text",
+		head + "limits:\n  memory: lots": `p.yaml:5: limits.memory: "lots" is no size`,
+		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: must be at least 1",
+		head + "requests:\n- capability: net\n- allow: [x]":                               "p.yaml:6: requests[1].capability: the field is required",
+		head + "requests: {}":                                                             "p.yaml:4: requests: want a list",
+		head + "config:\n  schema:\n    type: strange":                                    "p.yaml:6: config.schema: type:",
+		head + "config: {schema: []}":                                                     "p.yaml:4: config.schema: a schema is an object",
+		head + "config: {schema: {type: object, required: [a]}}\nexamples:\n- config: {}": "p.yaml:6: examples[0]: config: missing property 'a'",
+		strings.Replace(head, "name: x", "name: No Good", 1):                              `p.yaml:2: name: "No Good" is no name`,
+		strings.Replace(head, "/v1", "/v2", 1):                                            `p.yaml:1: apiVersion: unknown value "prober.dev/v2"`,
+	} {
+		if _, err := plugin.ParseManifest("p.yaml", []byte(source)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", source, err, want)
+		}
+	}
+	_, err := plugin.ParseManifest("p.yaml", []byte(head+"colour: red"))
+	if e, ok := errors.AsType[*plugin.FieldError](err); !ok || e.Line != 4 || e.Field != "colour" {
+		t.Errorf("got %v, want a FieldError", err)
+	}
+}
+
+var module = []byte("\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00")
+
+func TestEmbed(t *testing.T) {
+	manifest := []byte("apiVersion: prober.dev/v1\nname: one\nversion: 1.0.0\n")
+	first, err := plugin.Embed(module, []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := plugin.Embed(first, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := plugin.Extract(second)
+	if err != nil || string(got) != string(manifest) {
+		t.Errorf("got %q, %v, want the manifest that was embedded last", got, err)
+	}
+	direct, err := plugin.Embed(module, manifest)
+	if err != nil || string(direct) != string(second) {
+		t.Errorf("%v: embedding twice left something behind", err)
+	}
+	if _, err := plugin.Embed(module, []byte("name: x")); err == nil {
+		t.Error("a bad manifest was embedded")
+	}
+	if _, err := plugin.Extract(module); !errors.Is(err, plugin.ErrNoManifest) {
+		t.Errorf("got %v, want ErrNoManifest", err)
+	}
+}
+
+func TestTruncatedModules(t *testing.T) {
+	whole, err := plugin.Embed(module, []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		if got, err := plugin.Extract(whole[:n]); err == nil {
+			t.Fatalf("%d of %d bytes gave the manifest %q", n, len(whole), got)
+		}
+	}
+	if _, err := plugin.Sections(append([]byte("\x00asm\x01\x00\x00\x00\x00"), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)); err == nil {
+		t.Error("an endless length was read")
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	whole, err := plugin.Embed(module, []byte(full))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(module)
+	f.Add(append(module, 0, 3, 9, 'x', 'y'))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		manifest, err := plugin.Extract(data)
+		if err != nil {
+			return
+		}
+		m, err := plugin.ParseManifest("fuzz", manifest)
+		if err != nil {
+			return
+		}
+		again, err := plugin.Embed(data, manifest)
+		if err != nil {
+			t.Fatalf("manifest of %q cannot be embedded again: %v", m.Name, err)
+		}
+		if got, err := plugin.Extract(again); err != nil || string(got) != string(manifest) {
+			t.Errorf("got %q, %v, want %q", got, err, manifest)
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("apiVersion: prober.dev/v1\nname: &a x\nversion: *a\n<<: {}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := plugin.ParseManifest("fuzz", data)
+		if err == nil && (!plugin.ValidName(m.Name) || m.Config == nil) {
+			t.Errorf("accepted %+v", m)
+		}
+	})
+}
+
+// write puts a file below dir.
+func write(t *testing.T, data []byte, path ...string) {
+	t.Helper()
+	name := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func named(name string) []byte {
+	return []byte("apiVersion: prober.dev/v1\nname: " + name + "\nversion: 1.0.0\n")
+}
+
+func embed(t *testing.T, name string) []byte {
+	t.Helper()
+	out, err := plugin.Embed(module, named(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestFind(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	write(t, embed(t, "redis"), a, "redis.wasm")
+	write(t, named("mysql"), b, "mysql", "plugin.yaml")
+	write(t, module, b, "mysql", "check.wasm")
+	write(t, []byte("nothing"), b, "README.md")
+	write(t, []byte("nothing"), b, "folder", "README.md")
+	found, err := plugin.Find([]string{a, b}, "http", "tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Manifest.Name+" "+f.Path+" "+f.Digest)
+	}
+	want := []string{
+		"mysql " + filepath.Join(b, "mysql", "check.wasm") + " " + plugin.Digest(module),
+		"redis " + filepath.Join(a, "redis.wasm") + " " + plugin.Digest(embed(t, "redis")),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFindErrors(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	write(t, embed(t, "same"), a, "one.wasm")
+	write(t, embed(t, "same"), b, "two.wasm")
+	write(t, embed(t, "http"), a, "http.wasm")
+	write(t, module, a, "bare.wasm")
+	write(t, module[:5], a, "short.wasm")
+	write(t, named("none"), b, "none", "plugin.yaml")
+	write(t, []byte("name: 1"), b, "bad", "plugin.yaml")
+	if err := os.Symlink("/etc/hosts", filepath.Join(b, "escape.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := plugin.Find([]string{a, b, filepath.Join(a, "missing")}, "http")
+	if len(found) != 1 || found[0].Manifest.Name != "same" {
+		t.Errorf("found %v, want the one that is well", found)
+	}
+	if err == nil {
+		t.Fatal("want errors")
+	}
+	for _, want := range []string{
+		`plugin "same" of ` + filepath.Join(b, "two.wasm") + ": the name is taken by " + filepath.Join(a, "one.wasm"),
+		`plugin "http" of ` + filepath.Join(a, "http.wasm") + `: the name is taken by the built-in handler "http"`,
+		"bare.wasm: the module has no custom section",
+		"short.wasm: not a WebAssembly module",
+		"none: want one .wasm beside plugin.yaml, found 0",
+		filepath.Join(b, "bad", "plugin.yaml") + ":1: apiVersion: the field is required",
+		"escape.wasm: ",
+		"plugin folder: ",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+}
