@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxReply = 256 << 10 // bytes
+	maxLine  = 4 << 10
+)
+
+// client speaks RESP, the protocol of redis, as far as the check needs it.
+type client struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func newClient(conn net.Conn) *client {
+	return &client{conn, bufio.NewReaderSize(conn, maxLine)}
+}
+
+// do sends a command and returns its reply. An error reply is an error.
+func (c *client) do(args ...string) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if _, err := io.WriteString(c.conn, b.String()); err != nil {
+		return "", err
+	}
+	return c.reply()
+}
+
+func (c *client) reply() (string, error) {
+	line, err := c.line()
+	if err != nil {
+		return "", err
+	}
+	switch line[0] {
+	case '+':
+		return line[1:], nil
+	case '-':
+		return "", errors.New(line[1:])
+	case '$':
+		n, err := strconv.Atoi(line[1:])
+		if err != nil || n < 0 || n > maxReply {
+			return "", fmt.Errorf("a reply of %.20s bytes", line[1:])
+		}
+		body := make([]byte, n+2)
+		if _, err := io.ReadFull(c.r, body); err != nil {
+			return "", err
+		}
+		return string(body[:n]), nil
+	default:
+		return "", fmt.Errorf("%.40q is no reply of redis", line)
+	}
+}
+
+func (c *client) line() (string, error) {
+	line, err := c.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return "", errors.New("the reply has a line without an end")
+	}
+	if err != nil {
+		if err == io.EOF {
+			err = errors.New("the server closed the connection")
+		}
+		return "", err
+	}
+	text := strings.TrimRight(string(line), "\r\n")
+	if text == "" {
+		return "", errors.New("the reply is empty")
+	}
+	return text, nil
+}
