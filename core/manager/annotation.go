@@ -70,8 +70,8 @@ type pluginTarget struct {
 }
 
 // parseAnnotation reads the annotation of pod. An error spoils the one probe that it
-// is about, or all of them when the annotation can not be read.
-func parseAnnotation(pod *v1.Pod) (map[annotationKey]ProbeConfig, []error) {
+// is about, which is nil in the map, or all of them when the annotation can not be read.
+func parseAnnotation(pod *v1.Pod) (map[annotationKey]*ProbeConfig, []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
 		return nil, nil
@@ -85,7 +85,7 @@ func parseAnnotation(pod *v1.Pod) (map[annotationKey]ProbeConfig, []error) {
 	if err := json.Unmarshal(asJSON, &containers); err != nil {
 		return nil, []error{field.Invalid(path, field.OmitValueType{}, "must be a map of container to kind to probe: "+jsonReason(err))}
 	}
-	probes, errs := make(map[annotationKey]ProbeConfig), []error(nil)
+	probes, errs := make(map[annotationKey]*ProbeConfig), []error(nil)
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
@@ -103,8 +103,10 @@ func parseAnnotation(pod *v1.Pod) (map[annotationKey]ProbeConfig, []error) {
 			for _, e := range list {
 				errs = append(errs, e)
 			}
+			key := annotationKey{name, kind}
+			probes[key] = nil
 			if len(list) == 0 {
-				probes[annotationKey{name, kind}] = config
+				probes[key] = &config
 			}
 		}
 	}
@@ -125,10 +127,8 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 
 func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path) (ProbeConfig, field.ErrorList) {
 	var a annotationProbe
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&a); err != nil {
-		return ProbeConfig{}, field.ErrorList{decodeError(path, err)}
+	if errs := decodeStrict(raw, &a, path); len(errs) > 0 {
+		return ProbeConfig{}, errs
 	}
 	config := ProbeConfig{
 		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, annotated: true,
@@ -256,9 +256,6 @@ func compactJSON(raw json.RawMessage) []byte {
 
 // decodeError turns an error of the JSON decoder into one that names the field.
 func decodeError(path *field.Path, err error) *field.Error {
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return field.Invalid(path.Child(strings.Trim(name, `"`)), field.OmitValueType{}, "unknown field")
-	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return field.Invalid(path.Child(wrong.Field), field.OmitValueType{}, jsonReason(err))
 	}

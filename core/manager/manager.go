@@ -177,7 +177,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 // attempt begun before is dropped. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	configs, errs := ProbesOf(pod)
-	set := newPodSet(m, pod)
+	set, unread := newPodSet(m, pod), len(errs) > 0
 	wanted := make(map[Key]bool)
 	for _, c := range configs {
 		key := c.key(pod.UID)
@@ -188,6 +188,8 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		case old == nil:
 			err = m.add(set, c)
+		case unread && old.config.annotated && !c.annotated:
+			// The annotation may still ask for the probe that is running.
 		default:
 			err = m.change(old, c)
 		}

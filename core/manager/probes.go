@@ -79,18 +79,21 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 			{probe.Liveness, c.LivenessProbe, "livenessProbe"},
 		} {
 			if a, ok := extra[annotationKey{c.Name, slot.kind}]; ok {
-				configs = append(configs, a)
+				if a != nil {
+					configs = append(configs, *a)
+				}
 				continue
 			}
 			if slot.probe == nil {
 				continue
 			}
-			config, err := fromAPI(c, slot.kind, slot.probe, path.Child(slot.name))
-			if err != nil {
+			config, list := fromAPI(c, slot.kind, slot.probe, path.Child(slot.name))
+			for _, err := range list {
 				errs = append(errs, err)
-				continue
 			}
-			configs = append(configs, config)
+			if len(list) == 0 {
+				configs = append(configs, config)
+			}
 		}
 	}
 	for i := range pod.Spec.Containers {
@@ -105,15 +108,15 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 }
 
 // fromAPI reads a container's own probe.
-func fromAPI(c *v1.Container, kind probe.Kind, p *v1.Probe, path *field.Path) (ProbeConfig, error) {
+func fromAPI(c *v1.Container, kind probe.Kind, p *v1.Probe, path *field.Path) (ProbeConfig, field.ErrorList) {
 	p = p.DeepCopy()
 	SetProbeDefaults(p)
 	if errs := checkNumbers(p, path); len(errs) > 0 {
-		return ProbeConfig{}, errs.ToAggregate()
+		return ProbeConfig{}, errs
 	}
 	handler, config, err := handlerConfig(&p.ProbeHandler, c)
 	if err != nil {
-		return ProbeConfig{}, field.Invalid(path, handler, err.Error())
+		return ProbeConfig{}, field.ErrorList{field.Required(path, err.Error())}
 	}
 	return ProbeConfig{
 		Path: path, Container: c.Name, Kind: kind, Handler: handler, Config: config, Spec: specOf(p),

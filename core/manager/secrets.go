@@ -53,7 +53,7 @@ func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", reference, err))
 			return ""
 		}
-		if value != "" {
+		if strings.TrimSpace(value) != "" {
 			*secrets = append(*secrets, value)
 		}
 		return value
@@ -100,12 +100,14 @@ func redactError(err error, secrets []string) error {
 }
 
 func secretReplacer(secrets []string) *strings.Replacer {
-	pairs := make([]string, 0, 2*len(secrets))
+	// The longest first: one secret may begin with another.
+	secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 4*len(secrets))
 	for _, s := range secrets {
 		pairs = append(pairs, s, redactedText)
-		if trimmed := strings.TrimSpace(s); trimmed != s && trimmed != "" {
-			pairs = append(pairs, trimmed, redactedText)
-		}
+	}
+	for _, s := range secrets {
+		pairs = append(pairs, strings.TrimSpace(s), redactedText)
 	}
 	return strings.NewReplacer(pairs...)
 }
@@ -123,6 +125,11 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 			trace(e)
 		}
 	}
+	defer func() {
+		if p := recover(); p != nil { // it will be logged
+			panic(r.secrets.Replace(fmt.Sprint(p)))
+		}
+	}()
 	outcome, err := r.Handler.Probe(ctx, req)
 	outcome.Output = r.secrets.Replace(outcome.Output)
 	outcome.Metrics = slices.Clone(outcome.Metrics)
