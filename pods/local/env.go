@@ -31,6 +31,9 @@ func surroundings(pod *v1.Pod, c *v1.Container) (l launch) {
 	}
 	var own []v1.EnvVar
 	for _, e := range c.Env {
+		if e.ValueFrom != nil {
+			continue // unsupported, and let through as such
+		}
 		e.Value = manager.ExpandCommand([]string{e.Value}, own)[0]
 		own = setEnv(own, e)
 		values = setEnv(values, e)

@@ -1,0 +1,288 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxManifest is how many bytes a manifest file may have.
+const maxManifest = 8 << 20
+
+// Load reads all manifests: documents of kind Pod, and List with pods in it. Decoding
+// is strict. Its error is [Problems]: all that is wrong, in the order of files and
+// lines.
+func (s *Source) Load() (Loaded, error) {
+	files, problems := s.files()
+	l := loader{allow: s.AllowUnsupported, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	for _, file := range files {
+		text, err := s.read(file)
+		if err != nil {
+			l.problem(file, 0, "", reason(err))
+			continue
+		}
+		l.file(file, text)
+	}
+	if len(l.problems) > 0 {
+		return Loaded{}, l.problems
+	}
+	return Loaded{Pods: l.pods, Warnings: l.warnings}, nil
+}
+
+// Stamp returns a text that changes when the files that Load would read do: their
+// names, sizes or times. It reads none of them.
+func (s *Source) Stamp() string {
+	files, problems := s.files()
+	var b strings.Builder
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			fmt.Fprintf(&b, "%q %v\n", file, err)
+			continue
+		}
+		fmt.Fprintf(&b, "%q %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+	}
+	for _, p := range problems {
+		fmt.Fprintln(&b, p)
+	}
+	return b.String()
+}
+
+// files returns the files of all paths, each once.
+func (s *Source) files() (files []string, problems Problems) {
+	add := func(file string) {
+		if !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	for _, path := range s.Paths {
+		if path == "-" {
+			add(path)
+			continue
+		}
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() {
+			add(path)
+			continue
+		}
+		var entries []os.DirEntry
+		if err == nil {
+			entries, err = os.ReadDir(path)
+		}
+		if err != nil {
+			problems = append(problems, &Problem{File: path, Message: reason(err)})
+			continue
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+				add(filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return files, problems
+}
+
+// read returns the text of a file.
+func (s *Source) read(file string) ([]byte, error) {
+	if file == "-" {
+		if !s.stdinRead && s.Stdin != nil {
+			text, err := io.ReadAll(io.LimitReader(s.Stdin, maxManifest+1))
+			if err != nil {
+				return nil, err
+			}
+			s.stdin, s.stdinRead = text, true
+		}
+		return s.stdin, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxManifest+1))
+}
+
+// reason returns err without the path, which the problem names already.
+func reason(err error) string {
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		return wrapped.Err.Error()
+	}
+	return err.Error()
+}
+
+// loader collects the pods of all files.
+type loader struct {
+	allow    bool
+	pods     []*v1.Pod
+	problems Problems
+	warnings Problems
+	names    map[types.NamespacedName]string // where each is
+	uids     map[types.UID]string
+}
+
+func (l *loader) problem(file string, line int, path, message string) {
+	l.problems = append(l.problems, &Problem{File: file, Line: line, Path: path, Message: message})
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\n\s*)?(?:line (\d+): )?`)
+
+// file reads the documents of one file.
+func (l *loader) file(file string, text []byte) {
+	if len(text) > maxManifest {
+		l.problem(file, 0, "", fmt.Sprintf("more than %d MiB", maxManifest>>20))
+		return
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var n yaml.Node
+		switch err := documents.Decode(&n); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			found := yamlLine.FindStringSubmatch(err.Error())
+			line := 0
+			if len(found) > 1 {
+				line, _ = strconv.Atoi(found[1])
+			}
+			l.problem(file, line, "", yamlLine.ReplaceAllString(err.Error(), ""))
+			return
+		case len(n.Content) > 0 && n.Content[0].Tag != "!!null":
+			l.document(file, n.Content[0])
+		}
+	}
+}
+
+// document reads a Pod or a List.
+func (l *loader) document(file string, n *yaml.Node) {
+	if n.Kind == yaml.AliasNode || n.Kind != yaml.MappingNode {
+		l.problem(file, n.Line, "", "must be a Pod or a List of pods, not "+kindOf(n))
+		return
+	}
+	d := &decoder{report: func(line int, path *field.Path, message string) {
+		at := ""
+		if path != nil {
+			at = path.String()
+		}
+		l.problem(file, line, at, message)
+	}}
+	if kind := typeOf(n, "kind"); kind != "List" {
+		l.pod(file, n, d, nil)
+		return
+	}
+	l.checkType(file, n, nil, "List")
+	items, _ := child(n, "items")
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains([]string{"apiVersion", "kind", "metadata", "items"}, key.Value) {
+			l.problem(file, key.Line, key.Value, "unknown field")
+		}
+	}
+	if items == nil || items.Kind != yaml.SequenceNode {
+		l.problem(file, n.Line, "items", "must be a list of pods")
+		return
+	}
+	for i, item := range items.Content {
+		l.pod(file, item, d, field.NewPath("items").Index(i))
+	}
+}
+
+// typeOf returns the text of apiVersion or kind.
+func typeOf(n *yaml.Node, name string) string {
+	if v, _ := child(n, name); v != nil && v.Kind == yaml.ScalarNode {
+		return v.Value
+	}
+	return ""
+}
+
+// checkType checks apiVersion and kind.
+func (l *loader) checkType(file string, n *yaml.Node, path *field.Path, kinds ...string) bool {
+	ok := true
+	if kind := typeOf(n, "kind"); !slices.Contains(kinds, kind) {
+		ok = false
+		l.problem(file, locate(n, "kind"), childPath(path, "kind").String(), fmt.Sprintf("must be %s, not %q", strings.Join(kinds, " or "), kind))
+	}
+	if version := typeOf(n, "apiVersion"); version != "v1" {
+		ok = false
+		l.problem(file, locate(n, "apiVersion"), childPath(path, "apiVersion").String(), fmt.Sprintf("must be v1, not %q", version))
+	}
+	return ok
+}
+
+// pod reads, completes and checks one pod.
+func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	kinds := []string{"Pod"}
+	if path == nil {
+		kinds = append(kinds, "List")
+	}
+	if !l.checkType(file, n, path, kinds...) {
+		return
+	}
+	pod := &v1.Pod{}
+	if !d.decode(n, path, pod) {
+		return
+	}
+	setDefaults(pod)
+	where := func(e *field.Error) *Problem {
+		p := &Problem{File: file, Line: locate(n, e.Field), Path: e.Field, Message: messageOf(e)}
+		if path != nil {
+			p.Path = path.String() + "." + e.Field
+		}
+		return p
+	}
+	errs := validatePod(pod)
+	unsupported := unsupportedFields(pod)
+	if !l.allow {
+		errs, unsupported = append(errs, unsupported...), nil
+	}
+	for _, e := range unsupported {
+		l.warnings = append(l.warnings, where(e))
+	}
+	for _, e := range slices.Concat(errs, l.taken(pod, fmt.Sprintf("%s:%d", file, n.Line))) {
+		l.problems = append(l.problems, where(e))
+	}
+	l.pods = append(l.pods, pod)
+}
+
+// taken notes the name and the UID of a pod, and says if another one has them.
+func (l *loader) taken(pod *v1.Pod, where string) (errs field.ErrorList) {
+	meta, name := field.NewPath("metadata"), types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if other, ok := l.names[name]; ok {
+		errs = append(errs, field.Forbidden(meta.Child("name"), fmt.Sprintf("pod %s is at %s already", name, other)))
+	} else if other, ok := l.uids[pod.UID]; ok {
+		errs = append(errs, field.Forbidden(meta.Child("uid"), fmt.Sprintf("the pod at %s has UID %s already", other, pod.UID)))
+	}
+	l.names[name], l.uids[pod.UID] = where, where
+	return errs
+}
+
+// messageOf returns what e says beside the field.
+func messageOf(e *field.Error) string {
+	value := fmt.Sprintf("%q", fmt.Sprint(e.BadValue))
+	switch e.Type {
+	case field.ErrorTypeRequired:
+		return strings.TrimSuffix("is required: "+e.Detail, ": ")
+	case field.ErrorTypeNotSupported:
+		return value + " is not one of the " + e.Detail
+	case field.ErrorTypeDuplicate:
+		return value + " is there twice"
+	case field.ErrorTypeNotFound:
+		return strings.TrimSuffix("there is no "+value+": "+e.Detail, ": ")
+	default:
+		return e.Detail
+	}
+}

@@ -1,0 +1,280 @@
+package local_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/pods/local"
+)
+
+func TestMain(m *testing.M) {
+	if local.IsShim(os.Args) {
+		os.Exit(local.ShimMain())
+	}
+	if len(os.Args) > 2 && os.Args[1] == helperArgument {
+		os.Exit(helper(os.Args[2], os.Args[3:]))
+	}
+	// Most of these tests wait for processes: a processor can carry many of them.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// world is an agent: pods, the manager that probes them, and what was seen of both.
+type world struct {
+	pods    *local.Pods
+	manager *manager.Manager
+	dir     string // of files that containers and probes share
+	stop    func()
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced at every change
+	latest   map[string]*v1.Pod
+	past     map[string][]*v1.Pod
+	removed  map[string]bool
+	events   []string
+	restarts []local.Restart
+	output   strings.Builder
+}
+
+// newWorld starts an agent that ends with the test.
+func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
+	t.Helper()
+	w := &world{
+		dir: t.TempDir(), changed: make(chan struct{}),
+		latest: make(map[string]*v1.Pod), past: make(map[string][]*v1.Pod), removed: make(map[string]bool),
+	}
+	runner := &builtin.HostRunner{}
+	cfg := local.Config{
+		Recorder: w, Runner: runner, RestartBackoff: 100 * time.Millisecond, Output: w,
+		Restarted: func(r local.Restart) { w.note(func() { w.restarts = append(w.restarts, r) }) },
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	pods, err := local.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pods = pods
+	runner.Environment = pods.Environment
+	registry := &handlers.Registry{}
+	if err := builtin.Register(registry, builtin.Config{Runner: runner}); err != nil {
+		t.Fatal(err)
+	}
+	w.manager, err = manager.New(manager.Config{Status: pods, Handlers: registry, Recorder: w, RestartGrace: local.RestartGrace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods.Start(w.manager)
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	changes := pods.Watch(ctx)
+	watching.Go(func() {
+		for c := range changes {
+			w.note(func() {
+				w.latest[c.Pod.Name] = c.Pod
+				w.past[c.Pod.Name] = append(w.past[c.Pod.Name], c.Pod)
+				w.removed[c.Pod.Name] = c.Removed
+			})
+		}
+	})
+	w.stop = sync.OnceFunc(func() {
+		end, cancelEnd := context.WithTimeout(context.Background(), patience)
+		defer cancelEnd()
+		if err := pods.Stop(end); err != nil {
+			t.Error(err)
+		}
+		if err := w.manager.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		watching.Wait()
+	})
+	t.Cleanup(w.stop)
+	return w
+}
+
+// Event implements [manager.Recorder].
+func (w *world) Event(object runtime.Object, _, reason, message string) {
+	ref := object.(*v1.ObjectReference)
+	w.note(func() { w.events = append(w.events, ref.Name+" "+reason+" "+message) })
+}
+
+// Write takes the output of containers.
+func (w *world) Write(b []byte) (int, error) {
+	w.note(func() { w.output.Write(b) })
+	return len(b), nil
+}
+
+func (w *world) note(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// await waits until done says so. It is asked with mu held, at every change.
+func (w *world) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		w.mu.Lock()
+		ok, changed := done(), w.changed
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			t.Fatalf("%s: not within %s\nevents:\n%s\noutput:\n%s\npods: %s", what, patience,
+				strings.Join(w.events, "\n"), w.output.String(), describe(w.latest))
+		}
+	}
+}
+
+func describe(pods map[string]*v1.Pod) string {
+	var b strings.Builder
+	for name, p := range pods {
+		fmt.Fprintf(&b, "\n%s %s", name, p.Status.Phase)
+		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			fmt.Fprintf(&b, "\n  %s started=%v ready=%v restarts=%d %s", c.Name, c.Started != nil && *c.Started, c.Ready, c.RestartCount, c.State.String())
+		}
+	}
+	return b.String()
+}
+
+// awaitPod waits until the pod is as done wants it.
+func (w *world) awaitPod(t *testing.T, name, what string, done func(*v1.Pod) bool) {
+	t.Helper()
+	w.await(t, name+" "+what, func() bool { return w.latest[name] != nil && done(w.latest[name]) })
+}
+
+// awaitEvent waits for an event whose text holds all parts.
+func (w *world) awaitEvent(t *testing.T, parts ...string) {
+	t.Helper()
+	w.await(t, "event "+strings.Join(parts, " … "), func() bool { return w.countEvents(parts...) > 0 })
+}
+
+func (w *world) countEvents(parts ...string) int {
+	n := 0
+	for _, e := range w.events {
+		if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e, p) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitTicks waits until a probe has made n ticks with the handler's verdict.
+func (w *world) awaitOutput(t *testing.T, text string, n int) {
+	t.Helper()
+	w.await(t, fmt.Sprintf("output %q %d times", text, n), func() bool { return strings.Count(w.output.String(), text) >= n })
+}
+
+// history calls do with every status of a pod that was seen.
+func (w *world) history(name string, do func(*v1.Pod)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.past[name] {
+		do(p)
+	}
+}
+
+func (w *world) never(t *testing.T, what string, parts ...string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.countEvents(parts...); n > 0 {
+		t.Errorf("%s: %d events with %q\n%s", what, n, parts, strings.Join(w.events, "\n"))
+	}
+}
+
+// load reads manifests given as text, in which $NAME of vars is replaced.
+func load(t *testing.T, text string, vars ...string) []*v1.Pod {
+	t.Helper()
+	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded.Pods
+}
+
+// apply runs pods in which DIR is the world's directory and SELF the test binary.
+func (w *world) apply(t *testing.T, text string, vars ...string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars = append(vars, "DIR", w.dir, "SELF", self+", "+helperArgument)
+	if err := w.pods.Apply(t.Context(), load(t, text, vars...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) touch(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort returns a port of loopback that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func status(p *v1.Pod, container string) v1.ContainerStatus {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if s.Name == container {
+			return s
+		}
+	}
+	return v1.ContainerStatus{}
+}
+
+func isReady(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
+}
