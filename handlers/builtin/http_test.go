@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,8 +34,14 @@ func get(t testing.TB, cfg builtin.Config, port int, path string) (probe.Outcome
 
 func TestHTTPProxy(t *testing.T) {
 	t.Run("#103 a proxy of the environment is not used", func(t *testing.T) {
-		for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
-			t.Setenv(name, "http://10.9.9.9:3128")
+		const proxy = "http://10.9.9.9:3128"
+		if os.Getenv("http_proxy") != proxy { // net/http reads it once: a process of its own
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHTTPProxy$")
+			child.Env = append(os.Environ(), "http_proxy="+proxy, "HTTP_PROXY="+proxy)
+			if out, err := child.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			return
 		}
 		var network probetest.Network
 		cfg := builtin.Config{DialContext: network.DialContext}
@@ -146,6 +154,10 @@ func TestHTTPOddResponses(t *testing.T) {
 		switch r.URL.Path {
 		case "/304":
 			w.WriteHeader(http.StatusNotModified)
+		case "/300":
+			w.WriteHeader(http.StatusMultipleChoices)
+		case "/400":
+			w.WriteHeader(http.StatusBadRequest)
 		case "/302":
 			w.WriteHeader(http.StatusFound)
 			_, _ = io.WriteString(w, "where?")
@@ -164,6 +176,8 @@ func TestHTTPOddResponses(t *testing.T) {
 		output     string
 	}{
 		{"#233 304", "/304", probe.Warning, "Probe terminated redirects, Response body: "},
+		{"300", "/300", probe.Warning, "Probe terminated redirects, Response body: "},
+		{"400", "/400", probe.Failure, "HTTP probe failed with statuscode: 400"},
 		{"#233 3xx without Location", "/302", probe.Warning, "Probe terminated redirects, Response body: where?"},
 		{"#233 headers only", "/204", probe.Success, ""},
 		{"#233 absolute URL in path", "http://evil:99/x", probe.Success, "/x"},

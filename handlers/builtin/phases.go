@@ -85,7 +85,6 @@ func (p *phases) emit(t probe.Tracer) {
 		p.addLocked(o, strings.TrimSpace(o.key+" not finished"))
 	}
 	events := p.events
-	p.open, p.events = nil, nil
 	p.mu.Unlock()
 	for _, e := range events {
 		t.Emit(e)

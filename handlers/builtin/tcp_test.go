@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"testing"
@@ -45,6 +46,29 @@ func TestTCP(t *testing.T) {
 		h := prepare(t, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, port))
 		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
 		want(t, got, err, probe.Success, "")
+	})
+	t.Run("#138 nothing is sent and the connection is closed", func(t *testing.T) {
+		var network probetest.Network
+		l, err := network.Listen("tcp", "10.0.0.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := prepare(t, builtin.NewTCP(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
+		seen := make(chan string, 1)
+		go func() {
+			var sent []byte
+			c, err := l.Accept()
+			if err == nil {
+				_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+				sent, err = io.ReadAll(c)
+			}
+			seen <- fmt.Sprintf("%q, %v", sent, err)
+		}()
+		got, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute)
+		want(t, got, err, probe.Success, "")
+		if s := <-seen; s != `"", <nil>` {
+			t.Errorf("the target read %s", s)
+		}
 	})
 	t.Run("#138 the same with SO_LINGER", func(t *testing.T) {
 		port := portOf(t, listen(t, "tcp", "127.0.0.1:0"))
