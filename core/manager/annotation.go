@@ -257,7 +257,8 @@ func compactJSON(raw json.RawMessage) []byte {
 // decodeError turns an error of the JSON decoder into one that names the field.
 func decodeError(path *field.Path, err error) *field.Error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return field.Invalid(path.Child(wrong.Field), field.OmitValueType{}, jsonReason(err))
+		name := strings.TrimPrefix(wrong.Field, "Times.") // embedded: no part of the path
+		return field.Invalid(path.Child(name), field.OmitValueType{}, jsonReason(err))
 	}
 	return field.Invalid(path, field.OmitValueType{}, jsonReason(err))
 }
