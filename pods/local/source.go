@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -54,7 +53,13 @@ func (p *Problem) Error() string {
 type Problems []*Problem
 
 // Error returns one line for each problem.
-func (p Problems) Error() string { return errors.Join(p.Unwrap()...).Error() }
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i := range p {
+		lines[i] = p[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Unwrap returns the problems.
 func (p Problems) Unwrap() []error {
