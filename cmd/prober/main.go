@@ -5,8 +5,12 @@ import (
 	"os"
 
 	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/pods/local"
 )
 
 func main() {
+	if local.IsShim(os.Args) {
+		os.Exit(local.ShimMain())
+	}
 	os.Exit(cli.Main(cli.OS()))
 }

@@ -120,7 +120,7 @@ func newRoot(env *Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
 	})
-	root.AddCommand(newProbe(env), newVersion(env))
+	root.AddCommand(newRun(env), newProbe(env), newValidate(env), newPlugin(env), newVersion(env))
 	return root
 }
 

@@ -36,7 +36,7 @@ type oneShot struct {
 
 func newProbe(env *Env) *cobra.Command {
 	return folder("probe", "Carry out one probe and tell its verdict",
-		newProbeHTTP(env), newProbeTCP(env), newProbeGRPC(env), newProbeExec(env))
+		newProbeHTTP(env), newProbeTCP(env), newProbeGRPC(env), newProbeExec(env), newProbePlugin(env))
 }
 
 // flags adds the flags that all one-shot probes have.
@@ -158,6 +158,14 @@ func newProbeExec(env *Env) *cobra.Command {
 			return o.run(cmd.Context())
 		},
 	})
+}
+
+// pluginTarget reads HOST:PORT or unix:PATH.
+func pluginTarget(text string) (probe.Target, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
+		return probe.Target{Unix: path}, nil
+	}
+	return hostPort(text)
 }
 
 // hostPort reads HOST:PORT.

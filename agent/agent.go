@@ -1,0 +1,282 @@
+// Package agent is the long-running program around the manager: what `prober run`
+// does. [New] reads and checks everything and starts nothing; [Agent.Run] runs it
+// until its context ends.
+//
+// handlers.go assembles the handlers, manifests.go reads and applies pods, server.go
+// and api.go answer over HTTP, stream.go pushes changes, and events.go, changes.go and
+// logwriter.go tell what happens.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/probe"
+)
+
+// DefaultListen is where the HTTP server listens when nothing is said.
+const DefaultListen = "127.0.0.1:9876"
+
+const (
+	historyBudget = 16 << 20 // bytes of past ticks
+	shutdownGrace = 5 * time.Second
+)
+
+// Config is what an agent needs. Only Paths is required.
+type Config struct {
+	Paths            []string  // manifests: files, folders and "-"
+	Stdin            io.Reader // of "-"
+	AllowUnsupported bool      // fields that a process cannot have are warnings
+	PluginDirs       []string
+	ConfigFile       string // prober.yaml; "": defaults
+	Listen           string // "": [DefaultListen]
+	AddrFile         string // gets the bound address; "": none
+	RestartBackoff   time.Duration
+	StateDir         string
+	Compat           probe.Compat
+	Profiling        bool // serve /debug/pprof
+
+	LogFormat string     // "text" or "json"; "" means text
+	LogLevel  slog.Level // the zero value is info
+	Stderr    io.Writer  // of log lines; nil drops them
+	Stdout    io.Writer  // of what containers write; nil drops it
+
+	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil knows none
+	// Reload asks for the manifests to be read again; nil is fine.
+	Reload <-chan os.Signal
+	// PollInterval is how often manifests are looked at; 0 means 500 ms. A change is
+	// applied when it has rested for as long.
+	PollInterval time.Duration
+	// Executable is started as the shim of containers; "": this program.
+	Executable        string
+	Version, Revision string
+}
+
+// Agent runs pods and probes them.
+type Agent struct {
+	cfg      Config
+	log      *slog.Logger
+	stderr   *logWriter
+	stdout   *logWriter
+	handlers *handlerSet
+	source   *local.Source
+	pods     *local.Pods
+	manager  *manager.Manager
+	metrics  *metrics.Metrics
+	registry *prometheus.Registry
+	events   *eventLog
+	hub      *hub
+
+	wanted  []*v1.Pod          // owned by Run after New
+	stamp   string             // of the manifests that wanted came from; owned by Run
+	reloads chan chan error    // requests for a reload
+	kill    context.CancelFunc // ends the grace of containers
+	killed  context.Context
+
+	running  atomic.Bool // pods were applied, and are not being stopped
+	stopping atomic.Bool
+	mu       sync.Mutex
+	reload   reloadState
+}
+
+// New reads manifests, configuration and plugins and returns an agent that can run
+// them. Its error tells of all that is wrong.
+func New(cfg Config) (*Agent, error) {
+	if len(cfg.Paths) == 0 {
+		return nil, errors.New("no manifests given")
+	}
+	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
+	a := &Agent{
+		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
+		metrics: metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
+		source:  &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
+		reloads: make(chan chan error),
+	}
+	a.killed, a.kill = context.WithCancel(context.Background())
+	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
+	a.events = newEventLog(a.log, a.hub)
+	if err := a.assemble(); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// assemble makes the parts, from the bottom up.
+func (a *Agent) assemble() (err error) {
+	runner := &builtin.HostRunner{}
+	if a.handlers, err = newHandlers(a.cfg, runner, a.metrics, a.log); err != nil {
+		return err
+	}
+	if a.wanted, a.stamp, err = a.load(); err != nil {
+		return err
+	}
+	if a.pods, err = local.New(local.Config{
+		Recorder: a.events, Runner: runner, Logger: a.log, Output: a.stdout, RestartBackoff: a.cfg.RestartBackoff,
+		StateDir: a.cfg.StateDir, Restarted: a.restarted, Executable: a.cfg.Executable,
+	}); err != nil {
+		return err
+	}
+	runner.Environment = a.pods.Environment
+	a.manager, err = manager.New(manager.Config{
+		Status: a.pods, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
+		Observers: []worker.Observer{a.metrics, a.hub}, RestartGrace: local.RestartGrace,
+		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
+	})
+	if err != nil {
+		return err
+	}
+	a.registry = prometheus.NewRegistry()
+	return errors.Join(a.metrics.Register(a.registry), a.registry.Register(collectors.NewGoCollector()),
+		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+}
+
+// Run listens, runs the pods and probes them until ctx ends, and then ends the pods as
+// the kubelet does. It returns when nothing of the agent is left running.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.close()
+	listener, err := a.listen(ctx)
+	if err != nil {
+		return err
+	}
+	server := a.newServer(listener.Addr())
+	// The API answers until the pods have ended.
+	var serving, watching sync.WaitGroup
+	serving.Go(func() { err = errors.Join(err, serve(server, listener)) })
+	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
+	watching.Go(func() { a.logChanges(follow) })
+	watching.Go(func() { a.followPods(follow) })
+
+	a.pods.Start(a.manager)
+	a.loop(ctx)
+
+	a.running.Store(false)
+	a.stopping.Store(true)
+	a.log.Info("stopping pods", "cause", context.Cause(ctx).Error())
+	stopErr := a.pods.Stop(a.killed)
+	closeErr := a.manager.Close()
+	stop()
+	watching.Wait()
+	a.shutdown(server)
+	serving.Wait()
+	if a.cfg.AddrFile != "" {
+		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
+	}
+	a.log.Info("stopped", "cause", context.Cause(ctx).Error())
+	return errors.Join(err, stopErr, closeErr)
+}
+
+// Kill ends the grace that containers get while Run stops them.
+func (a *Agent) Kill() { a.kill() }
+
+// close frees what New made.
+func (a *Agent) close() {
+	if a.manager != nil {
+		_ = a.manager.Close() // once more does nothing
+	}
+	if a.handlers != nil {
+		if err := a.handlers.Close(); err != nil {
+			a.log.Error("plugins could not be closed", "error", err)
+		}
+	}
+	a.kill()
+	a.stdout.Close()
+	a.stderr.Close()
+}
+
+func (a *Agent) listen(ctx context.Context) (net.Listener, error) {
+	if a.cfg.AddrFile != "" {
+		if err := os.Remove(a.cfg.AddrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("address file: %w", err)
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if a.cfg.AddrFile != "" {
+		if err := writeFile(a.cfg.AddrFile, listener.Addr().String()); err != nil {
+			return nil, errors.Join(fmt.Errorf("address file: %w", err), listener.Close())
+		}
+	}
+	a.log.Info("listening", "address", listener.Addr().String())
+	return listener, nil
+}
+
+// writeFile makes a file appear with all of its text at once.
+func writeFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// restarted is told of every restart of a container.
+func (a *Agent) restarted(r local.Restart) {
+	a.metrics.Restarted(r.Cause, r.Namespace, r.Pod, r.Container)
+	a.log.Warn("container restarted", "namespace", r.Namespace, "pod", r.Pod, "container", r.Container,
+		"cause", r.Cause, "count", r.Count)
+}
+
+// maxSecret bounds the file of a secret.
+const maxSecret = 1 << 20
+
+// secret resolves ${file:…} and ${env:…} in a probe's config.
+func (a *Agent) secret(source, name string) (string, error) {
+	if source == "env" {
+		if a.cfg.LookupEnv != nil {
+			if value, ok := a.cfg.LookupEnv(name); ok {
+				return value, nil
+			}
+		}
+		return "", errors.New("the agent has no such variable")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err == nil && len(data) > maxSecret {
+		err = fmt.Errorf("more than %d bytes", maxSecret)
+	}
+	return string(trimNewline(data)), err
+}
+
+// trimNewline takes off the one newline that editors put at the end of a file.
+func trimNewline(data []byte) []byte {
+	for _, end := range []byte{'\n', '\r'} {
+		if n := len(data); n > 0 && data[n-1] == end {
+			data = data[:n-1]
+		}
+	}
+	return data
+}

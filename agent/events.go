@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// maxEvents is how many different events are kept.
+const maxEvents = 1000
+
+// eventLog keeps the newest events. An event that happens again is counted rather
+// than kept twice, as client-go does.
+type eventLog struct {
+	log  *slog.Logger
+	hub  *hub
+	host string
+
+	mu     sync.Mutex
+	byKey  map[eventKey]*v1.Event
+	order  []eventKey // by last time, oldest first
+	number int64
+}
+
+// eventKey is what equal events have in common.
+type eventKey struct {
+	uid                        types.UID
+	namespace, pod, path       string
+	eventType, reason, message string
+}
+
+var _ manager.Recorder = (*eventLog)(nil)
+
+func newEventLog(log *slog.Logger, h *hub) *eventLog {
+	host, _ := os.Hostname() // "" will do
+	return &eventLog{log: log, hub: h, host: host, byKey: make(map[eventKey]*v1.Event)}
+}
+
+// Event implements [manager.Recorder].
+func (l *eventLog) Event(object runtime.Object, eventType, reason, message string) {
+	ref := reference(object)
+	say := l.log.Info
+	if eventType == v1.EventTypeWarning {
+		say = l.log.Warn
+	}
+	say("event", "reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message)
+	l.hub.event(l.add(ref, eventType, reason, message, time.Now()))
+}
+
+// add counts the event and returns a copy of what is kept of it.
+func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, now time.Time) v1.Event {
+	key := eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.byKey[key]
+	if e == nil {
+		l.number++
+		name := fmt.Sprintf("%s.%x.%x", cmp.Or(ref.Name, "unknown"), now.UnixNano(), l.number)
+		e = &v1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: ref.Namespace, CreationTimestamp: metav1.NewTime(now)},
+			InvolvedObject: ref, Reason: reason, Message: message, Type: eventType,
+			Source: v1.EventSource{Component: "prober", Host: l.host}, FirstTimestamp: metav1.NewTime(now),
+		}
+		l.byKey[key] = e
+	} else {
+		l.order = slices.DeleteFunc(l.order, func(k eventKey) bool { return k == key })
+	}
+	l.order = append(l.order, key)
+	e.Count++
+	e.LastTimestamp = metav1.NewTime(now)
+	if len(l.order) > maxEvents {
+		delete(l.byKey, l.order[0])
+		l.order = l.order[1:]
+	}
+	return *e
+}
+
+// list returns the events, those that happened last at the end.
+func (l *eventLog) list() []v1.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := make([]v1.Event, 0, len(l.order))
+	for _, key := range l.order {
+		events = append(events, *l.byKey[key])
+	}
+	return events
+}
+
+// reference says what an event is about.
+func reference(object runtime.Object) v1.ObjectReference {
+	switch o := object.(type) {
+	case *v1.ObjectReference:
+		return *o
+	case *v1.Pod:
+		return v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	default:
+		return v1.ObjectReference{}
+	}
+}

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// reloadState is the outcome of the last reload.
+type reloadState struct {
+	at  time.Time
+	err error // the last good state is kept
+}
+
+// load reads the manifests and checks all that can be checked without running them.
+// stamp is what the files looked like before they were read.
+func (a *Agent) load() (pods []*v1.Pod, stamp string, err error) {
+	stamp = a.source.Stamp()
+	loaded, err := a.source.Load()
+	if err != nil {
+		return nil, stamp, err
+	}
+	for _, w := range loaded.Warnings {
+		a.log.Warn("unsupported field", "place", w.Error())
+	}
+	return loaded.Pods, stamp, a.check(loaded.Pods)
+}
+
+// check prepares every probe of pods, so that a missing plugin or a bad config is
+// known before anything is started or changed.
+func (a *Agent) check(pods []*v1.Pod) error {
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.handlers, ResolveSecret: a.secret})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	var errs []error
+	for _, pod := range pods {
+		if err := m.AddPod(context.Background(), pod); err != nil {
+			errs = append(errs, inPod(pod, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// noPods knows no pod's status, so that no worker makes an attempt.
+type noPods struct{}
+
+// PodStatus implements [manager.StatusSource].
+func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+
+// inPod names the pod in each error of those that err joins.
+func inPod(pod *v1.Pod, err error) error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	var errs []error
+	for _, e := range list.Unwrap() {
+		errs = append(errs, inPod(pod, e))
+	}
+	return errors.Join(errs...)
+}
+
+// loop applies the manifests, and applies them again when they change, until ctx ends.
+func (a *Agent) loop(ctx context.Context) {
+	_ = a.apply(ctx) // logged
+	a.running.Store(true)
+	ticker := time.NewTicker(a.cfg.PollInterval)
+	defer ticker.Stop()
+	var seen string // a changed stamp that has not rested yet
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.cfg.Reload:
+			_ = a.again(ctx, "signal") // logged
+		case answer := <-a.reloads:
+			answer <- a.again(ctx, "request")
+		case <-ticker.C:
+			stamp := a.source.Stamp()
+			if stamp != a.stamp && stamp == seen {
+				_ = a.again(ctx, "changed files") // logged
+			}
+			seen = stamp
+		}
+	}
+}
+
+// again reads the manifests again and applies them if they are good.
+func (a *Agent) again(ctx context.Context, cause string) error {
+	pods, stamp, err := a.load()
+	a.stamp = stamp
+	if err != nil {
+		a.reloaded(err)
+		a.log.Error("manifests cannot be used; the last good state is kept", "cause", cause, "error", err.Error())
+		return err
+	}
+	a.wanted = pods
+	if err := a.apply(ctx); err != nil {
+		return err
+	}
+	a.log.Info("manifests applied", "cause", cause, "pods", len(pods))
+	return nil
+}
+
+func (a *Agent) apply(ctx context.Context) error {
+	err := a.pods.Apply(ctx, a.wanted)
+	if ctx.Err() != nil {
+		return nil // it is about to end all the same
+	}
+	if err != nil {
+		a.log.Error("manifests were not applied as a whole", "error", err.Error())
+	}
+	a.reloaded(err)
+	return err
+}
+
+func (a *Agent) reloaded(err error) {
+	now := time.Now()
+	a.metrics.Reloaded(err == nil, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reload = reloadState{now, err}
+}
+
+func (a *Agent) lastReload() reloadState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reload
+}
+
+// Reload has the manifests read again now, and returns when they are applied or found
+// to be bad.
+func (a *Agent) Reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case a.reloads <- answer:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// newServer returns the HTTP server of an agent that listens on addr.
+func (a *Agent) newServer(addr net.Addr) *http.Server {
+	streams, cancel := context.WithCancel(context.Background())
+	server := &http.Server{
+		Handler:           a.protect(addr, a.routes()),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // streams and profiles set their own
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return streams },
+	}
+	server.RegisterOnShutdown(cancel) // streams end rather than hold the shutdown up
+	return server
+}
+
+// routes is everything that can be asked.
+func (a *Agent) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/pods", a.servePods)
+	mux.HandleFunc("GET /api/v1/probes", a.serveProbes)
+	mux.HandleFunc("GET /api/v1/events", a.serveEvents)
+	mux.HandleFunc("GET /api/v1/stream", a.serveStream)
+	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
+	mux.HandleFunc("POST /-/reload", a.serveReload)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
+		mux.HandleFunc("GET "+path, health(path, a.live))
+	}
+	for _, path := range []string{"/readyz", "/-/ready"} {
+		mux.HandleFunc("GET "+path, health(path, a.ready))
+	}
+	if a.cfg.Profiling {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))
+	}
+	return mux
+}
+
+// unhurried lifts the time limit on an answer that takes as long as it was asked to.
+func unhurried(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // else the profile is cut off
+		h(w, r)
+	}
+}
+
+// protect keeps web pages of other origins from using the browser of whoever can reach
+// the agent: state-changing requests must be same-origin, and on a loopback address no
+// name but localhost is answered, since any other may be made to point here.
+func (a *Agent) protect(addr net.Addr, next http.Handler) http.Handler {
+	next = http.NewCrossOriginProtection().Handler(next)
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsLoopback() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLocalHost(r.Host) {
+			fail(w, http.StatusForbidden, "host %q: want localhost or an IP address", r.Host)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isLocalHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
+}
+
+// serve answers until the server is shut down.
+func serve(server *http.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (a *Agent) shutdown(server *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		_ = server.Close() // the rest had its time
+	}
+}
+
+// healthCheck is one line of a verbose answer.
+type healthCheck struct {
+	name string
+	mark string // "+" well, "-" not well, "!" well enough
+	text string
+}
+
+func (a *Agent) live() []healthCheck { return []healthCheck{{"ping", "+", "ok"}} }
+
+func (a *Agent) ready() []healthCheck {
+	pods := healthCheck{"pods", "+", "applied"}
+	switch {
+	case a.stopping.Load():
+		pods = healthCheck{"pods", "-", "being stopped"}
+	case !a.running.Load():
+		pods = healthCheck{"pods", "-", "not applied yet"}
+	}
+	reload := healthCheck{"reload", "+", "ok"}
+	if last := a.lastReload(); last.err != nil {
+		reload = healthCheck{"reload", "!", fmt.Sprintf("failed at %s, the last good state is kept: %s",
+			last.at.Format(time.RFC3339), strings.ReplaceAll(last.err.Error(), "\n", "; "))}
+	}
+	return append(a.live(), pods, reload)
+}
+
+// health answers in the manner of Kubernetes: "ok", or what is wrong; all checks with
+// ?verbose.
+func health(path string, checks func() []healthCheck) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var text strings.Builder
+		well := true
+		for _, c := range checks() {
+			fmt.Fprintf(&text, "[%s]%s %s\n", c.mark, c.name, c.text)
+			well = well && c.mark != "-"
+		}
+		verdict := "passed"
+		if !well {
+			verdict = "failed"
+		}
+		fmt.Fprintf(&text, "%s check %s\n", strings.TrimPrefix(path, "/"), verdict)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if !well {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		} else if !r.URL.Query().Has("verbose") {
+			text.Reset()
+			text.WriteString("ok")
+		}
+		_, _ = w.Write([]byte(text.String()))
+	}
+}

@@ -1,0 +1,280 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods/local"
+)
+
+const (
+	maxStreams    = 64
+	streamPause   = 100 * time.Millisecond // at least, between two batches of one stream
+	streamTimeout = 10 * time.Second       // for a reader to take a batch
+	heartbeat     = 15 * time.Second
+)
+
+// hub fans what happens out to the streams. Nothing that calls it ever waits: a stream
+// only remembers what has changed, and reads the newest state of it when its reader
+// has time.
+type hub struct {
+	count atomic.Int32 // of streams
+
+	mu      sync.Mutex
+	streams map[*stream]struct{}
+}
+
+func newHub() *hub { return &hub{streams: make(map[*stream]struct{})} }
+
+var _ worker.Observer = (*hub)(nil)
+
+// Observe implements [worker.Observer].
+func (h *hub) Observe(info worker.Info) worker.ProbeObserver { return &probeWatch{h, info} }
+
+// probeWatch tells the hub of one probe.
+type probeWatch struct {
+	hub  *hub
+	info worker.Info
+}
+
+func (p *probeWatch) Tick(*worker.Tick)              { p.changed() }
+func (p *probeWatch) Skipped(worker.SkipReason, int) {}
+func (p *probeWatch) Close()                         { p.changed() }
+
+func (p *probeWatch) changed() {
+	p.hub.each(func(s *stream) { s.probes[infoKey(p.info)] = p.info })
+}
+
+func infoKey(i worker.Info) manager.Key {
+	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
+}
+
+// pod says that the probes of a pod may have changed.
+func (h *hub) pod(uid types.UID) { h.each(func(s *stream) { s.touched[uid] = true }) }
+
+func (h *hub) podChanged(c local.Change) {
+	h.each(func(s *stream) {
+		s.pods[c.Pod.UID] = c
+		s.touched[c.Pod.UID] = true
+	})
+}
+
+func (h *hub) event(e v1.Event) {
+	h.each(func(s *stream) {
+		at := slices.IndexFunc(s.events, func(o v1.Event) bool { return o.Name == e.Name })
+		if at >= 0 {
+			s.events = slices.Delete(s.events, at, at+1)
+		}
+		s.events = append(s.events, e)
+		if len(s.events) > maxEvents {
+			s.events = s.events[1:]
+		}
+	})
+}
+
+// each lets note change what every stream remembers, and wakes the streams.
+func (h *hub) each(note func(*stream)) {
+	if h.count.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.streams {
+		s.mu.Lock()
+		note(s)
+		s.mu.Unlock()
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// attach returns a new stream, nil when there are too many.
+func (h *hub) attach() *stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.streams) >= maxStreams {
+		return nil
+	}
+	s := &stream{wake: make(chan struct{}, 1), news: newNews()}
+	h.streams[s] = struct{}{}
+	h.count.Store(int32(len(h.streams)))
+	return s
+}
+
+func (h *hub) detach(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, s)
+	h.count.Store(int32(len(h.streams)))
+}
+
+// stream is what one reader has not been told yet.
+type stream struct {
+	wake chan struct{} // holds a token while there may be news
+
+	mu sync.Mutex
+	news
+}
+
+// news is what has changed: its size is bounded by what there is, not by how often it
+// changes.
+type news struct {
+	probes  map[manager.Key]worker.Info
+	touched map[types.UID]bool // pods all of whose probes may have changed
+	pods    map[types.UID]local.Change
+	events  []v1.Event
+}
+
+func newNews() news {
+	return news{
+		probes: make(map[manager.Key]worker.Info), touched: make(map[types.UID]bool), pods: make(map[types.UID]local.Change),
+	}
+}
+
+func (s *stream) take() news {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news
+	s.news = newNews()
+	return n
+}
+
+// podItem and probeItem are what a stream shows. A thing that is gone is shown once
+// more, marked as removed.
+type podItem struct {
+	*v1.Pod
+	Removed bool `json:"removed,omitempty"`
+}
+
+type probeItem struct {
+	manager.ProbeStatus
+	Removed bool `json:"removed,omitempty"`
+}
+
+// serveStream answers GET /api/v1/stream: everything as it is now, then what changes.
+func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
+	s := a.hub.attach()
+	if s == nil {
+		fail(w, http.StatusServiceUnavailable, "too many streams are open")
+		return
+	}
+	defer a.hub.detach(s)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := eventWriter{control: http.NewResponseController(w), w: w}
+	if out.send(a.everything()) != nil {
+		return
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case <-r.Context().Done():
+			return
+		case <-beat.C:
+			err = out.send([]byte(": heartbeat\n\n"))
+		case <-s.wake:
+			start := time.Now()
+			err = out.send(a.tell(s.take()))
+			// What it costs to look at the probes is no more than a tenth of the time.
+			rest(r, max(streamPause, 10*time.Since(start)))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// rest waits for d or the end of r.
+func rest(r *http.Request, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}
+
+// everything is the state that a stream begins with.
+func (a *Agent) everything() []byte {
+	var b bytes.Buffer
+	for _, pod := range a.pods.Pods() {
+		writeEvent(&b, "pod", podItem{Pod: &pod})
+	}
+	for _, p := range a.probes() {
+		p.History = nil
+		writeEvent(&b, "probe", probeItem{ProbeStatus: p})
+	}
+	for _, e := range a.events.list() {
+		writeEvent(&b, "event", e)
+	}
+	return b.Bytes()
+}
+
+// tell writes the newest state of all that n names. Histories are left out: a reader
+// has seen them pass.
+func (a *Agent) tell(n news) []byte {
+	var b bytes.Buffer
+	for _, c := range n.pods {
+		writeEvent(&b, "pod", podItem{c.Pod, c.Removed})
+	}
+	if len(n.probes)+len(n.touched) > 0 {
+		for _, p := range a.probes() {
+			key := p.Key()
+			if _, named := n.probes[key]; named || n.touched[key.PodUID] {
+				p.History = nil
+				writeEvent(&b, "probe", probeItem{ProbeStatus: p})
+			}
+			delete(n.probes, key)
+		}
+	}
+	for _, info := range n.probes { // those that are no longer there
+		writeEvent(&b, "probe", probeItem{Removed: true, ProbeStatus: manager.ProbeStatus{
+			Namespace: info.Namespace, Pod: info.Pod, UID: types.UID(info.PodUID), Container: info.Container,
+			Kind: info.Kind, Handler: info.Handler,
+		}})
+	}
+	for _, e := range n.events {
+		writeEvent(&b, "event", e)
+	}
+	return b.Bytes()
+}
+
+func writeEvent(b *bytes.Buffer, name string, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return // a number that JSON has no word for; the next state will do
+	}
+	b.WriteString("event: " + name + "\ndata: ")
+	b.Write(text)
+	b.WriteString("\n\n")
+}
+
+// eventWriter writes batches to one reader.
+type eventWriter struct {
+	control *http.ResponseController
+	w       http.ResponseWriter
+}
+
+func (e *eventWriter) send(batch []byte) error {
+	if err := e.control.SetWriteDeadline(time.Now().Add(streamTimeout)); err != nil {
+		return err
+	}
+	if _, err := e.w.Write(batch); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/probe"
+)
+
+func TestAStreamRemembersEachThingOnce(t *testing.T) {
+	h := newHub()
+	s := h.attach()
+	defer h.detach(s)
+	for round := range 10_000 {
+		for _, name := range []string{"a", "b", "c"} {
+			h.Observe(worker.Info{PodUID: "u", Container: name, Kind: probe.Liveness}).Tick(nil)
+		}
+		h.podChanged(local.Change{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: int64(round)}}})
+		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Count: int32(round)})
+	}
+	n := s.take()
+	if len(n.probes) != 3 || len(n.pods) != 1 || len(n.events) != 1 {
+		t.Errorf("%d probes, %d pods, %d events; want 3, 1, 1", len(n.probes), len(n.pods), len(n.events))
+	}
+	if n.pods["u"].Pod.Generation != 9999 || n.events[0].Count != 9999 {
+		t.Errorf("not the newest: pod %d, event %d", n.pods["u"].Pod.Generation, n.events[0].Count)
+	}
+	for i := range 3 * maxEvents {
+		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}})
+	}
+	if n := s.take(); len(n.events) != maxEvents {
+		t.Errorf("%d events wait, want %d", len(n.events), maxEvents)
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	h := newHub()
+	for range maxStreams {
+		if h.attach() == nil {
+			t.Fatal("too few streams")
+		}
+	}
+	if h.attach() != nil {
+		t.Error("one stream too many")
+	}
+}
+
+func TestEventsAreCountedAndBounded(t *testing.T) {
+	w := newLogWriter(nil, "text")
+	defer w.Close()
+	l := newEventLog(newLogger(w, "text", 0), newHub())
+	about := &v1.ObjectReference{Kind: "Pod", Namespace: "n", Name: "p", UID: types.UID("u"), FieldPath: "spec.containers{c}"}
+	for i := range maxEvents + 10 {
+		l.Event(about, v1.EventTypeWarning, "Unhealthy", fmt.Sprint(i))
+		l.Event(about, v1.EventTypeNormal, "Started", "again")
+	}
+	events := l.list()
+	if len(events) != maxEvents {
+		t.Fatalf("%d events are kept, want %d", len(events), maxEvents)
+	}
+	last := events[maxEvents-1]
+	if last.Message != "again" || last.Count != maxEvents+10 || last.Type != v1.EventTypeNormal || last.InvolvedObject != *about {
+		t.Errorf("the last is %+v", last)
+	}
+	if first := events[0]; first.Message != "11" || first.Count != 1 {
+		t.Errorf("the first is %q, %d times", first.Message, first.Count)
+	}
+	names := make(map[string]bool)
+	for _, e := range events {
+		names[e.Name] = true
+	}
+	if len(names) != maxEvents {
+		t.Errorf("%d names of %d events", len(names), maxEvents)
+	}
+}

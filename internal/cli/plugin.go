@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+)
+
+func newProbePlugin(env *Env) *cobra.Command {
+	o := &oneShot{env: env}
+	var target, configText string
+	var grants, dirs []string
+	c := &cobra.Command{
+		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
+		Short: "Let a plugin probe a target",
+		Args:  arguments("NAME|FILE.wasm"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if target != "" {
+				if o.target, err = pluginTarget(target); err != nil {
+					return err
+				}
+			}
+			if o.config, err = env.rawJSON(configText); err != nil {
+				return usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+			}
+			for _, g := range grants {
+				if g != "target" {
+					return usage("known: target, which every plugin has", "--grant %q: this version of prober knows no such grant", g)
+				}
+			}
+			return o.runPlugin(cmd.Context(), args[0], dirs)
+		},
+	}
+	c.Flags().StringVar(&target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
+	c.Flags().StringVar(&configText, "config", "{}", "the plugin's config, as JSON or @FILE")
+	c.Flags().StringArrayVar(&grants, "grant", nil, "what the plugin may reach beside its target")
+	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
+	return o.flags(c)
+}
+
+// runPlugin carries the probe out with one plugin.
+func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) error {
+	found, err := findPlugin(name, dirs)
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.DiscardHandler)
+	host, err := wasm.New(wasm.Config{Logger: logger, Version: Version})
+	if err != nil {
+		return &exit{code: exitUsage, err: err}
+	}
+	defer host.Close()
+	var registry handlers.Registry
+	if err := wasm.RegisterAll(ctx, &registry, host, []plugin.Found{found}); err != nil {
+		return &exit{code: exitUsage, err: err}
+	}
+	o.handler = found.Manifest.Name
+	return o.runWith(ctx, &registry)
+}
+
+// findPlugin returns the plugin in the file name, or of that name in dirs.
+func findPlugin(name string, dirs []string) (plugin.Found, error) {
+	if strings.HasSuffix(name, ".wasm") || strings.ContainsRune(name, filepath.Separator) {
+		found, err := agent.ReadPlugin(name)
+		if err != nil {
+			return plugin.Found{}, usage("", "%w", err)
+		}
+		return found, nil
+	}
+	all, err := plugin.Find(dirs, builtinNames()...)
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		if f.Manifest.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Manifest.Name)
+	}
+	if err != nil {
+		return plugin.Found{}, usage("", "%w", err)
+	}
+	hint := "--plugins names a folder of plugins"
+	if len(names) > 0 {
+		hint = "known: " + strings.Join(names, ", ")
+	}
+	return plugin.Found{}, usage(hint, "no plugin called %q", name)
+}
+
+func builtinNames() []string {
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		return nil // they are taken in an empty registry: this can not fail
+	}
+	return registry.Names()
+}
+
+func newPlugin(env *Env) *cobra.Command {
+	return folder("plugin", "Look at plugins", newPluginInspect(env), newPluginList(env))
+}
+
+// pluginView is what can be known of a plugin without running it.
+type pluginView struct {
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	Description string          `json:"description,omitempty"`
+	License     string          `json:"license,omitempty"`
+	Path        string          `json:"path"`
+	Digest      string          `json:"digest"`
+	Size        int             `json:"size"`
+	Mode        string          `json:"mode"`
+	ABI         int             `json:"abi"`
+	SDK         string          `json:"sdk,omitempty"`
+	Isolation   string          `json:"isolation"`
+	Requests    []requestView   `json:"requests"`
+	Schema      json.RawMessage `json:"configSchema,omitempty"`
+}
+
+type requestView struct {
+	Capability string   `json:"capability"`
+	Allow      []string `json:"allow,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Optional   bool     `json:"optional,omitempty"`
+}
+
+func viewOf(f plugin.Found) pluginView {
+	m := f.Manifest
+	v := pluginView{
+		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest,
+		Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
+		Requests: []requestView{}, Schema: m.Config.JSON(),
+	}
+	for _, r := range m.Requests {
+		v.Requests = append(v.Requests, requestView{r.Capability, r.Allow, r.Reason, r.Optional})
+	}
+	return v
+}
+
+func newPluginInspect(env *Env) *cobra.Command {
+	var output string
+	var dirs []string
+	c := &cobra.Command{
+		Use:   "inspect FILE|NAME",
+		Short: "Show what a plugin is and asks for, without running it",
+		Args:  arguments("FILE|NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := findPlugin(args[0], dirs)
+			if err != nil {
+				return err
+			}
+			if output != formatTable {
+				return env.encode(output, viewOf(f))
+			}
+			return viewOf(f).print(env)
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
+	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	return c
+}
+
+func (v pluginView) print(env *Env) error {
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Size", fmt.Sprint(v.Size)}, {"Mode", v.Mode},
+		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation},
+	} {
+		if row[1] != "" {
+			fmt.Fprintf(w, "%s:\t%s\n", row[0], oneLine(row[1]))
+		}
+	}
+	for _, r := range v.Requests {
+		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+r.Reason))
+	}
+	return w.Flush()
+}
+
+func newPluginList(env *Env) *cobra.Command {
+	var (
+		output    string
+		dirs      []string
+		noHeaders bool
+	)
+	c := &cobra.Command{
+		Use:   "list --plugins DIR...",
+		Short: "List the plugins of folders",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			found, err := plugin.Find(dirs, builtinNames()...)
+			if errors.Is(err, fs.ErrNotExist) {
+				return usage("", "%w", err)
+			}
+			views := make([]pluginView, 0, len(found))
+			for _, f := range found {
+				views = append(views, viewOf(f))
+			}
+			printErr := printPlugins(env, output, !noHeaders, views)
+			if err != nil {
+				return &exit{code: exitFailed, err: err}
+			}
+			return printErr
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
+	c.Flags().BoolVar(&noHeaders, "no-headers", false, "leave the headers of the table out")
+	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	return c
+}
+
+func printPlugins(env *Env, output string, headers bool, views []pluginView) error {
+	if output != formatTable {
+		return env.encode(output, map[string]any{"items": views})
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	if headers {
+		fmt.Fprintln(w, "NAME\tVERSION\tDIGEST\tPATH")
+	}
+	for _, v := range views {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, oneLine(v.Version), v.Digest[:len("sha256:")+12], v.Path)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/probe"
+)
+
+// runOptions are the flags of `prober run` that are not fields of the agent's config.
+type runOptions struct {
+	agent.Config
+	compat   string
+	logLevel string
+}
+
+func newRun(env *Env) *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use:   "run -f PATH...",
+		Short: "Run the pods of manifests as local processes, and probe them",
+		Long: "Run the pods of manifests as local processes, and probe them, until SIGINT or SIGTERM.\n" +
+			"A manifest that changes is applied at once; SIGHUP has all of them read again.",
+		Args: cobra.ArbitraryArgs, // more paths of -f
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(o.Paths) == 0 {
+				return usage("prober run -f pod.yaml", "run: -f is required")
+			}
+			o.Paths = append(o.Paths, args...)
+			return env.run(cmd.Context(), &o)
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+func (o *runOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVarP(&o.Paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
+	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
+	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
+	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
+	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
+	f.DurationVar(&o.RestartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets over a restart of the agent")
+	f.BoolVar(&o.AllowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
+	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof")
+	f.Var(choice{&o.compat, []string{"", "kubelet-1.36"}}, "compat", "behave exactly as this kubelet, quirks included")
+	o.LogFormat, o.logLevel = "text", "info"
+	f.Var(choice{&o.LogFormat, []string{"text", "json"}}, "log-format", "format of the lines on stderr")
+	f.Var(choice{&o.logLevel, []string{"debug", "info", "warn", "error"}}, "log-level", "least level of the lines on stderr")
+}
+
+// run runs the agent until a signal comes.
+func (env *Env) run(ctx context.Context, o *runOptions) error {
+	if o.RestartBackoff <= 0 {
+		return usage("", "--restart-backoff %s: must be above 0", o.RestartBackoff)
+	}
+	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return usage("", "--log-level: %w", err)
+	}
+	if o.compat != "" {
+		o.Compat = probe.CompatKubeletV1_36
+	}
+	b := thisBuild()
+	o.Version, o.Revision = b.Version, b.Revision
+	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
+	reload, stopReload := env.Notify(syscall.SIGHUP)
+	defer stopReload()
+	o.Reload = reload
+	ends, stopEnds := env.Notify(os.Interrupt, syscall.SIGTERM)
+	defer stopEnds()
+
+	a, err := agent.New(o.Config)
+	if err != nil {
+		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { endOn(ends, ended, cancel, a.Kill) })
+	err = a.Run(ctx)
+	close(ended)
+	watching.Wait()
+	if err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
+	return nil
+}
+
+// endOn ends the agent at the first signal, and its containers' grace at the second.
+func endOn(signals <-chan os.Signal, ended <-chan struct{}, cancel context.CancelCauseFunc, kill func()) {
+	for first := true; ; first = false {
+		select {
+		case s := <-signals:
+			cancel(fmt.Errorf("stopped by %s", signalName(s)))
+			if !first {
+				kill()
+			}
+		case <-ended:
+			return
+		}
+	}
+}
+
+// signalName returns the name that people know a signal by.
+func signalName(s os.Signal) string {
+	switch s {
+	case os.Interrupt:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	default:
+		return strings.ToUpper(s.String())
+	}
+}
