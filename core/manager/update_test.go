@@ -1,0 +1,244 @@
+package manager_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// herd lets the probes of a test tick on the whole second.
+var herd = compat(manager.Compat(probe.CompatHerd))
+
+// updateRig is a manager with one running pod, whose container "web" has a readiness
+// probe that fails, with a failure threshold of 5.
+func updateRig(t *testing.T) (*rig, *v1.Pod) {
+	r := newRig(t, herd)
+	r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(failure), nil }
+	pod := podOf("u", container("web", probe.Readiness))
+	pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 5
+	r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+	r.add(pod)
+	return r, pod
+}
+
+func (r *rig) wantRun(want int) {
+	r.t.Helper()
+	if got := r.status("u", "web", probe.Readiness).Run; got != want {
+		r.t.Errorf("run %d, want %d", got, want)
+	}
+}
+
+func TestUpdatePod(t *testing.T) {
+	bubble(t, "nothing new: nothing happens", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.wait(time.Second)
+		r.wantRun(2)
+		r.update(pod)
+		r.wantRun(2)
+		if got := len(r.preparations()); got != 1 {
+			t.Errorf("prepared %d times", got)
+		}
+		r.wait(time.Second)
+		r.wantRun(3)
+	})
+	bubble(t, "the same handler and config keep what was counted", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.wait(time.Second)
+		pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 3
+		r.update(pod)
+		r.wantRun(2)
+		r.wait(time.Second)
+		r.wantRun(3)
+		r.wantCached(probe.Readiness, "c1", results.Failure)
+		if got := len(r.preparations()); got != 1 {
+			t.Errorf("prepared %d times", got)
+		}
+	})
+	bubble(t, "another config starts a run of its own, with a handler of its own", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.wait(time.Second)
+		pod.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"other"}
+		r.update(pod)
+		r.wait(time.Second)
+		r.wantRun(1)
+		p := r.preparations()
+		if len(p) != 2 || p[0].handler.Count() != 2 || p[1].handler.Count() != 1 || p[1].config != `{"command":["other"]}` {
+			t.Errorf("prepared %+v", p)
+		}
+	})
+	bubble(t, "another handler", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {plugin: {name: redis}, period: 100ms}}"}
+		r.update(pod)
+		r.wait(time.Second)
+		if got := r.status("u", "web", probe.Readiness).Handler; got != "redis" {
+			t.Errorf("handler %q", got)
+		}
+		if p := r.preparations(); len(p) != 2 || p[1].handler.Count() < 9 {
+			t.Errorf("prepared %+v", p)
+		}
+	})
+	bubble(t, "another target alone is another probe", func(t *testing.T) {
+		r, pod := updateRig(t)
+		text := "web: {readiness: {plugin: {name: x, target: {port: PORT}}, period: 1s, failureThreshold: 9}}"
+		pod.Annotations = map[string]string{manager.Annotation: strings.Replace(text, "PORT", "1", 1)}
+		r.update(pod)
+		r.wait(2 * time.Second)
+		pod.Annotations[manager.Annotation] = strings.Replace(text, "PORT", "2", 1)
+		r.update(pod)
+		r.wait(time.Second)
+		r.wantRun(1)
+		p := r.preparations()
+		if got := p[2].handler.Calls()[0].Request.Target.Port; got != 2 {
+			t.Errorf("port %d", got)
+		}
+	})
+	bubble(t, "a new period takes effect at once", func(t *testing.T) {
+		r, pod := updateRig(t)
+		h := r.preparations()[0].handler
+		r.wait(500 * ms)
+		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 5
+		r.update(pod)
+		r.wait(4400 * ms)
+		if got := h.Count(); got != 1 {
+			t.Errorf("%d attempts before the new period is over", got)
+		}
+		r.wait(100 * ms)
+		if got := h.Count(); got != 2 {
+			t.Errorf("%d attempts after it", got)
+		}
+	})
+	bubble(t, "the result of an attempt begun before is dropped", func(t *testing.T) {
+		r, pod := updateRig(t)
+		late := failure.After(300 * ms)
+		late.Deaf = true
+		r.preparations()[0].handler.Then(late, failure)
+		r.wait(time.Second)
+		pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 1
+		r.update(pod)
+		r.wait(500 * ms)
+		r.wantRun(1)
+		r.wait(500 * ms)
+		r.wantRun(2)
+		r.wantCached(probe.Readiness, "c1", results.Failure)
+	})
+	bubble(t, "probes are added and removed", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Spec.Containers[0].ReadinessProbe = nil
+		pod.Spec.Containers[0].LivenessProbe = execProbe()
+		r.update(pod)
+		r.wantKeys("u/web/liveness")
+		r.wantCached(probe.Readiness, "c1", unset)
+	})
+	bubble(t, "a container that is gone takes its probes with it; other pods stay", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.add(probedPod("v"))
+		pod.Spec.Containers[0] = container("new", probe.Liveness)
+		r.update(pod)
+		r.wantKeys(append(probedKeys("v"), "u/new/liveness")...)
+	})
+	bubble(t, "the annotation's paused flag pauses and resumes", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {exec: {command: [check]}, period: 1s, failureThreshold: 5, paused: true}}"}
+		r.update(pod)
+		r.wait(10 * time.Second)
+		h := r.preparations()[0].handler
+		if s := r.status("u", "web", probe.Readiness); !s.Paused || s.Run != 1 || h.Count() != 1 {
+			t.Errorf("paused %v, run %d, %d attempts", s.Paused, s.Run, h.Count())
+		}
+		pod.Annotations[manager.Annotation] = strings.Replace(pod.Annotations[manager.Annotation], "true", "false", 1)
+		r.update(pod)
+		r.wait(time.Second)
+		r.wantRun(2)
+	})
+	bubble(t, "a probe whose change has an error goes on as it was", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = -1
+		pod.Spec.Containers[0].LivenessProbe = execProbe()
+		if err := r.m.UpdatePod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "periodSeconds") {
+			t.Errorf("got %v", err)
+		}
+		r.wait(time.Second)
+		r.wantRun(2)
+		r.wantKeys("u/web/liveness", "u/web/readiness")
+	})
+	for name, text := range map[string]string{
+		"with a wrong field": "web: {readiness: {plugin: {name: redis}, perod: 1s}}",
+		"that is no YAML":    "web: {readiness: {",
+	} {
+		bubble(t, "an annotation "+name+" leaves its probes as they are", func(t *testing.T) {
+			r, pod := updateRig(t)
+			pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {plugin: {name: redis}, period: 1s}}"}
+			r.update(pod)
+			pod.Annotations[manager.Annotation] = text
+			if err := r.m.UpdatePod(t.Context(), pod); err == nil {
+				t.Error("no error")
+			}
+			if got := r.status("u", "web", probe.Readiness).Handler; got != "redis" {
+				t.Errorf("handler %q", got)
+			}
+		})
+	}
+	bubble(t, "a handler that can not be prepared leaves the probe as it is", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.handle = func(string, []byte) (*probetest.Handler, error) { return nil, errors.New("no") }
+		pod.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"other"}
+		if err := r.m.UpdatePod(t.Context(), pod); err == nil {
+			t.Error("no error")
+		}
+		r.wait(time.Second)
+		r.wantRun(2)
+	})
+	bubble(t, "a pod that was never added is added", func(t *testing.T) {
+		r := newRig(t)
+		r.update(probedPod("u"))
+		r.wantKeys(probedKeys("u")...)
+	})
+}
+
+func TestTriggerPauseResume(t *testing.T) {
+	key := manager.Key{PodUID: "u", Container: "web", Kind: probe.Readiness}
+	bubble(t, "trigger", func(t *testing.T) {
+		r, _ := updateRig(t)
+		r.wait(300 * ms)
+		if err := r.m.Trigger(key); err != nil {
+			t.Error(err)
+		}
+		r.wait(999 * ms)
+		r.wantRun(2)
+		r.wait(ms)
+		r.wantRun(3)
+	})
+	bubble(t, "pause and resume", func(t *testing.T) {
+		r, _ := updateRig(t)
+		if err := r.m.Pause(key); err != nil {
+			t.Error(err)
+		}
+		r.wait(10 * time.Second)
+		if s := r.status("u", "web", probe.Readiness); !s.Paused || s.Run != 1 || !s.Next.IsZero() || s.Result != results.Failure {
+			t.Errorf("got %+v", s)
+		}
+		if err := r.m.Resume(key); err != nil {
+			t.Error(err)
+		}
+		r.wait(0)
+		r.wantRun(2)
+	})
+	bubble(t, "an unknown probe is an error that names it", func(t *testing.T) {
+		r, _ := updateRig(t)
+		for name, do := range map[string]func(manager.Key) error{"trigger": r.m.Trigger, "pause": r.m.Pause, "resume": r.m.Resume} {
+			err := do(manager.Key{PodUID: "u", Container: "db", Kind: probe.Startup})
+			if err == nil || !strings.Contains(err.Error(), "startup") || !strings.Contains(err.Error(), `"db"`) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
