@@ -3,6 +3,8 @@ package builtin_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -83,7 +85,7 @@ func wantReason(t testing.TB, got probe.Outcome, reason probe.Reason) {
 func serve(t testing.TB, h http.HandlerFunc) (s *httptest.Server, port int) {
 	t.Helper()
 	s = httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = quiet()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up on purpose
 	s.Start()
 	t.Cleanup(s.Close)
 	return s, portOf(t, s.Listener.Addr())
