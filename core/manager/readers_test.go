@@ -1,0 +1,327 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// rest reads seq until nothing has come for a millisecond of the bubble's time.
+func rest(cancel context.CancelFunc, seq iter.Seq[results.Update]) (all []results.Update) {
+	timer := time.AfterFunc(ms, cancel)
+	for u := range seq {
+		all = append(all, u)
+		timer.Reset(ms)
+	}
+	return all
+}
+
+// crowd adds n pods of one readiness probe each.
+func (r *rig) crowd(n int) {
+	r.t.Helper()
+	for i := range n {
+		pod := podOf(fmt.Sprint(i), container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", fmt.Sprint("c", i))))
+		if err := r.m.AddPod(r.t.Context(), pod); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+func TestSubscribe(t *testing.T) {
+	const workers = 10_000
+	bubble(t, "#232 10,000 workers go on with a reader that sleeps, which then sees the newest state of each once", func(t *testing.T) {
+		r := newRig(t, herd)
+		h := r.always(probetest.NewHandler())
+		ctx, cancel := context.WithCancel(t.Context())
+		seq := r.m.Subscribe(ctx)
+		r.crowd(workers)
+		for range 2 {
+			h.Then(failure)
+			r.wait(time.Second)
+			h.Then(success)
+			r.wait(time.Second)
+		}
+		if got := h.Count(); got != 5*workers {
+			t.Errorf("%d attempts, want %d", got, 5*workers)
+		}
+		h.Then(failure)
+		r.wait(time.Second)
+		seen := make(map[string]results.Result)
+		for _, u := range rest(cancel, seq) {
+			if _, twice := seen[u.ContainerID]; twice {
+				t.Fatalf("%s was told twice", u.ContainerID)
+			}
+			seen[u.ContainerID] = u.Result
+			if u.Result != results.Failure || u.Kind != probe.Readiness {
+				t.Fatalf("got %+v", u)
+			}
+		}
+		if len(seen) != workers {
+			t.Errorf("%d containers were told, want %d", len(seen), workers)
+		}
+	})
+	bubble(t, "several readers, of all kinds", func(t *testing.T) {
+		r := newRig(t)
+		pod := podOf("u", container("a", probe.Liveness), container("b", probe.Readiness), container("c", probe.Startup))
+		r.store.SetPodStatus(pod, statusOf(running("a", "1"), running("b", "2"), starting("c", "3")))
+		var seqs []iter.Seq[results.Update]
+		var cancels []context.CancelFunc
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			seqs, cancels = append(seqs, r.m.Subscribe(ctx)), append(cancels, cancel)
+		}
+		r.add(pod)
+		want := map[results.Update]bool{
+			{Kind: probe.Liveness, ContainerID: "1", Result: results.Success, PodUID: "u"}:  true,
+			{Kind: probe.Readiness, ContainerID: "2", Result: results.Success, PodUID: "u"}: true,
+			{Kind: probe.Startup, ContainerID: "3", Result: results.Success, PodUID: "u"}:   true,
+		}
+		for i := range seqs {
+			got := make(map[results.Update]bool)
+			for _, u := range rest(cancels[i], seqs[i]) {
+				got[u] = true
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("reader %d: %s", i, diff)
+			}
+		}
+	})
+	bubble(t, "what is pending of a removed pod is dropped", func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		seq := r.m.Subscribe(ctx)
+		r.crowd(3)
+		r.m.RemovePod(podOf("1", container("web")))
+		for _, u := range rest(cancel, seq) {
+			if u.PodUID == "1" {
+				t.Errorf("got %+v", u)
+			}
+		}
+	})
+	bubble(t, "the caches may be shared, and are then not closed", func(t *testing.T) {
+		liveness := results.New(probe.Liveness)
+		updates := liveness.Updates()
+		r := newRig(t, func(cfg *manager.Config) { cfg.Liveness = liveness })
+		pod := podOf("u", container("web", probe.Liveness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		if u := <-updates; u.ContainerID != "c1" || u.Result != results.Success {
+			t.Errorf("got %+v", u)
+		}
+		if err := r.m.Close(); err != nil {
+			t.Error(err)
+		}
+		liveness.Set("other", results.Failure, "v")
+		if u := <-updates; u.ContainerID != "other" {
+			t.Errorf("got %+v", u)
+		}
+		liveness.Close()
+	})
+	bubble(t, "the manager closes the channels of its own caches", func(t *testing.T) {
+		r := newRig(t)
+		updates := r.m.Results(probe.Startup).Updates()
+		if err := r.m.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, open := <-updates; open {
+			t.Error("the channel is open")
+		}
+	})
+}
+
+func TestRecorder(t *testing.T) {
+	bubble(t, "#222 events name the container by its field", func(t *testing.T) {
+		r := newRig(t)
+		r.always(probetest.NewHandler(failure))
+		pod := podOf("u", container("web", probe.Liveness))
+		pod.Spec.InitContainers = []v1.Container{sidecar("side", probe.Readiness)}
+		status := statusOf(running("web", "c1"))
+		status.InitContainerStatuses = []v1.ContainerStatus{running("side", "c2")}
+		r.store.SetPodStatus(pod, status)
+		r.add(pod)
+		got := strings.Join(r.sent(), "\n")
+		for _, want := range []string{
+			"ns/pod-u spec.containers{web} Warning Unhealthy: Liveness probe failed: bad",
+			"ns/pod-u spec.initContainers{side} Warning Unhealthy: Readiness probe failed: bad",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in:\n%s", want, got)
+			}
+		}
+	})
+	t.Run("what an event refers to", func(t *testing.T) {
+		got := manager.ContainerReference("ns", "pod", "uid", "web", false)
+		if got.Kind != "Pod" || got.APIVersion != "v1" || got.UID != "uid" || got.FieldPath != "spec.containers{web}" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	bubble(t, "a recorder that blocks delays no probe", func(t *testing.T) {
+		blocked := make(chan struct{})
+		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Recorder = blockingRecorder(blocked) })
+		h := r.always(probetest.NewHandler(failure))
+		r.crowd(500)
+		r.wait(20 * time.Second)
+		if got := h.Count(); got != 21*500 {
+			t.Errorf("%d attempts, want %d", got, 21*500)
+		}
+		close(blocked) // so that Close may end
+	})
+}
+
+// blockingRecorder writes nothing before the channel is closed.
+type blockingRecorder chan struct{}
+
+func (b blockingRecorder) Event(runtime.Object, string, string, string) { <-b }
+
+func TestSpread(t *testing.T) {
+	bubble(t, "#224 a young manager spreads the first ticks over a period", func(t *testing.T) {
+		r := newYoungRig(t)
+		h := r.always(probetest.NewHandler())
+		for i := range 200 {
+			pod := podOf(fmt.Sprint(i), container("web", probe.Readiness))
+			pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
+			r.store.SetPodStatus(pod, statusOf(running("web", fmt.Sprint("c", i))))
+			r.add(pod)
+		}
+		if got := h.Count(); got > 5 {
+			t.Errorf("%d first ticks at once", got)
+		}
+		r.wait(5 * time.Second)
+		if got := h.Count(); got < 50 || got > 150 {
+			t.Errorf("%d first ticks after half a period", got)
+		}
+		r.wait(5 * time.Second)
+		if got := h.Count(); got < 200 {
+			t.Errorf("%d first ticks after a period", got)
+		}
+	})
+	bubble(t, "#224 a manager older than the period does not wait", func(t *testing.T) {
+		r := newYoungRig(t)
+		h := r.always(probetest.NewHandler())
+		r.wait(time.Second)
+		r.crowd(50) // period 1 s
+		if got := h.Count(); got != 50 {
+			t.Errorf("%d first ticks at once, want 50", got)
+		}
+	})
+	for name, c := range map[string]manager.Compat{"": 0, ", kubelet": manager.KubeletV1_36} {
+		bubble(t, "#224 RemovePod ends the jitter"+name, func(t *testing.T) {
+			r := newYoungRig(t, compat(c))
+			h := r.always(probetest.NewHandler())
+			pod := podOf("u", container("web", probe.Readiness))
+			pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 1 << 20
+			r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+			r.add(pod)
+			r.m.RemovePod(pod)
+			r.wantKeys()
+			r.wait(1 << 21 * time.Second)
+			if got := h.Count(); got != 0 {
+				t.Errorf("%d attempts", got)
+			}
+		})
+	}
+	seconds := func(t *testing.T, c manager.Compat) (inFirstHalf, distinct int) {
+		r := newRig(t, compat(c))
+		h := r.always(probetest.NewHandler())
+		start := time.Now()
+		r.crowd(400)
+		r.wait(time.Second)
+		at := make(map[time.Duration]bool)
+		for _, call := range h.Calls()[400:800] {
+			at[call.Start.Sub(start)] = true
+			if call.Start.Sub(start) < 500*ms {
+				inFirstHalf++
+			}
+		}
+		return inFirstHalf, len(at)
+	}
+	bubble(t, "the second ticks of a bulk add are spread", func(t *testing.T) {
+		if half, distinct := seconds(t, 0); half < 120 || half > 280 || distinct < 300 {
+			t.Errorf("%d of 400 in the first half of the period, %d distinct times", half, distinct)
+		}
+	})
+	bubble(t, "the second ticks of a bulk add are a herd, kubelet", func(t *testing.T) {
+		if half, distinct := seconds(t, manager.KubeletV1_36); half != 0 || distinct != 1 {
+			t.Errorf("%d of 400 in the first half of the period, %d distinct times", half, distinct)
+		}
+	})
+}
+
+func TestObservers(t *testing.T) {
+	bubble(t, "skipped ticks are counted: busy, no slot, panic", func(t *testing.T) {
+		skips := &skipCounter{counts: make(map[worker.SkipReason]int)}
+		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{skips} })
+		slow := success.After(2500 * ms)
+		slow.Deaf = true
+		r.always(probetest.NewHandler(slow, probetest.Error(fmt.Errorf("x: %w", probe.ErrNoSlot)), probetest.Panic("x"), success))
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		r.wait(5 * time.Second)
+		want := map[worker.SkipReason]int{worker.SkipBusy: 1, worker.SkipNoSlot: 1, worker.SkipPanic: 1}
+		if diff := cmp.Diff(want, skips.seen()); diff != "" {
+			t.Error(diff)
+		}
+		r.wantCached(probe.Readiness, "c1", results.Success)
+	})
+	bubble(t, "an observer is closed with its probe", func(t *testing.T) {
+		skips := &skipCounter{counts: make(map[worker.SkipReason]int)}
+		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{skips} })
+		r.add(probedPod("u"))
+		r.m.CleanupPods(nil)
+		if skips.made != 3 || skips.closed != 3 {
+			t.Errorf("%d made, %d closed", skips.made, skips.closed)
+		}
+	})
+}
+
+// skipCounter counts what it is told.
+type skipCounter struct {
+	mu           sync.Mutex
+	counts       map[worker.SkipReason]int
+	made, closed int
+}
+
+func (s *skipCounter) Observe(worker.Info) worker.ProbeObserver {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return s
+}
+
+func (s *skipCounter) Tick(*worker.Tick) {}
+
+func (s *skipCounter) Skipped(reason worker.SkipReason, ticks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[reason] += ticks
+}
+
+func (s *skipCounter) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+}
+
+func (s *skipCounter) seen() map[worker.SkipReason]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}

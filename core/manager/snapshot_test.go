@@ -1,0 +1,236 @@
+package manager_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+func keep(bytes int64) func(*manager.Config) {
+	return func(cfg *manager.Config) { cfg.History = bytes }
+}
+
+func TestProbes(t *testing.T) {
+	bubble(t, "what a probe shows", func(t *testing.T) {
+		r := newRig(t, herd, keep(1<<20))
+		step := probetest.Step{Outcome: probe.Outcome{
+			Result: probe.Failure, Output: "bad", Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}},
+		}}
+		r.always(probetest.NewHandler(success, step.After(250*ms)))
+		pod := podOf("u", container("web", probe.Readiness))
+		p := pod.Spec.Containers[0].ReadinessProbe
+		p.FailureThreshold, p.InitialDelaySeconds = 2, 0
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		start := time.Now()
+		r.add(pod)
+		r.wait(1500 * ms)
+		second := manager.TickStatus{
+			Result: probe.Failure, Output: "bad", Attempts: 1, Time: start.Add(time.Second), DurationSeconds: 0.25,
+			Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}},
+		}
+		want := []manager.ProbeStatus{{
+			Namespace: "ns", Pod: "pod-u", UID: "u", Container: "web", ContainerID: "c1", Kind: probe.Readiness, Handler: "exec",
+			Result: results.Success, Run: 1,
+			Spec: manager.SpecStatus{InitialDelay: "0s", Period: "1s", Timeout: "1s", SuccessThreshold: 1, FailureThreshold: 2},
+			Last: &second, Next: start.Add(2 * time.Second),
+			History: []manager.TickStatus{second, {Result: probe.Success, Output: "ok", Attempts: 1, Time: start}},
+		}}
+		if diff := cmp.Diff(want, r.m.Probes()); diff != "" {
+			t.Error(diff)
+		}
+	})
+	bubble(t, "an error, its attempts, and a hold", func(t *testing.T) {
+		r := newRig(t, herd)
+		r.always(probetest.NewHandler(probetest.Error(errors.New("boom")), probetest.Error(errors.New("boom")), probetest.Error(errors.New("boom")), failure))
+		pod := podOf("u", container("web", probe.Liveness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		s := r.status("u", "web", probe.Liveness)
+		if s.Last.Error != "boom" || s.Last.Attempts != 3 || s.Last.Result != probe.Unknown || s.Run != 0 || s.OnHold {
+			t.Errorf("got %+v, last %+v", s, s.Last)
+		}
+		r.wait(time.Second)
+		if s = r.status("u", "web", probe.Liveness); !s.OnHold || s.Result != results.Failure || s.Last.Error != "" {
+			t.Errorf("got %+v, last %+v", s, s.Last)
+		}
+	})
+	bubble(t, "a probe that never ran has no last tick", func(t *testing.T) {
+		r := newRig(t, keep(1<<20))
+		r.add(podOf("u", container("web", probe.Kinds[:]...)))
+		for _, p := range r.m.Probes() {
+			want := map[probe.Kind]results.Result{probe.Liveness: results.Success, probe.Readiness: results.Failure, probe.Startup: results.Unknown}
+			if p.Last != nil || p.History != nil || p.Result != want[p.Kind] || p.ContainerID != "" {
+				t.Errorf("got %+v", p)
+			}
+		}
+	})
+	bubble(t, "sorted by namespace, pod, container and kind", func(t *testing.T) {
+		r := newRig(t)
+		for _, uid := range []string{"b", "a", "c"} {
+			pod := podOf(uid, container("z", probe.Startup, probe.Liveness), container("y", probe.Readiness))
+			if uid == "c" {
+				pod.Namespace = "a-first"
+			}
+			r.add(pod)
+		}
+		var got []string
+		for _, p := range r.m.Probes() {
+			got = append(got, fmt.Sprint(p.Namespace, " ", p.Pod, " ", p.Container, " ", p.Kind))
+		}
+		want := []string{
+			"a-first pod-c y readiness", "a-first pod-c z liveness", "a-first pod-c z startup",
+			"ns pod-a y readiness", "ns pod-a z liveness", "ns pod-a z startup",
+			"ns pod-b y readiness", "ns pod-b z liveness", "ns pod-b z startup",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+	bubble(t, "the JSON of the API", func(t *testing.T) {
+		r := newRig(t, herd, keep(1<<20))
+		r.always(probetest.NewHandler(failure))
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		raw, err := json.Marshal(r.m.Probes()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		for field, want := range map[string]any{
+			"namespace": "ns", "pod": "pod-u", "uid": "u", "container": "web", "containerID": "c1", "kind": "readiness",
+			"handler": "exec", "result": "failure", "run": 1.0, "onHold": false, "paused": false,
+			"spec": map[string]any{"initialDelay": "0s", "period": "1s", "timeout": "1s", "successThreshold": 1.0, "failureThreshold": 1.0},
+		} {
+			if diff := cmp.Diff(want, got[field]); diff != "" {
+				t.Errorf("%s: %s", field, diff)
+			}
+		}
+		last := got["last"].(map[string]any)
+		if last["result"] != "failure" || last["output"] != "bad" || last["attempts"] != 1.0 || last["durationSeconds"] != 0.0 || last["time"] == nil {
+			t.Errorf("last: %v", last)
+		}
+	})
+}
+
+// past returns the outputs of the history of the one probe, newest first.
+func (r *rig) past() (outputs []string) {
+	for _, h := range r.m.Probes()[0].History {
+		outputs = append(outputs, h.Output)
+	}
+	return outputs
+}
+
+func historyRig(t *testing.T, budget int64, steps ...probetest.Step) *rig {
+	r := newRig(t, herd, keep(budget))
+	r.always(probetest.NewHandler(steps...))
+	pod := podOf("u", container("web", probe.Readiness))
+	r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+	r.add(pod)
+	return r
+}
+
+func numbered(result probe.Result, from, n int) (steps []probetest.Step) {
+	for i := range n {
+		steps = append(steps, probetest.Answer(result, fmt.Sprint(from+i)))
+	}
+	return steps
+}
+
+func TestHistory(t *testing.T) {
+	bubble(t, "none without a budget", func(t *testing.T) {
+		r := historyRig(t, 0, numbered(probe.Success, 1, 5)...)
+		r.wait(3 * time.Second)
+		if got := r.past(); len(got) != 0 {
+			t.Errorf("got %v", got)
+		}
+		if got := r.m.Probes()[0].Last.Output; got != "4" {
+			t.Errorf("last output %q", got)
+		}
+	})
+	bubble(t, "the last 20, newest first", func(t *testing.T) {
+		r := historyRig(t, 1<<20, numbered(probe.Success, 1, 30)...)
+		r.wait(29 * time.Second)
+		got := r.past()
+		if len(got) != 20 || got[0] != "30" || got[19] != "11" {
+			t.Errorf("got %v", got)
+		}
+	})
+	bubble(t, "failures are preferred to successes", func(t *testing.T) {
+		steps := slices.Concat(numbered(probe.Failure, 1, 3), numbered(probe.Success, 100, 30))
+		r := historyRig(t, 1<<20, steps...)
+		r.wait(32 * time.Second)
+		got := r.past()
+		if len(got) != 20 || got[0] != "129" || !slices.Equal(got[17:], []string{"3", "2", "1"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+	bubble(t, "long outputs are kept for the last tick only", func(t *testing.T) {
+		long := strings.Repeat("x", 1000)
+		r := historyRig(t, 1<<20, probetest.Answer(probe.Failure, long))
+		r.wait(2 * time.Second)
+		s := r.m.Probes()[0]
+		if len(s.Last.Output) != 1000 {
+			t.Errorf("last output: %d bytes", len(s.Last.Output))
+		}
+		for i, h := range s.History {
+			if len(h.Output) > 256 {
+				t.Errorf("history %d: %d bytes", i, len(h.Output))
+			}
+		}
+	})
+	bubble(t, "one budget for all probes", func(t *testing.T) {
+		const budget = 64 << 10
+		r := newRig(t, herd, keep(budget))
+		r.always(probetest.NewHandler(probetest.Answer(probe.Failure, strings.Repeat("x", 256))))
+		for i := range 100 {
+			pod := podOf(fmt.Sprint(i), container("web", probe.Readiness))
+			r.store.SetPodStatus(pod, statusOf(running("web", fmt.Sprint("c", i))))
+			r.add(pod)
+		}
+		r.wait(25 * time.Second)
+		total := 0
+		for _, p := range r.m.Probes() {
+			for _, h := range p.History[1:] { // the newest is the last tick, kept anyway
+				total += len(h.Output)
+			}
+		}
+		if total > budget || total == 0 {
+			t.Errorf("%d bytes of past output, the budget is %d", total, budget)
+		}
+	})
+	bubble(t, "the history of another probe is not touched by what a reader does with it", func(t *testing.T) {
+		r := historyRig(t, 1<<20, success)
+		r.wait(2 * time.Second)
+		got := r.m.Probes()[0]
+		got.History[1].Output, got.Last.Output = "changed", "changed"
+		if diff := cmp.Diff([]string{"ok", "ok", "ok"}, r.past()); diff != "" || r.m.Probes()[0].Last.Output != "ok" {
+			t.Error(diff)
+		}
+	})
+	bubble(t, "looking while probes run", func(t *testing.T) {
+		r := historyRig(t, 1<<20, success)
+		for range 100 {
+			time.Sleep(333 * ms)
+			if got := r.m.Probes(); len(got) != 1 {
+				t.Fatalf("%d probes", len(got))
+			}
+		}
+		synctest.Wait()
+	})
+}
