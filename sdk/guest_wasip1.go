@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 	"unsafe"
 
@@ -36,18 +37,21 @@ func hostDeadlineMs() int64
 //go:wasmimport prober_v1 last_error
 func hostLastError(buf unsafe.Pointer, size uint32) int32
 
-// The heap grows once here, before the host takes its snapshot, so that a reset
-// guest does not grow again in every call.
-func init() { grow() }
-
 // heapReserve is the heap that an ordinary probe gets by with.
-const heapReserve = 512 << 10
+const heapReserve = 1 << 20
+
+// reserve makes the heap grow now, before the host takes the image to which it resets
+// the guest. A heap that grew in each call would grow the guest's memory in each, for
+// a reset does not take memory away.
+func reserve() {
+	allocate(heapReserve)
+	runtime.GC()
+}
 
 //go:noinline
-func grow() {
-	reserve := make([]byte, heapReserve)
-	reserve[len(reserve)-1] = 1
-}
+func allocate(n int) { sink = make([]byte, n); sink = nil }
+
+var sink []byte
 
 func pointer[T ~string | ~[]byte](data T) (unsafe.Pointer, uint32) {
 	if len(data) == 0 {

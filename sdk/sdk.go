@@ -57,7 +57,10 @@ func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { re
 var registered Plugin
 
 // Register makes p the plugin of this program. It is called once, from init.
-func Register(p Plugin) { registered = p }
+func Register(p Plugin) {
+	registered = p
+	reserve()
+}
 
 // Request is one attempt's question.
 type Request struct {

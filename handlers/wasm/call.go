@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
@@ -62,24 +63,24 @@ func (c *callContext) Value(key any) any {
 // acquire takes a place among the guests that run, and reports false when the
 // context ended first.
 func (c *call) acquire() bool {
-	select {
-	case c.host.running <- struct{}{}:
-		c.placed = true
-	default:
-		select {
-		case c.host.running <- struct{}{}:
-			c.placed = true
-		case <-c.ctx.Done():
-		}
-	}
+	c.placed = c.host.running.take(c.ctx)
 	return c.placed
 }
 
 func (c *call) release() {
 	if c.placed {
 		c.placed = false
-		<-c.host.running
+		c.host.running.give()
 	}
+}
+
+// ended is the error of the call's context. The clock has a say too: a guest keeps
+// the deadline itself, and may be quicker than a timer of a busy host.
+func (c *call) ended() error {
+	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return c.ctx.Err()
 }
 
 // idle runs what makes the guest wait, and gives its place to another meanwhile.

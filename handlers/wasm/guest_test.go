@@ -406,13 +406,13 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 }
 
 func TestMemoryBudget(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 5 << 16})
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 3 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
 	target := blackHole(t)
-	hang := load(t, h, "hang", plugin.Reset) // two pages each, the snapshot included
+	hang := load(t, h, "hang", plugin.Reset) // a page each, and one for the snapshot that they share
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	started := make(chan struct{}, 2)
@@ -435,7 +435,7 @@ func TestMemoryBudget(t *testing.T) {
 }
 
 func TestIdleInstancesMakeRoom(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 2 << 16})
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 4 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}

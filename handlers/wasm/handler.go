@@ -48,7 +48,8 @@ type Handler struct {
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
 	memoryCap uint64
-	reset     bool // instances are used again after a reset
+	image     *image // of the first instance; nil where the module is volatile
+	reset     bool   // instances are used again after a reset
 
 	mu       sync.Mutex
 	idle     []*instance // the one used last is at the end
@@ -94,7 +95,6 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if p.module, err = inspect(code, p.host.cfg.TableEntries); err != nil {
 		return err
 	}
-	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.changesTables
 	p.memoryCap = min(cmp.Or(p.manifest.Limits.Memory, p.host.cfg.Memory), p.host.cfg.Memory) &^ (pageSize - 1)
 	if p.module.minMemory > p.memoryCap {
 		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
@@ -114,6 +114,13 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	in, err := p.newInstance(ctx)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
+	}
+	if !p.module.volatile {
+		if p.image, err = in.takeImage(); err != nil {
+			in.close()
+			return err
+		}
+		p.reset = p.manifest.Isolation == plugin.Reset
 	}
 	p.live++
 	p.give(in, true)
@@ -248,6 +255,10 @@ func (p *Handler) Close() error {
 }
 
 func (p *Handler) closeRuntime() error {
+	if p.image != nil {
+		p.host.budget.put(uint64(len(p.image.memory)))
+		p.image = nil
+	}
 	if p.runtime == nil {
 		return nil
 	}
@@ -260,8 +271,9 @@ func (p *Handler) closeRuntime() error {
 	return err
 }
 
-// take returns an instance that nobody else uses, a new one if need be.
-func (p *Handler) take(ctx context.Context) (*instance, error) {
+// take returns an instance that nobody else uses, a new one if need be, for a call
+// that has its place.
+func (p *Handler) take(c *call) (*instance, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -281,13 +293,13 @@ func (p *Handler) take(ctx context.Context) (*instance, error) {
 	}
 	p.live++
 	p.mu.Unlock()
-	in, err := p.newInstance(ctx)
+	in, err := p.newInstance(c.ctx)
 	if err == nil {
 		return in, nil
 	}
 	p.gone()
 	p.flying.Done()
-	if ctx.Err() == context.DeadlineExceeded {
+	if c.ctx.Err() == context.DeadlineExceeded {
 		err = errNoInstance // the guest never got to see its target
 	}
 	return nil, err
@@ -296,13 +308,17 @@ func (p *Handler) take(ctx context.Context) (*instance, error) {
 // back ends a take. Only an instance whose call ended normally is used again.
 func (p *Handler) back(in *instance, normal bool) {
 	defer p.flying.Done()
-	p.give(in, normal && in.restore())
+	keep := normal && p.reset && !in.worn()
+	if keep {
+		in.restore(p.image)
+	}
+	p.give(in, keep)
 }
 
 func (p *Handler) give(in *instance, keep bool) {
 	in.call = nil
 	p.mu.Lock()
-	if keep && !p.closed && in.snapshotted() {
+	if keep && !p.closed && p.reset {
 		in.idleSince = time.Now()
 		p.idle = append(p.idle, in)
 		p.watchIdleLocked()
@@ -375,17 +391,17 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if err := ctx.Err(); err != nil {
 		return b.ended(err, &req, start)
 	}
-	in, err := b.plugin.take(ctx)
-	if err != nil {
-		return probe.Outcome{}, b.named(err)
-	}
 	c := newCall(ctx, b, &req)
 	if !c.acquire() {
-		b.plugin.back(in, true)
 		return probe.Outcome{}, b.named(errNoInstance)
 	}
+	in, err := b.plugin.take(c)
+	if err != nil {
+		c.release()
+		return probe.Outcome{}, b.named(err)
+	}
 	code, err := in.run(c, in.probe)
-	ended := ctx.Err()
+	ended := c.ended()
 	c.release()
 	c.finish()
 	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
@@ -414,15 +430,15 @@ func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Out
 
 // validate asks the guest whether it takes the config.
 func (b *bound) validate(ctx context.Context, target probe.Target) error {
-	in, err := b.plugin.take(ctx)
-	if err != nil {
-		return err
-	}
 	c := newCall(ctx, b, &probe.Request{Target: target})
 	c.offline = true
 	if !c.acquire() {
-		b.plugin.back(in, true)
 		return errNoInstance
+	}
+	in, err := b.plugin.take(c)
+	if err != nil {
+		c.release()
+		return err
 	}
 	code, err := in.run(c, in.validate)
 	c.release()

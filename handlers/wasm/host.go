@@ -82,7 +82,7 @@ type Host struct {
 	cfg     Config // read-only after New
 	cache   wazero.CompilationCache
 	budget  budget
-	running chan struct{} // a place for each guest that uses a processor
+	running places // of guests that use a processor
 
 	compiling sync.Mutex // one compilation at a time
 
@@ -114,7 +114,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, running: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	h := &Host{cfg: cfg, cache: cache, running: places{free: runtime.GOMAXPROCS(0)}}
 	h.budget.total = cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	return h, nil

@@ -24,16 +24,22 @@ type instance struct {
 	probe     api.Function
 	validate  api.Function // nil when the guest does not export it
 	memory    *memory
-	snapshot  []byte   // of memory, after _initialize; nil where each call has an instance of its own
-	globals   []uint64 // at the same moment
+	globals   []api.MutableGlobal // in the order of the module's
 	calls     int
-	idleSince time.Time
-	call      *call // what runs now
+	idleSince time.Time // when it was given back
+	call      *call     // what runs now
 	stdout    lineWriter
 	stderr    lineWriter
 }
 
-// newInstance makes an instance and runs what initializes it. ctx bounds that.
+// image is the state of an instance after _initialize. Every further instance of the
+// plugin begins with it, and every reset goes back to it. It is read-only.
+type image struct {
+	memory  []byte
+	globals []uint64
+}
+
+// newInstance makes an instance. ctx bounds what of the guest runs for that.
 func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
 	memory, err := newMemory(&p.host.budget, p.module.minMemory, p.memoryCap)
 	if err != nil {
@@ -43,12 +49,8 @@ func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
 	in.stdout = lineWriter{in: in, name: "stdout"}
 	in.stderr = lineWriter{in: in, name: "stderr"}
 	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
-	in.call.acquire()
 	err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory))
 	in.call.release()
-	if err == nil {
-		err = in.takeSnapshot()
-	}
 	if err != nil {
 		in.close()
 		return nil, err
@@ -56,6 +58,7 @@ func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
+// start instantiates the module and brings it to the state after _initialize.
 func (in *instance) start(ctx context.Context) error {
 	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.moduleConfig())
 	if err != nil {
@@ -64,6 +67,16 @@ func (in *instance) start(ctx context.Context) error {
 	in.module = module
 	in.probe = module.ExportedFunction(abi.ExportProbe)
 	in.validate = module.ExportedFunction(abi.ExportValidateConfig)
+	for _, name := range in.plugin.module.globals {
+		g, ok := module.ExportedGlobal(name).(api.MutableGlobal)
+		if !ok {
+			return fmt.Errorf("%s cannot be set", name)
+		}
+		in.globals = append(in.globals, g)
+	}
+	if in.plugin.image != nil {
+		return in.assume(in.plugin.image)
+	}
 	if init := module.ExportedFunction(abi.ExportInitialize); init != nil {
 		if err := init.CallWithStack(ctx, nil); err != nil {
 			return in.fault(err, probe.ReasonInstantiate)
@@ -72,18 +85,28 @@ func (in *instance) start(ctx context.Context) error {
 	return nil
 }
 
-// takeSnapshot keeps the state to which a reset goes back.
-func (in *instance) takeSnapshot() error {
-	if !in.plugin.reset {
-		return nil
+// assume puts a new instance into the state of an image.
+func (in *instance) assume(from *image) error {
+	if missing := len(from.memory) - int(in.module.Memory().Size()); missing > 0 {
+		if _, ok := in.module.Memory().Grow(uint32(missing / pageSize)); !ok {
+			return errNoInstance
+		}
 	}
+	in.restore(from)
+	return nil
+}
+
+// takeImage copies the state of the instance.
+func (in *instance) takeImage() (*image, error) {
 	memory := in.bytes()
 	if !in.memory.budget.take(uint64(len(memory))) {
-		return errNoInstance
+		return nil, errNoInstance
 	}
-	in.snapshot = slices.Clone(memory)
-	in.globals = in.readGlobals(nil)
-	return nil
+	taken := &image{memory: slices.Clone(memory)}
+	for _, g := range in.globals {
+		taken.globals = append(taken.globals, g.Get())
+	}
+	return taken, nil
 }
 
 // bytes is the whole of the guest's memory.
@@ -93,37 +116,19 @@ func (in *instance) bytes() []byte {
 	return all
 }
 
-func (in *instance) readGlobals(to []uint64) []uint64 {
-	internal, ok := in.module.(experimental.InternalModule)
-	if !ok {
-		return to
+// restore puts memory and globals back to an image; what has grown is zeroed.
+func (in *instance) restore(to *image) {
+	memory := in.bytes()
+	n := copy(memory, to.memory)
+	clear(memory[n:])
+	for i, g := range in.globals {
+		g.Set(to.globals[i])
 	}
-	for i := range internal.NumGlobal() {
-		to = append(to, internal.Global(i).Get())
-	}
-	return to
 }
 
-// snapshotted reports whether the instance can be used again.
-func (in *instance) snapshotted() bool { return in.snapshot != nil }
-
-// restore puts the instance back to its snapshot. It reports false where that cannot
-// be done, or is no longer worth it: the instance must go then.
-func (in *instance) restore() bool {
-	if in.snapshot == nil || in.calls >= maxCalls {
-		return false
-	}
-	var space [16]uint64
-	if !slices.Equal(in.globals, in.readGlobals(space[:0])) {
-		return false
-	}
-	memory := in.bytes()
-	if len(memory) > 2*len(in.snapshot) {
-		return false
-	}
-	n := copy(memory, in.snapshot)
-	clear(memory[n:])
-	return true
+// worn reports whether it is time for a new instance.
+func (in *instance) worn() bool {
+	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*len(in.plugin.image.memory)
 }
 
 // run calls fn for c. An error means that the instance must go.
@@ -169,9 +174,6 @@ func (in *instance) fault(err error, reason probe.Reason) error {
 func (in *instance) close() {
 	if in.module != nil {
 		_ = in.module.Close(context.Background())
-	}
-	if in.snapshot != nil {
-		in.memory.budget.put(uint64(len(in.snapshot)))
 	}
 	in.memory.release()
 }

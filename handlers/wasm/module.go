@@ -12,33 +12,44 @@ import (
 
 // The numbers of the sections that are looked into.
 const (
-	sectionImport = 2
-	sectionTable  = 4
-	sectionMemory = 5
-	sectionCode   = 10
+	sectionImport    = 2
+	sectionTable     = 4
+	sectionMemory    = 5
+	sectionGlobal    = 6
+	sectionExport    = 7
+	sectionCode      = 10
+	sectionData      = 11
+	sectionDataCount = 12
 )
 
 const pageSize = 64 << 10
 
 // module is what is known of a guest's bytes before they are compiled.
 type module struct {
-	bytes         []byte // with the tables clamped
-	minMemory     uint64 // bytes that an instance begins with
-	imports       []string
-	changesTables bool // a restored memory alone does not give a fresh state
+	bytes     []byte // as they are compiled: rewritten, see inspect
+	minMemory uint64 // bytes that an instance begins with
+	imports   []string
+	globals   []string // the names under which the mutable globals are exported
+	volatile  bool     // has state that memory and globals do not cover: no snapshot holds it
 }
 
 var errMalformed = errors.New("malformed module")
 
-// inspect reads what must be known of a module before it is compiled, and clamps its
-// tables to tableEntries entries in all: the memory limit does not cover tables, and
-// a guest of 63 bytes could grow one by hundreds of megabytes.
+// inspect reads what must be known of a module before it is compiled, and rewrites it:
+//   - its tables are clamped to tableEntries entries in all, since the memory limit
+//     does not cover them and a guest of 63 bytes could grow one by hundreds of
+//     megabytes;
+//   - its mutable globals are exported, since a snapshot must put them back;
+//   - its data segments are merged where they nearly touch: the linker of Go leaves
+//     tens of thousands of them, each of which costs at every instantiation.
 func inspect(code []byte, tableEntries uint32) (*module, error) {
 	sections, err := plugin.Sections(code)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{bytes: code}
+	m := &module{}
+	bodies := make(map[int][]byte) // of the sections that are rewritten
+	counted := false
 	for i, s := range sections {
 		r := reader{data: s.Body}
 		switch s.ID {
@@ -47,17 +58,25 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		case sectionMemory:
 			m.minMemory = readMemory(&r)
 		case sectionTable:
-			tables := clampTables(&r, tableEntries)
-			if r.err == nil {
-				m.bytes = replaceSection(code, sections, i, tables)
-			}
+			bodies[i] = clampTables(&r, tableEntries)
+		case sectionGlobal:
+			m.readGlobals(&r)
+		case sectionExport:
+			bodies[i] = m.exportGlobals(&r)
 		case sectionCode:
-			m.changesTables = changesTables(s.Body)
+			m.volatile = m.volatile || changesTables(s.Body)
+		case sectionDataCount:
+			counted = true // and the segments may be referred to
+		case sectionData:
+			if !counted {
+				bodies[i] = mergeData(s.Body)
+			}
 		}
 		if r.err != nil {
 			return nil, fmt.Errorf("section %d: %w", s.ID, r.err)
 		}
 	}
+	m.bytes = rebuild(code, sections, bodies)
 	return m, checkModules(m.imports)
 }
 
@@ -145,16 +164,25 @@ func clampTables(r *reader, limit uint32) []byte {
 	return out
 }
 
-// replaceSection returns code with the body of section i replaced.
-func replaceSection(code []byte, sections []plugin.Section, i int, body []byte) []byte {
-	end := len(code)
-	if i+1 < len(sections) {
-		end = sections[i+1].Start
+// rebuild returns code with the bodies of some sections replaced. A nil body leaves
+// a section as it is.
+func rebuild(code []byte, sections []plugin.Section, bodies map[int][]byte) []byte {
+	out := make([]byte, 0, len(code)+len(code)/16)
+	out = append(out, code[:8]...)
+	for i, s := range sections {
+		if body := bodies[i]; body != nil {
+			out = append(out, s.ID)
+			out = binary.AppendUvarint(out, uint64(len(body)))
+			out = append(out, body...)
+			continue
+		}
+		end := len(code)
+		if i+1 < len(sections) {
+			end = sections[i+1].Start
+		}
+		out = append(out, code[s.Start:end]...)
 	}
-	out := append([]byte(nil), code[:sections[i].Start+1]...)
-	out = binary.AppendUvarint(out, uint64(len(body)))
-	out = append(out, body...)
-	return append(out, code[end:]...)
+	return out
 }
 
 // reader reads the binary format. After an error it reads zeros.

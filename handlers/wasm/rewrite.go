@@ -1,0 +1,179 @@
+package wasm
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// globalPrefix begins the names under which globals are exported. A guest must not
+// have an export of such a name itself.
+const globalPrefix = "prober:global:"
+
+// readGlobals notes the mutable globals. One of a type that the host cannot set makes
+// the module volatile.
+func (m *module) readGlobals(r *reader) {
+	for i := range r.count() {
+		kind, mutable := r.byte(), r.byte() == 1
+		for r.err == nil {
+			if len(r.data) > 0 && r.data[0] == 0x0b { // end
+				r.byte()
+				break
+			}
+			if r.instruction() {
+				r.fail()
+			}
+		}
+		if r.err != nil {
+			return
+		}
+		switch {
+		case mutable && 0x7c <= kind && kind <= 0x7f: // f64, f32, i64, i32
+			m.globals = append(m.globals, globalPrefix+strconv.Itoa(i))
+		case mutable:
+			m.volatile = true
+		}
+	}
+}
+
+// exportGlobals returns the export section with the globals of the module added.
+func (m *module) exportGlobals(r *reader) []byte {
+	count := r.count()
+	entries := r.data
+	for range count {
+		if name := r.name(); strings.HasPrefix(name, globalPrefix) && r.err == nil {
+			r.err = fmt.Errorf("export %q: the name is reserved", name)
+		}
+		r.byte()
+		r.u32()
+	}
+	if r.err != nil {
+		return nil
+	}
+	out := binary.AppendUvarint(nil, uint64(count+len(m.globals)))
+	out = append(out, entries...)
+	for _, name := range m.globals {
+		index, err := strconv.ParseUint(name[len(globalPrefix):], 10, 32)
+		if err != nil {
+			r.err = err
+			return nil
+		}
+		out = binary.AppendUvarint(out, uint64(len(name)))
+		out = append(out, name...)
+		out = append(out, 3) // a global
+		out = binary.AppendUvarint(out, index)
+	}
+	return out
+}
+
+// mergeGap is how far apart two segments of data may be and still become one: about
+// what a segment of its own costs.
+const mergeGap = 256
+
+// segment is one piece of data and where in memory it goes.
+type segment struct {
+	at   uint64
+	data []byte
+}
+
+// mergeData returns a data section with fewer segments and the same effect, or nil
+// where it cannot tell: the segments must be active and must not overlap.
+func mergeData(body []byte) []byte {
+	segments := readData(body)
+	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.at, b.at) })
+	var merged []segment
+	for _, s := range segments {
+		if len(merged) == 0 {
+			merged = append(merged, segment{s.at, slices.Clone(s.data)})
+			continue
+		}
+		last := &merged[len(merged)-1]
+		end := last.at + uint64(len(last.data))
+		switch {
+		case s.at < end:
+			return nil
+		case s.at-end <= mergeGap:
+			last.data = append(append(last.data, make([]byte, s.at-end)...), s.data...)
+		default:
+			merged = append(merged, segment{s.at, slices.Clone(s.data)})
+		}
+	}
+	if len(merged) == 0 {
+		return nil
+	}
+	out := binary.AppendUvarint(make([]byte, 0, len(body)), uint64(len(merged)))
+	for _, s := range merged {
+		out = append(out, 0, 0x41) // active, i32.const
+		out = appendSigned(out, int64(int32(s.at)))
+		out = append(out, 0x0b)
+		out = binary.AppendUvarint(out, uint64(len(s.data)))
+		out = append(out, s.data...)
+	}
+	return out
+}
+
+// readData returns the segments of a data section, or nil where one of them is not
+// active with a constant offset.
+func readData(body []byte) []segment {
+	r := reader{data: body}
+	var out []segment
+	for range r.count() {
+		if r.byte() != 0 || r.byte() != 0x41 {
+			return nil
+		}
+		at := uint64(uint32(r.signed()))
+		if r.byte() != 0x0b {
+			return nil
+		}
+		out = append(out, segment{at, r.bytes()})
+		if r.err != nil {
+			return nil
+		}
+	}
+	if r.err != nil || len(r.data) > 0 {
+		return nil
+	}
+	return out
+}
+
+func appendSigned(out []byte, n int64) []byte {
+	for {
+		b := byte(n & 0x7f)
+		n >>= 7
+		if n == 0 && b&0x40 == 0 || n == -1 && b&0x40 != 0 {
+			return append(out, b)
+		}
+		out = append(out, b|0x80)
+	}
+}
+
+// signed reads a number of 32 bits with its sign.
+func (r *reader) signed() int32 {
+	var n int64
+	for shift := 0; shift < 35; shift += 7 {
+		b := r.byte()
+		n |= int64(b&0x7f) << shift
+		if b&0x80 == 0 {
+			if b&0x40 != 0 {
+				n |= -1 << (shift + 7)
+			}
+			return int32(n)
+		}
+	}
+	r.fail()
+	return 0
+}
+
+// bytes reads a vector of bytes, which stay part of the module.
+func (r *reader) bytes() []byte {
+	n := r.count()
+	if r.err != nil {
+		return nil
+	}
+	b := r.data[:n]
+	r.data = r.data[n:]
+	return b
+}
