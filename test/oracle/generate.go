@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -102,7 +103,11 @@ func (g *generator) probe(kind string) *Probe {
 			// Odd, so that no attempt ends at the instant of a tick.
 			step.Sleep = Duration(time.Duration(1+g.IntN(260))*10*time.Millisecond + 3)
 		}
-		p.Script = append(p.Script, step)
+		again := 1
+		if step.Do == StepError { // an error is seen when all attempts of a tick end so
+			again += g.IntN(4)
+		}
+		p.Script = append(p.Script, slices.Repeat([]Step{step}, again)...)
 	}
 	return p
 }
@@ -127,8 +132,13 @@ func (g *generator) story() {
 	g.scenario.End = Duration(end + 5*time.Second)
 }
 
+// instant is when the next op happens.
+func (g *generator) instant() time.Duration {
+	return g.now + time.Duration(10*len(g.scenario.Ops)+1)
+}
+
 func (g *generator) op(op Op) {
-	op.At = Duration(g.now + time.Duration(10*len(g.scenario.Ops)+1))
+	op.At = Duration(g.instant())
 	g.scenario.Ops = append(g.scenario.Ops, op)
 }
 
@@ -193,8 +203,8 @@ func (g *generator) start(pod int, container string, early bool) {
 		op.Age = Duration(g.now + 20*time.Second)
 	case g.chance(20): // an agent sees a container some time after its start
 		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
-	case g.chance(5): // just before or after the line of ten seconds before the agent's start
-		op.Age = Duration(g.now + 10*time.Second + time.Duration(g.IntN(5)-2)*time.Millisecond)
+	case g.chance(5): // at the line of ten seconds before the agent's start, or beside it
+		op.Age = Duration(g.instant() + 10*time.Second + time.Duration(g.IntN(3)-1))
 	}
 	switch {
 	case early:

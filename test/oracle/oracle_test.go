@@ -82,7 +82,7 @@ func playRandom(t *testing.T, n int, ours Maker) {
 
 func TestRandomScenarios(t *testing.T) { playRandom(t, *count, Ours(manager.KubeletV1_36)) }
 
-// Scenarios that diverged once.
+// Scenarios that told a fault apart from what the kubelet does.
 func TestFixedScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.json")
 	if err != nil {
