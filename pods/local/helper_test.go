@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // helperArgument makes the test binary one of the programs below.
@@ -20,6 +25,8 @@ func helper(name string, args []string) int {
 	switch name {
 	case "http": // ADDRESS DIR: healthy while DIR/bad is missing; says so
 		return serveHTTP(args[0], args[1])
+	case "grpc": // ADDRESS: the health protocol
+		return serveGRPC(args[0])
 	case "stubborn": // does not end on SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stubborn")
@@ -35,6 +42,18 @@ func helper(name string, args []string) int {
 		fmt.Fprintln(os.Stderr, "no such helper:", name)
 		return 64
 	}
+}
+
+func serveGRPC(address string) int {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	s := grpc.NewServer()
+	healthpb.RegisterHealthServer(s, health.NewServer())
+	fmt.Println(s.Serve(l))
+	return 1
 }
 
 func serveHTTP(address, dir string) int {

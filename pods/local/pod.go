@@ -33,15 +33,15 @@ type pod struct {
 	jobs  sync.WaitGroup // kills, hooks and waits under way
 
 	mu          sync.Mutex
-	spec        *v1.Pod // as applied; replaced, never modified
+	spec        *v1.Pod // as applied, with the time of its deletion; replaced, never modified
+	shown       *v1.Pod // the spec that was published last
 	ip          string
 	probes      map[string]podProbes  // by container
 	containers  map[string]*container // of spec, and those that spec no longer has until they have ended
 	initialized bool
-	complete    bool // by itself: nothing is left to start
-	resetting   bool // all containers are being ended in order to be restarted together
-	terminating bool // the pod is being deleted
-	deletion    *metav1.Time
+	complete    bool            // by itself: nothing is left to start
+	resetting   bool            // all containers are being ended in order to be restarted together
+	terminating bool            // the pod is being deleted
 	stopped     bool            // the loop has begun to end it
 	now         <-chan struct{} // when it closes, what is left is killed; nil: never
 	next        *v1.Pod         // to be run when this one has ended
@@ -173,12 +173,7 @@ func (p *pod) current() *v1.Pod {
 func (p *pod) published() *v1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.deletion == nil {
-		return p.spec
-	}
-	spec := *p.spec
-	spec.DeletionTimestamp = p.deletion
-	return &spec
+	return p.spec
 }
 
 // byID returns the container whose present incarnation has the ID, if it runs.
@@ -212,7 +207,9 @@ func (p *pod) terminate(now <-chan struct{}) {
 func (p *pod) terminateLocked(now <-chan struct{}) {
 	if !p.terminating {
 		p.terminating = true
-		p.deletion = new(metav1.Now())
+		spec := *p.spec
+		spec.DeletionTimestamp = new(metav1.Now())
+		p.spec = &spec
 	}
 	if now != nil {
 		p.now = now

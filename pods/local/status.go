@@ -17,16 +17,18 @@ import (
 func (p *pod) publish() {
 	p.mu.Lock()
 	spec, status := p.spec, p.statusLocked()
+	fresh := p.shown != spec
+	p.shown = spec
 	p.mu.Unlock()
 	old, _ := p.owner.store.PodStatus(spec.UID)
 	keepStarted(&old, &status)
 	before := withStatus(spec, old)
 	p.owner.manager.UpdatePodStatus(context.Background(), before, &status)
 	setConditions(spec, &old, &status)
-	if reflect.DeepEqual(old, status) {
+	if !fresh && reflect.DeepEqual(old, status) {
 		return
 	}
-	p.owner.store.SetPodStatus(p.published(), status)
+	p.owner.store.SetPodStatus(spec, status)
 	if startedSince(&old, &status) {
 		// A readiness probe that was nudged before the status was there has found
 		// nothing to do. Nudge it again.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/local"
@@ -56,18 +57,52 @@ type world struct {
 	events   []string
 	restarts []local.Restart
 	output   strings.Builder
+	ticks    map[string]int // by "pod/container/kind"
+}
+
+// Observe implements [worker.Observer].
+func (w *world) Observe(i worker.Info) worker.ProbeObserver {
+	return tickCounter{w, i.Pod + "/" + i.Container + "/" + i.Kind.String()}
+}
+
+type tickCounter struct {
+	w   *world
+	key string
+}
+
+func (c tickCounter) Tick(*worker.Tick)              { c.w.note(func() { c.w.ticks[c.key]++ }) }
+func (c tickCounter) Skipped(worker.SkipReason, int) {}
+func (c tickCounter) Close()                         {}
+
+// awaitTicks waits until a probe has ticked n more times.
+func (w *world) awaitTicks(t *testing.T, key string, n int) {
+	t.Helper()
+	n += w.tickCount(key)
+	w.await(t, fmt.Sprintf("%d ticks of %s", n, key), func() bool { return w.ticks[key] >= n })
+}
+
+func (w *world) tickCount(key string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ticks[key]
 }
 
 // newWorld starts an agent that ends with the test.
 func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	t.Helper()
+	dir, err := os.MkdirTemp("", "local") // t.TempDir has the test's name in it, which is no plain YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := &world{
-		dir: t.TempDir(), changed: make(chan struct{}),
+		dir: dir, changed: make(chan struct{}),
 		latest: make(map[string]*v1.Pod), past: make(map[string][]*v1.Pod), removed: make(map[string]bool),
+		ticks: make(map[string]int),
 	}
 	runner := &builtin.HostRunner{}
 	cfg := local.Config{
-		Recorder: w, Runner: runner, RestartBackoff: 100 * time.Millisecond, Output: w,
+		Recorder: w, Runner: runner, RestartBackoff: 20 * time.Millisecond, Output: w,
 		Restarted: func(r local.Restart) { w.note(func() { w.restarts = append(w.restarts, r) }) },
 	}
 	for _, f := range configure {
@@ -83,7 +118,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	if err := builtin.Register(registry, builtin.Config{Runner: runner}); err != nil {
 		t.Fatal(err)
 	}
-	w.manager, err = manager.New(manager.Config{Status: pods, Handlers: registry, Recorder: w, RestartGrace: local.RestartGrace})
+	w.manager, err = manager.New(manager.Config{Status: pods, Handlers: registry, Recorder: w, RestartGrace: local.RestartGrace, Observers: []worker.Observer{w}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +226,7 @@ func (w *world) countEvents(parts ...string) int {
 	return n
 }
 
-// awaitTicks waits until a probe has made n ticks with the handler's verdict.
+// awaitOutput waits until containers have written text n times.
 func (w *world) awaitOutput(t *testing.T, text string, n int) {
 	t.Helper()
 	w.await(t, fmt.Sprintf("output %q %d times", text, n), func() bool { return strings.Count(w.output.String(), text) >= n })
