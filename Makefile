@@ -24,7 +24,7 @@ build: bin/prober plugins ## bin/prober and the example plugins as bin/plugins/*
 
 .PHONY: bin/prober
 bin/prober:
-	$(GO) build -trimpath -ldflags '-X github.com/daeace23/prober/internal/cli.Version=$(VERSION)' -o $@ ./cmd/prober
+	$(GO) build -trimpath -ldflags '-s -w -X github.com/daeace23/prober/internal/cli.Version=$(VERSION)' -o $@ ./cmd/prober
 
 .PHONY: plugins
 plugins: $(PLUGINS:%=bin/plugins/%.wasm)
@@ -34,7 +34,7 @@ plugins: $(PLUGINS:%=bin/plugins/%.wasm)
 $(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
 	@mkdir -p bin/plugins
 	cd examples/plugins/$* && GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -o $(CURDIR)/$@ .
-	$(GO) run ./internal/embedmanifest $@ examples/plugins/$*/plugin.yaml
+	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
 
 .PHONY: run
 run: build bin/quickstart ## build and run the quickstart until Ctrl-C
