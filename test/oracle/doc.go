@@ -1,7 +1,7 @@
 // Package oracle holds prober's core against the kubelet's own prober.
 //
 // A [Scenario] is the life of a pod or two: what they are made of, how each attempt
-// of each probe ends, and what happens when. [Run] plays it, under a fake clock, on
+// of each probe ends, and what happens when. [Oracle.Run] plays it, under a fake clock, on
 // one side: the kubelet's manager, used as a library, or ours. What a side lets be
 // seen is written to a [Record]: every attempt, every cached result, every answer of
 // UpdatePodStatus, every event. Two records of one scenario must be equal.

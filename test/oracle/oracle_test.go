@@ -28,11 +28,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func newOracle(t *testing.T) *Oracle {
+	o := New()
+	t.Cleanup(o.Close)
+	return o
+}
+
 // checkScenario plays s on both sides and prints the smallest scenario of a
 // divergence. It reports what became of it.
-func checkScenario(t *testing.T, s *Scenario, ours Maker) verdict {
+func checkScenario(t *testing.T, o *Oracle, s *Scenario, ours Maker) verdict {
 	t.Helper()
-	d, isAmbiguous := Check(t, s, ours)
+	d, isAmbiguous := o.Check(t, s, ours)
 	if d == nil && isAmbiguous {
 		return ambiguous
 	}
@@ -40,11 +46,11 @@ func checkScenario(t *testing.T, s *Scenario, ours Maker) verdict {
 		return agreed
 	}
 	small := Shrink(s, func(c *Scenario) bool {
-		Calm(t, c)
-		d, _ := Check(t, c, ours)
+		o.Calm(t, c)
+		d, _ := o.Check(t, c, ours)
 		return d != nil
 	})
-	d, _ = Check(t, small, ours)
+	d, _ = o.Check(t, small, ours)
 	t.Errorf("the sides diverge:\n%v\nsmallest scenario:\n%v", d, small)
 	return diverged
 }
@@ -58,14 +64,14 @@ const (
 )
 
 // playRandom plays n scenarios on the kubelet and on ours.
-func playRandom(t *testing.T, n int, ours Maker) {
+func playRandom(t *testing.T, o *Oracle, n int, ours Maker) {
 	t.Helper()
 	t.Logf("%d scenarios from seed %d", n, *seed)
 	var counts [3]int
 	for i := range uint64(n) {
 		s := Generate(*seed + i)
-		Calm(t, s)
-		v := checkScenario(t, s, ours)
+		o.Calm(t, s)
+		v := checkScenario(t, o, s, ours)
 		counts[v]++
 		if v == diverged {
 			t.Errorf("that was seed %d", *seed+i)
@@ -80,17 +86,20 @@ func playRandom(t *testing.T, n int, ours Maker) {
 	}
 }
 
-func TestRandomScenarios(t *testing.T) { playRandom(t, *count, Ours(manager.KubeletV1_36)) }
+func TestRandomScenarios(t *testing.T) {
+	playRandom(t, newOracle(t), *count, Ours(manager.KubeletV1_36))
+}
 
 // Scenarios that told a fault apart from what the kubelet does.
 func TestFixedScenarios(t *testing.T) {
+	o := newOracle(t)
 	files, err := filepath.Glob("testdata/scenarios/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if checkScenario(t, readScenario(t, file), Ours(manager.KubeletV1_36)) == ambiguous {
+			if checkScenario(t, o, readScenario(t, file), Ours(manager.KubeletV1_36)) == ambiguous {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
 		})

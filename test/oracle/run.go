@@ -40,14 +40,26 @@ type Maker func(Outside) Side
 // sampling is the time between two looks at the caches.
 const sampling = 250*time.Millisecond + 5*time.Nanosecond
 
+// Oracle plays scenarios.
+type Oracle struct{ web *web }
+
+// New returns an Oracle, which must be closed.
+func New() *Oracle { return &Oracle{newWeb()} }
+
+// Close ends the server that HTTP probes talk to.
+func (o *Oracle) Close() { o.web.server.Close() }
+
 // Run plays s on one side under a fake clock of its own.
-func Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
+func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	t.Helper()
 	var record *Record
 	synctest.Test(t, func(t *testing.T) {
 		record = newRecord()
-		w := newWorld(s)
-		side := makeSide(Outside{PodStatus: w.podStatus, Run: newRunner(s, record).run, Event: record.event})
+		runner := newRunner(s, record)
+		path := o.web.enter(runner)
+		defer o.web.leave(path)
+		w := newWorld(s, o.web.port, path)
+		side := makeSide(Outside{PodStatus: w.podStatus, Run: runner.run, Event: record.event})
 		play := &play{scenario: s, world: w, side: side, record: record}
 		play.all(t.Context())
 		record.close()

@@ -40,7 +40,7 @@ type Rule struct {
 	Codes  []int32 `json:"codes"`
 }
 
-// Probe is an exec probe and the ends of its attempts. Times are in seconds, as in
+// Probe is an exec or an HTTP probe and the ends of its attempts. Times are in seconds, as in
 // v1.Probe. Attempts take the steps in turn, and begin again after the last.
 type Probe struct {
 	Delay   int32  `json:"delay,omitzero"`
@@ -48,6 +48,7 @@ type Probe struct {
 	Timeout int32  `json:"timeout"`
 	Success int32  `json:"success"`
 	Failure int32  `json:"failure"`
+	HTTP    bool   `json:"http,omitzero"`
 	Script  []Step `json:"script"`
 }
 
@@ -57,7 +58,8 @@ type Step struct {
 	Sleep Duration `json:"sleep,omitzero"` // how long it takes; a timeout when the probe's is shorter
 }
 
-// The ends of an attempt.
+// The ends of an attempt. Those of an HTTP probe take no time: a success, a redirect
+// to another host and other codes that are warnings, a failure, a broken body.
 const (
 	StepOK      = "ok"      // exit code 0
 	StepZero    = "zero"    // an exit error whose code is 0

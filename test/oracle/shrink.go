@@ -9,15 +9,15 @@ import (
 // Check plays s on the kubelet and on ours. It returns nil where both show the same,
 // and nil with ambiguous set where the kubelet does not agree with itself: when a tick
 // and a trigger wait for the end of one attempt, it takes either.
-func Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
+func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
 	t.Helper()
-	kubelet := Run(t, s, Kubelet)
-	d = Compare(kubelet, Run(t, s, ours))
+	kubelet := o.Run(t, s, Kubelet)
+	d = Compare(kubelet, o.Run(t, s, ours))
 	if d == nil {
 		return nil, false
 	}
 	for range 16 {
-		if Compare(kubelet, Run(t, s, Kubelet)) != nil {
+		if Compare(kubelet, o.Run(t, s, Kubelet)) != nil {
 			return nil, true
 		}
 	}
@@ -28,10 +28,10 @@ func Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool
 // worker while it makes an attempt, where we cancel the attempt and the kubelet counts
 // it, and those that trigger one while it makes attempts for longer than its period,
 // where the kubelet takes the trigger or the tick that waits beside it, as it falls.
-func Calm(t *testing.T, s *Scenario) {
+func (o *Oracle) Calm(t *testing.T, s *Scenario) {
 	t.Helper()
 	for {
-		busy := busyTimes(Run(t, s, Kubelet), s)
+		busy := busyTimes(o.Run(t, s, Kubelet), s)
 		before := len(s.Ops)
 		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
 			return slices.ContainsFunc(busy, func(b busyTime) bool { return b.forbids(op) })
@@ -257,6 +257,7 @@ func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
 		if on(func(p **Probe) { *p = nil }) {
 			return
 		}
+		on(func(p **Probe) { (*p).HTTP = false })
 		on(func(p **Probe) { (*p).Delay = 0 })
 		on(func(p **Probe) { (*p).Timeout = 1 })
 		on(func(p **Probe) { (*p).Success = 1 })

@@ -33,21 +33,22 @@ var coreSwitches = []struct {
 // With the default profile the sides diverge, and each divergence goes when some of
 // the named switches are turned back.
 func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
+	o := newOracle(t)
 	scenarios := max(*count/5, 1)
 	t.Logf("%d scenarios from seed %d", scenarios, *seed)
 	needed := make(map[string]int)
 	for i := range scenarios {
 		s := Generate(*seed + uint64(i))
-		Calm(t, s)
-		kubelet := Run(t, s, Kubelet)
-		if Compare(kubelet, Run(t, s, Ours(0))) == nil {
+		o.Calm(t, s)
+		kubelet := o.Run(t, s, Kubelet)
+		if Compare(kubelet, o.Run(t, s, Ours(0))) == nil {
 			needed["none"]++
 			continue
 		}
-		if checkScenario(t, s, Ours(manager.KubeletV1_36)) != agreed {
+		if checkScenario(t, o, s, Ours(manager.KubeletV1_36)) != agreed {
 			continue // where the kubelet does not agree with itself nothing is to be explained
 		}
-		for _, name := range explain(t, s, kubelet) {
+		for _, name := range explain(t, o, s, kubelet) {
 			needed[name]++
 		}
 	}
@@ -63,11 +64,11 @@ func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
 }
 
 // explain returns the switches without which ours and the kubelet diverge on s.
-func explain(t *testing.T, s *Scenario, kubelet *Record) (needed []string) {
+func explain(t *testing.T, o *Oracle, s *Scenario, kubelet *Record) (needed []string) {
 	t.Helper()
 	compat := manager.Compat(manager.KubeletV1_36)
 	for _, one := range coreSwitches {
-		if Compare(kubelet, Run(t, s, Ours(compat&^one.compat))) == nil {
+		if Compare(kubelet, o.Run(t, s, Ours(compat&^one.compat))) == nil {
 			compat &^= one.compat
 		} else {
 			needed = append(needed, one.name)
@@ -79,17 +80,18 @@ func explain(t *testing.T, s *Scenario, kubelet *Record) (needed []string) {
 // Each switch has a smallest scenario that shows it: the sides agree with all
 // switches turned back, and diverge when this one is not.
 func TestSwitchScenarios(t *testing.T) {
+	o := newOracle(t)
 	for _, one := range coreSwitches {
 		t.Run(one.name, func(t *testing.T) {
 			file := filepath.Join("testdata", "switches", one.name+".json")
 			if *update {
-				writeScenario(t, file, findSwitch(t, one.name, one.compat))
+				writeScenario(t, file, findSwitch(t, o, one.name, one.compat))
 			}
 			s := readScenario(t, file)
-			if checkScenario(t, s, Ours(manager.KubeletV1_36)) == ambiguous {
+			if checkScenario(t, o, s, Ours(manager.KubeletV1_36)) == ambiguous {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
-			if d, _ := Check(t, s, Ours(manager.KubeletV1_36&^one.compat)); d == nil {
+			if d, _ := o.Check(t, s, Ours(manager.KubeletV1_36&^one.compat)); d == nil {
 				t.Error("the scenario does not show the switch")
 			}
 		})
@@ -97,11 +99,11 @@ func TestSwitchScenarios(t *testing.T) {
 }
 
 // findSwitch returns a small scenario that shows a switch.
-func findSwitch(t *testing.T, name string, one manager.Compat) *Scenario {
+func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scenario {
 	t.Helper()
 	shows := func(s *Scenario) bool {
-		Calm(t, s)
-		d, _ := Check(t, s, Ours(manager.KubeletV1_36&^one))
+		o.Calm(t, s)
+		d, _ := o.Check(t, s, Ours(manager.KubeletV1_36&^one))
 		return d != nil
 	}
 	for i := range uint64(5000) {
@@ -118,6 +120,7 @@ func findSwitch(t *testing.T, name string, one manager.Compat) *Scenario {
 
 // The comparison sees a fault of one in one number.
 func TestFaultsAreCaught(t *testing.T) {
+	o := newOracle(t)
 	for name, tamper := range map[string]func(*v1.Probe){
 		"failure threshold": func(p *v1.Probe) { p.FailureThreshold++ },
 		"success threshold": func(p *v1.Probe) { p.SuccessThreshold++ },
@@ -128,8 +131,8 @@ func TestFaultsAreCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			faulty := Tampered(manager.KubeletV1_36, func(pod *v1.Pod) { eachReadiness(pod, tamper) })
 			diverges := func(s *Scenario) bool {
-				Calm(t, s)
-				d, _ := Check(t, s, faulty)
+				o.Calm(t, s)
+				d, _ := o.Check(t, s, faulty)
 				return d != nil
 			}
 			for i := range uint64(50) {
@@ -161,14 +164,15 @@ func eachReadiness(pod *v1.Pod, f func(*v1.Probe)) {
 
 // A kubelet with the old feature gate is ours with one switch more.
 func TestStatusOnRestartIsTheOldFeatureGate(t *testing.T) {
+	o := newOracle(t)
 	setGate(t, true)
 	scenarios := max(*count/10, 1)
-	playRandom(t, scenarios, Ours(manager.KubeletV1_36|probe.CompatStatusOnRestart))
+	playRandom(t, o, scenarios, Ours(manager.KubeletV1_36|probe.CompatStatusOnRestart))
 	different := 0
 	for i := range uint64(scenarios) {
 		s := Generate(*seed + i)
-		Calm(t, s)
-		if Compare(Run(t, s, Kubelet), Run(t, s, Ours(manager.KubeletV1_36))) != nil {
+		o.Calm(t, s)
+		if Compare(o.Run(t, s, Kubelet), o.Run(t, s, Ours(manager.KubeletV1_36))) != nil {
 			different++
 		}
 	}

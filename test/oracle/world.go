@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // world is what one side is told: the pods, and what their status says now. The two
@@ -27,12 +27,17 @@ type podState struct {
 	ids    map[string]int // how many IDs each container has had
 }
 
-func newWorld(s *Scenario) *world {
+// newWorld makes the pods of s. Their HTTP probes ask at the port, below the path.
+func newWorld(s *Scenario, port int, path string) *world {
 	w := new(world)
 	for i, p := range s.Pods {
 		w.pods = append(w.pods, &podState{
-			object: podObject(i, p),
-			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1"},
+			object: podObject(i, p, func(pod, container, kind string) *v1.HTTPGetAction {
+				return &v1.HTTPGetAction{
+					Port: intstr.FromInt(port), Path: strings.Join([]string{path, pod, container, kind}, "/"), Scheme: v1.URISchemeHTTP,
+				}
+			}),
+			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"},
 			ids:    make(map[string]int),
 		})
 	}
@@ -41,11 +46,7 @@ func newWorld(s *Scenario) *world {
 
 // podIndex is the number in a pod's name.
 func podIndex(name string) int {
-	i, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
-	if err != nil {
-		panic(fmt.Sprintf("pod %q: %v", name, err))
-	}
-	return i
+	return mustAtoi(strings.TrimPrefix(name, "p"))
 }
 
 func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
@@ -201,26 +202,29 @@ func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
 	s.Conditions = append(s.Conditions, condition)
 }
 
-func podObject(i int, p Pod) *v1.Pod {
+// httpGet makes the action of an HTTP probe.
+type httpGet func(pod, container, kind string) *v1.HTTPGetAction
+
+func podObject(i int, p Pod, get httpGet) *v1.Pod {
 	name := fmt.Sprintf("p%d", i)
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: podUID(i)},
 		Spec: v1.PodSpec{
 			RestartPolicy:  v1.RestartPolicy(p.RestartPolicy),
-			Containers:     containerSpecs(name, p.Containers),
-			InitContainers: containerSpecs(name, p.InitContainers),
+			Containers:     containerSpecs(name, p.Containers, get),
+			InitContainers: containerSpecs(name, p.InitContainers, get),
 		},
 	}
 }
 
-func containerSpecs(pod string, containers []Container) []v1.Container {
+func containerSpecs(pod string, containers []Container, get httpGet) []v1.Container {
 	var specs []v1.Container
 	for _, c := range containers {
 		spec := v1.Container{
 			Name:           c.Name,
-			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness),
-			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness),
-			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup),
+			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness, get),
+			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness, get),
+			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup, get),
 			Env: []v1.EnvVar{
 				{Name: "FIRST", Value: "1"},
 				{Name: "SECOND", Value: "$(FIRST)2"},
@@ -249,9 +253,9 @@ func ruleSpec(r Rule) v1.ContainerRestartRule {
 	}
 }
 
-// probeSpec makes an exec probe. Its command names it, so that the runner knows whose
+// probeSpec makes a probe. The command of an exec probe names it, so that the runner knows whose
 // attempt it is, and goes on with variables in every form.
-func probeSpec(pod, container, kind string, p *Probe) *v1.Probe {
+func probeSpec(pod, container, kind string, p *Probe, get httpGet) *v1.Probe {
 	if p == nil {
 		return nil
 	}
