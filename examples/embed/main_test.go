@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// buildRedis builds the redis plugin as `make build` does.
+func buildRedis(t *testing.T) string {
+	t.Helper()
+	wasm := filepath.Join(t.TempDir(), "redis.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", wasm, ".")
+	cmd.Dir = "../plugins/redis"
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	code, err := os.ReadFile(wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile("../plugins/redis/plugin.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err = plugin.Embed(code, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(wasm, code, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// TestAgent sees the built-in http handler and the redis plugin through the fabric, and
+// our own handler restart the worker.
+func TestAgent(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	a, err := newAgent(ctx, newFabric(), []string{buildRedis(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	pod, workload := demoPod(true)
+	if err := a.Start(ctx, pod, workload); err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{
+		"goroutine://web-0 readiness success":   true,
+		"goroutine://cache-0 readiness success": true,
+		"goroutine://worker-0 liveness failure": true,
+		"goroutine://worker-1 liveness success": true,
+	}
+	for line := range a.Watch(ctx) {
+		delete(missing, line)
+		if len(missing) == 0 {
+			break
+		}
+	}
+	for line := range missing {
+		t.Errorf("never saw %q", line)
+	}
+	status, _ := a.PodStatus(pod.UID)
+	for _, c := range status.ContainerStatuses {
+		if c.Name != "worker" && !c.Ready {
+			t.Errorf("%s is not ready", c.Name)
+		}
+	}
+}
+
+func TestBadConfigIsAnError(t *testing.T) {
+	a, err := newAgent(t.Context(), newFabric(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	pod, workload := demoPod(false)
+	for name, text := range pod.Annotations {
+		pod.Annotations[name] = strings.Replace(text, "fail: 20", "fail: 0", 1)
+	}
+	err = a.Start(t.Context(), pod, workload)
+	if err == nil || !strings.Contains(err.Error(), "[worker].liveness") || !strings.Contains(err.Error(), "fail: must be above 0") {
+		t.Errorf("got %v, want an error that names worker.liveness and the field", err)
+	}
+}
