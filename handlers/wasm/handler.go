@@ -256,7 +256,8 @@ func (p *Handler) Close() error {
 
 func (p *Handler) closeRuntime() error {
 	if p.image != nil {
-		p.host.budget.put(uint64(len(p.image.memory)))
+		p.host.budget.put(uint64(p.image.size))
+		p.image.backing.close()
 		p.image = nil
 	}
 	if p.runtime == nil {
@@ -308,11 +309,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 // back ends a take. Only an instance whose call ended normally is used again.
 func (p *Handler) back(in *instance, normal bool) {
 	defer p.flying.Done()
-	keep := normal && p.reset && !in.worn()
-	if keep {
-		in.restore(p.image)
-	}
-	p.give(in, keep)
+	p.give(in, normal && p.reset && !in.worn() && in.restore(p.image))
 }
 
 func (p *Handler) give(in *instance, keep bool) {

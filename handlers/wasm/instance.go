@@ -25,6 +25,7 @@ type instance struct {
 	validate  api.Function // nil when the guest does not export it
 	memory    *memory
 	globals   []api.MutableGlobal // in the order of the module's
+	mapped    bool                // the memory is a private mapping of the image
 	calls     int
 	idleSince time.Time // when it was given back
 	call      *call     // what runs now
@@ -35,9 +36,15 @@ type instance struct {
 // image is the state of an instance after _initialize. Every further instance of the
 // plugin begins with it, and every reset goes back to it. It is read-only.
 type image struct {
-	memory  []byte
+	memory  []byte   // nil where backing holds it
+	backing *backing // nil where memory holds it
+	size    int      // bytes of memory
 	globals []uint64
 }
+
+// mappedSize is the size from which it is cheaper to map an image than to copy it: a
+// page fault costs about as much as to copy some pages.
+const mappedSize = 512 << 10
 
 // newInstance makes an instance. ctx bounds what of the guest runs for that.
 func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
@@ -87,24 +94,35 @@ func (in *instance) start(ctx context.Context) error {
 
 // assume puts a new instance into the state of an image.
 func (in *instance) assume(from *image) error {
-	if missing := len(from.memory) - int(in.module.Memory().Size()); missing > 0 {
+	if missing := from.size - int(in.module.Memory().Size()); missing > 0 {
 		if _, ok := in.module.Memory().Grow(uint32(missing / pageSize)); !ok {
 			return errNoInstance
 		}
 	}
-	in.restore(from)
+	in.mapped = from.backing.mapOver(in.memory.space, from.size)
+	if !in.restore(from) {
+		return errNoInstance
+	}
 	return nil
 }
 
-// takeImage copies the state of the instance.
+// takeImage copies the state of the instance, which goes on as one that was made of
+// the image.
 func (in *instance) takeImage() (*image, error) {
 	memory := in.bytes()
 	if !in.memory.budget.take(uint64(len(memory))) {
 		return nil, errNoInstance
 	}
-	taken := &image{memory: slices.Clone(memory)}
+	taken := &image{size: len(memory)}
+	if taken.size >= mappedSize {
+		taken.backing = newBacking(memory)
+	}
 	for _, g := range in.globals {
 		taken.globals = append(taken.globals, g.Get())
+	}
+	if in.mapped = taken.backing.mapOver(in.memory.space, taken.size); !in.mapped {
+		taken.backing.close()
+		taken.backing, taken.memory = nil, slices.Clone(memory)
 	}
 	return taken, nil
 }
@@ -116,19 +134,30 @@ func (in *instance) bytes() []byte {
 	return all
 }
 
-// restore puts memory and globals back to an image; what has grown is zeroed.
-func (in *instance) restore(to *image) {
+// restore puts memory and globals back to an image; what has grown is zeroed. It
+// reports false where it could not: the instance must go then.
+func (in *instance) restore(to *image) bool {
 	memory := in.bytes()
-	n := copy(memory, to.memory)
-	clear(memory[n:])
+	switch {
+	case in.mapped:
+		if !to.backing.forget(memory) {
+			return false
+		}
+	case to.memory == nil:
+		return false
+	default:
+		n := copy(memory, to.memory)
+		clear(memory[n:])
+	}
 	for i, g := range in.globals {
 		g.Set(to.globals[i])
 	}
+	return true
 }
 
 // worn reports whether it is time for a new instance.
 func (in *instance) worn() bool {
-	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*len(in.plugin.image.memory)
+	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*in.plugin.image.size
 }
 
 // run calls fn for c. An error means that the instance must go.

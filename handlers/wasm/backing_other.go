@@ -1,0 +1,14 @@
+//go:build !linux
+
+package wasm
+
+// backing is for systems that can map an image; here images are copied.
+type backing struct{}
+
+func newBacking([]byte) *backing { return nil }
+
+func (b *backing) mapOver([]byte, int) bool { return false }
+
+func (b *backing) forget([]byte) bool { return false }
+
+func (b *backing) close() {}
