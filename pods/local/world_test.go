@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,6 +60,51 @@ type world struct {
 	restarts []local.Restart
 	output   strings.Builder
 	ticks    map[string]int // by "pod/container/kind"
+	story    []string       // what containers and hooks wrote into the pipe DIR/log
+}
+
+// listen makes the pipe DIR/log and reads it until it is closed.
+func (w *world) listen(t *testing.T) {
+	name := filepath.Join(w.dir, "log")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			w.note(func() { w.story = append(w.story, lines.Text()) })
+		}
+	})
+	t.Cleanup(func() {
+		pipe.Close()
+		reading.Wait()
+	})
+}
+
+// awaitStory waits until the story has the words, in this order, others between them.
+func (w *world) awaitStory(t *testing.T, words ...string) {
+	t.Helper()
+	w.await(t, fmt.Sprintf("story %q", words), func() bool {
+		rest := w.story
+		for _, word := range words {
+			i := slices.Index(rest, word)
+			if i < 0 {
+				return false
+			}
+			rest = rest[i+1:]
+		}
+		return true
+	})
+}
+
+func (w *world) told(word string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.story, word)
 }
 
 // Observe implements [worker.Observer].
@@ -100,6 +147,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 		latest: make(map[string]*v1.Pod), past: make(map[string][]*v1.Pod), removed: make(map[string]bool),
 		ticks: make(map[string]int),
 	}
+	w.listen(t)
 	runner := &builtin.HostRunner{}
 	cfg := local.Config{
 		Recorder: w, Runner: runner, RestartBackoff: 20 * time.Millisecond, Output: w,
@@ -187,8 +235,8 @@ func (w *world) await(t *testing.T, what string, done func() bool) {
 		case <-timeout:
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			t.Fatalf("%s: not within %s\nevents:\n%s\noutput:\n%s\npods: %s", what, patience,
-				strings.Join(w.events, "\n"), w.output.String(), describe(w.latest))
+			t.Fatalf("%s: not within %s\nevents:\n%s\nstory: %q\noutput:\n%s\npods: %s", what, patience,
+				strings.Join(w.events, "\n"), w.story, w.output.String(), describe(w.latest))
 		}
 	}
 }
@@ -267,8 +315,8 @@ func (w *world) apply(t *testing.T, text string, vars ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars = append(vars, "DIR", w.dir, "SELF", self+", "+helperArgument)
-	if err := w.pods.Apply(t.Context(), load(t, text, vars...)); err != nil {
+	text = strings.NewReplacer(vars...).Replace(text)
+	if err := w.pods.Apply(t.Context(), load(t, text, "DIR", w.dir, "SELF", self+", "+helperArgument)); err != nil {
 		t.Fatal(err)
 	}
 }
