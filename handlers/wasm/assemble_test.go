@@ -84,10 +84,10 @@ func parse(tokens []string) list {
 
 // assembler gathers the parts of one module. Names are the indices of functions.
 type assembler struct {
-	types, imports, funcs, exports, codes, datas [][]byte
-	memory, table, start                         []byte
-	names                                        map[string]int
-	imported                                     int
+	types, imports, funcs, globals, exports, codes, datas [][]byte
+	memory, table, start                                  []byte
+	names                                                 map[string]int
+	imported                                              int
 }
 
 func text(token any) string { return strings.Trim(token.(string), `"`) }
@@ -159,6 +159,9 @@ func (a *assembler) field(f list) {
 		a.datas = append(a.datas, append(append([]byte{0, 0x41}, sleb(int64(offset))...), append([]byte{0x0b}, sized(unescape(text(f[2])))...)...))
 	case "func":
 		a.function(f)
+	case "global": // (global (mut i32) (i32.const 0))
+		kind, value := f[1].(list), f[2].(list)
+		a.globals = append(a.globals, append(append([]byte{valueTypes[kind[1].(string)], 1, 0x41}, sleb(int64(number(value[1])))...), 0x0b))
 	case "start":
 		a.start = uleb(a.index(f[1]))
 	default:
@@ -258,6 +261,7 @@ var opcodes = map[string][]byte{
 
 var indexed = map[string]byte{
 	"br": 0x0c, "br_if": 0x0d, "call": 0x10, "local.get": 0x20, "local.set": 0x21, "local.tee": 0x22,
+	"global.get": 0x23, "global.set": 0x24,
 }
 
 func (a *assembler) instruction(name string, next func() any) []byte {
@@ -303,6 +307,7 @@ func (a *assembler) module() []byte {
 	if a.memory != nil {
 		vectors(5, [][]byte{a.memory})
 	}
+	vectors(6, a.globals)
 	vectors(7, a.exports)
 	section(8, a.start)
 	vectors(10, a.codes)

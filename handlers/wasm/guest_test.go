@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -127,10 +128,12 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
-		p := load(t, host, "counter", isolation)
-		for range 3 {
-			if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
-				t.Errorf("%s: got %+v, %v, want each call to be the first", isolation, got, err)
+		for _, name := range []string{"counter", "global", "grow"} {
+			p := load(t, host, name, isolation)
+			for range 5 {
+				if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+					t.Errorf("%s, %s: got %+v, %v, want each call to be the first", name, isolation, got, err)
+				}
 			}
 		}
 	}
@@ -445,5 +448,171 @@ func TestIdleInstancesMakeRoom(t *testing.T) {
 		if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
+	}
+}
+
+func TestLimitsOfARun(t *testing.T) {
+	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
+	for config, want := range map[string]string{
+		`{"do":"handles","hold":true}`: ": more than 8 open handles",
+		`{"do":"handles"}`:             ": more than 8 dials a second",
+		`{"do":"write"}`:               ": more than 262144 bytes written in one run",
+	} {
+		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 10*time.Second)
+		if err != nil || !strings.HasSuffix(got.Output, want) {
+			t.Errorf("%s: got %q, %v, want %q", config, got.Output, err, want)
+		}
+	}
+}
+
+func TestReadLimitOfARun(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for err == nil {
+			_, err = conn.Write(make([]byte, 64<<10))
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	target := targetOf(l)
+	got, err := attempt(t, bind(t, goGuest, `{"do":"read"}`, target), probe.Request{Target: target}, 10*time.Second)
+	if want := ": more than 1048576 bytes read in one run"; err != nil || !strings.HasPrefix(got.Output, "1048576: ") || !strings.HasSuffix(got.Output, want) {
+		t.Errorf("got %q, %v, want %q", got.Output, err, want)
+	}
+}
+
+func TestInterpreter(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, name := range []string{"ok", "counter", "global", "grow", "table"} {
+		p := load(t, h, name, plugin.Reset)
+		for range 2 {
+			if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+				t.Errorf("%s: got %+v, %v", name, got, err)
+			}
+		}
+	}
+	spin := load(t, h, "spin", plugin.Reset)
+	if got, err := attempt(t, spin, probe.Request{}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("spin: got %+v, %v", got, err)
+	}
+}
+
+// TestWhereATargetMayBe asks a guest to dial its target, and looks where the host
+// dials.
+func TestWhereATargetMayBe(t *testing.T) {
+	names := map[string][]string{
+		"db":        {"10.0.0.9"},
+		"mixed":     {"127.0.0.1", "169.254.169.254", "10.0.0.9"},
+		"meta":      {"169.254.169.254"},
+		"loop":      {"127.0.0.1"},
+		"mapped":    {"::ffff:169.254.169.254"},
+		"localhost": {"127.0.0.1"},
+	}
+	var dialed []string // by the one attempt that runs
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(),
+		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
+			dialed = append(dialed, addr)
+			return nil, errors.New("no wire")
+		},
+		LookupIP: func(_ context.Context, name string) ([]netip.Addr, error) {
+			var addrs []netip.Addr
+			for _, text := range names[name] {
+				addrs = append(addrs, netip.MustParseAddr(text))
+			}
+			return addrs, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	hang := load(t, h, "hang", plugin.Reset)
+	for _, c := range []struct {
+		name, host, podIP string
+		want              []string
+	}{
+		{"an address", "10.0.0.7", "", []string{"10.0.0.7:80"}},
+		{"a name", "db", "", []string{"10.0.0.9:80"}},
+		{"the pod's own address", "10.0.0.7", "10.0.0.7", []string{"10.0.0.7:80"}},
+		{"a name with addresses of several kinds", "mixed", "10.0.0.7", []string{"10.0.0.9:80"}},
+		{"loopback, named", "127.0.0.1", "10.0.0.7", []string{"127.0.0.1:80"}},
+		{"loopback, named for IPv6", "::1", "", []string{"[::1]:80"}},
+		{"loopback as localhost", "localhost", "10.0.0.7", []string{"127.0.0.1:80"}},
+		{"loopback behind a name", "loop", "10.0.0.7", nil},
+		{"loopback behind a name, where it is the pod's own", "loop", "127.0.0.1", []string{"127.0.0.1:80"}},
+		{"metadata, named", "169.254.169.254", "10.0.0.7", nil},
+		{"metadata as the pod's own", "169.254.169.254", "169.254.169.254", nil},
+		{"metadata behind a name", "meta", "10.0.0.7", nil},
+		{"metadata, mapped", "::ffff:169.254.169.254", "", nil},
+		{"metadata, mapped behind a name", "mapped", "", nil},
+		{"metadata by NAT64", "64:ff9b::a9fe:a9fe", "", nil},
+		{"metadata by 6to4", "2002:a9fe:a9fe::", "", nil},
+		{"metadata, IPv4-compatible", "::169.254.169.254", "", nil},
+		{"metadata of one cloud", "fd00:ec2::254", "", nil},
+		{"metadata of another", "100.100.100.200", "", nil},
+		{"link-local", "fe80::1%eth0", "", nil},
+		{"unspecified", "0.0.0.0", "127.0.0.1", nil},
+		{"multicast", "224.0.0.1", "", nil},
+		{"broadcast", "255.255.255.255", "", nil},
+		{"nowhere", "", "", nil},
+		{"a name without addresses", "none", "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dialed = nil
+			req := probe.Request{Target: probe.Target{Host: c.host, Port: 80}, PodIP: c.podIP}
+			if _, err := attempt(t, hang, req, 5*time.Second); probe.ReasonOf(err) != probe.ReasonGuest {
+				t.Errorf("got %v, want the guest's own error", err)
+			}
+			if diff := cmp.Diff(c.want, dialed); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCloseWaitsForAttempts(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := blackHole(t)
+	p, err := h.Load(t.Context(), guestFile(t, "hang"), plugin.Minimal("hang"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	var out probe.Outcome
+	wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		out, err = p.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
+	})
+	<-started
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if err != nil || out.Reason != probe.ReasonDeadline {
+		t.Errorf("got %+v, %v, want an attempt that was let finish", out, err)
+	}
+	if _, err := p.Probe(t.Context(), probe.Request{}); err == nil {
+		t.Error("a closed plugin answered")
 	}
 }

@@ -181,7 +181,7 @@ func netRead(c *call, mem api.Memory, a args) int32 {
 	}
 	room := maxNetRead - c.net.read
 	if room == 0 {
-		return c.fail(abi.EDQUOT, "read: more than %d bytes", maxNetRead)
+		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", maxNetRead)
 	}
 	buf = buf[:min(len(buf), room)]
 	c.await(a.i32(3), func() bool { return conn.ready(&c.net) })
@@ -236,7 +236,7 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	}
 	room := maxNetWritten - c.net.written
 	if room == 0 && len(data) > 0 {
-		return c.fail(abi.EDQUOT, "write: more than %d bytes", maxNetWritten)
+		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", maxNetWritten)
 	}
 	data = data[:min(len(data), room)]
 	var n int

@@ -35,11 +35,11 @@ type network struct {
 func (n *network) mayDial() error {
 	now := time.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
-	if len(n.dials) >= dialBurst {
-		return &limit{abi.EDQUOT, fmt.Sprintf("dial: more than %d a second", dialBurst)}
-	}
 	if n.open >= maxHandles {
-		return &limit{abi.EMFILE, fmt.Sprintf("dial: more than %d open handles", maxHandles)}
+		return &limit{abi.EMFILE, fmt.Sprintf("more than %d open handles", maxHandles)}
+	}
+	if len(n.dials) >= dialBurst {
+		return &limit{abi.EDQUOT, fmt.Sprintf("more than %d dials a second", dialBurst)}
 	}
 	n.dials = append(n.dials, now)
 	return nil

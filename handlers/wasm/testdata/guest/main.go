@@ -66,6 +66,12 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return get(ctx, r)
 	case "getDefault":
 		return getDefault(ctx, r)
+	case "handles":
+		return handles(ctx, r)
+	case "write":
+		return write(ctx, r)
+	case "read":
+		return read(ctx, r)
 	case "sleep":
 		time.Sleep(time.Hour)
 	case "spin":
@@ -141,4 +147,37 @@ func fetch(ctx context.Context, client *http.Client, r *sdk.Request) (probe.Outc
 		return sdk.Failuref("%v", err), nil
 	}
 	return sdk.Successf("%d %s", resp.StatusCode, body), nil
+}
+
+// handles dials until it may not.
+func handles(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	for n := 0; ; n++ {
+		conn, err := r.Dial(ctx)
+		if err != nil {
+			return sdk.Failuref("%d: %v", n, err), nil
+		}
+		if !r.Config.Bool("hold", false) {
+			conn.Close()
+		}
+	}
+}
+
+// write writes until it may not.
+func write(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	n, err := conn.Write(make([]byte, 1<<20))
+	return sdk.Failuref("%d: %v", n, err), nil
+}
+
+// read reads until it may not.
+func read(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	n, err := io.Copy(io.Discard, conn)
+	return sdk.Failuref("%d: %v", n, err), nil
 }

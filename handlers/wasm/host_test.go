@@ -1,0 +1,177 @@
+package wasm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// trapModule has a memory of one page, and a probe that traps.
+var trapModule = []byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01" +
+	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x05\x01\x03\x00\x00\x0b")
+
+func TestEveryImportIsThere(t *testing.T) {
+	for _, f := range abi.Imports() {
+		if hostFuncs(f.Module)[f.Name] == nil {
+			t.Errorf("%s.%s has no function", f.Module, f.Name)
+		}
+	}
+}
+
+func TestPlacesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{free: 1}
+		if !p.take(t.Context()) {
+			t.Fatal("the first place was not free")
+		}
+		start := time.Now()
+		got := make(chan time.Duration)
+		for range 2 {
+			go func() {
+				p.take(t.Context())
+				got <- time.Since(start)
+				p.give()
+			}()
+		}
+		// The holder loops: after its patience one of the two has a place made for it,
+		// and hands it over to the other.
+		for range 2 {
+			if waited := <-got; waited != patience {
+				t.Errorf("waited for %v, want %v", waited, patience)
+			}
+		}
+		synctest.Wait()
+		p.give()
+		if p.free != 1 || p.extra != 0 || len(p.waiting) != 0 {
+			t.Errorf("%d places free, %d made, %d wait; want what there was at first", p.free, p.extra, len(p.waiting))
+		}
+	})
+}
+
+func TestWaitingForAPlaceEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{free: 1}
+		p.take(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+		defer cancel()
+		if p.take(ctx) {
+			t.Error("got a place that is taken")
+		}
+		p.give()
+		if p.free != 1 || len(p.waiting) != 0 {
+			t.Errorf("%d places free, %d wait", p.free, len(p.waiting))
+		}
+	})
+}
+
+func TestTableOfManyTables(t *testing.T) {
+	// Three tables: 10 entries and no maximum, 20 and at most 30, 0 and at most 2^32-1.
+	r := reader{data: []byte{3, 0x70, 0, 10, 0x70, 1, 20, 30, 0x6f, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f}}
+	out := reader{data: clampTables(&r, 120)}
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	total := uint32(0)
+	for range out.count() {
+		out.byte()
+		if out.byte() != 1 {
+			t.Error("a table without a maximum")
+		}
+		least, most := out.u32(), out.u32()
+		if most < least {
+			t.Errorf("a table of %d to %d entries", least, most)
+		}
+		total += most
+	}
+	if total > 120 || out.err != nil || len(out.data) > 0 {
+		t.Errorf("tables of %d entries in all, %v; want 120 at most", total, out.err)
+	}
+	r = reader{data: []byte{1, 0x70, 0, 0xff, 0x7f}}
+	if clampTables(&r, 120); r.err == nil {
+		t.Error("a table that begins above the limit was accepted")
+	}
+}
+
+func TestDataIsMerged(t *testing.T) {
+	segment := func(at, b byte) []byte { return []byte{0, 0x41, at, 0x0b, 1, b} }
+	body := []byte{3}
+	for _, s := range [][]byte{segment(30, 'c'), segment(10, 'a'), segment(12, 'b')} {
+		body = append(body, s...)
+	}
+	got := readData(mergeData(body))
+	if len(got) != 1 || got[0].at != 10 || len(got[0].data) != 21 || got[0].data[0] != 'a' || got[0].data[2] != 'b' || got[0].data[20] != 'c' {
+		t.Errorf("got %v, want one segment with the same effect", got)
+	}
+	if overlap := append(append([]byte{2}, segment(10, 'a')...), segment(10, 'b')...); mergeData(overlap) != nil {
+		t.Error("segments that overlap were merged")
+	}
+	if passive := []byte{1, 1, 1, 'x'}; mergeData(passive) != nil {
+		t.Error("a passive segment was merged")
+	}
+}
+
+// FuzzInspect feeds modules that may be broken to what reads them before wazero does.
+func FuzzInspect(f *testing.F) {
+	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
+	f.Add([]byte("\x00asm\x01\x00\x00\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x01\x06\x06\x01\x7f\x01\x41\x00\x0b\x07\x05\x01\x01m\x02\x00\x0a\x05\x01\x03\x00\x01\x0b\x0b\x07\x01\x00\x41\x00\x0b\x01x"))
+	f.Fuzz(func(t *testing.T, code []byte) {
+		m, err := inspect(code, 100)
+		if err != nil {
+			return
+		}
+		again, err := inspect(m.bytes, 100)
+		if len(m.globals) > 0 {
+			return // their names are taken now
+		}
+		if err != nil || again.minMemory != m.minMemory || again.volatile != m.volatile {
+			t.Errorf("rewriting changed what the module says: %+v, %v, want %+v", again, err, m)
+		}
+	})
+}
+
+// TestNothingIsLeft instantiates, traps and throws away, and looks at the memory
+// budget.
+func TestNothingIsLeft(t *testing.T) {
+	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	before := descriptors(t)
+	for range 20 {
+		p, err := h.Load(t.Context(), trapModule, plugin.Minimal("trap"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			if _, err := p.Probe(t.Context(), probe.Request{}); err == nil {
+				t.Fatal("want a trap")
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used := h.budget.inUse(); used != 0 {
+		t.Errorf("%d bytes are still counted", used)
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors are open, %d were", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
