@@ -15,7 +15,7 @@ import (
 // BenchmarkCall is one attempt with a deadline, by the guest's language and the
 // isolation. The Go guest reads its request; neither dials.
 func BenchmarkCall(b *testing.B) {
-	for lang, module := range map[string][]byte{"go": goModule, "wat": guestFile(b, "ok")} {
+	for lang, module := range map[string][]byte{"go": goModule(b), "wat": guestFile(b, "ok")} {
 		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 			b.Run(fmt.Sprintf("lang=%s/isolation=%s", lang, isolation), func(b *testing.B) {
 				m := plugin.Minimal(lang)
@@ -49,7 +49,7 @@ func BenchmarkLoad(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := h.Load(b.Context(), goModule, plugin.Minimal("go")); err != nil {
+		if _, err := h.Load(b.Context(), goModule(b), plugin.Minimal("go")); err != nil {
 			b.Fatal(err)
 		}
 		if err := h.Close(); err != nil {

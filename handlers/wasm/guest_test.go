@@ -37,7 +37,7 @@ func TestGoGuestVerdicts(t *testing.T) {
 		`{"do":"unknown"}`: {Result: probe.Unknown, Output: "who knows"},
 	} {
 		t.Run(config, func(t *testing.T) {
-			got, err := attempt(t, bind(t, goGuest, config, probe.Target{}), probe.Request{}, 5*time.Second)
+			got, err := attempt(t, bind(t, goGuest(t), config, probe.Target{}), probe.Request{}, 5*time.Second)
 			if err != nil || got.Result != want.Result || got.Output != want.Output {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
@@ -46,7 +46,7 @@ func TestGoGuestVerdicts(t *testing.T) {
 }
 
 func TestGoGuestError(t *testing.T) {
-	_, err := attempt(t, bind(t, goGuest, `{"do":"error"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	_, err := attempt(t, bind(t, goGuest(t), `{"do":"error"}`, probe.Target{}), probe.Request{}, 5*time.Second)
 	if probe.ReasonOf(err) != probe.ReasonGuest || !strings.Contains(err.Error(), "cannot tell") {
 		t.Errorf("got %v, want the guest's error", err)
 	}
@@ -63,7 +63,7 @@ func TestGoGuestSeesTheRequest(t *testing.T) {
 		Container:   &probe.Container{Name: "redis", Ports: []probe.Port{{Name: "tcp", Number: 6379}}},
 		ContainerID: "containerd://1",
 	}
-	got, err := attempt(t, bind(t, goGuest, `{"do":"request","count":9}`, req.Target), req, 5*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"request","count":9}`, req.Target), req, 5*time.Second)
 	want := `readiness 2 3s 5s 4 warning 10.0.0.7:6379 prod/redis-0 redis re"dis 9`
 	if err != nil || got.Output != want {
 		t.Errorf("got %q, %v, want %q", got.Output, err, want)
@@ -72,12 +72,12 @@ func TestGoGuestSeesTheRequest(t *testing.T) {
 
 func TestGoGuestMetrics(t *testing.T) {
 	want := []probe.Metric{{Name: "lag_seconds", Value: 1.5, Unit: "s"}, {Name: "clients", Value: 3}}
-	got, err := attempt(t, bind(t, goGuest, `{"do":"metrics"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"metrics"}`, probe.Target{}), probe.Request{}, 5*time.Second)
 	if diff := cmp.Diff(want, got.Metrics); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	want[1].Labels = map[string]string{"role": "master"}
-	got, err = attempt(t, bind(t, goGuest, `{"do":"metrics","label":"master"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	got, err = attempt(t, bind(t, goGuest(t), `{"do":"metrics","label":"master"}`, probe.Target{}), probe.Request{}, 5*time.Second)
 	if diff := cmp.Diff(want, got.Metrics); diff != "" || err != nil || got.Output != "measured" {
 		t.Error(err, diff, got.Output)
 	}
@@ -93,7 +93,7 @@ func TestGuestLogsAreTraced(t *testing.T) {
 			}
 		},
 	}
-	if _, err := attempt(t, bind(t, goGuest, `{"do":"log"}`, probe.Target{}), req, 5*time.Second); err != nil {
+	if _, err := attempt(t, bind(t, goGuest(t), `{"do":"log"}`, probe.Target{}), req, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"info: hello from web", "stdout: on stdout", "stderr: on stderr"}
@@ -120,7 +120,7 @@ func TestFloodedLogIsCut(t *testing.T) {
 }
 
 func TestCallsLeaveNothingBehind(t *testing.T) {
-	b := bind(t, goGuest, `{"do":"state"}`, probe.Target{})
+	b := bind(t, goGuest(t), `{"do":"state"}`, probe.Target{})
 	for range 3 {
 		got, err := attempt(t, b, probe.Request{}, 5*time.Second)
 		if err != nil || got.Output != "1" {
@@ -140,7 +140,7 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 }
 
 func TestGuestValidatesItsConfig(t *testing.T) {
-	_, err := goGuest.Prepare([]byte(`{"reject":"too bad"}`), probe.Target{})
+	_, err := goGuest(t).Prepare([]byte(`{"reject":"too bad"}`), probe.Target{})
 	if err == nil || err.Error() != "config: reject: too bad" {
 		t.Errorf("got %v", err)
 	}
@@ -162,7 +162,7 @@ config:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := host.Load(t.Context(), goModule, manifest)
+	p, err := host.Load(t.Context(), goModule(t), manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func serve(t testing.TB, network, addr string) net.Listener {
 
 func TestGuestDialsItsTarget(t *testing.T) {
 	l := serve(t, "tcp", "127.0.0.1:0")
-	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, targetOf(l)), probe.Request{Target: targetOf(l)}, 5*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, targetOf(l)), probe.Request{Target: targetOf(l)}, 5*time.Second)
 	if want := "hello via " + l.Addr().String(); err != nil || got.Output != want {
 		t.Errorf("got %q, %v, want %q", got.Output, err, want)
 	}
@@ -218,7 +218,7 @@ func TestGuestDialsAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	serve(t, "unix", path)
 	target := probe.Target{Unix: path}
-	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
 	if want := "hello via " + path; err != nil || got.Output != want {
 		t.Errorf("got %q, %v, want %q", got.Output, err, want)
 	}
@@ -231,7 +231,7 @@ func TestGuestIsToldWhatWentWrong(t *testing.T) {
 	}
 	target := targetOf(l)
 	l.Close()
-	got, err := attempt(t, bind(t, goGuest, `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
 	want := fmt.Sprintf("dial tcp 127.0.0.1:%d: connect: connection refused", target.Port)
 	if err != nil || got.Result != probe.Failure || got.Output != want {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
@@ -260,12 +260,12 @@ func TestNetHTTPInsideAGuest(t *testing.T) {
 		`{"do":"get","path":"/a"}`:        "200 hello /a",
 		`{"do":"getDefault","path":"/b"}`: "200 hello /b",
 	} {
-		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 10*time.Second)
+		got, err := attempt(t, bind(t, goGuest(t), config, target), probe.Request{Target: target}, 10*time.Second)
 		if err != nil || got.Output != want {
 			t.Errorf("%s: got %q, %v, want %q", config, got.Output, err, want)
 		}
 	}
-	got, err := attempt(t, bind(t, goGuest, `{"do":"get","path":"/long"}`, target), probe.Request{Target: target}, 10*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"get","path":"/long"}`, target), probe.Request{Target: target}, 10*time.Second)
 	if err != nil || len(got.Output) != probe.MaxOutput {
 		t.Errorf("got %d bytes, %v, want a body of 200 KiB, cut", len(got.Output), err)
 	}
@@ -273,7 +273,7 @@ func TestNetHTTPInsideAGuest(t *testing.T) {
 
 func TestNetHTTPInsideAGuestTimesOut(t *testing.T) {
 	target := blackHole(t)
-	got, err := attempt(t, bind(t, goGuest, `{"do":"get"}`, target), probe.Request{Target: target}, 200*time.Millisecond)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"get"}`, target), probe.Request{Target: target}, 200*time.Millisecond)
 	if want := probe.TimedOut(200 * time.Millisecond); err != nil || got.Output != want.Output || got.Result != want.Result {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -304,7 +304,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 				}
 			}}
 			config := fmt.Sprintf(`{"do":"dial","network":%q,"addr":%q}`, c.network, c.addr)
-			got, err := attempt(t, bind(t, goGuest, config, target), req, 5*time.Second)
+			got, err := attempt(t, bind(t, goGuest(t), config, target), req, 5*time.Second)
 			if err != nil || got.Result != probe.Failure || !strings.HasSuffix(got.Output, ": denied; permission=true") {
 				t.Errorf("got %+v, %v, want a denial", got, err)
 			}
@@ -315,7 +315,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 	}
 	t.Run("the target by an equal address", func(t *testing.T) {
 		config := fmt.Sprintf(`{"do":"dial","addr":"[::ffff:127.0.0.1]:%d"}`, target.Port)
-		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 5*time.Second)
+		got, err := attempt(t, bind(t, goGuest(t), config, target), probe.Request{Target: target}, 5*time.Second)
 		if err != nil || got.Result != probe.Success {
 			t.Errorf("got %+v, %v, want a connection", got, err)
 		}
@@ -358,9 +358,9 @@ func TestHandlerSuite(t *testing.T) {
 	}
 	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
 		return probetest.HandlerUnderTest{
-			Good:    fixed(bind(t, goGuest, `{"do":"echo"}`, echo), echo),
-			Hanging: fixed(bind(t, goGuest, `{"do":"echo"}`, hole), hole),
-			Erring:  bind(t, goGuest, `{"do":"error"}`, probe.Target{}),
+			Good:    fixed(bind(t, goGuest(t), `{"do":"echo"}`, echo), echo),
+			Hanging: fixed(bind(t, goGuest(t), `{"do":"echo"}`, hole), hole),
+			Erring:  bind(t, goGuest(t), `{"do":"error"}`, probe.Target{}),
 		}
 	})
 }
@@ -458,7 +458,7 @@ func TestLimitsOfARun(t *testing.T) {
 		`{"do":"handles"}`:             ": more than 8 dials a second",
 		`{"do":"write"}`:               ": more than 262144 bytes written in one run",
 	} {
-		got, err := attempt(t, bind(t, goGuest, config, target), probe.Request{Target: target}, 10*time.Second)
+		got, err := attempt(t, bind(t, goGuest(t), config, target), probe.Request{Target: target}, 10*time.Second)
 		if err != nil || !strings.HasSuffix(got.Output, want) {
 			t.Errorf("%s: got %q, %v, want %q", config, got.Output, err, want)
 		}
@@ -486,7 +486,7 @@ func TestReadLimitOfARun(t *testing.T) {
 		wg.Wait()
 	})
 	target := targetOf(l)
-	got, err := attempt(t, bind(t, goGuest, `{"do":"read"}`, target), probe.Request{Target: target}, 10*time.Second)
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"read"}`, target), probe.Request{Target: target}, 10*time.Second)
 	if want := ": more than 1048576 bytes read in one run"; err != nil || !strings.HasPrefix(got.Output, "1048576: ") || !strings.HasSuffix(got.Output, want) {
 		t.Errorf("got %q, %v, want %q", got.Output, err, want)
 	}

@@ -109,13 +109,13 @@ func TestGoGuestFaults(t *testing.T) {
 		`{"do":"allocate"}`:        {probe.ReasonMemory, "out of memory"},
 	} {
 		t.Run(config, func(t *testing.T) {
-			_, err := attempt(t, bind(t, goGuest, config, probe.Target{}), probe.Request{}, 20*time.Second)
+			_, err := attempt(t, bind(t, goGuest(t), config, probe.Target{}), probe.Request{}, 20*time.Second)
 			if err == nil || probe.ReasonOf(err) != want.reason || !strings.Contains(err.Error(), want.text) {
 				t.Errorf("got %v (reason %s), want %q with reason %s", err, probe.ReasonOf(err), want.text, want.reason)
 			}
 		})
 	}
-	got, err := attempt(t, goGuest, probe.Request{}, 5*time.Second)
+	got, err := attempt(t, goGuest(t), probe.Request{}, 5*time.Second)
 	if err != nil || got.Result != probe.Success {
 		t.Errorf("afterwards: got %+v, %v, want a success", got, err)
 	}

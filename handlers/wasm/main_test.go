@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,13 +17,40 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What the tests share, because a guest of Go takes seconds to compile. Read-only
-// after TestMain.
+// What the tests share, because a guest of Go takes seconds to compile.
 var (
-	goModule []byte        // testdata/guest, built with the stock toolchain
-	host     *wasm.Host    // with the disk cache that the next run of the tests finds again
-	goGuest  *wasm.Handler // goModule in isolation reset
+	host    *wasm.Host // with the disk cache that the next run of the tests finds again; read-only after TestMain
+	scratch string     // a folder; read-only after TestMain
+
+	buildOnce = sync.OnceValues(func() ([]byte, error) { return buildGo(scratch, "./testdata/guest") })
+	loadOnce  = sync.OnceValues(func() (*wasm.Handler, error) {
+		module, err := buildOnce()
+		if err != nil {
+			return nil, err
+		}
+		return host.Load(context.Background(), module, plugin.Minimal("guest"))
+	})
 )
+
+// goModule is testdata/guest, built with the stock toolchain.
+func goModule(t testing.TB) []byte {
+	t.Helper()
+	module, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
+}
+
+// goGuest is goModule in isolation reset.
+func goGuest(t testing.TB) *wasm.Handler {
+	t.Helper()
+	guest, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guest
+}
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -33,22 +61,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func run(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "prober-wasm-")
-	if err != nil {
+func run(m *testing.M) (code int, err error) {
+	if scratch, err = os.MkdirTemp("", "prober-wasm-"); err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
-	if goModule, err = buildGo(dir, "./testdata/guest"); err != nil {
+	defer os.RemoveAll(scratch)
+	if host, err = wasm.New(wasm.Config{CacheDir: testCache(scratch), Version: "test", Interpreter: interpreter}); err != nil {
 		return 0, err
 	}
-	if host, err = wasm.New(wasm.Config{CacheDir: testCache(dir), Version: "test"}); err != nil {
-		return 0, err
-	}
-	if goGuest, err = host.Load(context.Background(), goModule, plugin.Minimal("guest")); err != nil {
-		return 0, err
-	}
-	code := m.Run()
+	code = m.Run()
 	if err := host.Close(); err != nil {
 		return 0, err
 	}
