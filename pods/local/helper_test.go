@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -28,9 +27,15 @@ func helper(name string, args []string) int {
 	case "grpc": // ADDRESS: the health protocol
 		return serveGRPC(args[0])
 	case "stubborn": // does not end on SIGTERM
-		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stubborn")
-		select {}
+		ignored := make(chan os.Signal, 1)
+		signal.Notify(ignored, syscall.SIGTERM)
+		for range ignored {
+			fmt.Println("ignored SIGTERM")
+		}
+		return 0
+	case "agent": // MANIFEST
+		return runAgent(args[0])
 	case "forker": // MARK: double-forks processes out of its session, then waits
 		return fork(args[0])
 	case "flood":
@@ -73,10 +78,9 @@ func serveHTTP(address, dir string) int {
 }
 
 // fork starts a shell in a session of its own, which leaves processes behind that are
-// children of no one.
+// children of no one, one of them in yet another session.
 func fork(mark string) int {
-	script := fmt.Sprintf(`for i in 1 2 3; do (MARK=%[1]s sleep 600 %[2]s) & done; setsid sh -c "MARK=%[1]s sleep 600 & sleep 601 & true" & exit 0`, mark, "")
-	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd := exec.Command("/bin/sh", "-c", `for i in 1 2 3; do (sleep 600 &); done; setsid sh -c "sleep 600 & sleep 601 &"; exit 0`)
 	cmd.Env = append(os.Environ(), "MARK="+mark)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Run(); err != nil {
@@ -84,6 +88,14 @@ func fork(mark string) int {
 		return 1
 	}
 	fmt.Println("forked")
-	time.Sleep(time.Hour)
+	wait()
 	return 0
+}
+
+// wait waits for a signal that never comes. Without one that is asked for, the Go
+// runtime would see a deadlock.
+func wait() {
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGUSR2)
+	<-never
 }

@@ -135,7 +135,8 @@ func TestSidecarsStartSerially(t *testing.T) {
 		}
 		w.touch(t, "s-up")
 		w.awaitPod(t, "pod", "ready", isReady)
-		w.awaitStory(t, "s", "t", "c")
+		w.awaitStory(t, "s", "t")
+		w.awaitStory(t, "s", "c")
 		w.delete(t, "pod")
 		// Regular containers end first, then sidecars in reverse order.
 		w.awaitStory(t, "c-end", "t-end", "s-end")
@@ -182,7 +183,8 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 		w.apply(t, text, "MORE", preStopS)
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 && running(p, "c") })
 		w.awaitStory(t, "s", "s-prestop", "s-end", "s")
-		w.awaitStory(t, "t", "c")
+		w.awaitStory(t, "s", "t")
+		w.awaitStory(t, "s", "c")
 		w.awaitEvent(t, "pod Killing Init container s failed liveness probe")
 	})
 	t.Run("#213 a started sidecar ends gracefully beside one that has not", func(t *testing.T) {
@@ -205,7 +207,8 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 })
 		w.touch(t, "s-up")
 		w.awaitPod(t, "pod", "ready", isReady)
-		w.awaitStory(t, "s", "s-end", "s", "t", "c")
+		w.awaitStory(t, "s", "s-end", "s", "t")
+		w.awaitStory(t, "s", "s-end", "s", "c")
 	})
 }
 

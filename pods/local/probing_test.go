@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"context"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +107,22 @@ func turnsBad(t *testing.T, w *world) {
 	restarts(1)(t, w)
 }
 
+// restartsStubborn waits for a container that ignores SIGTERM to be restarted.
+func restartsStubborn(t *testing.T, w *world) {
+	restarts(1)(t, w)
+	w.awaitOutput(t, "ignored SIGTERM", 1)
+	w.awaitPod(t, "pod", "killed", func(p *v1.Pod) bool {
+		last := status(p, "c").LastTerminationState.Terminated
+		return last != nil && last.Signal == int32(syscall.SIGKILL) && last.ExitCode == 137
+	})
+	w.awaitPod(t, "pod", "running again", func(p *v1.Pod) bool { return running(p, "c") })
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the pod's own grace period is 500 s
+	if err := w.pods.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 var scenarios = []scenario{
 	{
 		name: "#175 not ready before the initial delay, no restart", command: forever,
@@ -203,11 +221,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "#192 the liveness probe's grace period wins", command: `[SELF, stubborn]`, grace: "500",
-		probes: `liveness: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restarts(1),
+		probes: `liveness: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
 		name: "#193 the startup probe's grace period wins", command: `[SELF, stubborn]`, grace: "500",
-		probes: `startup: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restarts(1),
+		probes: `startup: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
 		name: "#194 grpc: not restarted", command: `[SELF, grpc, "127.0.0.1:PORT"]`,

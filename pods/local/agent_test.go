@@ -1,0 +1,131 @@
+package local_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/pods/local"
+)
+
+// runAgent is the helper "agent": it runs the pods of a manifest until it is killed.
+func runAgent(manifest string) int {
+	err := func() error {
+		loaded, err := (&local.Source{Paths: []string{manifest}}).Load()
+		if err != nil {
+			return err
+		}
+		pods, err := local.New(local.Config{Output: os.Stdout})
+		if err != nil {
+			return err
+		}
+		m, err := manager.New(manager.Config{Status: pods, Handlers: &handlers.Registry{}})
+		if err != nil {
+			return err
+		}
+		pods.Start(m)
+		return pods.Apply(context.Background(), loaded.Pods)
+	}()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	wait()
+	return 0
+}
+
+// marked returns the processes that have mark in their environment or arguments.
+func marked(t *testing.T, mark string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		for _, file := range [...]string{"environ", "cmdline"} {
+			if text, err := os.ReadFile(filepath.Join("/proc", e.Name(), file)); err == nil && bytes.Contains(text, []byte(mark)) {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	return pids
+}
+
+func TestNothingOutlivesAnAgentThatIsKilled(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	text := fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  containers:
+  - name: c
+    command: [%q, %s, forker, %s]
+`, self, helperArgument, mark)
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent := exec.Command(self, helperArgument, "agent", manifest)
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.HasSuffix(lines.Text(), ": forked") {
+		t.Log(lines.Text())
+	}
+	if n := len(marked(t, mark)); n < 6 {
+		t.Errorf("%d processes before the kill, want at least 6", n)
+	}
+	if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	for _, pid := range marked(t, mark) {
+		awaitEnd(t, pid)
+	}
+	if left := marked(t, mark); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// awaitEnd waits until a process has ended, its zombie aside.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it has
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	if n == 0 || err != nil {
+		t.Errorf("process %d: still there: %v", pid, err)
+	}
+}
