@@ -61,7 +61,7 @@ func (r *record) Tick(t *worker.Tick) {
 		DurationSeconds: t.End.Sub(t.Start).Seconds(), Metrics: t.Outcome.Metrics,
 	}
 	if t.Err != nil {
-		status.Error = t.Err.Error()
+		status.Result, status.Error = probe.Unknown, t.Err.Error() // no verdict, whatever the outcome says
 	}
 	if r.history.budget == 0 {
 		status.Output, status.Error = short(status.Output), short(status.Error)

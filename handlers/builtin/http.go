@@ -172,16 +172,17 @@ func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 	return verdict(ctx, err, output)
 }
 
-// bodyError is the answer when a response's body broke off or did not come.
+// bodyError is the answer when a response's body broke off or did not come. Beside
+// the error the result is Failure, not Unknown: the kubelet's event says so.
 func (h *boundHTTP) bodyError(ctx context.Context, err error) (probe.Outcome, error) {
 	if !timedOut(ctx, err) {
-		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonBody, Err: err}
+		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: err}
 	}
 	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 	if h.bodyHangIsError {
 		// kubernetes#122591: tried again and thrown away, so that such a target never
 		// fails. The error is no deadline to errors.Is: that would be a Failure.
-		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
+		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
 	}
 	return probe.Outcome{Result: probe.Failure, Output: text, Reason: probe.ReasonDeadline}, nil
 }

@@ -234,7 +234,7 @@ func TestHTTPBody(t *testing.T) {
 	})
 	t.Run("#233 a body that hangs is an error with the switch", func(t *testing.T) {
 		got, err := ask(t, probe.CompatBodyHangIsError, "/", 100*time.Millisecond)
-		if err == nil || err.Error() != text || got.Result != probe.Unknown {
+		if err == nil || err.Error() != text || got.Result != probe.Failure {
 			t.Errorf("got %v, error %v; want error %q", got.Result, err, text)
 		}
 		if errors.Is(err, context.DeadlineExceeded) || probe.ReasonOf(err) != probe.ReasonBody {
@@ -247,7 +247,7 @@ func TestHTTPBody(t *testing.T) {
 	})
 	t.Run("#233 a body that breaks off is an error", func(t *testing.T) {
 		got, err := ask(t, 0, "/broken", time.Minute)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || got.Result != probe.Unknown || probe.ReasonOf(err) != probe.ReasonBody {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || got.Result != probe.Failure || probe.ReasonOf(err) != probe.ReasonBody {
 			t.Errorf("got %v, error %v, reason %s", got.Result, err, probe.ReasonOf(err))
 		}
 	})
