@@ -55,7 +55,9 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	n, step := r.step(strings.ReplaceAll(path[1], "/", " "))
-	body := fmt.Appendf(nil, "attempt %d by %s", n+1, req.UserAgent())
+	agent, _, _ := strings.Cut(req.UserAgent(), "/")
+	req.Header.Set("User-Agent", agent) // a kubelet that is a library has no version
+	body := fmt.Appendf(nil, "attempt %d: %s %s %s %v", n+1, req.Method, req.Host, req.Proto, req.Header)
 	switch step.Do {
 	case StepOK, StepTimeout: // here, nothing takes time
 	case StepZero:
@@ -63,8 +65,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		rw.WriteHeader(http.StatusFound)
 	case StepPanic:
 		rw.WriteHeader(http.StatusMultipleChoices)
-	case StepBig:
-		rw.WriteHeader(http.StatusMultipleChoices)
+	case StepBig: // as a warning it would be cut at another place: our limit is the output's, the kubelet's the body's
 		body = bytes.Repeat(body, 1000)
 	case StepError: // the body ends before its length
 		rw.Header().Set("Content-Length", strconv.Itoa(len(body)+1))

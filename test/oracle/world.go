@@ -259,10 +259,14 @@ func probeSpec(pod, container, kind string, p *Probe, get httpGet) *v1.Probe {
 	if p == nil {
 		return nil
 	}
-	return &v1.Probe{
-		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{
+	handler := v1.ProbeHandler{HTTPGet: get(pod, container, kind)}
+	if !p.HTTP {
+		handler = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{
 			pod, container, kind, "$(FIRST)", "$(SECOND)", "$(FIELD)", "$(NONE)", "$$(FIRST)", "$(FIRST",
-		}}},
+		}}}
+	}
+	return &v1.Probe{
+		ProbeHandler:        handler,
 		InitialDelaySeconds: p.Delay,
 		PeriodSeconds:       p.Period,
 		TimeoutSeconds:      p.Timeout,
