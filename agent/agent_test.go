@@ -637,4 +637,3 @@ func TestStreamsEndWithTheAgent(t *testing.T) {
 		}
 	}
 }
-

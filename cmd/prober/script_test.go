@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// patience is how long a script waits for what must happen.
+const patience = 30 * time.Second
+
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish,
+		},
+	})
+}
+
+// code CODE PROGRAM ARG... runs a program that must end with CODE.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code CODE PROGRAM ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if got := exitCode(ts, err); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// program is what start has started.
+type program struct {
+	cmd    *exec.Cmd
+	stderr *os.File // read end
+	reader sync.WaitGroup
+
+	mu      sync.Mutex
+	text    strings.Builder
+	changed chan struct{} // closed when text grows; nil at the end of stderr
+}
+
+// start PROGRAM ARG... runs a program in the background. line and finish are about it.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: start PROGRAM ARG...")
+	}
+	path := args[0]
+	for dir := range strings.SplitSeq(ts.Getenv("PATH"), ":") {
+		if _, err := os.Stat(dir + "/" + path); err == nil {
+			path = dir + "/" + path
+			break
+		}
+	}
+	read, write, err := os.Pipe()
+	ts.Check(err)
+	p := &program{cmd: exec.Command(path, args[1:]...), stderr: read, changed: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stderr = ts.MkAbs("."), write
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"))
+	ts.Check(p.cmd.Start())
+	ts.Check(write.Close())
+	p.reader.Go(p.read)
+	current.Store(ts, p)
+	ts.Defer(func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it has ended if all went well
+		_ = p.cmd.Wait()
+		p.reader.Wait()
+		current.Delete(ts)
+	})
+}
+
+// current is the program of each script that runs.
+var current sync.Map
+
+func running(ts *testscript.TestScript) *program {
+	p, ok := current.Load(ts)
+	if !ok {
+		ts.Fatalf("nothing was started")
+	}
+	return p.(*program)
+}
+
+func (p *program) read() {
+	defer p.stderr.Close()
+	for r := bufio.NewReader(p.stderr); ; {
+		text, err := r.ReadString('\n')
+		p.mu.Lock()
+		p.text.WriteString(text)
+		close(p.changed)
+		p.changed = make(chan struct{})
+		if err != nil {
+			p.changed = nil
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+	}
+}
+
+// line REGEXP [VAR] waits until the started program has written a matching line to
+// stderr, and puts its first group into VAR.
+func line(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: line REGEXP [VAR]")
+	}
+	p, want := running(ts), regexp.MustCompile("(?m)"+args[0])
+	deadline := time.After(patience)
+	for {
+		p.mu.Lock()
+		text, changed := p.text.String(), p.changed
+		p.mu.Unlock()
+		if match := want.FindStringSubmatch(text); match != nil {
+			if len(args) == 2 {
+				ts.Setenv(args[1], match[1])
+			}
+			return
+		}
+		if changed == nil {
+			ts.Fatalf("the program ended without a line like %s:\n%s", args[0], text)
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			ts.Fatalf("no line like %s in\n%s", args[0], text)
+		}
+	}
+}
+
+// finish SIGNAL CODE FILE sends a signal to the started program, which must end with
+// CODE, and puts all of its stderr into FILE.
+func finish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: finish SIGNAL CODE FILE")
+	}
+	p := running(ts)
+	signal := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM}[args[0]]
+	ts.Check(p.cmd.Process.Signal(signal))
+	ended := make(chan error, 1)
+	go func() {
+		p.reader.Wait()
+		ended <- p.cmd.Wait()
+	}()
+	select {
+	case err := <-ended:
+		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(p.text.String()), 0o600))
+		if got := exitCode(ts, err); strconv.Itoa(got) != args[1] {
+			ts.Fatalf("exit code %d, want %s", got, args[1])
+		}
+	case <-time.After(patience):
+		ts.Fatalf("%s does not end the program", args[0])
+	}
+}
+
+// ask METHOD URL STATUS FILE sends a request and puts the answer's body into FILE.
+func ask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: ask METHOD URL STATUS FILE")
+	}
+	req, err := http.NewRequest(args[0], args[1], nil)
+	ts.Check(err)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[3]), body, 0o600))
+	if strconv.Itoa(res.StatusCode) != args[2] {
+		ts.Fatalf("%s %s: %s, want %s\n%s", args[0], args[1], res.Status, args[2], body)
+	}
+}
+
+// serve KIND VAR starts a server on loopback for the rest of the script and puts its
+// address into VAR.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: serve http|https|tcp|grpc VAR")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	stop := func() {}
+	switch args[0] {
+	case "http", "https":
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: webPages()}}
+		if args[0] == "https" {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		stop = server.Close
+	case "tcp":
+		stop = func() { _ = listener.Close() }
+	case "grpc":
+		server, states := grpc.NewServer(), health.NewServer()
+		states.SetServingStatus("down", healthpb.HealthCheckResponse_NOT_SERVING)
+		healthpb.RegisterHealthServer(server, states)
+		go func() { _ = server.Serve(listener) }()
+		stop = server.Stop
+	default:
+		ts.Fatalf("unknown kind %q", args[0])
+	}
+	ts.Defer(stop)
+	ts.Setenv(args[1], listener.Addr().String())
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[1]+"_PORT", port)
+}
+
+func webPages() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello %s from %s, query %q", r.Header.Get("X-Name"), r.Host, r.URL.RawQuery)
+	})
+	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
+	})
+	mux.HandleFunc("/secret", func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user+password != "annpass" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	return mux
+}
