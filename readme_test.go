@@ -1,0 +1,96 @@
+package prober_test
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+var fenced = regexp.MustCompile("(?s)```(\\w+)\n(.*?)```")
+
+// blocks returns the fenced blocks of a language in a Markdown file.
+func blocks(t *testing.T, file, language string) (found []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
+		if m[1] == language {
+			found = append(found, m[2])
+		}
+	}
+	return found
+}
+
+// TestReadmePluginBuilds builds the README's plugin with the stock toolchain.
+func TestReadmePluginBuilds(t *testing.T) {
+	source := blocks(t, "README.md", "go")[0]
+	if !strings.HasPrefix(source, "package main") {
+		t.Fatalf("the first Go block of the README is not the plugin:\n%s", source)
+	}
+	dir, root := t.TempDir(), abs(t, ".")
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.go", source)
+	write("go.mod", "module memcached\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", "memcached.wasm", ".")
+	build.Dir = dir
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestReadmePodIsValid reads the README's pod as strictly as `prober run` does.
+func TestReadmePodIsValid(t *testing.T) {
+	for _, text := range blocks(t, "README.md", "yaml") {
+		var pod v1.Pod
+		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+			t.Fatal(err)
+		}
+		if errs := manager.ValidatePod(&pod); len(errs) > 0 {
+			t.Error(errs.ToAggregate())
+		}
+		configs, errs := manager.ProbesOf(&pod)
+		if len(configs) != 2 || len(errs) > 0 {
+			t.Errorf("got %d probes and errors %v, want 2 probes", len(configs), errs)
+		}
+	}
+}
+
+// TestGoBlocksParse keeps the shorter Go blocks of the documents from becoming wrong Go.
+func TestGoBlocksParse(t *testing.T) {
+	for _, file := range []string{"README.md", "docs/embedding.md"} {
+		for _, source := range blocks(t, file, "go") {
+			if strings.HasPrefix(source, "package") || strings.HasPrefix(source, "Probe(") {
+				continue
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), file, "package p\nfunc _() {\n"+source+"\n}", 0); err != nil {
+				t.Errorf("%s: %v\n%s", file, err, source)
+			}
+		}
+	}
+}
