@@ -7,8 +7,8 @@ type backing struct{}
 
 func newBacking([]byte) *backing { return nil }
 
-func (b *backing) mapOver([]byte, int) bool { return false }
+func (b *backing) mapOver([]byte) bool { return false }
 
-func (b *backing) forget([]byte) bool { return false }
+func (b *backing) restore([]byte, *[]byte) bool { return false }
 
 func (b *backing) close() {}

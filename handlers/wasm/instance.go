@@ -26,6 +26,7 @@ type instance struct {
 	memory    *memory
 	globals   []api.MutableGlobal // in the order of the module's
 	mapped    bool                // the memory is a private mapping of the image
+	scratch   []byte              // of the backing
 	calls     int
 	idleSince time.Time // when it was given back
 	call      *call     // what runs now
@@ -99,7 +100,7 @@ func (in *instance) assume(from *image) error {
 			return errNoInstance
 		}
 	}
-	in.mapped = from.backing.mapOver(in.memory.space, from.size)
+	in.mapped = from.backing.mapOver(in.memory.space)
 	if !in.restore(from) {
 		return errNoInstance
 	}
@@ -120,7 +121,7 @@ func (in *instance) takeImage() (*image, error) {
 	for _, g := range in.globals {
 		taken.globals = append(taken.globals, g.Get())
 	}
-	if in.mapped = taken.backing.mapOver(in.memory.space, taken.size); !in.mapped {
+	if in.mapped = taken.backing.mapOver(in.memory.space); !in.mapped {
 		taken.backing.close()
 		taken.backing, taken.memory = nil, slices.Clone(memory)
 	}
@@ -140,7 +141,7 @@ func (in *instance) restore(to *image) bool {
 	memory := in.bytes()
 	switch {
 	case in.mapped:
-		if !to.backing.forget(memory) {
+		if !to.backing.restore(memory, &in.scratch) {
 			return false
 		}
 	case to.memory == nil:
