@@ -1,0 +1,572 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// sixContainers is the pod of the test: all kinds, all four handlers and a plugin.
+const sixContainers = `apiVersion: v1
+kind: Pod
+metadata:
+  name: six
+  annotations:
+    prober.dev/probes: |
+      web:
+        readiness: {httpGet: {path: /ready, port: http}, period: 50ms, timeout: 5s, failureThreshold: 1}
+        liveness: {httpGet: {path: /live, port: http}, period: 100ms, timeout: 5s, failureThreshold: 2}
+      rpc:
+        readiness: {grpc: {port: RPC, service: ready}, period: 50ms, timeout: 5s, failureThreshold: 1}
+      cache:
+        readiness: {plugin: {name: redis, target: {port: redis}}, period: 50ms, timeout: 5s, failureThreshold: 1}
+spec:
+  terminationGracePeriodSeconds: 5
+  initContainers:
+  - name: proxy
+    restartPolicy: Always
+    command: [EXE, __app, http, proxy, CONTROL, "127.0.0.1:PROXY"]
+    startupProbe: {tcpSocket: {port: PROXY}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1000}
+  containers:
+  - name: web
+    command: [EXE, __app, http, web, CONTROL, "127.0.0.1:WEB"]
+    ports: [{name: http, containerPort: WEB}]
+  - name: rpc
+    command: [EXE, __app, grpc, rpc, CONTROL, "127.0.0.1:RPC"]
+    livenessProbe: {grpc: {port: RPC, service: live}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1000}
+  - name: worker
+    command: [sleep, "1000"]
+    startupProbe: {exec: {command: [EXE, __app, ask, worker-up, CONTROL]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1000}
+    livenessProbe: {exec: {command: [EXE, __app, ask, worker-live, CONTROL]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1000}
+  - name: cache
+    command: [EXE, __app, resp, cache, CONTROL, "127.0.0.1:CACHE"]
+    ports: [{name: redis, containerPort: CACHE}]
+  - name: ext
+    readinessProbe: {httpGet: {path: /flag/ext-ready, port: EXT}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}
+`
+
+// probeView is an item of /api/v1/probes.
+type probeView struct {
+	Container, ContainerID, Kind, Handler, Result string
+	OnHold                                        bool
+	Last                                          *struct {
+		Result, Output, Error string
+		Metrics               []probe.Metric
+	}
+}
+
+// state is what the API shows.
+type state struct {
+	pod    v1.Pod
+	probes map[string]probeView // by container and kind, "web/readiness"
+}
+
+// TestPodOfSixContainers runs the binary and holds what the API shows at every stage
+// of a pod's life against what must be.
+func TestPodOfSixContainers(t *testing.T) {
+	plugins := t.TempDir()
+	buildRedis(t, filepath.Join(plugins, "redis.wasm"))
+	flags := newControl("proxy")
+	flags.set(true, "web-live", "rpc-live", "worker-live", "ext-ready")
+	server := httptest.NewServer(flags)
+	defer server.Close()
+	ports, manifest := fillIn(t, server)
+	a := runAgent(t, manifest, plugins)
+
+	for _, stage := range []struct {
+		name   string
+		change func()
+		wrong  func(s *state) string // "" when the state is right
+	}{
+		{"the sidecar has not started", func() {}, sidecarWaits},
+		{"the sidecar lets the others run", func() { flags.letStart("proxy") }, unready},
+		{"everything is ready", func() { flags.set(true, "worker-up", "web-ready", "rpc-ready", "cache-ready") }, allReady(0)},
+		{"liveness restarts a container", func() { flags.set(false, "web-live") }, allReady(1)},
+		{"the plugin finds its target unwell", func() { flags.set(false, "cache-ready") }, cacheUnready},
+		{"and well again", func() { flags.set(true, "cache-ready") }, allReady(1)},
+	} {
+		stage.change()
+		a.await(t, stage.name, stage.wrong)
+		shown := a.get(t)
+		if wrong := stage.wrong(&shown); wrong != "" {
+			t.Fatalf("%s: the lists disagree with the stream: %s", stage.name, wrong)
+		}
+	}
+	checkEvents(t, a.url)
+	checkMetrics(t, a.url)
+	stderr := a.stop(t)
+	for _, want := range []string{
+		`msg="container restarted" namespace=default pod=six container=web cause=liveness count=1`,
+		`reason=Killing namespace=default pod=six object=spec.containers{web} message="Container web failed liveness probe, will be restarted"`,
+		"prober: stopped by SIGTERM\n",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in stderr", want)
+		}
+	}
+	for name, port := range ports {
+		if conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s still listens", name)
+		}
+	}
+	if t.Failed() {
+		t.Log(stderr)
+	}
+}
+
+// buildRedis builds the example plugin with the Go toolchain alone.
+func buildRedis(t *testing.T, out string) {
+	t.Helper()
+	const source = "../../examples/plugins/redis"
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", out, ".")
+	build.Dir = source
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	module, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(source, "plugin.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module, err = plugin.Embed(module, manifest); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(out, module, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fillIn completes the manifest and returns it with the ports of the containers.
+func fillIn(t *testing.T, server *httptest.Server) (ports map[string]string, manifest string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports = make(map[string]string)
+	for _, name := range []string{"PROXY", "WEB", "RPC", "CACHE"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, ports[name], _ = net.SplitHostPort(l.Addr().String())
+	}
+	_, external, _ := net.SplitHostPort(server.Listener.Addr().String())
+	pairs := []string{"EXE", exe, "CONTROL", server.URL, "EXT", external}
+	for name, port := range ports {
+		pairs = append(pairs, name, port)
+	}
+	return ports, strings.NewReplacer(pairs...).Replace(sixContainers)
+}
+
+// agentProcess is a running `prober run`.
+type agentProcess struct {
+	cmd    *exec.Cmd
+	url    string
+	stderr *bytes.Buffer // to be read after reader
+	reader sync.WaitGroup
+	events chan event
+	now    state
+}
+
+// event is one event of the stream.
+type event struct {
+	name string
+	data []byte
+}
+
+func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write := io.Pipe()
+	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), now: state{probes: make(map[string]probeView)}}
+	a.cmd = &exec.Cmd{Path: exe, Args: []string{
+		"prober", "run", "-f", path, "--plugins", plugins, "--listen", "127.0.0.1:0", "--restart-backoff", "1s",
+	}, Stderr: write}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.cmd.Process.Kill() // it has ended if all went well
+		_ = a.cmd.Wait()
+		_ = write.Close()
+		a.reader.Wait()
+	})
+	address := make(chan string, 1)
+	a.reader.Go(func() {
+		for r := bufio.NewReader(read); ; {
+			line, err := r.ReadString('\n')
+			a.stderr.WriteString(line)
+			if _, after, ok := strings.Cut(line, "msg=listening address="); ok {
+				address <- strings.TrimSpace(after)
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	select {
+	case at := <-address:
+		a.url = "http://" + at
+	case <-time.After(patience):
+		t.Fatal("the agent does not listen")
+	}
+	a.follow(t)
+	return a
+}
+
+// follow reads the stream until the agent or the test ends.
+func (a *agentProcess) follow(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "GET", a.url+"/api/v1/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(a.events)
+		defer res.Body.Close()
+		var name string
+		for r := bufio.NewReader(res.Body); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if after, ok := strings.CutPrefix(line, "event: "); ok {
+				name = strings.TrimSpace(after)
+			}
+			if after, ok := strings.CutPrefix(line, "data: "); ok {
+				select {
+				case a.events <- event{name, []byte(after)}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); reading.Wait() })
+}
+
+// await follows the stream until nothing is wrong.
+func (a *agentProcess) await(t *testing.T, name string, wrong func(*state) string) {
+	t.Helper()
+	deadline, last := time.After(patience), "no event came"
+	for {
+		select {
+		case e, ok := <-a.events:
+			if !ok {
+				t.Fatalf("%s: the stream has ended; %s", name, last)
+			}
+			a.now.take(t, e)
+			if last = wrong(&a.now); last == "" {
+				return
+			}
+		case <-deadline:
+			text, _ := json.Marshal(a.now.pod.Status)
+			t.Fatalf("%s: %s\n%s\n%+v", name, last, text, a.now.probes)
+		}
+	}
+}
+
+func (s *state) take(t *testing.T, e event) {
+	t.Helper()
+	var err error
+	switch e.name {
+	case "pod":
+		s.pod = v1.Pod{}
+		err = json.Unmarshal(e.data, &s.pod)
+	case "probe":
+		var p probeView
+		err = json.Unmarshal(e.data, &p)
+		s.probes[p.Container+"/"+p.Kind] = p
+	}
+	if err != nil {
+		t.Fatalf("%v in %s", err, e.data)
+	}
+}
+
+// get returns what the two lists show.
+func (a *agentProcess) get(t *testing.T) state {
+	t.Helper()
+	s := state{probes: make(map[string]probeView)}
+	var pods v1.PodList
+	var probes struct{ Items []probeView }
+	fetch(t, a.url+"/api/v1/pods", &pods)
+	fetch(t, a.url+"/api/v1/probes?namespace=default&pod=six", &probes)
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d pods", len(pods.Items))
+	}
+	s.pod = pods.Items[0]
+	for _, p := range probes.Items {
+		s.probes[p.Container+"/"+p.Kind] = p
+	}
+	return s
+}
+
+func fetch(t *testing.T, url string, into any) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop ends the agent as an operator does, and returns its stderr.
+func (a *agentProcess) stop(t *testing.T) string {
+	t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for range a.events { // until the agent closes the stream
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("exit: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("SIGTERM does not end the agent")
+	}
+	_ = a.cmd.Stderr.(*io.PipeWriter).Close()
+	a.reader.Wait()
+	return a.stderr.String()
+}
+
+// container returns the status of a container, and its name when there is none.
+func (s *state) container(name string) v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{s.pod.Status.InitContainerStatuses, s.pod.Status.ContainerStatuses} {
+		for _, c := range list {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	return v1.ContainerStatus{}
+}
+
+func (s *state) condition(t v1.PodConditionType) v1.PodCondition {
+	for _, c := range s.pod.Status.Conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}
+
+// expectation is what one container must look like: its state, started and ready.
+type expectation struct {
+	name           string
+	running        bool
+	started, ready bool
+}
+
+func (s *state) differs(phase v1.PodPhase, initialized, ready v1.ConditionStatus, containers ...expectation) string {
+	if s.pod.Status.Phase != phase {
+		return fmt.Sprintf("phase %s, want %s", s.pod.Status.Phase, phase)
+	}
+	for condition, want := range map[v1.PodConditionType]v1.ConditionStatus{
+		v1.PodInitialized: initialized, v1.ContainersReady: ready, v1.PodReady: ready,
+	} {
+		if got := s.condition(condition); got.Status != want {
+			return fmt.Sprintf("condition %s is %s (%s), want %s", condition, got.Status, got.Message, want)
+		}
+	}
+	if len(s.pod.Status.InitContainerStatuses) != 1 || len(s.pod.Status.ContainerStatuses) != 5 {
+		return "want 1 init container status and 5 others"
+	}
+	for _, e := range containers {
+		c := s.container(e.name)
+		started := c.Started != nil && *c.Started
+		if (c.State.Running != nil) != e.running || (c.State.Waiting != nil) == e.running || started != e.started || c.Ready != e.ready {
+			return fmt.Sprintf("container %s: running %t, started %t, ready %t, want %+v", c.Name, c.State.Running != nil, started, c.Ready, e)
+		}
+	}
+	return ""
+}
+
+// result says what is wrong with one probe.
+func (s *state) result(key, handler, decided, last, output string) string {
+	p := s.probes[key]
+	got := ""
+	if p.Last != nil {
+		got = p.Last.Result
+	}
+	if p.Handler != handler || p.Result != decided || got != last {
+		return fmt.Sprintf("probe %s: handler %s, decided %s, last %q; want %s, %s, %q", key, p.Handler, p.Result, got, handler, decided, last)
+	}
+	if output != "" && !strings.Contains(p.Last.Output, output) {
+		return fmt.Sprintf("probe %s: output %q, want %q in it", key, p.Last.Output, output)
+	}
+	if last != "" && p.ContainerID != s.container(p.Container).ContainerID {
+		return fmt.Sprintf("probe %s is of container %q, not %q", key, p.ContainerID, s.container(p.Container).ContainerID)
+	}
+	return ""
+}
+
+// first returns the first of texts that is not empty.
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func sidecarWaits(s *state) string {
+	return first(
+		s.differs(v1.PodPending, v1.ConditionFalse, v1.ConditionFalse,
+			expectation{"proxy", true, false, false}, expectation{"web", false, false, false}, expectation{"rpc", false, false, false},
+			expectation{"worker", false, false, false}, expectation{"cache", false, false, false}, expectation{"ext", false, false, false}),
+		s.result("proxy/startup", "tcp", "unknown", "failure", "connection refused"),
+		s.result("web/readiness", "http", "failure", "", ""),
+		s.result("worker/startup", "exec", "unknown", "", ""),
+		s.result("cache/readiness", "redis", "failure", "", ""),
+	)
+}
+
+func unready(s *state) string {
+	return first(
+		s.differs(v1.PodRunning, v1.ConditionTrue, v1.ConditionFalse,
+			expectation{"proxy", true, true, true}, expectation{"web", true, true, false}, expectation{"rpc", true, true, false},
+			expectation{"worker", true, false, false}, expectation{"cache", true, true, false}, expectation{"ext", true, true, true}),
+		s.result("proxy/startup", "tcp", "success", "success", ""),
+		s.result("web/readiness", "http", "failure", "failure", "statuscode: 503"),
+		s.result("web/liveness", "http", "success", "success", ""),
+		s.result("rpc/readiness", "grpc", "failure", "failure", "NOT_SERVING"),
+		s.result("rpc/liveness", "grpc", "success", "success", ""),
+		s.result("worker/startup", "exec", "unknown", "failure", ""),
+		s.result("worker/liveness", "exec", "success", "", ""),
+		s.result("cache/readiness", "redis", "failure", "failure", "LOADING"),
+		s.result("ext/readiness", "http", "success", "success", ""),
+	)
+}
+
+// allReady returns what is wrong with a pod whose web container was restarted so often,
+// and where all is well.
+func allReady(restarts int32) func(*state) string {
+	return func(s *state) string {
+		wrong := first(
+			s.differs(v1.PodRunning, v1.ConditionTrue, v1.ConditionTrue,
+				expectation{"proxy", true, true, true}, expectation{"web", true, true, true}, expectation{"rpc", true, true, true},
+				expectation{"worker", true, true, true}, expectation{"cache", true, true, true}, expectation{"ext", true, true, true}),
+			s.result("web/readiness", "http", "success", "success", ""),
+			s.result("web/liveness", "http", "success", "success", ""),
+			s.result("rpc/readiness", "grpc", "success", "success", ""),
+			s.result("worker/startup", "exec", "success", "success", ""),
+			s.result("worker/liveness", "exec", "success", "success", ""),
+			s.result("cache/readiness", "redis", "success", "success", "PONG from a master of 0 replicas"),
+		)
+		web := s.container("web")
+		switch {
+		case wrong != "":
+			return wrong
+		case web.RestartCount != restarts || (web.LastTerminationState.Terminated != nil) != (restarts > 0):
+			return fmt.Sprintf("web was restarted %d times, want %d", web.RestartCount, restarts)
+		case s.container("rpc").RestartCount+s.container("worker").RestartCount+s.container("cache").RestartCount != 0:
+			return "another container was restarted"
+		case !s.probes["worker/startup"].OnHold:
+			return "the startup probe of worker is not on hold"
+		}
+		return ""
+	}
+}
+
+func cacheUnready(s *state) string {
+	wrong := first(
+		s.differs(v1.PodRunning, v1.ConditionTrue, v1.ConditionFalse,
+			expectation{"web", true, true, true}, expectation{"rpc", true, true, true}, expectation{"cache", true, true, false}),
+		s.result("cache/readiness", "redis", "failure", "failure", "LOADING"),
+	)
+	if message := s.condition(v1.ContainersReady).Message; wrong == "" && message != "containers with unready status: [cache]" {
+		return "message " + message
+	}
+	return wrong
+}
+
+func checkEvents(t *testing.T, url string) {
+	t.Helper()
+	var list v1.EventList
+	fetch(t, url+"/api/v1/events", &list)
+	counts := make(map[string]int32)
+	for _, e := range list.Items {
+		counts[e.InvolvedObject.FieldPath+" "+e.Reason+" "+e.Message] = e.Count
+	}
+	for event, least := range map[string]int32{
+		"spec.containers{web} Unhealthy Liveness probe failed: HTTP probe failed with statuscode: 503":            2,
+		"spec.containers{web} Killing Container web failed liveness probe, will be restarted":                     1,
+		"spec.containers{cache} Unhealthy Readiness probe failed: PING: LOADING the dataset is not in memory yet": 1,
+	} {
+		if counts[event] < least {
+			t.Errorf("event %q: %d times, want %d", event, counts[event], least)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%v", counts)
+	}
+}
+
+func checkMetrics(t *testing.T, url string) {
+	t.Helper()
+	res, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`prober_plugin_metric{container="cache",metric="ping_seconds",namespace="default",plugin="redis",pod="six",probe_type="Readiness",unit="s"} `,
+		`prober_restarts_total{container="web",kind="liveness",namespace="default",pod="six"} 1` + "\n",
+		"prober_workers 9\n",
+		`prober_outcomes_total{handler="redis",result="success"} `,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+}
