@@ -86,7 +86,10 @@ func (g *generator) container(policy string) Container {
 func (g *generator) probe(kind string) *Probe {
 	p := &Probe{
 		Delay: pick[int32](g, 0, 0, 0, 1, 2, 4), Period: pick(g, g.fast...), Timeout: pick[int32](g, 1, 1, 2, 3),
-		Success: 1, Failure: pick[int32](g, 1, 1, 2, 3, 4), HTTP: g.chance(5),
+		Success: 1, Failure: pick[int32](g, 1, 1, 2, 3, 4),
+	}
+	if g.chance(8) {
+		p.Handler = pick(g, "http", "http", "grpc", "grpc", "tcp", "refused")
 	}
 	if kind == "readiness" {
 		p.Success = pick[int32](g, 1, 1, 1, 2, 3)

@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 }
 
 func newOracle(t *testing.T) *Oracle {
-	o := New()
+	t.Helper()
+	o, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(o.Close)
 	return o
 }

@@ -44,10 +44,16 @@ const sampling = 250*time.Millisecond + 5*time.Nanosecond
 type Oracle struct{ web *web }
 
 // New returns an Oracle, which must be closed.
-func New() *Oracle { return &Oracle{newWeb()} }
+func New() (*Oracle, error) {
+	w, err := newWeb()
+	if err != nil {
+		return nil, fmt.Errorf("start the servers that are probed: %w", err)
+	}
+	return &Oracle{w}, nil
+}
 
-// Close ends the server that HTTP probes talk to.
-func (o *Oracle) Close() { o.web.server.Close() }
+// Close ends the servers that probes talk to.
+func (o *Oracle) Close() { o.web.close() }
 
 // Run plays s on one side under a fake clock of its own.
 func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
@@ -56,9 +62,9 @@ func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	synctest.Test(t, func(t *testing.T) {
 		record = newRecord()
 		runner := newRunner(s, record)
-		path := o.web.enter(runner)
-		defer o.web.leave(path)
-		w := newWorld(s, o.web.port, path)
+		run := o.web.enter(runner)
+		defer o.web.leave(run)
+		w := newWorld(s, func(kind, name string) v1.ProbeHandler { return o.web.handler(kind, run, name) })
 		side := makeSide(Outside{PodStatus: w.podStatus, Run: runner.run, Event: record.event})
 		play := &play{scenario: s, world: w, side: side, record: record}
 		play.all(t.Context())

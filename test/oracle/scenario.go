@@ -40,15 +40,17 @@ type Rule struct {
 	Codes  []int32 `json:"codes"`
 }
 
-// Probe is an exec or an HTTP probe and the ends of its attempts. Times are in seconds, as in
+// Probe is a probe and the ends of its attempts. Times are in seconds, as in
 // v1.Probe. Attempts take the steps in turn, and begin again after the last.
 type Probe struct {
-	Delay   int32  `json:"delay,omitzero"`
-	Period  int32  `json:"period"`
-	Timeout int32  `json:"timeout"`
-	Success int32  `json:"success"`
-	Failure int32  `json:"failure"`
-	HTTP    bool   `json:"http,omitzero"`
+	Delay   int32 `json:"delay,omitzero"`
+	Period  int32 `json:"period"`
+	Timeout int32 `json:"timeout"`
+	Success int32 `json:"success"`
+	Failure int32 `json:"failure"`
+	// Handler is "" for exec, "http", "grpc", "tcp", or "refused" for tcp to where no one
+	// listens.
+	Handler string `json:"handler,omitzero"`
 	Script  []Step `json:"script"`
 }
 
@@ -58,8 +60,8 @@ type Step struct {
 	Sleep Duration `json:"sleep,omitzero"` // how long it takes; a timeout when the probe's is shorter
 }
 
-// The ends of an attempt. Those of an HTTP probe take no time: a success, a redirect
-// to another host and other codes that are warnings, a failure, a broken body.
+// The ends of an attempt, in the words of exec. Those of the other handlers take no
+// time; web.go says what they are.
 const (
 	StepOK      = "ok"      // exit code 0
 	StepZero    = "zero"    // an exit error whose code is 0

@@ -257,7 +257,7 @@ func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
 		if on(func(p **Probe) { *p = nil }) {
 			return
 		}
-		on(func(p **Probe) { (*p).HTTP = false })
+		on(func(p **Probe) { (*p).Handler = "" })
 		on(func(p **Probe) { (*p).Delay = 0 })
 		on(func(p **Probe) { (*p).Timeout = 1 })
 		on(func(p **Probe) { (*p).Success = 1 })

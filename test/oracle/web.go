@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,57 +10,107 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// web answers the HTTP probes of all runs. It stands outside of the bubbles, on a
-// real socket: fake time waits for it. A run's probes name the run in their path.
+// web answers the probes of all runs that go over the network. It stands outside of
+// the bubbles, on real sockets: fake time waits for it. A probe's path, or service,
+// is its run and its name: "7/p0/c1/readiness".
 type web struct {
-	server *httptest.Server
-	port   int
+	health.UnimplementedHealthServer
+	http     *httptest.Server
+	grpc     *grpc.Server
+	grpcPort int
 
 	mu   sync.Mutex
 	runs []*runner
 }
 
-func newWeb() *web {
-	w := new(web)
-	w.server = httptest.NewServer(w)
-	w.port = w.server.Listener.Addr().(*net.TCPAddr).Port
-	return w
+func newWeb() (*web, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &web{grpc: grpc.NewServer(), grpcPort: port(listener)}
+	health.RegisterHealthServer(w.grpc, w)
+	go func() { _ = w.grpc.Serve(listener) }() // ends when close stops the server
+	w.http = httptest.NewServer(w)
+	return w, nil
 }
 
-// enter makes r known and returns the path under which its probes ask.
-func (w *web) enter(r *runner) (prefix string) {
+func (w *web) close() {
+	w.http.Close()
+	w.grpc.Stop()
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// refusing is a port on which no one listens.
+const refusing = 1
+
+// handler makes the handler of a probe of a run.
+func (w *web) handler(kind, run, name string) v1.ProbeHandler {
+	httpPort := intstr.FromInt(port(w.http.Listener))
+	switch path := run + "/" + name; kind {
+	case "http":
+		return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: httpPort, Path: "/" + path, Scheme: v1.URISchemeHTTP}}
+	case "grpc":
+		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(w.grpcPort), Service: &path}}
+	case "refused":
+		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(refusing)}}
+	default:
+		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: httpPort}}
+	}
+}
+
+// enter makes r known and returns the name of its run.
+func (w *web) enter(r *runner) (run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs = append(w.runs, r)
-	return fmt.Sprintf("/%d", len(w.runs)-1)
+	return strconv.Itoa(len(w.runs) - 1)
 }
 
-// leave forgets the run of a prefix.
-func (w *web) leave(prefix string) {
+// leave forgets a run.
+func (w *web) leave(run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.runs[mustAtoi(prefix[1:])] = nil
+	w.runs[mustAtoi(run)] = nil
 }
 
-// ServeHTTP answers /run/pod/container/kind as the script says. The body counts the
-// attempts, so that events tell of those before them.
-func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
-	path := strings.SplitN(req.URL.Path[1:], "/", 2)
+// step takes the next step of the probe with the path. Attempts of a run that is over
+// have none.
+func (w *web) step(path string) (n int, s Step, ok bool) {
+	run, name, _ := strings.Cut(path, "/")
 	w.mu.Lock()
-	r := w.runs[mustAtoi(path[0])]
+	r := w.runs[mustAtoi(run)]
 	w.mu.Unlock()
 	if r == nil {
+		return 0, Step{}, false
+	}
+	n, s = r.step(strings.ReplaceAll(name, "/", " "))
+	return n, s, true
+}
+
+// ServeHTTP answers an HTTP probe. The body counts the attempts, so that events tell
+// of those before them, and shows the request.
+func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	n, step, ok := w.step(req.URL.Path[1:])
+	if !ok {
 		rw.WriteHeader(http.StatusGone)
 		return
 	}
-	n, step := r.step(strings.ReplaceAll(path[1], "/", " "))
 	agent, _, _ := strings.Cut(req.UserAgent(), "/")
 	req.Header.Set("User-Agent", agent) // a kubelet that is a library has no version
 	body := fmt.Appendf(nil, "attempt %d: %s %s %s %v", n+1, req.Method, req.Host, req.Proto, req.Header)
 	switch step.Do {
-	case StepOK, StepTimeout: // here, nothing takes time
+	case StepOK, StepTimeout:
 	case StepZero:
 		rw.Header().Set("Location", "http://elsewhere.test/")
 		rw.WriteHeader(http.StatusFound)
@@ -73,6 +124,31 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		rw.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = rw.Write(body) // a client that went away needs no answer
+}
+
+// Check answers a gRPC probe.
+func (w *web) Check(_ context.Context, req *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
+	n, step, ok := w.step(req.Service)
+	if !ok {
+		return nil, status.Error(codes.Aborted, "the run is over")
+	}
+	answer := func(s health.HealthCheckResponse_ServingStatus) (*health.HealthCheckResponse, error) {
+		return &health.HealthCheckResponse{Status: s}, nil
+	}
+	switch step.Do {
+	case StepFail:
+		return answer(health.HealthCheckResponse_NOT_SERVING)
+	case StepZero:
+		return answer(health.HealthCheckResponse_SERVICE_UNKNOWN)
+	case StepError:
+		return nil, status.Errorf(codes.NotFound, "attempt %d", n+1)
+	case StepPanic:
+		return nil, status.Errorf(codes.Unimplemented, "attempt %d", n+1)
+	case StepTimeout:
+		return nil, status.Errorf(codes.DeadlineExceeded, "attempt %d", n+1)
+	default:
+		return answer(health.HealthCheckResponse_SERVING)
+	}
 }
 
 func mustAtoi(s string) int {

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // world is what one side is told: the pods, and what their status says now. The two
@@ -27,16 +26,12 @@ type podState struct {
 	ids    map[string]int // how many IDs each container has had
 }
 
-// newWorld makes the pods of s. Their HTTP probes ask at the port, below the path.
-func newWorld(s *Scenario, port int, path string) *world {
+// newWorld makes the pods of s. Probes over the network ask where handler says.
+func newWorld(s *Scenario, handler networkHandler) *world {
 	w := new(world)
 	for i, p := range s.Pods {
 		w.pods = append(w.pods, &podState{
-			object: podObject(i, p, func(pod, container, kind string) *v1.HTTPGetAction {
-				return &v1.HTTPGetAction{
-					Port: intstr.FromInt(port), Path: strings.Join([]string{path, pod, container, kind}, "/"), Scheme: v1.URISchemeHTTP,
-				}
-			}),
+			object: podObject(i, p, handler),
 			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"},
 			ids:    make(map[string]int),
 		})
@@ -45,9 +40,7 @@ func newWorld(s *Scenario, port int, path string) *world {
 }
 
 // podIndex is the number in a pod's name.
-func podIndex(name string) int {
-	return mustAtoi(strings.TrimPrefix(name, "p"))
-}
+func podIndex(name string) int { return mustAtoi(strings.TrimPrefix(name, "p")) }
 
 func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
 
@@ -202,29 +195,30 @@ func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
 	s.Conditions = append(s.Conditions, condition)
 }
 
-// httpGet makes the action of an HTTP probe.
-type httpGet func(pod, container, kind string) *v1.HTTPGetAction
+// networkHandler makes the handler called kind of a probe. It is asked under the
+// probe's name, "p0/c1/readiness".
+type networkHandler func(kind, name string) v1.ProbeHandler
 
-func podObject(i int, p Pod, get httpGet) *v1.Pod {
+func podObject(i int, p Pod, network networkHandler) *v1.Pod {
 	name := fmt.Sprintf("p%d", i)
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: podUID(i)},
 		Spec: v1.PodSpec{
 			RestartPolicy:  v1.RestartPolicy(p.RestartPolicy),
-			Containers:     containerSpecs(name, p.Containers, get),
-			InitContainers: containerSpecs(name, p.InitContainers, get),
+			Containers:     containerSpecs(name, p.Containers, network),
+			InitContainers: containerSpecs(name, p.InitContainers, network),
 		},
 	}
 }
 
-func containerSpecs(pod string, containers []Container, get httpGet) []v1.Container {
+func containerSpecs(pod string, containers []Container, network networkHandler) []v1.Container {
 	var specs []v1.Container
 	for _, c := range containers {
 		spec := v1.Container{
 			Name:           c.Name,
-			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness, get),
-			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness, get),
-			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup, get),
+			LivenessProbe:  probeSpec(pod, c.Name, "liveness", c.Liveness, network),
+			ReadinessProbe: probeSpec(pod, c.Name, "readiness", c.Readiness, network),
+			StartupProbe:   probeSpec(pod, c.Name, "startup", c.Startup, network),
 			Env: []v1.EnvVar{
 				{Name: "FIRST", Value: "1"},
 				{Name: "SECOND", Value: "$(FIRST)2"},
@@ -255,12 +249,12 @@ func ruleSpec(r Rule) v1.ContainerRestartRule {
 
 // probeSpec makes a probe. The command of an exec probe names it, so that the runner knows whose
 // attempt it is, and goes on with variables in every form.
-func probeSpec(pod, container, kind string, p *Probe, get httpGet) *v1.Probe {
+func probeSpec(pod, container, kind string, p *Probe, network networkHandler) *v1.Probe {
 	if p == nil {
 		return nil
 	}
-	handler := v1.ProbeHandler{HTTPGet: get(pod, container, kind)}
-	if !p.HTTP {
+	handler := network(p.Handler, strings.Join([]string{pod, container, kind}, "/"))
+	if p.Handler == "" {
 		handler = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{
 			pod, container, kind, "$(FIRST)", "$(SECOND)", "$(FIELD)", "$(NONE)", "$$(FIRST)", "$(FIRST",
 		}}}
