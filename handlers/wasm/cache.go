@@ -22,8 +22,14 @@ func openCache(cfg Config) (wazero.CompilationCache, error) {
 	if err := privateDir(dir); err != nil {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
-	return wazero.NewCompilationCacheWithDir(dir)
+	// wazero keys its cache by its own version, which it reads from the program's build
+	// information. A program may have none, and native code of another version must
+	// never run.
+	return wazero.NewCompilationCacheWithDir(filepath.Join(dir, wazeroVersion))
 }
+
+// wazeroVersion is the version that go.mod requires.
+const wazeroVersion = "v1.12.0"
 
 // privateDir makes dir if need be, and refuses one in which somebody else could put
 // code: wazero runs what it finds there and has no more than a checksum to go by.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -197,4 +198,13 @@ func (c *call) requestDoc() []byte {
 	}
 	c.request = abi.AppendRequest(make([]byte, 0, 1024), &doc)
 	return c.request
+}
+
+// guestTarget returns what a guest is told of its target.
+func guestTarget(t probe.Target) abi.Target {
+	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
+	if addr, err := netip.ParseAddr(t.Host); err == nil {
+		out.IP = addr.String()
+	}
+	return out
 }

@@ -304,9 +304,13 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 				}
 			}}
 			config := fmt.Sprintf(`{"do":"dial","network":%q,"addr":%q}`, c.network, c.addr)
+			before := goGuest(t).Stats()
 			got, err := attempt(t, bind(t, goGuest(t), config, target), req, 5*time.Second)
 			if err != nil || got.Result != probe.Failure || !strings.HasSuffix(got.Output, ": denied; permission=true") {
 				t.Errorf("got %+v, %v, want a denial", got, err)
+			}
+			if after := goGuest(t).Stats(); after.Denied != before.Denied+1 || after.Busy != 0 {
+				t.Errorf("got %+v after %+v, want one more denial", after, before)
 			}
 			if denied != 1 {
 				t.Errorf("%d denials traced, want 1", denied)
@@ -358,9 +362,10 @@ func TestHandlerSuite(t *testing.T) {
 	}
 	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
 		return probetest.HandlerUnderTest{
-			Good:    fixed(bind(t, goGuest(t), `{"do":"echo"}`, echo), echo),
-			Hanging: fixed(bind(t, goGuest(t), `{"do":"echo"}`, hole), hole),
-			Erring:  bind(t, goGuest(t), `{"do":"error"}`, probe.Target{}),
+			Good:     fixed(bind(t, goGuest(t), `{"do":"echo"}`, echo), echo),
+			Hanging:  fixed(bind(t, goGuest(t), `{"do":"echo"}`, hole), hole),
+			Flooding: bind(t, goGuest(t), `{"do":"long"}`, probe.Target{}),
+			Erring:   bind(t, goGuest(t), `{"do":"error"}`, probe.Target{}),
 		}
 	})
 }

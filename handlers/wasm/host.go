@@ -156,6 +156,10 @@ func (h *Host) remove(p *Handler) {
 	}
 }
 
+// Memory returns how many bytes the instances of all plugins take, out of
+// [Config.TotalMemory].
+func (h *Host) Memory() uint64 { return h.budget.inUse() }
+
 // evictIdle closes one idle instance of some plugin, and reports whether there was
 // one.
 func (h *Host) evictIdle() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,16 @@ func TestEveryImportIsThere(t *testing.T) {
 		if hostFuncs(f.Module)[f.Name] == nil {
 			t.Errorf("%s.%s has no function", f.Module, f.Name)
 		}
+	}
+}
+
+func TestCacheIsKeyedByTheVersionInUse(t *testing.T) {
+	gomod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "github.com/tetratelabs/wazero " + wazeroVersion + "\n"; !strings.Contains(string(gomod), want) {
+		t.Errorf("go.mod does not require %q", want)
 	}
 }
 

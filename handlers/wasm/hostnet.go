@@ -99,6 +99,7 @@ func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: time.Since(start)}
 	if d, ok := errors.AsType[*denied](err); ok {
 		errno = abi.EACCES
+		c.plugin.denied.Add(1)
 		event.Type = probe.TraceDenied
 		c.host.cfg.Logger.DebugContext(c.ctx, d.text, "handler", c.plugin.manifest.Name, "url", rawURL)
 		return c.traced(event, errno, "%v: denied", err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -36,6 +37,8 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch do := r.Config.String("do", "success"); do {
 	case "success":
 		return sdk.Successf("ok"), nil
+	case "long":
+		return sdk.Successf("%s", strings.Repeat("long ", 10_000)), nil
 	case "warning":
 		return sdk.Warningf("so so"), nil
 	case "failure":

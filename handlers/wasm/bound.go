@@ -1,0 +1,109 @@
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+// bound is a plugin together with the config of one probe.
+type bound struct {
+	plugin *Handler
+	config []byte // defaults filled in
+}
+
+var _ probe.Handler = (*bound)(nil)
+
+// Probe implements [probe.Handler].
+func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	start := time.Now()
+	if err := ctx.Err(); err != nil {
+		return b.ended(err, &req, start)
+	}
+	c := newCall(ctx, b, &req)
+	if !c.acquire() {
+		return probe.Outcome{}, b.named(errNoInstance)
+	}
+	in, err := b.plugin.take(c)
+	if err != nil {
+		c.release()
+		return probe.Outcome{}, b.named(err)
+	}
+	code, err := in.run(c, in.probe)
+	ended := c.ended()
+	c.release()
+	c.finish()
+	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
+	if ended != nil {
+		return b.ended(ended, &req, start)
+	}
+	if err != nil {
+		return probe.Outcome{}, b.named(err)
+	}
+	out, err := c.outcome(code)
+	return out, b.named(err)
+}
+
+// ended is the answer of an attempt whose context has ended: a deadline is a
+// Failure, and anything else is of no interest to anyone.
+func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Outcome, error) {
+	if err != context.DeadlineExceeded {
+		return probe.Outcome{}, b.named(err)
+	}
+	timeout := req.Spec.Timeout
+	if timeout == 0 {
+		timeout = time.Since(start).Round(time.Millisecond)
+	}
+	return probe.TimedOut(timeout), nil
+}
+
+// validate asks the guest whether it takes the config, as soon as there is an instance
+// to ask.
+func (b *bound) validate(ctx context.Context, target probe.Target) error {
+	for {
+		err := b.tryValidate(ctx, target)
+		if !errors.Is(err, ErrNoInstance) || ctx.Err() != nil {
+			return err
+		}
+		wait(ctx, nil, patience)
+	}
+}
+
+func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
+	c := newCall(ctx, b, &probe.Request{Target: target})
+	c.offline = true
+	if !c.acquire() {
+		return errNoInstance
+	}
+	in, err := b.plugin.take(c)
+	if err != nil {
+		c.release()
+		return err
+	}
+	code, err := in.run(c, in.validate)
+	c.release()
+	c.finish()
+	b.plugin.back(in, err == nil && ctx.Err() == nil)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, ctx.Err())
+	case err != nil:
+		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, err)
+	case code != 0:
+		return errors.New(cmp.Or(c.message, "the plugin does not take this config"))
+	}
+	return nil
+}
+
+// named says which plugin an error comes from.
+func (b *bound) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("plugin %q: %w", b.plugin.manifest.Name, err)
+}

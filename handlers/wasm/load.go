@@ -1,0 +1,163 @@
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Load compiles a module, tries it, and returns it as a handler, which the caller
+// closes. manifest may be nil: then it is read from the module itself. The error of a
+// module that cannot be run has the reason "instantiate".
+func (h *Host) Load(ctx context.Context, code []byte, manifest *plugin.Manifest) (*Handler, error) {
+	if len(code) > plugin.MaxModule {
+		return nil, fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), plugin.MaxModule)
+	}
+	if manifest == nil {
+		var err error
+		if manifest, err = plugin.ReadModule("module", code); err != nil {
+			return nil, err
+		}
+	}
+	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
+	if err := p.load(ctx, code); err != nil {
+		p.closeRuntime()
+		if _, ok := errors.AsType[*probe.Error](err); !ok {
+			err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+		}
+		return nil, fmt.Errorf("plugin %q: %w", manifest.Name, err)
+	}
+	return p, nil
+}
+
+func (p *Handler) load(ctx context.Context, code []byte) (err error) {
+	if p.manifest.Mode == plugin.Command {
+		return errors.New("mode command is not supported by this version of prober")
+	}
+	if p.manifest.Isolation == plugin.Pooled {
+		return errors.New("isolation pooled is not supported by this version of prober")
+	}
+	if p.module, err = inspect(code, p.host.cfg.TableEntries); err != nil {
+		return err
+	}
+	p.memoryCap = min(cmp.Or(p.manifest.Limits.Memory, p.host.cfg.Memory), p.host.cfg.Memory) &^ (pageSize - 1)
+	if p.module.minMemory > p.memoryCap {
+		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
+			p.module.minMemory, p.memoryCap)}
+	}
+	if err := p.compile(ctx); err != nil {
+		return err
+	}
+	if err := p.checkABI(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := p.instantiateHost(ctx); err != nil {
+		return err
+	}
+	in, err := p.newInstance(ctx)
+	if err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	if !p.module.volatile {
+		if p.image, err = in.takeImage(); err != nil {
+			in.close()
+			return err
+		}
+		p.reset = p.manifest.Isolation == plugin.Reset
+	}
+	p.live++
+	p.give(in, true)
+	return p.host.add(p)
+}
+
+// compile makes native code of the module. It takes seconds for a guest of Go that
+// is not in the cache, and heeds no context.
+func (p *Handler) compile(ctx context.Context) (err error) {
+	p.host.compiling.Lock()
+	defer p.host.compiling.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("compile: %v", r)
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	config := wazero.NewRuntimeConfig()
+	if p.host.cfg.Interpreter {
+		config = wazero.NewRuntimeConfigInterpreter()
+	}
+	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
+	// the next garbage collection.
+	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false).WithCompilationCache(p.host.cache)
+	p.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if p.compiled, err = p.runtime.CompileModule(ctx, p.module.bytes); err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	return nil
+}
+
+// checkABI holds the module's imports and exports against the contract.
+func (p *Handler) checkABI() error {
+	known := make(map[string]abi.Func)
+	for _, f := range abi.Imports() {
+		known[f.Module+"."+f.Name] = f
+	}
+	for _, def := range p.compiled.ImportedFunctions() {
+		module, name, _ := def.Import()
+		if module == wasiModule {
+			continue
+		}
+		f, ok := known[module+"."+name]
+		if !ok {
+			return fmt.Errorf("unknown import %s.%s: this prober does not have it", module, name)
+		}
+		if !slices.Equal(def.ParamTypes(), valueTypes(f.Params)) || !slices.Equal(def.ResultTypes(), valueTypes(f.Results)) {
+			return fmt.Errorf("import %s.%s has another signature than version %d of the contract", module, name, abi.Version)
+		}
+	}
+	if p.compiled.ExportedMemories()[abi.ExportMemory] == nil {
+		return fmt.Errorf("the module exports no %q", abi.ExportMemory)
+	}
+	exports := p.compiled.ExportedFunctions()
+	verdict := []api.ValueType{api.ValueTypeI32}
+	for name, results := range map[string][]api.ValueType{
+		abi.ExportProbe: verdict, abi.ExportValidateConfig: verdict, abi.ExportInitialize: nil,
+	} {
+		def := exports[name]
+		if def == nil && name == abi.ExportProbe {
+			return fmt.Errorf("the module exports no function %q", name)
+		}
+		if def != nil && (len(def.ParamTypes()) > 0 || !slices.Equal(def.ResultTypes(), results)) {
+			return fmt.Errorf("the export %q has another signature than version %d of the contract", name, abi.Version)
+		}
+	}
+	return nil
+}
+
+func (p *Handler) instantiateHost(ctx context.Context) error {
+	for _, module := range p.module.imports {
+		if module == wasiModule {
+			if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := instantiateHostModule(ctx, p.runtime, module); err != nil {
+			return err
+		}
+	}
+	return nil
+}
