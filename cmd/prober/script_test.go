@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,7 +33,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish,
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "redis": redis,
 		},
 	})
 }
@@ -196,11 +198,20 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// redis FILE builds the example plugin redis.
+func redis(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: redis FILE")
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o700))
+	ts.Check(buildRedis(context.Background(), ts.MkAbs(args[0])))
+}
+
 // serve KIND VAR starts a server on loopback for the rest of the script and puts its
 // address into VAR.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: serve http|https|tcp|grpc VAR")
+		ts.Fatalf("usage: serve http|https|tcp|grpc|redis VAR")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -222,6 +233,10 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		healthpb.RegisterHealthServer(server, states)
 		go func() { _ = server.Serve(listener) }()
 		stop = server.Stop
+	case "redis":
+		loaded := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		go func() { _ = appRESP(listener, loaded.URL, "redis") }()
+		stop = func() { _ = listener.Close(); loaded.Close() }
 	default:
 		ts.Fatalf("unknown kind %q", args[0])
 	}

@@ -84,7 +84,9 @@ type state struct {
 // of a pod's life against what must be.
 func TestPodOfSixContainers(t *testing.T) {
 	plugins := t.TempDir()
-	buildRedis(t, filepath.Join(plugins, "redis.wasm"))
+	if err := buildRedis(t.Context(), filepath.Join(plugins, "redis.wasm")); err != nil {
+		t.Fatal(err)
+	}
 	flags := newControl("proxy")
 	flags.set(true, "web-live", "rpc-live", "worker-live", "ext-ready")
 	server := httptest.NewServer(flags)
@@ -135,29 +137,26 @@ func TestPodOfSixContainers(t *testing.T) {
 }
 
 // buildRedis builds the example plugin with the Go toolchain alone.
-func buildRedis(t *testing.T, out string) {
-	t.Helper()
+func buildRedis(ctx context.Context, out string) error {
 	const source = "../../examples/plugins/redis"
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", out, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-o", out, ".")
 	build.Dir = source
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		return fmt.Errorf("%w\n%s", err, text)
 	}
 	module, err := os.ReadFile(out)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	manifest, err := os.ReadFile(filepath.Join(source, "plugin.yaml"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if module, err = plugin.Embed(module, manifest); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if err := os.WriteFile(out, module, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return os.WriteFile(out, module, 0o600)
 }
 
 // fillIn completes the manifest and returns it with the ports of the containers.
