@@ -203,7 +203,7 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 	t.Run("#214 probing goes on, and the container starts when the sidecar has recovered", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.apply(t, sidecars, "STARTUP", `exec: {command: [test, -f, DIR/s-up]}, period: 30ms, failureThreshold: 3`, "MORE", "")
+		w.apply(t, sidecars, "STARTUP", `exec: {command: [test, -f, DIR/s-up]}, period: 30ms, initialDelay: 500ms, failureThreshold: 3`, "MORE", "")
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 })
 		w.touch(t, "s-up")
 		w.awaitPod(t, "pod", "ready", isReady)

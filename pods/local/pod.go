@@ -255,11 +255,11 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	p.mu.Lock()
 	terminating, complete := p.terminating, p.complete
 	p.mu.Unlock()
-	if terminating {
-		ended = p.end()
-		return time.Time{}, ended
-	}
-	if !complete {
+	switch {
+	case terminating:
+		p.save()
+		return time.Time{}, p.end()
+	case !complete:
 		retry = p.act()
 		p.publish()
 	}
@@ -390,8 +390,6 @@ func (p *pod) finish() {
 	o.manager.RemovePod(p.spec)
 	p.publish()
 	last := p.current()
-	o.store.RemovePod(p.uid)
-	o.watch.removed(last)
 
 	o.mu.Lock()
 	delete(o.pods, p.uid)
@@ -400,13 +398,17 @@ func (p *pod) finish() {
 	next := p.next
 	p.mu.Unlock()
 	if !o.stopped && o.state != nil {
-		o.state.remove(p.uid)
+		if err := o.state.remove(p.uid); err != nil {
+			o.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", err)
+		}
 	}
 	var again *pod
 	if next != nil && !o.stopped {
 		again = o.newPodLocked(next)
 	}
 	o.mu.Unlock()
+	o.store.RemovePod(p.uid)
+	o.watch.removed(last)
 
 	desired := make(map[types.UID]sets.Empty, len(left)+1)
 	for uid := range left {

@@ -224,7 +224,9 @@ func (p *Pods) forget(wanted map[types.UID]sets.Empty) {
 	for uid := range p.prior {
 		if _, ok := wanted[uid]; !ok && p.pods[uid] == nil {
 			delete(p.prior, uid)
-			p.state.remove(uid)
+			if err := p.state.remove(uid); err != nil {
+				p.cfg.Logger.Error("saved state not removed", "uid", uid, "err", err)
+			}
 		}
 	}
 }

@@ -23,7 +23,7 @@ spec:
   terminationGracePeriodSeconds: 2
   containers:
   - name: web
-    command: [sh, -c, "echo hello $(WHO); rm -f DIR/dead; exec sleep 100"]
+    command: [sh, -c, "rm -f DIR/dead; echo hello $(WHO); exec sleep 100"]
     env: [{name: WHO, value: world}]
 `)
 	w.awaitOutput(t, "default/smoke/web: hello world\n", 1)

@@ -138,7 +138,7 @@ func (s *stateDir) remove(uid types.UID) error {
 }
 
 // save writes what the state directory is to know of the pod, if that has changed. A
-// pod that is being ended is left as it was: the next agent finds it so.
+// pod whose end has begun is left as it was: the next agent finds it so.
 func (p *pod) save() {
 	dir := p.owner.state
 	if dir == nil {
@@ -147,7 +147,7 @@ func (p *pod) save() {
 	status, _ := p.owner.store.PodStatus(p.uid)
 	p.mu.Lock()
 	saved, same := p.stateLocked(&status), false
-	if p.terminating || len(saved.Containers) == 0 {
+	if p.stopped || len(saved.Containers) == 0 {
 		same = true
 	} else if same = reflect.DeepEqual(saved, p.saved); !same {
 		p.saved = saved

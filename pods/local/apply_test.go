@@ -1,0 +1,162 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/pods/local"
+)
+
+const changing = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      a: {readiness: {exec: {command: ["true"]}, period: 30ms, successThreshold: THRESHOLD}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - {name: a, command: [sleep, "1000"]}
+  - {name: b, command: [sleep, "1000"], env: [{name: X, value: VALUE}]}
+`
+
+func TestApplyChangesWhatChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(t, changing, "THRESHOLD", "1000", "VALUE", "one")
+	w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "a") && running(p, "b") })
+	w.awaitTicks(t, "pod/a/readiness", 5)
+	w.mu.Lock()
+	before := w.latest["pod"]
+	w.mu.Unlock()
+
+	w.apply(t, changing, "THRESHOLD", "1000", "VALUE", "two")
+	w.awaitEvent(t, "pod Killing Container b definition changed, will be restarted")
+	w.awaitPod(t, "pod", "changed", func(p *v1.Pod) bool { return running(p, "b") && status(p, "b").RestartCount == 1 })
+	w.mu.Lock()
+	after, restarts := w.latest["pod"], w.restarts
+	w.mu.Unlock()
+	if is, was := status(after, "a"), status(before, "a"); is.ContainerID != was.ContainerID {
+		t.Errorf("the other container was restarted: %s", is.String())
+	}
+	if len(restarts) != 1 || restarts[0].Cause != "changed" || restarts[0].Container != "b" || restarts[0].Count != 1 {
+		t.Errorf("told of restarts %+v", restarts)
+	}
+	if run := w.manager.Probes()[0].Run; run < 5 {
+		t.Errorf("the counter of an unchanged probe was reset: run %d", run)
+	}
+
+	w.apply(t, changing, "THRESHOLD", "6", "VALUE", "two")
+	w.awaitPod(t, "pod", "ready under the new threshold", isReady)
+	w.never(t, "a probe's change restarts nothing", "Killing Container a")
+}
+
+func TestApplyAddsAndRemoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, _, _ := strings.Cut(changing, "  - {name: b")
+	w.apply(t, one, "THRESHOLD", "1")
+	w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "a") })
+	w.apply(t, changing, "THRESHOLD", "1")
+	w.awaitPod(t, "pod", "running with b", func(p *v1.Pod) bool { return running(p, "a") && running(p, "b") })
+	other := strings.NewReplacer("name: pod", "name: other").Replace(one)
+	w.apply(t, one+"\n---\n"+other, "THRESHOLD", "1")
+	w.awaitEvent(t, "pod Killing Stopping container b")
+	w.awaitPod(t, "pod", "without b", func(p *v1.Pod) bool { return len(p.Status.ContainerStatuses) == 1 && status(p, "a").RestartCount == 0 })
+	w.awaitPod(t, "other", "ready", isReady)
+	w.apply(t, other, "THRESHOLD", "1")
+	w.awaitPod(t, "pod", gone, func(*v1.Pod) bool { return w.removed["pod"] })
+	if pods := w.pods.Pods(); len(pods) != 1 || pods[0].Name != "other" {
+		t.Errorf("left: %v", pods)
+	}
+	for _, s := range w.manager.Probes() {
+		if s.Pod != "other" {
+			t.Errorf("a probe of %s is left", s.Pod)
+		}
+	}
+}
+
+func TestApplyOfAPodThatIsBeingRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := scenario{command: graceful("c"), probes: `readiness: {exec: {command: ["true"]}, period: 30ms}`, grace: "10"}.manifest(asContainer)
+	w.apply(t, text)
+	w.awaitStory(t, "c")
+	w.apply(t, "")
+	w.apply(t, text)
+	w.awaitStory(t, "c", "c-end", "c")
+	w.awaitPod(t, "pod", "ready again", func(p *v1.Pod) bool { return isReady(p) && p.DeletionTimestamp == nil })
+}
+
+func TestApplyOfAProbeThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := scenario{command: forever, probes: `readiness: {plugin: {name: nope}}, liveness: {exec: {command: ["true"]}, period: 30ms}`}.manifest(asContainer)
+	err := w.pods.Apply(t.Context(), load(t, text))
+	if err == nil || !strings.Contains(err.Error(), `metadata.annotations[prober.dev/probes][c].readiness: unknown handler "nope"; known: exec, grpc, http, tcp`) {
+		t.Errorf("got %v", err)
+	}
+	w.awaitTicks(t, "pod/c/liveness", 1)
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mark := "stop-" + strings.TrimPrefix(w.dir, os.TempDir()+"/")
+	w.apply(t, strings.NewReplacer("MARK", mark).Replace(`
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 500
+  containers:
+  - {name: c, command: [SELF, stubborn, MARK]}
+  - {name: d, command: [sleep, "1000"], env: [{name: M, value: MARK}]}
+`))
+	w.awaitOutput(t, "pod/c: stubborn", 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := w.pods.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left := marked(t, mark); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+	w.awaitOutput(t, "ignored SIGTERM", 1)
+	if err := w.pods.Apply(t.Context(), nil); !errors.Is(err, local.ErrStopped) {
+		t.Errorf("Apply after Stop: %v", err)
+	}
+	if n := len(w.manager.Probes()); n > 0 {
+		t.Errorf("%d probes left", n)
+	}
+}
+
+func TestWatchBeginsWithWhatIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(t, changing, "THRESHOLD", "1")
+	w.awaitPod(t, "pod", "ready", isReady)
+	for c := range w.pods.Watch(t.Context()) {
+		if c.Pod.Name != "pod" || !isReady(c.Pod) || c.Removed {
+			t.Errorf("got %+v", c)
+		}
+		return
+	}
+	t.Error("nothing")
+}
+
+func TestEnvironmentOfNoContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, _, err := w.pods.Environment("local://none"); err == nil {
+		t.Error("no error")
+	}
+}
