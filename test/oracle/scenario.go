@@ -48,8 +48,8 @@ type Probe struct {
 	Timeout int32 `json:"timeout"`
 	Success int32 `json:"success"`
 	Failure int32 `json:"failure"`
-	// Handler is "" for exec, "http", "grpc", "tcp", or "refused" for tcp to where no one
-	// listens.
+	// Handler is "" for exec, "http", "grpc", "tcp", or, where no one listens, "refused"
+	// for tcp and "grpc-refused", which lasts until the timeout.
 	Handler string `json:"handler,omitzero"`
 	Script  []Step `json:"script"`
 }

@@ -162,7 +162,7 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 		}
 	}
 	for i := range s.Pods {
-		try(func(c *Scenario) bool { return i < len(c.Pods) && clear(&c.Pods[i].RestartPolicy) })
+		try(func(c *Scenario) bool { return i < len(c.Pods) && wipe(&c.Pods[i].RestartPolicy) })
 		for j := range s.Pods[i].Containers {
 			at := func(c *Scenario) *Container {
 				if i < len(c.Pods) && j < len(c.Pods[i].Containers) {
@@ -170,9 +170,9 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 				}
 				return new(Container)
 			}
-			try(func(c *Scenario) bool { return len(at(c).Rules) > 0 && clear(&at(c).RestartPolicy) })
+			try(func(c *Scenario) bool { return len(at(c).Rules) > 0 && wipe(&at(c).RestartPolicy) })
 			try(func(c *Scenario) bool { had := len(at(c).Rules); at(c).Rules = nil; return had > 0 })
-			try(func(c *Scenario) bool { return len(at(c).Rules) == 0 && clear(&at(c).RestartPolicy) })
+			try(func(c *Scenario) bool { return len(at(c).Rules) == 0 && wipe(&at(c).RestartPolicy) })
 		}
 	}
 }
@@ -181,12 +181,12 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 func shrinkOps(s *Scenario, try func(func(*Scenario) bool) bool) {
 	for i, op := range s.Ops {
 		if op.Do != OpStart && op.Do != OpExit {
-			try(func(c *Scenario) bool { return op.callsWithPod() && clear(&c.Ops[i].Container) })
+			try(func(c *Scenario) bool { return op.callsWithPod() && wipe(&c.Ops[i].Container) })
 		}
-		try(func(c *Scenario) bool { return clear(&c.Ops[i].SameID) })
-		try(func(c *Scenario) bool { return clear(&c.Ops[i].Age) })
-		try(func(c *Scenario) bool { return clear(&c.Ops[i].Changed) })
-		try(func(c *Scenario) bool { return op.Do != OpStarted && clear(&c.Ops[i].Started) })
+		try(func(c *Scenario) bool { return wipe(&c.Ops[i].SameID) })
+		try(func(c *Scenario) bool { return wipe(&c.Ops[i].Age) })
+		try(func(c *Scenario) bool { return wipe(&c.Ops[i].Changed) })
+		try(func(c *Scenario) bool { return op.Do != OpStarted && wipe(&c.Ops[i].Started) })
 	}
 }
 
@@ -194,8 +194,8 @@ func (op Op) callsWithPod() bool {
 	return slices.Contains([]string{OpAdd, OpStop, OpRemove, OpPeek, OpSync}, op.Do)
 }
 
-// clear sets what p points to to nothing and reports whether it was something.
-func clear[T comparable](p *T) bool {
+// wipe sets what p points to to nothing and reports whether it was something.
+func wipe[T comparable](p *T) bool {
 	var zero T
 	was := *p
 	*p = zero

@@ -62,6 +62,8 @@ func (w *web) handler(kind, run, name string) v1.ProbeHandler {
 		return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: httpPort, Path: "/" + path, Scheme: v1.URISchemeHTTP}}
 	case "grpc":
 		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(w.grpcPort), Service: &path}}
+	case "grpc-refused":
+		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: refusing, Service: &path}}
 	case "refused":
 		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(refusing)}}
 	default:
