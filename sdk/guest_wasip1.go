@@ -37,6 +37,14 @@ func hostDeadlineMs() int64
 //go:wasmimport prober_v1 last_error
 func hostLastError(buf unsafe.Pointer, size uint32) int32
 
+// registered is the guest's one plugin; its exports have no other way to find it.
+var registered Plugin
+
+func register(p Plugin) {
+	registered = p
+	reserve()
+}
+
 // heapReserve is the heap that an ordinary probe gets by with.
 const heapReserve = 1 << 20
 

@@ -10,8 +10,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// reserve is for guests.
-func reserve() {}
+func register(Plugin) {}
 
 // Dial connects to addr. network is "tcp" or "unix". In a guest the host dials, and
 // only what the operator granted; in a native program it is net.Dialer.

@@ -52,15 +52,9 @@ type Func func(ctx context.Context, r *Request) (probe.Outcome, error)
 // Probe calls f.
 func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { return f(ctx, r) }
 
-// registered is the guest's one plugin; a guest's exports have no other way to
-// find it.
-var registered Plugin
-
-// Register makes p the plugin of this program. It is called once, from init.
-func Register(p Plugin) {
-	registered = p
-	reserve()
-}
+// Register makes p the plugin of this program. It is called once, from init. In a
+// native program it does nothing: see [Native].
+func Register(p Plugin) { register(p) }
 
 // Request is one attempt's question.
 type Request struct {

@@ -3,9 +3,9 @@ package wasm
 import (
 	"encoding/binary"
 	"os"
-	"runtime"
-	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // backing is an image in a file without a name. Instances map it privately, so that
@@ -17,27 +17,15 @@ type backing struct {
 	pagemap *os.File // tells which pages were written; nil where that cannot be known
 }
 
-// memfdCreate is the number of memfd_create, which package syscall does not have.
-var memfdCreate = map[string]uintptr{"amd64": 319, "arm64": 279, "riscv64": 279, "loong64": 279}[runtime.GOARCH]
-
-const closeOnExec = 1 // MFD_CLOEXEC
-
 // newBacking returns nil where there can be none: images are copied then.
 func newBacking(data []byte) *backing {
-	if memfdCreate == 0 {
-		return nil
-	}
-	name, err := syscall.BytePtrFromString("prober-guest")
+	fd, err := unix.MemfdCreate("prober-guest", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil
 	}
-	fd, _, errno := syscall.Syscall(memfdCreate, uintptr(unsafe.Pointer(name)), closeOnExec, 0)
-	if errno != 0 {
-		return nil
-	}
-	b := &backing{file: os.NewFile(fd, "prober-guest")}
+	b := &backing{file: os.NewFile(uintptr(fd), "prober-guest")}
 	if _, err = b.file.Write(data); err == nil {
-		b.view, err = syscall.Mmap(int(fd), 0, len(data), syscall.PROT_READ, syscall.MAP_SHARED)
+		b.view, err = unix.Mmap(fd, 0, len(data), unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err != nil {
 		b.close()
@@ -53,10 +41,9 @@ func (b *backing) mapOver(space []byte) bool {
 	if b == nil || len(b.view) > len(space) {
 		return false
 	}
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(space)))
-	_, _, errno := syscall.Syscall6(syscall.SYS_MMAP, addr, uintptr(len(b.view)),
-		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_FIXED, b.file.Fd(), 0)
-	return errno == 0
+	_, err := unix.MmapPtr(int(b.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(space)), uintptr(len(b.view)),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
+	return err == nil
 }
 
 // maxRewritten is how many pages are written back one by one. With more it is cheaper
@@ -67,13 +54,13 @@ const maxRewritten = 1024
 // as zeros after its end. scratch is kept between calls.
 func (b *backing) restore(space []byte, scratch *[]byte) bool {
 	image, rest := space[:len(b.view)], space[len(b.view):]
-	if len(rest) > 0 && syscall.Madvise(rest, syscall.MADV_DONTNEED) != nil {
+	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
 		return false
 	}
 	if b.pagemap != nil && b.rewrite(image, scratch) {
 		return true
 	}
-	return syscall.Madvise(image, syscall.MADV_DONTNEED) == nil
+	return unix.Madvise(image, unix.MADV_DONTNEED) == nil
 }
 
 // The bits of an entry of /proc/self/pagemap that say where a page is.
@@ -158,7 +145,7 @@ func (b *backing) close() {
 		_ = b.pagemap.Close()
 	}
 	if b.view != nil {
-		_ = syscall.Munmap(b.view)
+		_ = unix.Munmap(b.view)
 		b.view = nil
 	}
 }
