@@ -114,6 +114,10 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 // Readers are told of changes only; the first result of a container is one. Set
 // never blocks.
 func (c *Cache) Set(containerID string, r Result, podUID string) (changed bool) {
+	// Most ticks decide what was decided before: they share the lock.
+	if old, ok := c.Get(containerID); ok && old == r {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.entries[containerID]; ok && e.result == r {
