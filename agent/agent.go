@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
@@ -85,6 +86,7 @@ type Agent struct {
 	registry *prometheus.Registry
 	events   *eventLog
 	hub      *hub
+	changes  changeLog
 
 	wanted  []*v1.Pod          // owned by Run after New
 	stamp   string             // of the manifests that wanted came from; owned by Run
@@ -110,7 +112,7 @@ func New(cfg Config) (*Agent, error) {
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics: metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
 		source:  &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
-		reloads: make(chan chan error),
+		reloads: make(chan chan error), changes: changeLog{pods: make(map[types.UID]*podNotes)},
 	}
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)

@@ -248,6 +248,32 @@ func awaitProbe(t *testing.T, events <-chan event, what string, ok func(p *strea
 	}
 }
 
+// awaitPod reads events until one shows a pod as it should be.
+func awaitPod(t *testing.T, events <-chan event, what string, ok func(*v1.Pod) bool) v1.Pod {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case e, open := <-events:
+			if !open {
+				t.Fatalf("the stream ended before: %s", what)
+			}
+			var pod v1.Pod
+			if e.name != "pod" {
+				continue
+			}
+			if err := json.Unmarshal(e.data, &pod); err != nil {
+				t.Fatalf("%v in %s", err, e.data)
+			}
+			if ok(&pod) {
+				return pod
+			}
+		case <-deadline:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
 // streamedProbe is an item of /api/v1/probes, decoded as strictly as scripts do it.
 type streamedProbe struct {
 	Namespace, Pod, UID, Container, ContainerID, Kind, Handler, Result string
@@ -393,6 +419,7 @@ func TestActions(t *testing.T) {
 
 func TestWhoMayAsk(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"))
+	r.lines.await(t, 0, "manifests applied")
 	const pause = "/api/v1/probes/default/shop/web/readiness/pause"
 	for _, c := range []struct {
 		name, method, path string
@@ -422,8 +449,7 @@ func TestWhoMayAsk(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Profiling = true })
-	r.stream() // pods are applied soon after the server listens
-	r.lines.await(t, 0, "result changed")
+	r.lines.await(t, 0, "manifests applied")
 	for _, path := range []string{"/healthz", "/livez", "/readyz", "/-/healthy", "/-/ready"} {
 		if status, body := r.do("GET", path); status != http.StatusOK || body != "ok" {
 			t.Errorf("%s: %d %s", path, status, body)
@@ -479,6 +505,32 @@ func TestManifestsAreWatched(t *testing.T) {
 	}
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "prober_config_last_reload_successful 1\n") || strings.Contains(body, `pod="one"`) {
 		t.Error("the metrics do not follow the files")
+	}
+}
+
+func TestStateOutlivesTheAgent(t *testing.T) {
+	web := newTarget(t)
+	state := func(c *agent.Config) { c.StateDir = filepath.Join(filepath.Dir(c.AddrFile), "state") }
+	addr := filepath.Join(t.TempDir(), "addr")
+	first := start(t, web.external("shop"), func(c *agent.Config) { c.AddrFile = addr }, state)
+	before := awaitProbe(t, first.stream(), "ready", ready)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	// The next agent will not probe for long, and knows all the same.
+	rarely := strings.ReplaceAll(web.external("shop"), "period: 20ms", "period: 24h")
+	r := start(t, rarely, func(c *agent.Config) { c.AddrFile = addr }, state)
+	status := awaitPod(t, r.stream(), "known to be ready", func(pod *v1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
+	}).Status.ContainerStatuses[0]
+	if status.ContainerID != before.ContainerID {
+		t.Errorf("container %s, want %s", status.ContainerID, before.ContainerID)
+	}
+	r.lines.await(t, 0, "manifests applied", "cause=start", "pods=1")
+	var probes struct{ Items []streamedProbe }
+	r.get("/api/v1/probes", &probes)
+	if len(probes.Items) != 1 || probes.Items[0].Last != nil {
+		t.Errorf("got %+v, want a probe that never ran", probes.Items)
 	}
 }
 

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-	"maps"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,56 +11,87 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// containerName is whose container ID something is.
-type containerName struct{ namespace, pod, container string }
-
-// decision names one decided result.
-type decision struct {
-	containerID string
-	kind        probe.Kind
-}
-
 // changeLog writes a line for every change of a decided result.
 type changeLog struct {
-	agent *Agent
-	names map[string]containerName // by container ID
-	seen  map[decision]bool
+	mu   sync.Mutex
+	pods map[types.UID]*podNotes
 }
 
-// logChanges tells of changes until ctx ends.
+// podNotes is what is remembered of a pod.
+type podNotes struct {
+	namespace, name string
+	told            map[decision]string // container ID of the last line about each result
+}
+
+// decision names one decided result of a pod.
+type decision struct {
+	container string
+	kind      probe.Kind
+}
+
+// know notes the pods whose changes may come.
+func (l *changeLog) know(pods []*v1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pod := range pods {
+		if l.pods[pod.UID] == nil {
+			l.pods[pod.UID] = &podNotes{namespace: pod.Namespace, name: pod.Name, told: make(map[decision]string)}
+		}
+	}
+}
+
+// forget drops a pod that has ended.
+func (l *changeLog) forget(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pods, uid)
+}
+
+// note returns whose result u is, and whether it is the first of its container.
+func (l *changeLog) note(u results.Update, container string) (namespace, pod string, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	notes := l.pods[types.UID(u.PodUID)]
+	if notes == nil {
+		return "", "", false
+	}
+	d := decision{container, u.Kind}
+	first = notes.told[d] != u.ContainerID
+	notes.told[d] = u.ContainerID
+	return notes.namespace, notes.name, first
+}
+
+// logChanges tells of changes until ctx ends. What is decided before the first probe of
+// a container is no change, and a line for debugging only.
 func (a *Agent) logChanges(ctx context.Context) {
-	l := changeLog{agent: a, seen: make(map[decision]bool)}
 	for u := range a.manager.Subscribe(ctx) {
-		a.hub.pod(types.UID(u.PodUID))
-		l.tell(u)
+		uid := types.UID(u.PodUID)
+		a.hub.pod(uid)
+		status, _ := a.pods.PodStatus(uid)
+		container := nameOf(&status, u.ContainerID)
+		namespace, pod, first := a.changes.note(u, container)
+		say := a.log.Info
+		switch {
+		case first && u.Result == initialResult(u.Kind):
+			say = a.log.Debug
+		case u.Result == results.Failure:
+			say = a.log.Warn
+		}
+		say("result changed", "namespace", namespace, "pod", pod, "container", container,
+			"kind", u.Kind.String(), "result", u.Result.Word(), "containerID", u.ContainerID)
 	}
 }
 
-// tell writes the line of one change. What is decided before the first probe of a
-// container is no change, and a line for debugging only.
-func (l *changeLog) tell(u results.Update) {
-	name, ok := l.names[u.ContainerID]
-	if !ok {
-		l.refresh()
-		name = l.names[u.ContainerID]
+// nameOf returns the name of the container that has an ID.
+func nameOf(status *v1.PodStatus, id string) string {
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].ContainerID == id {
+				return list[i].Name
+			}
+		}
 	}
-	key := decision{u.ContainerID, u.Kind}
-	say := l.agent.log.Info
-	switch {
-	case !l.seen[key] && u.Result == initialResult(u.Kind):
-		say = l.agent.log.Debug
-	case u.Result == results.Failure:
-		say = l.agent.log.Warn
-	}
-	l.seen[key] = true
-	say("result changed", "namespace", name.namespace, "pod", name.pod, "container", name.container,
-		"kind", u.Kind.String(), "result", u.Result.Word(), "containerID", u.ContainerID)
-}
-
-// refresh learns the containers that there are now, and forgets the others.
-func (l *changeLog) refresh() {
-	l.names = containerNames(l.agent.pods.Pods())
-	maps.DeleteFunc(l.seen, func(d decision, _ bool) bool { return l.names[d.containerID] == containerName{} })
+	return ""
 }
 
 // initialResult is what a container is taken for before it is probed.
@@ -75,26 +106,12 @@ func initialResult(kind probe.Kind) results.Result {
 	}
 }
 
-func containerNames(pods []v1.Pod) map[string]containerName {
-	names := make(map[string]containerName)
-	for i := range pods {
-		pod := &pods[i]
-		for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-			for _, c := range list {
-				if c.ContainerID != "" {
-					names[c.ContainerID] = containerName{pod.Namespace, pod.Name, c.Name}
-				}
-			}
-		}
-	}
-	return names
-}
-
 // followPods keeps what hangs on pods up to date until ctx ends.
 func (a *Agent) followPods(ctx context.Context) {
 	for c := range a.pods.Watch(ctx) {
 		if c.Removed {
 			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name)
+			a.changes.forget(c.Pod.UID)
 		}
 		a.hub.podChanged(c)
 	}

@@ -70,8 +70,7 @@ func inPod(pod *v1.Pod, err error) error {
 
 // loop applies the manifests, and applies them again when they change, until ctx ends.
 func (a *Agent) loop(ctx context.Context) {
-	_ = a.apply(ctx) // logged
-	a.running.Store(true)
+	_ = a.apply(ctx, "start") // logged
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
 	var seen string // a changed stamp that has not rested yet
@@ -103,20 +102,20 @@ func (a *Agent) again(ctx context.Context, cause string) error {
 		return err
 	}
 	a.wanted = pods
-	if err := a.apply(ctx); err != nil {
-		return err
-	}
-	a.log.Info("manifests applied", "cause", cause, "pods", len(pods))
-	return nil
+	return a.apply(ctx, cause)
 }
 
-func (a *Agent) apply(ctx context.Context) error {
+func (a *Agent) apply(ctx context.Context, cause string) error {
+	a.changes.know(a.wanted)
 	err := a.pods.Apply(ctx, a.wanted)
 	if ctx.Err() != nil {
 		return nil // it is about to end all the same
 	}
+	a.running.Store(true)
 	if err != nil {
-		a.log.Error("manifests were not applied as a whole", "error", err.Error())
+		a.log.Error("manifests were not applied as a whole", "cause", cause, "error", err.Error())
+	} else {
+		a.log.Info("manifests applied", "cause", cause, "pods", len(a.wanted))
 	}
 	a.reloaded(err)
 	return err
