@@ -34,6 +34,7 @@ type call struct {
 	logLines  int
 	logBytes  int
 	stdio     int
+	traced    int
 	net       network
 }
 
@@ -96,10 +97,18 @@ func (c *call) idle(waiting func(ctx context.Context)) {
 // finish ends what the call has begun.
 func (c *call) finish() { c.net.closeAll() }
 
+// maxTraced is how many events of a run are traced: a guest can read and write a byte
+// at a time.
+const maxTraced = 500
+
 func (c *call) trace(e probe.TraceEvent) {
-	if c.req != nil {
-		c.req.Trace.Emit(e)
+	if c.req == nil || c.traced > maxTraced {
+		return
 	}
+	if c.traced++; c.traced > maxTraced {
+		e = probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "further events are dropped"}
+	}
+	c.req.Trace.Emit(e)
 }
 
 // fail notes the text of a host call's error for last_error and returns its number.

@@ -119,6 +119,31 @@ func TestFloodedLogIsCut(t *testing.T) {
 	}
 }
 
+func TestFloodedTraceIsCut(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if conn, err := l.Accept(); err == nil {
+			conn.Close()
+		}
+	})
+	defer wg.Wait()
+	defer l.Close()
+	p := load(t, host, "chatty", plugin.Reset)
+	events := 0
+	var last probe.TraceEvent
+	req := probe.Request{Target: targetOf(l), Trace: func(e probe.TraceEvent) { events, last = events+1, e }}
+	if _, err := attempt(t, p, req, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if events != 501 || last.Detail != "further events are dropped" {
+		t.Errorf("%d events, the last of them %+v; want 500 and a word", events, last)
+	}
+}
+
 func TestCallsLeaveNothingBehind(t *testing.T) {
 	b := bind(t, goGuest(t), `{"do":"state"}`, probe.Target{})
 	for range 3 {

@@ -113,6 +113,9 @@ func (p *Handler) Close() error {
 	p.mu.Lock()
 	already := p.closed
 	p.closed = true
+	if p.evicting != nil {
+		p.evicting.Stop()
+	}
 	p.mu.Unlock()
 	if already {
 		return nil

@@ -120,11 +120,13 @@ func requestRead(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 0, c.requestDoc())
 }
 
+const maxKey = 1 << 10 // bytes of a path in the config
+
 func configGet(c *call, mem api.Memory, a args) int32 {
 	if c.starting {
 		return c.fail(abi.EPERM, "there is no config during _initialize")
 	}
-	key, ok := a.span(mem, 0)
+	key, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), maxKey))
 	if !ok {
 		return c.badPointer()
 	}
@@ -190,6 +192,9 @@ func log(c *call, mem api.Memory, a args) int32 {
 	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), maxLogBytes))
 	if !ok {
 		return c.badPointer()
+	}
+	if logEnabled(c, mem, nil) == 0 {
+		return 0
 	}
 	c.logLine(name, string(text))
 	return 0

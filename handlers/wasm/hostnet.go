@@ -102,9 +102,9 @@ func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
 		c.plugin.denied.Add(1)
 		event.Type = probe.TraceDenied
 		c.host.cfg.Logger.DebugContext(c.ctx, d.text, "handler", c.plugin.manifest.Name, "url", rawURL)
-		return c.traced(event, errno, "%v: denied", err)
+		return c.failTraced(event, errno, "%v: denied", err)
 	}
-	return c.traced(event, errno, "%v", err)
+	return c.failTraced(event, errno, "%v", err)
 }
 
 func (c *call) traceBytes(name string, n int, err error) {
@@ -118,7 +118,7 @@ func (c *call) traceBytes(name string, n int, err error) {
 	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
 }
 
-func (c *call) traced(event probe.TraceEvent, errno abi.Errno, format string, err error) int32 {
+func (c *call) failTraced(event probe.TraceEvent, errno abi.Errno, format string, err error) int32 {
 	c.trace(event)
 	return c.fail(errno, format, err)
 }

@@ -71,15 +71,19 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 		return cmp.Or(ctx.Err(), err)
 	}
 	if !p.module.volatile {
-		if p.image, err = in.takeImage(); err != nil {
-			in.close()
-			return err
-		}
+		p.image, err = in.takeImage()
 		p.reset = p.manifest.Isolation == plugin.Reset
+	}
+	if err == nil {
+		err = p.host.add(p)
+	}
+	if err != nil {
+		in.close()
+		return err
 	}
 	p.live++
 	p.give(in, true)
-	return p.host.add(p)
+	return nil
 }
 
 // compile makes native code of the module. It takes seconds for a guest of Go that
