@@ -5,8 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 // The reasons in a container's state, which are the kubelet's.
@@ -21,8 +19,9 @@ const (
 
 // container is one container of a pod. The pod's mu guards it.
 type container struct {
+	name     string // read-only
+	init     bool   // read-only
 	spec     *v1.Container
-	init     bool
 	external bool
 
 	state     viewState
@@ -49,7 +48,7 @@ type container struct {
 }
 
 func newContainer(spec *v1.Container, init bool) *container {
-	return &container{spec: spec, init: init, external: len(spec.Command) == 0}
+	return &container{name: spec.Name, spec: spec, init: init, external: len(spec.Command) == 0}
 }
 
 // view returns what computeActions sees of c.
@@ -139,6 +138,3 @@ func (c *container) endForBackoff() time.Time {
 
 // running reports whether there is something to kill.
 func (c *container) running() bool { return c.state == running }
-
-// sidecar reports whether c is a restartable init container.
-func (c *container) sidecar() bool { return c.init && manager.IsSidecar(c.spec) }

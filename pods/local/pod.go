@@ -27,6 +27,7 @@ const defaultAddress = "127.0.0.1"
 type pod struct {
 	owner *Pods
 	uid   types.UID
+	name  types.NamespacedName
 	begun metav1.Time
 	wake  chan struct{}  // holds a token while there is something to do
 	done  chan struct{}  // closed when the pod has ended and left nothing behind
@@ -57,7 +58,7 @@ type podProbes struct {
 // newPodLocked makes a pod, which [Pods.run] starts.
 func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 	pod := &pod{
-		owner: p, uid: spec.UID, begun: metav1.Now(),
+		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		containers: make(map[string]*container),
 	}
@@ -86,12 +87,11 @@ func (p *pod) setSpecLocked(spec *v1.Pod) {
 	p.spec, p.ip, p.probes = spec, addressOf(spec), probesOf(spec)
 	each := func(specs []v1.Container, init bool) {
 		for i := range specs {
-			c := p.containers[specs[i].Name]
-			if c == nil {
-				c = newContainer(&specs[i], init)
-				p.containers[specs[i].Name] = c
+			if c := p.containers[specs[i].Name]; c != nil {
+				c.spec = &specs[i]
+				continue
 			}
-			c.spec, c.init = &specs[i], init
+			p.containers[specs[i].Name] = newContainer(&specs[i], init)
 		}
 	}
 	each(spec.Spec.InitContainers, true)
@@ -269,6 +269,7 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 
 // act starts and kills containers.
 func (p *pod) act() (retry time.Time) {
+	began := time.Now()
 	p.mu.Lock()
 	if p.resetLocked() {
 		p.mu.Unlock()
@@ -297,27 +298,32 @@ func (p *pod) act() (retry time.Time) {
 		}
 	}
 	p.mu.Unlock()
-	return p.startAll(starts)
+	p.startAll(starts)
+	return p.nextRetry(began)
 }
 
 // startAll starts containers, unless their back-off forbids it.
-func (p *pod) startAll(starts []*container) (retry time.Time) {
-	began := false
+func (p *pod) startAll(starts []*container) {
+	tried := false
 	for _, c := range starts {
 		if p.start(c) {
-			began = true
+			tried = true
 		}
 	}
-	if began {
+	if tried {
 		// A worker whose container could not run again has ended.
 		if err := p.owner.manager.AddPod(context.Background(), p.current()); err != nil {
 			p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
 		}
 	}
+}
+
+// nextRetry returns when the first back-off ends that had not at now; zero for never.
+func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.containers {
-		if !c.retry.IsZero() && (retry.IsZero() || c.retry.Before(retry)) {
+		if c.retry.After(now) && (retry.IsZero() || c.retry.Before(retry)) {
 			retry = c.retry
 		}
 	}
@@ -387,7 +393,7 @@ func (p *pod) finish() {
 	o := p.owner
 	o.applying.Lock()
 	defer o.applying.Unlock()
-	o.manager.RemovePod(p.spec)
+	o.manager.RemovePod(p.published())
 	p.publish()
 	last := p.current()
 
@@ -429,8 +435,7 @@ func (p *pod) finish() {
 // event records an event about a container.
 func (p *pod) event(c *container, eventType, reason, message string) {
 	if r := p.owner.cfg.Recorder; r != nil {
-		spec := p.spec
-		r.Event(manager.ContainerReference(spec.Namespace, spec.Name, spec.UID, c.spec.Name, c.init), eventType, reason, message)
+		r.Event(manager.ContainerReference(p.name.Namespace, p.name.Name, p.uid, c.name, c.init), eventType, reason, message)
 	}
 }
 

@@ -106,7 +106,7 @@ type Pods struct {
 
 var _ manager.StatusSource = (*Pods)(nil)
 
-// ErrStopped is returned by [Pods.Apply] once [Pods.Stop] was called.
+// ErrStopped is returned by [Pods.Apply] before [Pods.Start] and after [Pods.Stop].
 var ErrStopped = errors.New("pods are stopped")
 
 // New returns a Pods without any pod. It reads the state directory.
@@ -183,7 +183,7 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	p.mu.Lock()
-	if p.stopped {
+	if p.stopped || p.manager == nil {
 		p.mu.Unlock()
 		return ErrStopped
 	}

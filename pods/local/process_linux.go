@@ -12,6 +12,13 @@ import (
 	"time"
 )
 
+// startTimeout is how long a shim may take to start its container. One that takes
+// longer is a program that is none.
+const startTimeout = 30 * time.Second
+
+// endTimeout is how long a shim may take to end when it is told to.
+const endTimeout = 5 * time.Second
+
 // outputGrace is how long output is still read after a shim has ended.
 const outputGrace = 200 * time.Millisecond
 
@@ -28,13 +35,13 @@ type process struct {
 
 // startProcess starts l under a shim. What the container writes goes to output. The
 // error says why the container did not start.
-func startProcess(shim string, l launch, output io.Writer) (*process, error) {
+func startProcess(shim string, l launch, output *lineWriter) (*process, error) {
 	pipes, err := newShimPipes()
 	if err != nil {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: shim, Args: []string{shim, shimArgument}, Env: []string{},
+		Path: shim, Args: []string{shim, shimArgument}, Env: []string{"GOMAXPROCS=1"},
 		Stdout: pipes.outputW, Stderr: pipes.outputW,
 		ExtraFiles: []*os.File{pipes.controlR, pipes.reportW},
 		// Out of reach of what a terminal sends to the agent's group.
@@ -47,10 +54,14 @@ func startProcess(shim string, l launch, output io.Writer) (*process, error) {
 	pipes.closeChild()
 	p := &process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
+	_ = pipes.reportR.SetReadDeadline(time.Now().Add(startTimeout))
 	err = p.launch(l, reports)
-	if err != nil { // the shim ends by itself when the pipe closes
-		p.release()
+	_ = pipes.reportR.SetReadDeadline(time.Time{})
+	if err != nil {
+		p.release() // on which a shim ends, with all that it has started
+		timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
+		timer.Stop()
 		pipes.closeAll()
 		return nil, err
 	}
@@ -79,7 +90,7 @@ func (p *process) launch(l launch, reports *json.Decoder) error {
 }
 
 // wait copies the container's output, waits for its end and then says so.
-func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, output io.Writer) {
+func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, output *lineWriter) {
 	defer close(p.exited)
 	var copying sync.WaitGroup
 	copying.Go(func() { _, _ = io.Copy(output, pipes.outputR) })
@@ -96,6 +107,7 @@ func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	p.ended.at = time.Now()
 	_ = pipes.outputR.SetReadDeadline(time.Now().Add(outputGrace))
 	copying.Wait()
+	output.close()
 	p.release()
 	pipes.closeAll()
 }

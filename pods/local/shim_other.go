@@ -4,7 +4,6 @@ package local
 
 import (
 	"errors"
-	"io"
 )
 
 // ShimMain does nothing: local processes need Linux.
@@ -12,7 +11,7 @@ func ShimMain() int { return 64 }
 
 type process struct{ exited chan struct{} }
 
-func startProcess(string, launch, io.Writer) (*process, error) {
+func startProcess(string, launch, *lineWriter) (*process, error) {
 	return nil, errors.New("containers with a command need Linux; one without is an external target")
 }
 

@@ -31,7 +31,7 @@ func (p *pod) start(c *container) bool {
 		p.mu.Unlock()
 		if fresh {
 			p.event(c, v1.EventTypeWarning, eventBackOff,
-				fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, p.format()))
+				fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.name, p.format()))
 		}
 		return false
 	}
@@ -57,7 +57,7 @@ func (p *pod) start(c *container) bool {
 func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
 	fresh = !c.retry.Equal(at)
 	c.retry = at
-	c.waiting = fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.back.pause, c.spec.Name, p.format())
+	c.waiting = fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.back.pause, c.name, p.format())
 	return fresh
 }
 
@@ -71,7 +71,7 @@ func (p *pod) beginLocked(c *container) *Restart {
 	if c.id != "" {
 		c.restarts++
 		told = &Restart{
-			Namespace: p.spec.Namespace, Pod: p.spec.Name, UID: p.uid, Container: c.spec.Name,
+			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
 			Count: c.restarts, Cause: "exit",
 		}
 		if c.cause != causeNone {
@@ -99,7 +99,7 @@ func newID(external bool) string {
 
 // launch starts the process of c.
 func (p *pod) launch(c *container, l launch) {
-	output := &lineWriter{w: &p.owner.out, prefix: p.spec.Namespace + "/" + p.spec.Name + "/" + c.spec.Name + ": "}
+	output := &lineWriter{w: &p.owner.out, prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
 	path, err := lookPath(l)
@@ -204,7 +204,7 @@ func (p *pod) renewLocked(c *container, k killing) {
 	p.jobs.Go(func() {
 		if k.cause != causeChanged {
 			p.event(c, v1.EventTypeWarning, eventUnhealthy, fmt.Sprintf(
-				"Container %s failed %s probe; an external target is not restarted, only probed afresh", c.spec.Name, k.cause))
+				"Container %s failed %s probe; an external target is not restarted, only probed afresh", c.name, k.cause))
 		}
 		p.owner.restarted(*told)
 	})
@@ -220,5 +220,5 @@ func (p *Pods) restarted(r Restart) {
 
 // format returns the pod as the kubelet's messages name it.
 func (p *pod) format() string {
-	return fmt.Sprintf("%s_%s(%s)", p.spec.Name, p.spec.Namespace, p.uid)
+	return fmt.Sprintf("%s_%s(%s)", p.name.Name, p.name.Namespace, p.uid)
 }

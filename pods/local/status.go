@@ -38,13 +38,13 @@ func (p *pod) publish() {
 
 // statusLocked returns the pod's status without what probes decide.
 func (p *pod) statusLocked() v1.PodStatus {
-	status := v1.PodStatus{HostIP: p.ip, PodIP: p.ip, PodIPs: []v1.PodIP{{IP: p.ip}}, StartTime: &p.begun}
+	status := v1.PodStatus{PodIP: p.ip, PodIPs: []v1.PodIP{{IP: p.ip}}, StartTime: &p.begun}
 	again := make(map[string]bool)
 	add := func(specs []v1.Container, statuses *[]v1.ContainerStatus) {
 		for i := range specs {
 			if c := p.containers[specs[i].Name]; c != nil {
 				*statuses = append(*statuses, c.status(p.initialized))
-				again[c.spec.Name] = c.again || c.external
+				again[c.name] = c.again || c.external
 			}
 		}
 	}

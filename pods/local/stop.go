@@ -85,7 +85,7 @@ func (p *pod) stopAllLocked() (left int) {
 func (p *pod) hasLocked(c *container) bool {
 	for _, list := range [...][]v1.Container{p.spec.Spec.InitContainers, p.spec.Spec.Containers} {
 		for i := range list {
-			if list[i].Name == c.spec.Name {
+			if list[i].Name == c.name {
 				return true
 			}
 		}
@@ -108,8 +108,8 @@ func (p *pod) stopLocked(c *container, k killing, after []*process) {
 	c.stopping = &stopping{cancel: cancel, whole: k.whole}
 	s := stop{
 		container: c, spec: c.spec, process: c.process, after: after,
-		message: cmp.Or(k.message, "Stopping container "+c.spec.Name),
-		grace:   gracePeriod(p.spec, p.probes[c.spec.Name].grace, k.cause),
+		message: cmp.Or(k.message, "Stopping container "+c.name),
+		grace:   gracePeriod(p.spec, p.probes[c.name].grace, k.cause),
 		preStop: c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil && !c.prestop,
 	}
 	c.prestop = true
