@@ -55,7 +55,7 @@ test-race: ## the same with the race detector (needs gcc)
 
 .PHONY: test-oracle
 test-oracle: ## our core against the kubelet's own code
-	cd test/oracle && $(GO) test -tags k8s136 -count=1 ./... -args -scenarios=$(ORACLECOUNT)
+	cd test/oracle && $(GO) test -tags k8s136 -count=1 -v ./... -args -scenarios=$(ORACLECOUNT)
 
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
