@@ -33,7 +33,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "redis": redis,
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis,
 		},
 	})
 }
@@ -155,6 +155,18 @@ func line(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// signal SIGNAL sends a signal to the started program.
+func signal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: signal SIGNAL")
+	}
+	s, ok := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP}[args[0]]
+	if !ok {
+		ts.Fatalf("unknown signal %s", args[0])
+	}
+	ts.Check(running(ts).cmd.Process.Signal(s))
+}
+
 // finish SIGNAL CODE FILE sends a signal to the started program, which must end with
 // CODE, and puts all of its stderr into FILE.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
@@ -162,8 +174,7 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: finish SIGNAL CODE FILE")
 	}
 	p := running(ts)
-	signal := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM}[args[0]]
-	ts.Check(p.cmd.Process.Signal(signal))
+	signal(ts, false, args[:1])
 	ended := make(chan error, 1)
 	go func() {
 		p.reader.Wait()

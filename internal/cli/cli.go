@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -127,11 +129,15 @@ func newRoot(env *Env) *cobra.Command {
 // pathFlags hold lists of paths, which the environment separates as it does in PATH.
 var pathFlags = []string{"filename", "plugins"}
 
+// notFromEnv annotates flags that no variable sets: they mean another thing than the
+// flag of that name of `prober run`.
+const notFromEnv = "not-from-env"
+
 // override sets the flags that the command line does not from variables: --log-level
 // from PROBER_LOG_LEVEL.
 func (env *Env) override(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" || err != nil {
+		if f.Changed || f.Name == "help" || f.Annotations[notFromEnv] != nil || err != nil {
 			return
 		}
 		name := "PROBER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -150,6 +156,37 @@ func (env *Env) override(flags *pflag.FlagSet) (err error) {
 		}
 	})
 	return err
+}
+
+// interruptible returns a context that SIGINT and SIGTERM end, until stop is called.
+func (env *Env) interruptible(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals, stopSignals := env.Notify(os.Interrupt, syscall.SIGTERM)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case s := <-signals:
+			cancel(fmt.Errorf("stopped by %s", signalName(s)))
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stopSignals()
+		cancel(nil)
+		watching.Wait()
+	}
+}
+
+// signalName returns the name that people know a signal by.
+func signalName(s os.Signal) string {
+	switch s {
+	case os.Interrupt:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	default:
+		return strings.ToUpper(s.String())
+	}
 }
 
 // folder makes a command that only holds others.

@@ -47,6 +47,7 @@ func newProbePlugin(env *Env) *cobra.Command {
 	}
 	c.Flags().StringVar(&target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
 	c.Flags().StringVar(&configText, "config", "{}", "the plugin's config, as JSON or @FILE")
+	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
 	c.Flags().StringArrayVar(&grants, "grant", nil, "what the plugin may reach beside its target")
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
 	return o.flags(c)

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -211,17 +209,8 @@ func (o *oneShot) runWith(ctx context.Context, registry *handlers.Registry) erro
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	signals, stop := o.env.Notify(os.Interrupt, syscall.SIGTERM)
+	ctx, stop := o.env.interruptible(ctx)
 	defer stop()
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(fmt.Errorf("stopped by %s", s))
-		case <-ctx.Done():
-		}
-	}()
 	v, err := o.attempts(ctx, handler)
 	if err := v.print(o.env, o.output, !o.noHeaders); err != nil {
 		return &exit{code: exitFailed, err: err}

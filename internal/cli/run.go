@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -110,17 +109,5 @@ func endOn(signals <-chan os.Signal, ended <-chan struct{}, cancel context.Cance
 		case <-ended:
 			return
 		}
-	}
-}
-
-// signalName returns the name that people know a signal by.
-func signalName(s os.Signal) string {
-	switch s {
-	case os.Interrupt:
-		return "SIGINT"
-	case syscall.SIGTERM:
-		return "SIGTERM"
-	default:
-		return strings.ToUpper(s.String())
 	}
 }
