@@ -1,0 +1,175 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// BenchmarkManager says what a resting probe costs, and how late ticks begin, in real
+// time, while the probes have a short period and a handler that does nothing. Every pod
+// has two probes. One iteration is the whole measurement.
+func BenchmarkManager(b *testing.B) {
+	for _, load := range []struct {
+		probes int
+		period int32 // seconds
+	}{{1_000, 1}, {10_000, 1}, {100_000, 10}} {
+		b.Run(fmt.Sprintf("probes=%d/period=%ds", load.probes, load.period), func(b *testing.B) {
+			bytes, goroutines := restingCost(b, load.probes)
+			lags := scheduleLags(b, load.probes, load.period, 4*time.Second)
+			b.ReportMetric(bytes, "bytes/probe")
+			b.ReportMetric(goroutines, "goroutines/probe")
+			b.ReportMetric(float64(len(lags))/4, "ticks/s")
+			for _, q := range []struct {
+				name string
+				at   float64
+			}{{"p50-lag-ms", 0.5}, {"p99-lag-ms", 0.99}, {"max-lag-ms", 1}} {
+				b.ReportMetric(quantile(lags, q.at), q.name)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// tickLog writes down how late each tick began.
+type tickLog struct {
+	count    atomic.Int64
+	lags     []time.Duration
+	from, to atomic.Int64 // ticks due outside of this, in Unix nanoseconds, are not written
+	// over, when not nil, holds back the ticks that begin after the end, so that the
+	// measurement ends even where there are more of them than the machine can run.
+	over chan struct{}
+}
+
+func (l *tickLog) Observe(worker.Info) worker.ProbeObserver { return l }
+
+func (l *tickLog) Tick(t *worker.Tick) {
+	if to := l.to.Load(); to > 0 && t.Start.UnixNano() > to {
+		<-l.over
+	}
+	if due := t.Due.UnixNano(); l.over != nil && (due < l.from.Load() || due > l.to.Load()) {
+		return
+	}
+	if i := l.count.Add(1) - 1; int(i) < len(l.lags) {
+		l.lags[i] = t.Start.Sub(t.Due)
+	}
+}
+
+func (l *tickLog) Skipped(worker.SkipReason, int) {}
+func (l *tickLog) Close()                         {}
+
+// noop makes handlers that do nothing.
+type noop struct{}
+
+func (noop) Prepare(string, []byte, probe.Target) (probe.Handler, error) { return noop{}, nil }
+
+func (noop) Probe(context.Context, probe.Request) (probe.Outcome, error) {
+	return probe.Outcome{Result: probe.Success}, nil
+}
+
+// benchPods are pods with n probes in all.
+func benchPods(n int, period int32) []*v1.Pod {
+	pods := make([]*v1.Pod, n/2)
+	for i := range pods {
+		pod := podOf(fmt.Sprint("pod-", i), container("web", probe.Liveness, probe.Readiness))
+		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = period
+		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = period
+		pods[i] = pod
+	}
+	return pods
+}
+
+// up makes the containers of pods run.
+func up(store *manager.StatusStore, pods []*v1.Pod) {
+	for i, pod := range pods {
+		store.SetPodStatus(pod, statusOf(running("web", fmt.Sprintf("containerd://%064d", i))))
+	}
+}
+
+func benchManager(b *testing.B, store *manager.StatusStore, log *tickLog) *manager.Manager {
+	m, err := manager.New(manager.Config{Status: store, Handlers: noop{}, Observers: []worker.Observer{log}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+func addAll(b *testing.B, m *manager.Manager, pods []*v1.Pod) {
+	for _, pod := range pods {
+		if err := m.AddPod(b.Context(), pod); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// restingCost is what a probe takes that has ticked once and waits for the next tick.
+func restingCost(b *testing.B, n int) (bytes, goroutines float64) {
+	log, store := new(tickLog), new(manager.StatusStore)
+	pods := benchPods(n, 3600)
+	up(store, pods)
+	before := memory()
+	count := runtime.NumGoroutine()
+	m := benchManager(b, store, log)
+	addAll(b, m, pods)
+	for _, p := range m.Probes() {
+		if err := m.Trigger(p.Key()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for tick := time.NewTicker(10 * time.Millisecond); log.count.Load() < int64(n); <-tick.C {
+	}
+	bytes = float64(memory()-before) / float64(n)
+	goroutines = float64(runtime.NumGoroutine()-count) / float64(n)
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
+	}
+	runtime.KeepAlive(pods)
+	return bytes, goroutines
+}
+
+// memory is what the live heap and the stacks take.
+func memory() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// scheduleLags lets n probes with a period in seconds run for a while, after they have all
+// ticked once, and returns how late each tick began, sorted.
+func scheduleLags(b *testing.B, n int, period int32, d time.Duration) []time.Duration {
+	log, store := &tickLog{lags: make([]time.Duration, 2*n*int(d/time.Second)), over: make(chan struct{})}, new(manager.StatusStore)
+	m, pods := benchManager(b, store, log), benchPods(n, period)
+	addAll(b, m, pods)
+	up(store, pods)
+	from := time.Now().Add(1500 * time.Millisecond)
+	log.from.Store(from.UnixNano())
+	log.to.Store(from.Add(d).UnixNano())
+	<-time.After(time.Until(from.Add(d)))
+	close(log.over)
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
+	}
+	lags := log.lags[:min(int(log.count.Load()), len(log.lags))]
+	slices.Sort(lags)
+	return lags
+}
+
+// quantile is in milliseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / 1e6
+}
