@@ -60,7 +60,13 @@ func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, l
 	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version}); err != nil {
 		return s, err
 	}
-	return s, wasm.RegisterAll(context.Background(), &s.Registry, s.host, found)
+	if err := wasm.RegisterAll(context.Background(), &s.Registry, s.host, found); err != nil {
+		return s, err
+	}
+	for _, f := range found {
+		m.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
+	}
+	return s, nil
 }
 
 // FindPlugins returns the plugins of the folders as the file at configFile ("": none)

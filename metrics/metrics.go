@@ -40,6 +40,7 @@ type Metrics struct {
 	transitions [len(probe.Kinds)][decidedResults][decidedResults]atomic.Uint64 // by kind, from, to
 
 	build         prometheus.Gauge
+	plugins       *prometheus.GaugeVec
 	restarts      *prometheus.CounterVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
@@ -63,6 +64,9 @@ func New(cfg Config) *Metrics {
 				"goversion": runtime.Version(),
 			},
 		}),
+		plugins: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "prober_plugin_info", Help: "1 for each plugin that is loaded; its labels say which.",
+		}, []string{"name", "version", "digest", "runtime"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
 		}, []string{"kind", "namespace", "pod", "container"}),
@@ -81,7 +85,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.restarts, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.restarts, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -183,6 +187,11 @@ func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 // probe, or "exit".
 func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 	m.restarts.WithLabelValues(kind, namespace, pod, container).Inc()
+}
+
+// PluginLoaded notes that a plugin is loaded. runtime is "wasm" or "process".
+func (m *Metrics) PluginLoaded(name, version, digest, runtime string) {
+	m.plugins.WithLabelValues(name, version, digest, runtime).Set(1)
 }
 
 // PodGone drops what is counted for a pod beyond its workers' lives.

@@ -266,6 +266,10 @@ func TestOwnMetrics(t *testing.T) {
 	if want := "prober_build_info{goversion=" + runtime.Version() + ",revision=abc,version=v1} 1"; !slices.Equal(build, []string{want}) {
 		t.Errorf("got %v, want %s", build, want)
 	}
+	m.PluginLoaded("redis", "1.0.0", "sha256:12", "wasm")
+	if got, want := samples(t, registry, "prober_plugin_info"), "prober_plugin_info{digest=sha256:12,name=redis,runtime=wasm,version=1.0.0} 1"; !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, want %s", got, want)
+	}
 	m.Reloaded(false, time.Now())
 	if got := samples(t, registry, "prober_config_last_reload_successful"); got[0] != "prober_config_last_reload_successful{} 0" {
 		t.Errorf("after a failed reload: %v", got)
@@ -352,6 +356,7 @@ func TestLint(t *testing.T) {
 	k.Outcome.Reason = probe.ReasonBody
 	m.Observe(web).Tick(k)
 	m.Restarted("exit", "default", "shop", "web")
+	m.PluginLoaded("redis", "1.0.0", "sha256:12", "wasm")
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {
 		t.Fatal(err)

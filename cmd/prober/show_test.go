@@ -562,6 +562,7 @@ func checkMetrics(t *testing.T, url string) {
 		`prober_plugin_metric{container="cache",metric="ping_seconds",namespace="default",plugin="redis",pod="six",probe_type="Readiness",unit="s"} `,
 		`prober_restarts_total{container="web",kind="liveness",namespace="default",pod="six"} 1` + "\n",
 		"prober_workers 9\n",
+		`prober_plugin_info{digest="sha256:`,
 		`prober_outcomes_total{handler="redis",result="success"} `,
 	} {
 		if !strings.Contains(string(text), want) {
