@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +16,11 @@ import (
 // BenchmarkCall is one attempt with a deadline, by the guest's language and the
 // isolation. The Go guest reads its request; neither dials.
 func BenchmarkCall(b *testing.B) {
-	for lang, module := range map[string][]byte{"go": goModule(b), "wat": guestFile(b, "ok")} {
+	hello, err := buildGo(b.TempDir(), "./testdata/hello")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for lang, module := range map[string][]byte{"go": hello, "wat": guestFile(b, "ok")} {
 		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 			b.Run(fmt.Sprintf("lang=%s/isolation=%s", lang, isolation), func(b *testing.B) {
 				m := plugin.Minimal(lang)
@@ -40,16 +45,20 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is loading the Go guest: from the disk cache of another host, as when
+// BenchmarkLoad is loading a Go guest: from the disk cache of another host, as when
 // the agent starts again.
 func BenchmarkLoad(b *testing.B) {
 	dir := b.TempDir()
+	hello, err := buildGo(dir, "./testdata/hello")
+	if err != nil {
+		b.Fatal(err)
+	}
 	load := func() {
-		h, err := wasm.New(wasm.Config{CacheDir: dir})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(dir, "cache")})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := h.Load(b.Context(), goModule(b), plugin.Minimal("go")); err != nil {
+		if _, err := h.Load(b.Context(), hello, plugin.Minimal("go")); err != nil {
 			b.Fatal(err)
 		}
 		if err := h.Close(); err != nil {

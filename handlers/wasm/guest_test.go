@@ -239,6 +239,23 @@ func TestGuestDialsItsTarget(t *testing.T) {
 	}
 }
 
+func TestMinimalPlugin(t *testing.T) {
+	module, err := buildGo(t.TempDir(), "../../sdk/testdata/minimal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := host.Load(t.Context(), module, plugin.Minimal("minimal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	l := serve(t, "tcp", "127.0.0.1:0")
+	got, err := attempt(t, p, probe.Request{Target: targetOf(l)}, 5*time.Second)
+	if want := "connected to " + l.Addr().String(); err != nil || got.Result != probe.Success || got.Output != want {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}
+
 func TestGuestDialsAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	serve(t, "unix", path)
