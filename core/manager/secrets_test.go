@@ -106,12 +106,13 @@ func TestSecrets(t *testing.T) {
 		if calls < 5 {
 			t.Fatalf("%d calls", calls)
 		}
-		all := fmt.Sprint(r.sent(), r.log.String())
+		var all strings.Builder
+		all.WriteString(fmt.Sprint(r.sent(), r.log.String()))
 		for _, tick := range r.ticks {
-			all += fmt.Sprint(tick.Outcome, tick.Err)
+			all.WriteString(fmt.Sprint(tick.Outcome, tick.Err))
 		}
-		if strings.Contains(all, "hunter2") || !strings.Contains(all, "[redacted]") {
-			t.Errorf("seen: %s", all)
+		if strings.Contains(all.String(), "hunter2") || !strings.Contains(all.String(), "[redacted]") {
+			t.Errorf("seen: %s", all.String())
 		}
 		if got, want := r.ticks[0].Outcome.Output, "login with <[redacted]> and <[redacted]> failed: [redacted]"; got != want {
 			t.Errorf("output %q, want %q", got, want)

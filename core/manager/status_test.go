@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -83,12 +84,12 @@ func TestUpdatePodStatus(t *testing.T) {
 		r.add(pod)
 		status := statusOf(fresh(running("a", "1")), fresh(running("b", "2")), fresh(running("c", "3")), fresh(running("unknown", "4")))
 		r.m.UpdatePodStatus(t.Context(), pod, &status)
-		got := ""
+		var got strings.Builder
 		for _, c := range status.ContainerStatuses {
-			got += fmt.Sprintln(c.Name, *c.Started, c.Ready)
+			got.WriteString(fmt.Sprintln(c.Name, *c.Started, c.Ready))
 		}
-		if want := "a true false\nb false false\nc true true\nunknown true true\n"; got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
+		if want := "a true false\nb false false\nc true true\nunknown true true\n"; got.String() != want {
+			t.Errorf("got\n%swant\n%s", got.String(), want)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,9 +202,7 @@ func (run *vectorRun) makePod() *v1.Pod {
 		pod.Status = run.wrap(v1.ContainerStatus{Name: "web", ContainerID: run.PriorID})
 	}
 	fields := map[string]any{"plugin": map[string]any{"name": "vector"}}
-	for k, v := range run.Probe {
-		fields[k] = v
-	}
+	maps.Copy(fields, run.Probe)
 	text, err := json.Marshal(map[string]any{"web": map[string]any{run.Kind.String(): fields}})
 	if err != nil {
 		run.r.t.Fatal(err)
