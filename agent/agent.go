@@ -161,38 +161,45 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	server := a.newServer(listener.Addr())
-	// The API answers until the pods have ended.
 	var serving, watching sync.WaitGroup
-	serving.Go(func() { err = errors.Join(err, serve(server, listener)) })
+	serving.Go(func() {
+		if err = serve(server, listener); err != nil {
+			cancel(err)
+		}
+	})
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.followPods(follow) })
 
 	a.pods.Start(a.manager)
 	a.loop(ctx)
-
-	a.running.Store(false)
-	a.stopping.Store(true)
-	a.log.Info("stopping pods", "cause", context.Cause(ctx).Error())
-	stopErr := a.pods.Stop(a.killed)
-	closeErr := a.manager.Close()
+	ended := a.end(context.Cause(ctx)) // the API answers meanwhile
 	stop()
 	watching.Wait()
 	a.shutdown(server)
 	serving.Wait()
-	if a.cfg.AddrFile != "" {
-		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
-	}
 	a.log.Info("stopped", "cause", context.Cause(ctx).Error())
-	return errors.Join(err, stopErr, closeErr)
+	return errors.Join(err, ended)
+}
+
+// end stops pods and probes.
+func (a *Agent) end(cause error) error {
+	a.stopping.Store(true)
+	a.log.Info("stopping pods", "cause", cause.Error())
+	return errors.Join(a.pods.Stop(a.killed), a.manager.Close())
 }
 
 // Kill ends the grace that containers get while Run stops them.
 func (a *Agent) Kill() { a.kill() }
 
-// close frees what New made.
+// close frees what New and Run made.
 func (a *Agent) close() {
+	if a.cfg.AddrFile != "" && a.stopping.Load() {
+		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
+	}
 	if a.manager != nil {
 		_ = a.manager.Close() // once more does nothing
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,39 @@ func TestOwnMetrics(t *testing.T) {
 	m.PodGone("default", "shop")
 	if got := samples(t, registry, "prober_restarts_total"); len(got) > 0 {
 		t.Errorf("after the pod's end there is %v", got)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	m, registry := setup(t)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for round := range 200 {
+				info := web
+				info.PodUID = fmt.Sprint("u", (worker+round)%3)
+				o := m.Observe(info)
+				o.Tick(tick(probe.Success, results.Success))
+				o.Skipped("busy", 1)
+				o.Close()
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 50 {
+			if _, err := registry.Gather(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	want := []string{"prober_outcomes_total{handler=http,result=success} 800", "prober_runs_skipped_total{reason=busy} 800", "prober_workers{} 0"}
+	got := slices.DeleteFunc(samples(t, registry, "prober_outcomes_total", "prober_runs_skipped_total", "prober_workers", "prober_probe_total",
+		"prober_probe_duration_seconds"), func(line string) bool {
+		return strings.HasSuffix(line, " 0") && !strings.HasPrefix(line, "prober_workers")
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
