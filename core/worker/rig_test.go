@@ -203,6 +203,13 @@ func (r *rig) lastTick() worker.Tick {
 	return r.ticks[len(r.ticks)-1]
 }
 
+// closes returns how often the observer was closed.
+func (r *rig) closes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
 func (r *rig) sent() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -107,8 +107,9 @@ func TestStop(t *testing.T) {
 		r.w.Wait()
 		r.wait(10 * time.Second)
 		r.wantCalls(1)
-		if r.closed != 1 || r.ended != 0 {
-			t.Errorf("observer closed %d times, ended by itself %d times", r.closed, r.ended)
+		r.wantEnded(false)
+		if got := r.closes(); got != 1 {
+			t.Errorf("observer closed %d times", got)
 		}
 	})
 	bubble(t, "#224 a stop ends the start jitter at once", func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestStop(t *testing.T) {
 		r.cfg.Spec.Period, r.cfg.Delay = time.Hour, 59*time.Minute
 		r.run().wait(time.Minute)
 		r.w.Stop()
-		if r.closed != 1 {
+		if r.closes() != 1 {
 			t.Error("the observer was not closed")
 		}
 		r.wait(2 * time.Hour)
@@ -145,7 +146,7 @@ func TestStop(t *testing.T) {
 			if waited := time.Since(before); waited != 0 {
 				t.Errorf("Stop waited %v", waited)
 			}
-			if r.w.Resting() || r.closed != 0 {
+			if r.w.Resting() || r.closes() != 0 {
 				t.Error("the attempt is said to be over")
 			}
 			r.w.Wait()
