@@ -122,7 +122,7 @@ spec:
   - {name: d, command: [sleep, "1000"], env: [{name: M, value: MARK}]}
 `))
 	w.awaitOutput(t, "pod/c: stubborn", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := w.pods.Stop(ctx); err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ func TestReadinessButNotLivenessInPreStop(t *testing.T) {
 			w.apply(t, s.manifest(form))
 			w.awaitPod(t, "pod", "ready", isReady)
 			w.awaitTicks(t, "pod/c/liveness", 2)
+			w.awaitStory(t, "c")
 			w.apply(t, "")
 			w.awaitEvent(t, "pod Killing Stopping container c")
 			before := w.tickCount("pod/c/liveness")

@@ -176,16 +176,17 @@ func (p *pod) published() *v1.Pod {
 	return p.spec
 }
 
-// byID returns the container whose present incarnation has the ID, if it runs.
-func (p *pod) byID(id string) *container {
+// environment returns where the commands of a running container run; ok is false when
+// none has the ID.
+func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.containers {
 		if c.id == id && c.running() {
-			return c
+			return c.dir, c.env, true
 		}
 	}
-	return nil
+	return "", nil, false
 }
 
 // sync wakes the loop.

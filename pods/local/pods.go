@@ -305,8 +305,8 @@ func (p *Pods) Environment(containerID string) (dir string, env []string, err er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pod := range p.pods {
-		if c := pod.byID(containerID); c != nil {
-			return c.dir, c.env, nil
+		if dir, env, ok := pod.environment(containerID); ok {
+			return dir, env, nil
 		}
 	}
 	return "", nil, fmt.Errorf("container %q does not run", containerID)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	// Most of these tests wait for processes: a processor can carry many of them.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "24"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
