@@ -226,7 +226,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
-	stop := func() {}
+	var stop func()
 	switch args[0] {
 	case "http", "https":
 		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: webPages()}}
