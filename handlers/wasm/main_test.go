@@ -88,7 +88,20 @@ func testCache(fallback string) string {
 	return filepath.Join(base, "prober-test", "wasm")
 }
 
+// buildGo builds a guest. It looks at the sources too, since go test notices only what
+// the test itself has opened and would keep a result from before they changed.
 func buildGo(dir, pkg string) ([]byte, error) {
+	for _, pattern := range []string{pkg + "/*.go", "../../sdk/*.go", "../../sdk/sdkhttp/*.go", "../../internal/abi/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				return nil, err
+			}
+		}
+	}
 	out := filepath.Join(dir, filepath.Base(pkg)+".wasm")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
