@@ -189,8 +189,9 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 		case <-s.wake:
 			start := time.Now()
 			err = out.send(a.tell(s.take()))
-			// What it costs to look at the probes is no more than a tenth of the time.
-			rest(r, max(streamPause, 10*time.Since(start)))
+			// To look at the probes takes no more than a tenth of the time, whatever the
+			// number of streams.
+			rest(r, max(streamPause, 10*time.Duration(a.hub.count.Load())*time.Since(start)))
 		}
 		if err != nil {
 			return
