@@ -30,7 +30,8 @@ type call struct {
 	message   string
 	metrics   []probe.Metric
 	result    *abi.Result
-	violation error // the guest broke the contract
+	dialFault probe.Reason // why the last dial failed; "" if it did not
+	violation error        // the guest broke the contract
 	logLines  int
 	logBytes  int
 	stdio     int
@@ -170,7 +171,11 @@ func (c *call) outcome(code int32) (probe.Outcome, error) {
 	if c.result != nil && c.result.HasResult && c.result.Result != result {
 		return probe.Outcome{}, protocolError("the plugin returned %d (%v), but its result says %v", code, result, c.result.Result)
 	}
-	return probe.Outcome{Result: result, Output: message, Metrics: metrics}, nil
+	out := probe.Outcome{Result: result, Output: message, Metrics: metrics}
+	if result == probe.Failure {
+		out.Reason = c.dialFault
+	}
+	return out, nil
 }
 
 func protocolError(format string, args ...any) error {

@@ -275,8 +275,23 @@ func TestGuestIsToldWhatWentWrong(t *testing.T) {
 	l.Close()
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
 	want := fmt.Sprintf("dial tcp 127.0.0.1:%d: connect: connection refused", target.Port)
-	if err != nil || got.Result != probe.Failure || got.Output != want {
+	if err != nil || got.Result != probe.Failure || got.Output != want || got.Reason != probe.ReasonConnectRefused {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}
+
+func TestCapabilitiesThatAreNotThere(t *testing.T) {
+	m := plugin.Minimal("greedy")
+	m.Requests = []plugin.Request{{Capability: "net"}, {Capability: "dns", Optional: true}}
+	p, err := host.Load(t.Context(), guestFile(t, "ok"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	m.Requests[1].Optional = false
+	_, err = host.Load(t.Context(), guestFile(t, "ok"), m)
+	if probe.ReasonOf(err) != probe.ReasonDenied || err.Error() != `plugin "greedy": the capability "dns" is not granted` {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -348,7 +363,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 			config := fmt.Sprintf(`{"do":"dial","network":%q,"addr":%q}`, c.network, c.addr)
 			before := goGuest(t).Stats()
 			got, err := attempt(t, bind(t, goGuest(t), config, target), req, 5*time.Second)
-			if err != nil || got.Result != probe.Failure || !strings.HasSuffix(got.Output, ": denied; permission=true") {
+			if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDenied || !strings.HasSuffix(got.Output, ": denied; permission=true") {
 				t.Errorf("got %+v, %v, want a denial", got, err)
 			}
 			if after := goGuest(t).Stats(); after.Denied != before.Denied+1 || after.Busy != 0 {

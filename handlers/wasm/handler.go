@@ -21,13 +21,16 @@ type skipped struct{ text string }
 
 func (e *skipped) Error() string { return e.text }
 
-// Skipped marks the error for whoever cannot import this package: the attempt never
-// began, so the tick is to be counted as skipped.
+// Skipped marks the error for whoever cannot import this package.
 func (e *skipped) Skipped() bool { return true }
+
+// Is makes the error match [probe.ErrNoSlot]: the attempt never began, so the tick is
+// to be counted as skipped.
+func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
 
 // ErrNoInstance means that no instance of the plugin could be had: the memory budget
 // or the plugin's limit is used up by attempts in flight, or the deadline came
-// before a place was free. It has a method Skipped() bool that returns true.
+// before a place was free. It matches [probe.ErrNoSlot].
 var ErrNoInstance error = errNoInstance
 
 var (

@@ -45,6 +45,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	)
 	rawURL := string(url)
 	c.idle(func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
+	c.dialFault = ""
 	if err != nil {
 		return c.dialError(rawURL, start, err)
 	}
@@ -94,12 +95,29 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err erro
 	return nil, err
 }
 
+// dialFault is the reason of a Failure after a dial that failed with err.
+func dialFault(err error, errno abi.Errno) probe.Reason {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return probe.ReasonDNS
+	}
+	switch errno {
+	case abi.ECONNREFUSED:
+		return probe.ReasonConnectRefused
+	case abi.ETIMEDOUT:
+		return probe.ReasonConnectTimeout
+	default:
+		return ""
+	}
+}
+
 func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
+	c.dialFault = dialFault(err, errno)
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: time.Since(start)}
 	if d, ok := errors.AsType[*denied](err); ok {
 		errno = abi.EACCES
 		c.plugin.denied.Add(1)
+		c.dialFault = probe.ReasonDenied
 		event.Type = probe.TraceDenied
 		c.host.cfg.Logger.DebugContext(c.ctx, d.text, "handler", c.plugin.manifest.Name, "url", rawURL)
 		return c.failTraced(event, errno, "%v: denied", err)

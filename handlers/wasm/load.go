@@ -47,6 +47,9 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if p.manifest.Isolation == plugin.Pooled {
 		return errors.New("isolation pooled is not supported by this version of prober")
 	}
+	if err := checkRequests(p.manifest.Requests); err != nil {
+		return err
+	}
 	if p.module, err = inspect(code, p.host.cfg.TableEntries); err != nil {
 		return err
 	}
@@ -83,6 +86,17 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	}
 	p.live++
 	p.give(in, true)
+	return nil
+}
+
+// checkRequests refuses a plugin that cannot do without a capability that it does not
+// get. The one that every plugin gets is the network, as far as its target.
+func checkRequests(requests []plugin.Request) error {
+	for _, r := range requests {
+		if r.Capability != "net" && !r.Optional {
+			return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("the capability %q is not granted", r.Capability)}
+		}
+	}
 	return nil
 }
 
