@@ -107,6 +107,12 @@ func TestGates(t *testing.T) {
 		r.tick()
 		r.wantCalls(1)
 	})
+	bubble(t, "a start less than a second ahead of the agent's clock is no delay", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.state.StartedAt = time.Now().Add(900 * time.Millisecond)
+		r.run()
+		r.wantCalls(1)
+	})
 	bubble(t, "an initial delay below a second is exact", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = 250*time.Millisecond, 100*time.Millisecond

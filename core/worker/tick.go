@@ -23,7 +23,7 @@ func (w *Worker) tick(due time.Time) (more bool) {
 			more = true // the kubelet's worker survives as well
 		}
 	}()
-	state := w.container.Source.State()
+	state := w.Container().Source.State()
 	attempt, verdict := w.gate(start, state)
 	if verdict != open {
 		return verdict != end

@@ -54,13 +54,13 @@ type Config struct {
 type Worker struct {
 	shared    *Shared
 	info      Info
-	container *Container
 	ended     func(*Worker)
 	observers []ProbeObserver // read-only after Start
 	timer     Timer
 	idle      sync.WaitGroup // ticks under way
 
 	mu         sync.Mutex
+	container  *Container
 	spec       probe.Spec
 	handler    probe.Handler
 	target     func(podIP string) probe.Target
@@ -113,7 +113,19 @@ func (w *Worker) Info() Info {
 }
 
 // Container returns what w shares with its container's other workers.
-func (w *Worker) Container() *Container { return w.container }
+func (w *Worker) Container() *Container {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.container
+}
+
+// Reshape lets w know its container as c from its next tick on. It is the same
+// container, of which other things are known now.
+func (w *Worker) Reshape(c *Container) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.container = c
+}
 
 // fire is called by the timer. It runs the due tick, and those that became due or
 // were triggered meanwhile, and then rests.
