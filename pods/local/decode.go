@@ -203,8 +203,7 @@ func kindOf(n *yaml.Node) string {
 // jsonFields returns the types of t's fields by their names in JSON.
 func jsonFields(t reflect.Type) func(name string) (reflect.Type, bool) {
 	return func(name string) (reflect.Type, bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if f.Anonymous && (tag == "" || slices.Contains(strings.Split(options, ","), "inline")) {
 				if found, ok := jsonFields(f.Type)(name); ok {

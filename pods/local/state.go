@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -156,18 +157,10 @@ func (p *pod) save() {
 	if same {
 		return
 	}
-	saved.Containers = copyContainers(saved.Containers)
+	saved.Containers = maps.Clone(saved.Containers)
 	if err := dir.save(saved); err != nil {
 		p.owner.cfg.Logger.Error("state not saved", "pod", p.format(), "err", err)
 	}
-}
-
-func copyContainers(from map[string]savedContainer) map[string]savedContainer {
-	to := make(map[string]savedContainer, len(from))
-	for name, c := range from {
-		to[name] = c
-	}
-	return to
 }
 
 // stateLocked returns what is to be kept of the pod.
