@@ -60,10 +60,12 @@ func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, l
 	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version}); err != nil {
 		return s, err
 	}
+	log.Info("loading plugins", "count", len(found)) // takes seconds where none was compiled before
 	if err := wasm.RegisterAll(context.Background(), &s.Registry, s.host, found); err != nil {
 		return s, err
 	}
 	for _, f := range found {
+		log.Info("plugin loaded", "handler", f.Manifest.Name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest)
 		m.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
 	}
 	return s, nil
