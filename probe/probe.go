@@ -265,7 +265,7 @@ func (f HandlerFunc) Probe(ctx context.Context, req Request) (Outcome, error) { 
 var _ Handler = HandlerFunc(nil)
 
 // Cut returns s cut to [MaxOutput] bytes. It never splits a UTF-8 sequence that
-// is whole in s.
+// is whole in s. What was cut off is not kept in memory.
 func Cut(s string) string {
 	if len(s) <= MaxOutput {
 		return s
@@ -277,7 +277,7 @@ func Cut(s string) string {
 	if s[cut]&0xC0 == 0x80 { // not UTF-8 around here: cut where the limit is
 		cut = MaxOutput
 	}
-	return s[:cut]
+	return strings.Clone(s[:cut])
 }
 
 // TimedOut is the outcome of an attempt whose deadline passed.

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,9 +113,10 @@ func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
 	return new(*r.last), kept
 }
 
+// short returns the beginning of s. It is a copy: a slice would keep all of s alive.
 func short(s string) string {
 	if len(s) > historyOutput {
-		return s[:historyOutput]
+		return strings.Clone(s[:historyOutput])
 	}
 	return s
 }
