@@ -108,8 +108,13 @@ type Manager struct {
 type entry struct {
 	key    Key
 	worker *worker.Worker
-	config ProbeConfig
 	record *record
+	shape  shape // guarded by the manager's mu
+}
+
+// shape is what a probe is at present.
+type shape struct {
+	config ProbeConfig
 	bound  probe.Handler
 }
 
@@ -174,7 +179,8 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 // UpdatePod makes the workers of pod what its probes say now: it adds, changes and
 // removes them. A probe whose handler and configuration are the same keeps what its
 // thresholds have counted; a new period takes effect at once; the result of an
-// attempt begun before is dropped. A probe with an error goes on as it was.
+// attempt begun before is dropped. Ports, labels and restart policies are those of the
+// new pod from now on. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	configs, errs := ProbesOf(pod)
 	set, unread := newPodSet(m, pod), len(errs) > 0
@@ -188,10 +194,10 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		case old == nil:
 			err = m.add(set, c)
-		case unread && old.config.annotated && !c.annotated:
+		case unread && !c.annotated && m.present(old).config.annotated:
 			// The annotation may still ask for the probe that is running.
 		default:
-			err = m.change(old, c)
+			err = m.change(set, old, c)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -278,6 +284,13 @@ func (m *Manager) entryLocked(key Key) *entry {
 		}
 	}
 	return nil
+}
+
+// present returns what the probe of e is now.
+func (m *Manager) present(e *entry) shape {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return e.shape
 }
 
 // stopPods ends all workers of the pods that match.

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -96,31 +99,52 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 		Delay: delay, Phase: phase, Observer: rec,
 		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
 	})
-	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, config: c, record: rec, bound: handler})
+	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, record: rec, shape: shape{c, handler}})
 	m.memory.probes.Add(1)
 	return nil
 }
 
 // change gives a running probe a new shape.
-func (m *Manager) change(old *entry, c ProbeConfig) error {
-	if old.config.equal(c) {
+func (m *Manager) change(set *podSet, old *entry, c ProbeConfig) error {
+	was := m.present(old)
+	moved := set.reshape(old.worker)
+	if was.config.equal(c) && !moved {
 		return nil
 	}
-	same := old.config.Handler == c.Handler && bytes.Equal(old.config.Config, c.Config) && old.config.Target == c.Target
-	handler := old.bound
+	same := was.config.Handler == c.Handler && bytes.Equal(was.config.Config, c.Config) && was.config.Target == c.Target
+	handler := was.bound
 	if !same {
 		var err error
 		if handler, err = m.prepare(c); err != nil {
 			return err
 		}
 	}
+	paused := c.Paused
+	if was.config.Paused == c.Paused {
+		paused = old.worker.Status().Paused // by Pause or Resume: the pod says nothing new of it
+	}
 	m.mu.Lock()
-	old.config, old.bound = c, handler
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	old.shape = shape{c, handler}
 	old.worker.Update(worker.Change{
-		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: c.Paused,
+		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: paused,
 	})
 	return nil
+}
+
+// reshape tells w of the pod as it is now: it looks at labels, ports and restart
+// policies at every tick. It reports whether an attempt may go elsewhere now.
+func (s *podSet) reshape(w *worker.Worker) (moved bool) {
+	old := w.Container()
+	before, ok := old.Source.(*source)
+	if !ok || equality.Semantic.DeepEqual(before.pod.Spec, s.pod.Spec) && maps.Equal(before.pod.Labels, s.pod.Labels) &&
+		before.pod.DeletionTimestamp.Equal(s.pod.DeletionTimestamp) {
+		return false
+	}
+	c := *s.container(before.container.Name)
+	c.PriorID = old.PriorID // an agent's restart is not what happened here
+	w.Reshape(&c)
+	return !slices.Equal(old.Container.Ports, c.Container.Ports)
 }
 
 func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {

@@ -2,7 +2,10 @@ package manager_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +161,62 @@ func TestUpdatePod(t *testing.T) {
 		r.update(pod)
 		r.wait(time.Second)
 		r.wantRun(2)
+	})
+	bubble(t, "what was paused by hand stays so when something else changes", func(t *testing.T) {
+		r, pod := updateRig(t)
+		if err := r.m.Pause(manager.Key{PodUID: "u", Container: "web", Kind: probe.Readiness}); err != nil {
+			t.Fatal(err)
+		}
+		pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 2
+		r.update(pod)
+		r.wait(10 * time.Second)
+		if s := r.status("u", "web", probe.Readiness); !s.Paused || s.Run != 1 || s.Spec.FailureThreshold != 2 {
+			t.Errorf("got %+v", s)
+		}
+	})
+	bubble(t, "a probe that names a port goes where the port went, and keeps what was counted", func(t *testing.T) {
+		r, pod := updateRig(t)
+		port := func(n int32) []v1.ContainerPort { return []v1.ContainerPort{{Name: "web", ContainerPort: n}} }
+		pod.Spec.Containers[0].Ports = port(80)
+		pod.Labels = map[string]string{"tier": "a"}
+		r.update(pod)
+		r.wait(time.Second)
+		pod.Spec.Containers[0].Ports = port(81)
+		pod.Labels = map[string]string{"tier": "b"}
+		r.update(pod)
+		r.wait(time.Second)
+		r.wantRun(3)
+		var got []string
+		for _, call := range r.preparations()[0].handler.Calls()[1:] {
+			got = append(got, fmt.Sprint(call.Request.Container.Ports, call.Request.Pod.Labels))
+		}
+		if want := []string{"[{web 80 }] map[tier:a]", "[{web 81 }] map[tier:b]"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	bubble(t, "another restart policy ends the worker of a container that stays down", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		r.update(pod)
+		r.store.SetPodStatus(pod, statusOf(terminated("web", "c1", 1)))
+		r.wait(time.Second)
+		r.wantKeys()
+	})
+	bubble(t, "from many goroutines at once", func(t *testing.T) {
+		r, pod := updateRig(t)
+		var wg sync.WaitGroup
+		for i := range 20 {
+			changed := pod.DeepCopy()
+			changed.Spec.Containers[0].ReadinessProbe.FailureThreshold = int32(i + 1)
+			changed.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{fmt.Sprint(i % 3)}
+			wg.Go(func() {
+				if err := r.m.UpdatePod(t.Context(), changed); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		r.wantKeys("u/web/readiness")
 	})
 	bubble(t, "a probe whose change has an error goes on as it was", func(t *testing.T) {
 		r, pod := updateRig(t)
