@@ -18,6 +18,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/local"
 )
 
@@ -32,7 +33,12 @@ func runAgent(manifest string) int {
 		if err != nil {
 			return err
 		}
-		m, err := manager.New(manager.Config{Status: pods, Handlers: &handlers.Registry{}})
+		registry := &handlers.Registry{}
+		err = builtin.Register(registry, builtin.Config{Runner: &builtin.HostRunner{Environment: pods.Environment}})
+		if err != nil {
+			return err
+		}
+		m, err := manager.New(manager.Config{Status: pods, Handlers: registry})
 		if err != nil {
 			return err
 		}
@@ -76,16 +82,24 @@ func TestNothingOutlivesAnAgentThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
-	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	dir := t.TempDir()
+	manifest, pipe := filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	text := fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: pod}
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      c: {liveness: {exec: {command: [sh, -c, "export MARK=%[3]s; setsid sleep 600 & echo probing > %[4]s; wait"]}, period: 10ms, timeout: 1h}}
 spec:
   containers:
   - name: c
-    command: [%q, %s, forker, %s]
-`, self, helperArgument, mark)
+    command: [%[1]q, %[2]s, forker, %[3]s]
+`, self, helperArgument, mark, pipe)
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +115,11 @@ spec:
 	for lines.Scan() && !strings.HasSuffix(lines.Text(), ": forked") {
 		t.Log(lines.Text())
 	}
-	if n := len(marked(t, mark)); n < 6 {
-		t.Errorf("%d processes before the kill, want at least 6", n)
+	if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // it waits for the exec probe
+		t.Fatalf("%q, %v", said, err)
+	}
+	if n := len(marked(t, mark)); n < 8 {
+		t.Errorf("%d processes before the kill, want at least 8", n)
 	}
 	if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -299,8 +299,8 @@ func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
 
 // Environment returns the working directory ("" is the agent's) and the environment
 // in which the exec probes and hooks of a container run: those of its process, or
-// what they would be for an external target. An error says that no such container
-// runs.
+// what they would be for an external target, with a variable that lets the container's
+// shim find them when the agent has died. An error says that no such container runs.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

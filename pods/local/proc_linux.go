@@ -3,19 +3,14 @@ package local
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 )
 
 // descendants returns the live processes below pid: its children, theirs, and so on.
 func descendants(pid int) []int {
 	children := make(map[int][]int)
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
+	for _, name := range processes() {
 		child, err := strconv.Atoi(name)
 		if err != nil {
 			continue
@@ -29,6 +24,31 @@ func descendants(pid int) []int {
 		found = append(found, children[found[i]]...)
 	}
 	return found
+}
+
+// marked returns the processes whose environment has the variable mark.
+func marked(mark string) (pids []int) {
+	for _, pid := range processes() {
+		env, err := os.ReadFile("/proc/" + pid + "/environ")
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark }) {
+			continue
+		}
+		if n, err := strconv.Atoi(pid); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// processes returns the IDs of all processes.
+func processes() (pids []string) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
 // parentOf returns the parent of a process that is no zombie.

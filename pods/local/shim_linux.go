@@ -28,12 +28,14 @@ func ShimMain() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &shim{commands: bufio.NewReader(control), report: json.NewEncoder(report)}
 	if err := s.start(); err != nil {
-		s.tell(shimMessage{Error: err.Error()})
+		_ = s.tell(shimMessage{Error: err.Error()})
 		return 1
 	}
-	s.tell(shimMessage{PID: s.pid})
+	_ = s.tell(shimMessage{PID: s.pid})
 	go s.obey()
-	s.tell(shimMessage{Exit: s.reap()})
+	if err := s.tell(shimMessage{Exit: s.reap()}); err != nil { // the agent has died
+		s.killMarked()
+	}
 	return 0
 }
 
@@ -41,13 +43,14 @@ func ShimMain() int {
 type shim struct {
 	commands *bufio.Reader
 	report   *json.Encoder
+	mark     string
 	pid      int         // of the container's first process, which leads its group
 	ended    atomic.Bool // that process is gone
 	killing  atomic.Bool
 }
 
-// tell sends m to the agent. An agent that has died is not told.
-func (s *shim) tell(m shimMessage) { _ = s.report.Encode(m) }
+// tell sends m to the agent. It fails when the agent has died.
+func (s *shim) tell(m shimMessage) error { return s.report.Encode(m) }
 
 func (s *shim) start() error {
 	for _, fd := range [...]int{shimControl, shimReport} {
@@ -66,6 +69,7 @@ func (s *shim) start() error {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err
 	}
+	s.mark = l.Mark
 	s.pid, err = syscall.ForkExec(l.Path, l.Args, &syscall.ProcAttr{
 		Dir: l.Dir, Env: l.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -80,8 +84,11 @@ func (s *shim) obey() {
 	for {
 		command, err := s.commands.ReadByte()
 		switch {
-		case err != nil, command == shimKill:
+		case err != nil:
+			go s.killMarked()
 			s.kill()
+		case command == shimKill:
+			go s.kill()
 		case command == shimTerminate && !s.ended.Load():
 			_ = syscall.Kill(-s.pid, syscall.SIGTERM)
 		}
@@ -124,5 +131,20 @@ func (s *shim) kill() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// killMarked kills the commands that an agent which has died was running in the
+// container, and those that it was about to start.
+func (s *shim) killMarked() {
+	if s.mark == "" {
+		return
+	}
+	for quiet := 0; quiet < 10; quiet++ {
+		for _, pid := range marked(s.mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			quiet = 0
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -37,6 +37,7 @@ func (p *pod) start(c *container) bool {
 	}
 	restart := p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
+	l.Mark = markOf(c.id)
 	c.dir, c.env = l.Dir, l.Env
 	external := c.external
 	if external {
