@@ -210,6 +210,18 @@ type Request struct {
 	Container   *Container
 	ContainerID string
 	Trace       Tracer // nil unless someone wants to see inside the attempt
+	// Redact takes the secrets of the probe's config out of a text. Outcome, error and
+	// trace are seen to; a handler that writes elsewhere, to a log, calls it. Nil: the
+	// config has none. See [Request.Redacted].
+	Redact func(text string) string
+}
+
+// Redacted returns text without the secrets of the probe's config.
+func (r *Request) Redacted(text string) string {
+	if r.Redact == nil {
+		return text
+	}
+	return r.Redact(text)
 }
 
 // Outcome is what an attempt learnt about its target.

@@ -84,7 +84,7 @@ func walkStrings(v any, replace func(string) (string, error)) (any, error) {
 }
 
 // redacted returns a handler that never lets go of secrets, in output, error, metric
-// or trace.
+// or trace, and is told how to keep them out of its log.
 func redacted(h probe.Handler, secrets []string) probe.Handler {
 	if len(secrets) == 0 {
 		return h
@@ -119,6 +119,7 @@ type redactor struct {
 
 // Probe implements [probe.Handler].
 func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	req.Redact = r.secrets.Replace
 	if trace := req.Trace; trace != nil {
 		req.Trace = func(e probe.TraceEvent) {
 			e.Name, e.Detail = r.secrets.Replace(e.Name), r.secrets.Replace(e.Detail)

@@ -80,6 +80,22 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+	bubble(t, "a handler can keep them out of its log", func(t *testing.T) {
+		var got string
+		r := newSecretRig(t, twoSecrets, func([]byte) (probe.Handler, error) {
+			return probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+				got = req.Redacted("hunter2 and others")
+				return probe.Outcome{}, nil
+			}), nil
+		})
+		r.add(r.pod)
+		if want := "[redacted] and others"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if none := new(probe.Request).Redacted("as it is"); none != "as it is" {
+			t.Errorf("without secrets: %q", none)
+		}
+	})
 	bubble(t, "their values are seen by no one else", func(t *testing.T) {
 		labels := map[string]string{"user": "hunter2"}
 		calls := 0

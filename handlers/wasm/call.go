@@ -128,7 +128,22 @@ func (c *call) violate(errno abi.Errno, err error) int32 {
 
 // logEnabled reports whether anyone would see a line.
 func (c *call) logEnabled() bool {
-	return c.req != nil && c.req.Trace != nil || c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug)
+	return c.req != nil && c.req.Trace != nil || c.mayLog() && c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug)
+}
+
+// mayLog reports whether the host's log may be written to: while a config is validated
+// nobody says which of it is secret.
+func (c *call) mayLog() bool { return !c.offline }
+
+// debug writes to the host's log, without the secrets of the probe.
+func (c *call) debug(text, key, value string) {
+	if !c.mayLog() || !c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug) {
+		return
+	}
+	if c.req != nil {
+		text, value = c.req.Redacted(text), c.req.Redacted(value)
+	}
+	c.host.cfg.Logger.DebugContext(c.ctx, text, "handler", c.plugin.manifest.Name, key, value)
 }
 
 // logLine hands on one line, while the limits of the run allow it. name is the level
@@ -142,7 +157,7 @@ func (c *call) logLine(name, line string) {
 	c.logLines++
 	c.logBytes += len(line)
 	c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
-	c.host.cfg.Logger.DebugContext(c.ctx, line, "handler", c.plugin.manifest.Name, "from", name)
+	c.debug(line, "from", name)
 	if c.logLines == maxLogLines || c.logBytes >= maxLogBytes {
 		c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "the plugin's further lines are dropped"})
 	}

@@ -119,7 +119,7 @@ func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
 		c.plugin.denied.Add(1)
 		c.dialFault = probe.ReasonDenied
 		event.Type = probe.TraceDenied
-		c.host.cfg.Logger.DebugContext(c.ctx, d.text, "handler", c.plugin.manifest.Name, "url", rawURL)
+		c.debug(d.text, "url", rawURL)
 		return c.failTraced(event, errno, "%v: denied", err)
 	}
 	return c.failTraced(event, errno, "%v", err)

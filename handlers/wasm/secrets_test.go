@@ -1,0 +1,41 @@
+package wasm_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// What a guest logs goes to the host's log too, past the one that redacts outcomes.
+func TestSecretsStayOutOfTheLog(t *testing.T) {
+	const secret = "tcp://swordfish:123" // a URL: what is dialled in vain is logged as well
+	var out bytes.Buffer
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	guest := load(t, h, "tell", plugin.Reset)
+	bound := bind(t, guest, `{"password":"`+secret+`"}`, probe.Target{})
+	if out.Len() > 0 {
+		t.Errorf("while the config is validated: %s", out.String())
+	}
+	req := probe.Request{
+		Target: probe.Target{Host: "127.0.0.1", Port: 1},
+		Redact: strings.NewReplacer(secret, "[redacted]", "swordfish", "[redacted]").Replace,
+	}
+	if got, err := attempt(t, bound, req, 5*time.Second); err != nil || got.Result != probe.Success {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if got := out.String(); strings.Contains(got, "swordfish") || strings.Count(got, "[redacted]") != 3 {
+		t.Errorf("logged: %s", got)
+	}
+}
