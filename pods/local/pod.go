@@ -183,7 +183,7 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	defer p.mu.Unlock()
 	for _, c := range p.containers {
 		if c.id == id && c.running() {
-			return c.dir, append(slices.Clone(c.env), markOf(id)), true
+			return c.dir, append(slices.Clone(c.env), p.owner.mark), true
 		}
 	}
 	return "", nil, false

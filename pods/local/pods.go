@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -87,8 +88,9 @@ type Restart struct {
 type Pods struct {
 	cfg   Config
 	out   lockedWriter // over cfg.Output
-	shim  string
-	state *stateDir // nil: none
+	shim  string       // program
+	mark  string       // a variable of every command that is run in a container
+	state *stateDir    // nil: none
 	store manager.StatusStore
 	watch watchers
 	prior map[types.UID]savedPod // read by New, taken by Apply; guarded by mu
@@ -122,7 +124,7 @@ func New(cfg Config) (*Pods, error) {
 	if IsShim(os.Args) {
 		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
 	}
-	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod)}
+	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod), mark: "PROBER_AGENT_ID=" + rand.Text()}
 	p.out.w = cfg.Output
 	var err error
 	if p.shim, err = shimProgram(cfg.Executable); err != nil {
@@ -299,8 +301,8 @@ func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
 
 // Environment returns the working directory ("" is the agent's) and the environment
 // in which the exec probes and hooks of a container run: those of its process, or
-// what they would be for an external target, with a variable that lets the container's
-// shim find them when the agent has died. An error says that no such container runs.
+// what they would be for an external target, with a variable by which the shims of an
+// agent that has died find them. An error says that no such container runs.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,13 +27,10 @@ type launch struct {
 	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
-	// Mark is what the environment of every command holds that the agent runs in the
-	// container: exec probes and hooks. They are no descendants of the shim.
+	// Mark is a variable in the environment of every command that the agent runs in
+	// containers: exec probes and hooks, which are no descendants of a shim.
 	Mark string `json:"mark"`
 }
-
-// markOf returns the variable that marks the commands run in a container.
-func markOf(containerID string) string { return "PROBER_CONTAINER_ID=" + containerID }
 
 // shimMessage is what a shim tells: the process ID once the container has started or
 // why it could not, then how it ended.

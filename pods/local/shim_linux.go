@@ -134,8 +134,8 @@ func (s *shim) kill() {
 	}
 }
 
-// killMarked kills the commands that an agent which has died was running in the
-// container, and those that it was about to start.
+// killMarked kills the commands that an agent which has died was running in containers,
+// and those that it was about to start.
 func (s *shim) killMarked() {
 	if s.mark == "" {
 		return

@@ -37,7 +37,7 @@ func (p *pod) start(c *container) bool {
 	}
 	restart := p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
-	l.Mark = markOf(c.id)
+	l.Mark = p.owner.mark
 	c.dir, c.env = l.Dir, l.Env
 	external := c.external
 	if external {
