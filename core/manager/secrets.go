@@ -2,13 +2,16 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/probe"
@@ -99,17 +102,39 @@ func redactError(err error, secrets []string) error {
 	return redactedError{err, secretReplacer(secrets).Replace(err.Error())}
 }
 
+// secretReplacer replaces secrets in every form that a message is likely to have them in.
 func secretReplacer(secrets []string) *strings.Replacer {
-	// The longest first: one secret may begin with another.
-	secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 4*len(secrets))
+	var forms []string
 	for _, s := range secrets {
+		forms = append(forms, formsOf(s)...)
+		forms = append(forms, formsOf(strings.TrimSpace(s))...)
+		for line := range strings.Lines(s) { // of a key, say
+			if line = strings.TrimSpace(line); len(line) >= minSecretLine {
+				forms = append(forms, formsOf(line)...)
+			}
+		}
+	}
+	// The longest first: one secret may begin with another.
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	forms = slices.Compact(forms)
+	pairs := make([]string, 0, 2*len(forms))
+	for _, s := range forms {
 		pairs = append(pairs, s, redactedText)
 	}
-	for _, s := range secrets {
-		pairs = append(pairs, strings.TrimSpace(s), redactedText)
-	}
 	return strings.NewReplacer(pairs...)
+}
+
+// minSecretLine is how long one line of a secret must be to count as a secret itself.
+const minSecretLine = 8
+
+// formsOf returns a secret as it is, and as %q, JSON and URLs spell it.
+func formsOf(s string) []string {
+	quoted := strconv.Quote(s)
+	forms := []string{s, quoted[1 : len(quoted)-1], url.QueryEscape(s), url.PathEscape(s)}
+	if text, err := json.Marshal(s); err == nil {
+		forms = append(forms, string(text[1:len(text)-1]))
+	}
+	return forms
 }
 
 type redactor struct {
