@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,14 @@ func TestDataIsMerged(t *testing.T) {
 	}
 	if passive := []byte{1, 1, 1, 'x'}; mergeData(passive) != nil {
 		t.Error("a passive segment was merged")
+	}
+	const many = 100_000
+	scattered := binary.AppendUvarint(nil, many)
+	for i := range many {
+		scattered = append(appendSigned(append(scattered, 0, 0x41), int64(i*(mergeGap+1))), 0x0b, 1, 'x')
+	}
+	if got := mergeData(scattered); len(got) > len(scattered)+maxFilled {
+		t.Errorf("%d bytes of data became %d", len(scattered), len(got))
 	}
 }
 

@@ -73,6 +73,10 @@ func (m *module) exportGlobals(r *reader) []byte {
 // what a segment of its own costs.
 const mergeGap = 256
 
+// maxFilled is how many bytes of gaps are filled in all: a hostile module could become
+// thirty times as large otherwise.
+const maxFilled = 4 << 20
+
 // segment is one piece of data and where in memory it goes.
 type segment struct {
 	at   uint64
@@ -85,6 +89,7 @@ func mergeData(body []byte) []byte {
 	segments := readData(body)
 	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.at, b.at) })
 	var merged []segment
+	var filled uint64
 	for _, s := range segments {
 		if len(merged) == 0 {
 			merged = append(merged, segment{s.at, slices.Clone(s.data)})
@@ -95,7 +100,8 @@ func mergeData(body []byte) []byte {
 		switch {
 		case s.at < end:
 			return nil
-		case s.at-end <= mergeGap:
+		case s.at-end <= mergeGap && filled+s.at-end <= maxFilled:
+			filled += s.at - end
 			last.data = append(append(last.data, make([]byte, s.at-end)...), s.data...)
 		default:
 			merged = append(merged, segment{s.at, slices.Clone(s.data)})
