@@ -23,9 +23,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/pods/local"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if local.IsShim(os.Args) {
+		os.Exit(local.ShimMain())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second
@@ -222,8 +228,8 @@ func (r *running) stream() <-chan event {
 	return events
 }
 
-// awaitProbe reads events until one shows a probe as it should be.
-func awaitProbe(t *testing.T, events <-chan event, what string, ok func(p *streamedProbe) bool) streamedProbe {
+// awaitEvent reads events until one called name shows something as it should be.
+func awaitEvent[T any](t *testing.T, events <-chan event, name, what string, ok func(*T) bool) T {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -232,15 +238,15 @@ func awaitProbe(t *testing.T, events <-chan event, what string, ok func(p *strea
 			if !open {
 				t.Fatalf("the stream ended before: %s", what)
 			}
-			var p streamedProbe
-			if e.name != "probe" {
+			var shown T
+			if e.name != name {
 				continue
 			}
-			if err := json.Unmarshal(e.data, &p); err != nil {
+			if err := json.Unmarshal(e.data, &shown); err != nil {
 				t.Fatalf("%v in %s", err, e.data)
 			}
-			if ok(&p) {
-				return p
+			if ok(&shown) {
+				return shown
 			}
 		case <-deadline:
 			t.Fatalf("never came: %s", what)
@@ -248,30 +254,9 @@ func awaitProbe(t *testing.T, events <-chan event, what string, ok func(p *strea
 	}
 }
 
-// awaitPod reads events until one shows a pod as it should be.
-func awaitPod(t *testing.T, events <-chan event, what string, ok func(*v1.Pod) bool) v1.Pod {
+func awaitProbe(t *testing.T, events <-chan event, what string, ok func(*streamedProbe) bool) streamedProbe {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
-		select {
-		case e, open := <-events:
-			if !open {
-				t.Fatalf("the stream ended before: %s", what)
-			}
-			var pod v1.Pod
-			if e.name != "pod" {
-				continue
-			}
-			if err := json.Unmarshal(e.data, &pod); err != nil {
-				t.Fatalf("%v in %s", err, e.data)
-			}
-			if ok(&pod) {
-				return pod
-			}
-		case <-deadline:
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	return awaitEvent(t, events, "probe", what, ok)
 }
 
 // streamedProbe is an item of /api/v1/probes, decoded as strictly as scripts do it.
@@ -520,7 +505,7 @@ func TestStateOutlivesTheAgent(t *testing.T) {
 	// The next agent will not probe for long, and knows all the same.
 	rarely := strings.ReplaceAll(web.external("shop"), "period: 20ms", "period: 24h")
 	r := start(t, rarely, func(c *agent.Config) { c.AddrFile = addr }, state)
-	status := awaitPod(t, r.stream(), "known to be ready", func(pod *v1.Pod) bool {
+	status := awaitEvent(t, r.stream(), "pod", "known to be ready", func(pod *v1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
 	}).Status.ContainerStatuses[0]
 	if status.ContainerID != before.ContainerID {
@@ -531,6 +516,51 @@ func TestStateOutlivesTheAgent(t *testing.T) {
 	r.get("/api/v1/probes", &probes)
 	if len(probes.Items) != 1 || probes.Items[0].Last != nil {
 		t.Errorf("got %+v, want a probe that never ran", probes.Items)
+	}
+}
+
+func TestSeriesGoWithTheirPod(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, `apiVersion: v1
+kind: Pod
+metadata: {name: job}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    command: [sh, -c, "exit 1"]
+`)
+	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
+	events := r.stream()
+	r.lines.await(t, 0, "container restarted", "pod=job", "container=main", "cause=exit", "count=1")
+	const series = `prober_restarts_total{container="main",kind="exit",namespace="default",pod="job"}`
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
+		t.Error("no restart is counted")
+	}
+	write(t, path, "")
+	awaitEvent(t, events, "pod", "the pod is gone", func(pod *struct{ Removed bool }) bool { return pod.Removed })
+	if _, body := r.do("GET", "/metrics"); strings.Contains(body, series) {
+		t.Error("the restarts of a pod that is gone are still counted")
+	}
+}
+
+func TestAttemptsUnderWayAreCounted(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+	}))
+	defer web.Close()
+	defer close(answer)
+	w := &target{Server: web}
+	r := start(t, strings.ReplaceAll(w.external("slow"), "timeout: 5s", "timeout: 1m"))
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("no probe")
+	}
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "\nprober_inflight 1\n") {
+		t.Errorf("want one attempt under way in\n%s", body)
 	}
 }
 
@@ -552,7 +582,7 @@ metadata:
     prober.dev/probes: |
       web:
         readiness:
-          exec: {command: [echo, "${file:`+file+`}", "and", "${env:TOKEN}"]}
+          exec: {command: [sh, -c, 'test "$1" = from-the-file && echo "$1" and "$2"', sh, "${file:`+file+`}", "${env:TOKEN}"]}
           period: 20ms
           timeout: 5s
 spec:
@@ -674,8 +704,12 @@ func TestStreamsEndWithTheAgent(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"))
 	events := r.stream()
 	awaitProbe(t, events, "ready", ready)
+	begin := time.Now()
 	if err := r.stop(); err != nil {
 		t.Error(err)
+	}
+	if took := time.Since(begin); took >= 5*time.Second {
+		t.Errorf("an open stream holds the end up for %v", took)
 	}
 	deadline := time.After(patience)
 	for {

@@ -64,6 +64,9 @@ func TestEventsAreCountedAndBounded(t *testing.T) {
 	if len(events) != maxEvents {
 		t.Fatalf("%d events are kept, want %d", len(events), maxEvents)
 	}
+	if len(l.byKey) != maxEvents {
+		t.Errorf("%d events are held, want %d", len(l.byKey), maxEvents)
+	}
 	last := events[maxEvents-1]
 	if last.Message != "again" || last.Count != maxEvents+10 || last.Type != v1.EventTypeNormal || last.InvolvedObject != *about {
 		t.Errorf("the last is %+v", last)
