@@ -136,7 +136,7 @@ func New(cfg Config) (*Pods, error) {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	p.store.Changed = func(pod *v1.Pod, status v1.PodStatus) { p.watch.changed(withStatus(pod, status)) }
+	p.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { p.watch.changed(pod, p.store.PodStatus) }
 	return p, nil
 }
 

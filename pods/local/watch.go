@@ -16,13 +16,24 @@ type watchers struct {
 	queues map[*changeQueue]struct{}
 }
 
-func (w *watchers) changed(pod *v1.Pod) { w.put(Change{Pod: pod}) }
-
-func (w *watchers) removed(pod *v1.Pod) { w.put(Change{Pod: pod, Removed: true}) }
-
-func (w *watchers) put(c Change) {
+// changed tells of the present status of pod. It is read under the lock: of two
+// goroutines that tell of changes, the last one must not tell of the older. A pod that
+// is gone has been told of.
+func (w *watchers) changed(pod *v1.Pod, present func(types.UID) (v1.PodStatus, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if status, ok := present(pod.UID); ok {
+		w.putLocked(Change{Pod: withStatus(pod, status)})
+	}
+}
+
+func (w *watchers) removed(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.putLocked(Change{Pod: pod, Removed: true})
+}
+
+func (w *watchers) putLocked(c Change) {
 	for q := range w.queues {
 		q.put(c)
 	}

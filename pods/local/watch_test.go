@@ -1,0 +1,34 @@
+package local
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Two goroutines may change the status of one pod, and the one that was first may tell
+// of it last.
+func TestLateNewsTellWhatIs(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+	present, known := v1.PodStatus{Phase: v1.PodRunning}, true
+	status := func(types.UID) (v1.PodStatus, bool) { return present, known }
+	var w watchers
+	q := w.attach()
+	w.changed(pod, status)
+	present.Phase = v1.PodSucceeded
+	w.changed(pod, status)
+	if c, ok := q.take(); !ok || c.Pod.Status.Phase != v1.PodSucceeded || c.Removed {
+		t.Errorf("got %+v, %v", c, ok)
+	}
+	w.removed(pod)
+	known = false
+	w.changed(pod, status)
+	if c, ok := q.take(); !ok || !c.Removed {
+		t.Errorf("got %+v, %v, want the end of the pod and nothing after it", c, ok)
+	}
+	if c, ok := q.take(); ok {
+		t.Errorf("got %+v after the end of the pod", c)
+	}
+}
