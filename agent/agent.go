@@ -149,7 +149,7 @@ func (a *Agent) assemble() (err error) {
 		return err
 	}
 	a.registry = prometheus.NewRegistry()
-	return errors.Join(a.metrics.Register(a.registry), a.registry.Register(collectors.NewGoCollector()),
+	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers), a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 

@@ -24,16 +24,41 @@ import (
 type handlerSet struct {
 	handlers.Registry
 	metrics *metrics.Metrics
-	host    *wasm.Host // nil: no plugins
+	host    *wasm.Host               // nil: no plugins
+	plugins map[string]*wasm.Handler // by name; read-only once all are loaded
 }
 
-var _ manager.Handlers = (*handlerSet)(nil)
+var (
+	_ manager.Handlers   = (*handlerSet)(nil)
+	_ metrics.PluginHost = (*handlerSet)(nil)
+)
+
+// Plugins implements [metrics.PluginHost].
+func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
+	all := make(map[string]metrics.PluginStats, len(s.plugins))
+	for name, p := range s.plugins {
+		stats := p.Stats()
+		all[name] = metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied}
+	}
+	return all
+}
+
+// Memory implements [metrics.PluginHost].
+func (s *handlerSet) Memory() uint64 {
+	if s.host == nil {
+		return 0
+	}
+	return s.host.Memory()
+}
 
 // Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
 func (s *handlerSet) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	h, err := s.Registry.Prepare(name, config, target)
 	if err != nil {
 		return nil, err
+	}
+	if s.plugins[name] != nil {
+		h = s.metrics.TimeCalls(name, h)
 	}
 	return s.metrics.CountInFlight(h), nil
 }
@@ -49,7 +74,7 @@ func (s *handlerSet) Close() error {
 
 // newHandlers loads the built-in handlers and the plugins.
 func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (*handlerSet, error) {
-	s := &handlerSet{metrics: m}
+	s := &handlerSet{metrics: m, plugins: make(map[string]*wasm.Handler)}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, err
 	}
@@ -66,6 +91,11 @@ func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, l
 	}
 	for _, f := range found {
 		log.Info("plugin loaded", "handler", f.Manifest.Name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest)
+		h, err := s.Lookup(f.Manifest.Name)
+		if err != nil {
+			return s, err
+		}
+		s.plugins[f.Manifest.Name], _ = h.(*wasm.Handler)
 		m.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
 	}
 	return s, nil

@@ -41,6 +41,7 @@ type Metrics struct {
 
 	build         prometheus.Gauge
 	plugins       *prometheus.GaugeVec
+	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
@@ -67,6 +68,9 @@ func New(cfg Config) *Metrics {
 		plugins: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "prober_plugin_info", Help: "1 for each plugin that is loaded; its labels say which.",
 		}, []string{"name", "version", "digest", "runtime"}),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prober_plugin_call_seconds", Help: "Duration of the attempts of plugins' probes.", Buckets: callBuckets,
+		}, []string{"plugin"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
 		}, []string{"kind", "namespace", "pod", "container"}),
@@ -85,7 +89,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.restarts, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.calls, m.restarts, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)

@@ -563,6 +563,10 @@ func checkMetrics(t *testing.T, url string) {
 		`prober_restarts_total{container="web",kind="liveness",namespace="default",pod="six"} 1` + "\n",
 		"prober_workers 9\n",
 		`prober_plugin_info{digest="sha256:`,
+		`prober_plugin_instances{plugin="redis",state="busy"} `,
+		`prober_plugin_denied_total{capability="net",plugin="redis"} 0` + "\n",
+		"prober_plugin_memory_bytes ",
+		`prober_plugin_call_seconds_count{plugin="redis"} `,
 		`prober_outcomes_total{handler="redis",result="success"} `,
 	} {
 		if !strings.Contains(string(text), want) {

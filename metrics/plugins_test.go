@@ -1,0 +1,65 @@
+package metrics_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
+)
+
+// twoPlugins is a host of plugins.
+type twoPlugins struct{}
+
+func (twoPlugins) Plugins() map[string]metrics.PluginStats {
+	return map[string]metrics.PluginStats{"redis": {Idle: 2, Busy: 1, Denied: 7}, "dns": {}}
+}
+
+func (twoPlugins) Memory() uint64 { return 1 << 20 }
+
+func TestPlugins(t *testing.T) {
+	m, registry := setup(t)
+	if err := m.RegisterPlugins(registry, twoPlugins{}); err != nil {
+		t.Fatal(err)
+	}
+	h := m.TimeCalls("redis", probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		return probe.Outcome{Result: probe.Success}, nil
+	}))
+	for range 3 {
+		if got, err := h.Probe(t.Context(), probe.Request{}); err != nil || got.Result != probe.Success {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	got := samples(t, registry, "prober_plugin_instances", "prober_plugin_denied_total", "prober_plugin_memory_bytes")
+	want := []string{
+		"prober_plugin_denied_total{capability=net,plugin=dns} 0",
+		"prober_plugin_denied_total{capability=net,plugin=redis} 7",
+		"prober_plugin_instances{plugin=dns,state=busy} 0",
+		"prober_plugin_instances{plugin=dns,state=idle} 0",
+		"prober_plugin_instances{plugin=redis,state=busy} 1",
+		"prober_plugin_instances{plugin=redis,state=idle} 2",
+		"prober_plugin_memory_bytes{} 1.048576e+06",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := uint64(0)
+	for _, f := range families {
+		if f.GetName() == "prober_plugin_call_seconds" {
+			calls = f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	if calls != 3 {
+		t.Errorf("%d calls timed, want 3", calls)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
