@@ -38,7 +38,7 @@ type annotationProbe struct {
 	HTTPGet   *v1.HTTPGetAction   `json:"httpGet"`
 	TCPSocket *v1.TCPSocketAction `json:"tcpSocket"`
 	GRPC      *v1.GRPCAction      `json:"grpc"`
-	Times
+	times
 	SuccessThreshold              *int32 `json:"successThreshold"`
 	FailureThreshold              *int32 `json:"failureThreshold"`
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds"`
@@ -47,8 +47,8 @@ type annotationProbe struct {
 	Paused                        bool   `json:"paused"`
 }
 
-// Times holds both spellings of every duration.
-type Times struct {
+// times holds both spellings of every duration.
+type times struct {
 	InitialDelaySeconds *int32           `json:"initialDelaySeconds"`
 	PeriodSeconds       *int32           `json:"periodSeconds"`
 	TimeoutSeconds      *int32           `json:"timeoutSeconds"`
@@ -257,7 +257,7 @@ func compactJSON(raw json.RawMessage) []byte {
 // decodeError turns an error of the JSON decoder into one that names the field.
 func decodeError(path *field.Path, err error) *field.Error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		name := strings.TrimPrefix(wrong.Field, "Times.") // embedded: no part of the path
+		name := strings.TrimPrefix(wrong.Field, "times.") // embedded: no part of the path
 		return field.Invalid(path.Child(name), field.OmitValueType{}, jsonReason(err))
 	}
 	return field.Invalid(path, field.OmitValueType{}, jsonReason(err))
