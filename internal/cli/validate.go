@@ -97,8 +97,8 @@ func (v *validation) file(path string) (other bool, err error) {
 		return false, nil
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
-		return false, err
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err // a folder, or a pipe of manifests, which can be read only once
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -97,22 +97,34 @@ func (s *Source) files() (files []string, problems Problems) {
 
 // read returns the text of a file.
 func (s *Source) read(file string) ([]byte, error) {
-	if file == "-" {
-		if !s.stdinRead && s.Stdin != nil {
-			text, err := io.ReadAll(io.LimitReader(s.Stdin, maxManifest+1))
-			if err != nil {
-				return nil, err
-			}
-			s.stdin, s.stdinRead = text, true
+	if text, ok := s.once[file]; ok {
+		return text, nil
+	}
+	from, again := s.Stdin, false
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
 		}
-		return s.stdin, nil
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		from, again = f, info.Mode().IsRegular()
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
+	if from == nil {
+		return nil, nil
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxManifest+1))
+	text, err := io.ReadAll(io.LimitReader(from, maxManifest+1))
+	if err != nil || again {
+		return text, err
+	}
+	if s.once == nil {
+		s.once = make(map[string][]byte)
+	}
+	s.once[file] = text
+	return text, nil
 }
 
 // reason returns err without the path, which the problem names already.

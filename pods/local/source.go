@@ -17,13 +17,13 @@ type Source struct {
 	// Paths are files, folders (whose *.yaml, *.yml and *.json are read) and "-" for
 	// Stdin.
 	Paths []string
-	// Stdin is read once, at the first Load; later ones see the same bytes.
+	// Stdin is read once, at the first Load, and so are pipes; later ones see the same
+	// bytes.
 	Stdin io.Reader
 	// AllowUnsupported makes fields that a process can not have warnings.
 	AllowUnsupported bool
 
-	stdin     []byte
-	stdinRead bool
+	once map[string][]byte // what can be read only once: stdin and pipes
 }
 
 // Problem is something wrong with a manifest, and where.
