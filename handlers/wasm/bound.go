@@ -34,11 +34,15 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 		c.release()
 		return probe.Outcome{}, b.named(err)
 	}
+	waited := time.Since(start)
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
 	c.release()
 	c.finish()
 	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
+	if ended == context.DeadlineExceeded && waited > req.Spec.Timeout/2 && req.Spec.Timeout > 0 {
+		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
+	}
 	if ended != nil {
 		return b.ended(ended, &req, start)
 	}

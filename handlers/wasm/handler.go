@@ -29,8 +29,9 @@ func (e *skipped) Skipped() bool { return true }
 func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
 
 // ErrNoInstance means that no instance of the plugin could be had: the memory budget
-// or the plugin's limit is used up by attempts in flight, or the deadline came
-// before a place was free. It matches [probe.ErrNoSlot].
+// or the plugin's limit is used up by attempts in flight, or the deadline came before a
+// place was free, or when most of the time had gone by until one was. It matches
+// [probe.ErrNoSlot].
 var ErrNoInstance error = errNoInstance
 
 var (

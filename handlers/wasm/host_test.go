@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,4 +195,35 @@ func descriptors(t *testing.T) int {
 		return 0
 	}
 	return len(entries)
+}
+
+// loopModule is trapModule with a probe that loops.
+var loopModule = append(append([]byte(nil), trapModule[:len(trapModule)-7]...), "\x0a\x0a\x01\x08\x00\x03\x40\x0c\x00\x0b\x00\x0b"...)
+
+// A guest that waited for its place for most of the time has not seen enough of its
+// target: the busy host must not restart a healthy container.
+func TestWaitingIsNoFailure(t *testing.T) {
+	h, err := New(Config{CacheDir: t.TempDir(), Interpreter: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p, err := h.Load(t.Context(), loopModule, plugin.Minimal("loop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	probeOnce := func(timeout time.Duration) (probe.Outcome, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		return p.Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: timeout}})
+	}
+	if got, err := probeOnce(20 * patience); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("with a place free: got %+v, %v, want a time-out", got, err)
+	}
+	for h.running.free > 0 {
+		h.running.take(t.Context())
+	}
+	if got, err := probeOnce(patience * 3 / 2); !errors.Is(err, probe.ErrNoSlot) {
+		t.Errorf("with no place free: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
+	}
 }
