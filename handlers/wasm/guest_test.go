@@ -488,8 +488,7 @@ func TestMemoryBudget(t *testing.T) {
 		<-started
 	}
 	_, err = attempt(t, hang, probe.Request{Target: target}, 5*time.Second)
-	var skipped interface{ Skipped() bool }
-	if !errors.Is(err, wasm.ErrNoInstance) || !errors.As(err, &skipped) || !skipped.Skipped() {
+	if !errors.Is(err, wasm.ErrNoInstance) || !errors.Is(err, probe.ErrNoSlot) {
 		t.Errorf("got %v, want ErrNoInstance while others use all of the memory", err)
 	}
 	cancel()

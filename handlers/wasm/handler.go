@@ -21,9 +21,6 @@ type skipped struct{ text string }
 
 func (e *skipped) Error() string { return e.text }
 
-// Skipped marks the error for whoever cannot import this package.
-func (e *skipped) Skipped() bool { return true }
-
 // Is makes the error match [probe.ErrNoSlot]: the attempt never began, so the tick is
 // to be counted as skipped.
 func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
