@@ -130,6 +130,7 @@ func (a *Agent) assemble() (err error) {
 	if a.handlers, err = newHandlers(a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
 	}
+	a.source.Check = a.check
 	if a.wanted, a.stamp, err = a.load(); err != nil {
 		return err
 	}

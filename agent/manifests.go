@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,24 +27,18 @@ func (a *Agent) load() (pods []*v1.Pod, stamp string, err error) {
 	for _, w := range loaded.Warnings {
 		a.log.Warn("unsupported field", "place", w.Error())
 	}
-	return loaded.Pods, stamp, a.check(loaded.Pods)
+	return loaded.Pods, stamp, nil
 }
 
-// check prepares every probe of pods, so that a missing plugin or a bad config is
-// known before anything is started or changed.
-func (a *Agent) check(pods []*v1.Pod) error {
+// check prepares every probe of pod, so that a missing plugin or a bad config is known
+// before anything is started or changed.
+func (a *Agent) check(pod *v1.Pod) []error {
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.handlers, ResolveSecret: a.secret})
 	if err != nil {
-		return err
+		return []error{err}
 	}
 	defer m.Close()
-	var errs []error
-	for _, pod := range pods {
-		if err := m.AddPod(context.Background(), pod); err != nil {
-			errs = append(errs, inPod(pod, err))
-		}
-	}
-	return errors.Join(errs...)
+	return []error{m.AddPod(context.Background(), pod)}
 }
 
 // noPods knows no pod's status, so that no worker makes an attempt.
@@ -54,19 +46,6 @@ type noPods struct{}
 
 // PodStatus implements [manager.StatusSource].
 func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
-
-// inPod names the pod in each error of those that err joins.
-func inPod(pod *v1.Pod, err error) error {
-	list, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	var errs []error
-	for _, e := range list.Unwrap() {
-		errs = append(errs, inPod(pod, e))
-	}
-	return errors.Join(errs...)
-}
 
 // loop applies the manifests, and applies them again when they change, until ctx ends.
 func (a *Agent) loop(ctx context.Context) {

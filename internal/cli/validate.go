@@ -156,16 +156,12 @@ func (s schemaOnly) Prepare(config []byte, _ probe.Target) (probe.Handler, error
 
 func (v *validation) manifests(paths []string, registry *handlers.Registry) error {
 	source := &local.Source{Paths: paths, Stdin: v.env.Stdin, AllowUnsupported: v.allowUnsupported}
-	loaded, err := source.Load()
+	source.Check = func(pod *v1.Pod) []error { return v.probes(pod, registry) }
+	_, err := source.Load()
 	if problems, ok := errors.AsType[local.Problems](err); ok {
 		v.tell(problems)
 	} else if err != nil {
 		return usage("", "%w", err)
-	}
-	for _, pod := range loaded.Pods {
-		for _, err := range v.probes(pod, registry) {
-			v.tell(fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err))
-		}
 	}
 	return nil
 }

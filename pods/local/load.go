@@ -27,7 +27,7 @@ const maxManifest = 8 << 20
 // lines.
 func (s *Source) Load() (Loaded, error) {
 	files, problems := s.files()
-	l := loader{allow: s.AllowUnsupported, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	l := loader{allow: s.AllowUnsupported, check: s.Check, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
 	for _, file := range files {
 		text, err := s.read(file)
 		if err != nil {
@@ -138,6 +138,7 @@ func reason(err error) string {
 // loader collects the pods of all files.
 type loader struct {
 	allow    bool
+	check    func(*v1.Pod) []error
 	pods     []*v1.Pod
 	problems Problems
 	warnings Problems
@@ -264,10 +265,40 @@ func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
 	for _, e := range unsupported {
 		l.warnings = append(l.warnings, where(e))
 	}
-	for _, e := range slices.Concat(errs, l.taken(pod, fmt.Sprintf("%s:%d", file, n.Line))) {
+	errs = append(errs, l.taken(pod, fmt.Sprintf("%s:%d", file, n.Line))...)
+	if len(errs) == 0 && l.check != nil {
+		for _, err := range l.check(pod) {
+			errs = append(errs, fieldErrors(err)...)
+		}
+	}
+	for _, e := range errs {
 		l.problems = append(l.problems, where(e))
 	}
 	l.pods = append(l.pods, pod)
+}
+
+// fieldErrors returns the errors that err joins, each as a [*field.Error]: as it is, or
+// read from a text that begins with the path of a field, as those of
+// [manager.Manager.AddPod] do.
+func fieldErrors(err error) (list field.ErrorList) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case ok:
+		for _, e := range joined.Unwrap() {
+			list = append(list, fieldErrors(e)...)
+		}
+		return list
+	}
+	if e, ok := errors.AsType[*field.Error](err); ok {
+		return field.ErrorList{e}
+	}
+	path, text, ok := strings.Cut(err.Error(), ": ")
+	if !ok || strings.ContainsRune(path, ' ') {
+		path, text = "", err.Error()
+	}
+	return field.ErrorList{&field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text}}
 }
 
 // taken notes the name and the UID of a pod, and says if another one has them.

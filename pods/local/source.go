@@ -22,6 +22,10 @@ type Source struct {
 	Stdin io.Reader
 	// AllowUnsupported makes fields that a process can not have warnings.
 	AllowUnsupported bool
+	// Check, when not nil, is asked about every pod that is otherwise right. Its errors,
+	// which may be joined, become problems with file and line where they are
+	// [field.Error]s or begin with the path of a field.
+	Check func(pod *v1.Pod) []error
 
 	once map[string][]byte // what can be read only once: stdin and pipes
 }
