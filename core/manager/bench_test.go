@@ -23,7 +23,7 @@ func BenchmarkManager(b *testing.B) {
 	for _, load := range []struct {
 		probes int
 		period int32 // seconds
-	}{{1_000, 1}, {10_000, 1}, {100_000, 10}} {
+	}{{1_000, 1}, {10_000, 1}, {100_000, 1}, {100_000, 10}} {
 		b.Run(fmt.Sprintf("probes=%d/period=%ds", load.probes, load.period), func(b *testing.B) {
 			bytes, goroutines := restingCost(b, load.probes)
 			lags := scheduleLags(b, load.probes, load.period, 4*time.Second)

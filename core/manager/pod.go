@@ -185,9 +185,18 @@ type source struct {
 	container *v1.Container
 }
 
+// podStatus asks for the pod's status, of a [StatusStore] without copying it.
+func (s *source) podStatus() (*v1.PodStatus, bool) {
+	if store, ok := s.status.(*StatusStore); ok {
+		return store.podStatus(s.pod.UID)
+	}
+	status, ok := s.status.PodStatus(s.pod.UID)
+	return &status, ok
+}
+
 // State implements [worker.Source].
 func (s *source) State() worker.State {
-	status, ok := s.status.PodStatus(s.pod.UID)
+	status, ok := s.podStatus()
 	if !ok {
 		return worker.State{}
 	}
@@ -197,7 +206,7 @@ func (s *source) State() worker.State {
 		Deleting: s.pod.DeletionTimestamp != nil,
 		PodIP:    status.PodIP,
 	}
-	c := containerStatus(&status, s.container.Name)
+	c := containerStatus(status, s.container.Name)
 	if c == nil {
 		return state
 	}
@@ -209,7 +218,7 @@ func (s *source) State() worker.State {
 	}
 	state.MayRestart = c.State.Terminated == nil ||
 		ContainerShouldRestart(s.container, &s.pod.Spec, c.State.Terminated.ExitCode) ||
-		AllContainersShouldRestart(s.pod, &status)
+		AllContainersShouldRestart(s.pod, status)
 	return state
 }
 

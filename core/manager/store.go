@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
 
@@ -17,8 +18,20 @@ type StatusStore struct {
 	// pod's status, without a lock held.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
-	mu   sync.RWMutex
+	shards [storeShards]storeShard
+}
+
+// storeShards is how many parts a store has. Every tick asks it: with one lock, a new
+// status would have to wait for all the ticks that are due at that moment.
+const storeShards = 32
+
+type storeShard struct {
+	mu   sync.Mutex
 	pods map[types.UID]storedPod
+}
+
+func (s *StatusStore) shard(uid types.UID) *storeShard {
+	return &s.shards[maphash.String(seed, string(uid))%storeShards]
 }
 
 // storedPod is never modified, only replaced.
@@ -31,31 +44,40 @@ var _ StatusSource = (*StatusStore)(nil)
 
 // PodStatus implements [StatusSource].
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p, ok := s.pods[uid]
+	status, ok := s.podStatus(uid)
 	if !ok {
 		return v1.PodStatus{}, false
 	}
-	return *p.status, true
+	return *status, true
+}
+
+// podStatus is PodStatus without the copy.
+func (s *StatusStore) podStatus(uid types.UID) (*v1.PodStatus, bool) {
+	shard := s.shard(uid)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	p, ok := shard.pods[uid]
+	return p.status, ok
 }
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	s.mu.Lock()
-	if s.pods == nil {
-		s.pods = make(map[types.UID]storedPod)
+	shard := s.shard(pod.UID)
+	shard.mu.Lock()
+	if shard.pods == nil {
+		shard.pods = make(map[types.UID]storedPod)
 	}
-	s.pods[pod.UID] = storedPod{pod, status.DeepCopy()}
-	s.mu.Unlock()
+	shard.pods[pod.UID] = storedPod{pod, status.DeepCopy()}
+	shard.mu.Unlock()
 	s.tell(pod, status)
 }
 
 // RemovePod forgets a pod.
 func (s *StatusStore) RemovePod(uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pods, uid)
+	shard := s.shard(uid)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	delete(shard.pods, uid)
 }
 
 // SetContainerReadiness sets Ready of a container, and the pod's Ready and
@@ -89,21 +111,25 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 
 // update lets change work on a copy of a pod's status and keeps it if it reports true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
+	if p, changed := s.shard(uid).update(uid, containerID, change); changed {
+		s.tell(p.pod, *p.status)
+	}
+}
+
+func (s *storeShard) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, ok := s.pods[uid]
 	if !ok {
-		s.mu.Unlock()
-		return
+		return p, false
 	}
-	status := p.status.DeepCopy()
-	c := statusByID(status, containerID)
-	if c == nil || !change(p.pod, status, c) {
-		s.mu.Unlock()
-		return
+	p.status = p.status.DeepCopy()
+	c := statusByID(p.status, containerID)
+	if c == nil || !change(p.pod, p.status, c) {
+		return p, false
 	}
-	s.pods[uid] = storedPod{p.pod, status}
-	s.mu.Unlock()
-	s.tell(p.pod, *status)
+	s.pods[uid] = p
+	return p, true
 }
 
 func (s *StatusStore) tell(pod *v1.Pod, status v1.PodStatus) {

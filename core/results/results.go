@@ -9,8 +9,11 @@ package results
 
 import (
 	"context"
+	"hash/maphash"
 	"iter"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -77,16 +80,29 @@ type Update struct {
 // Cache holds the decided results of one kind of probe by container ID.
 // It is safe for concurrent use.
 type Cache struct {
-	kind probe.Kind
+	kind   probe.Kind
+	seed   maphash.Seed
+	shards [cacheShards]cacheShard
 
-	mu      sync.RWMutex
-	entries map[string]cacheEntry
-	queues  map[*queue]struct{}
+	// queues are the readers. The list is replaced under attaching, never modified.
+	queues    atomic.Pointer[[]*queue]
+	attaching sync.Mutex
 
 	updatesOnce sync.Once
 	updates     chan Update
 	stopUpdates context.CancelFunc
 	pump        sync.WaitGroup
+}
+
+// cacheShards is how many parts a cache has. Every tick asks the cache: with one lock,
+// a change would have to wait for all the ticks that are due at that moment.
+const cacheShards = 32
+
+// cacheShard holds some of the containers. Its lock covers the change of an entry
+// together with telling the readers, so that none sees two changes in the wrong order.
+type cacheShard struct {
+	mu      sync.Mutex
+	entries map[string]cacheEntry
 }
 
 type cacheEntry struct {
@@ -96,7 +112,16 @@ type cacheEntry struct {
 
 // New returns an empty cache for probes of kind.
 func New(kind probe.Kind) *Cache {
-	return &Cache{kind: kind, entries: make(map[string]cacheEntry), queues: make(map[*queue]struct{})}
+	c := &Cache{kind: kind, seed: maphash.MakeSeed()}
+	for i := range c.shards {
+		c.shards[i].entries = make(map[string]cacheEntry)
+	}
+	c.queues.Store(new([]*queue))
+	return c
+}
+
+func (c *Cache) shard(containerID string) *cacheShard {
+	return &c.shards[maphash.String(c.seed, containerID)%cacheShards]
 }
 
 // Kind returns the kind that c was made for.
@@ -104,9 +129,10 @@ func (c *Cache) Kind() probe.Kind { return c.kind }
 
 // Get returns the decided result of a container; ok is false when there is none.
 func (c *Cache) Get(containerID string) (r Result, ok bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	e, ok := c.entries[containerID]
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[containerID]
 	return e.result, ok
 }
 
@@ -114,18 +140,14 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 // Readers are told of changes only; the first result of a container is one. Set
 // never blocks.
 func (c *Cache) Set(containerID string, r Result, podUID string) (changed bool) {
-	// Most ticks decide what was decided before: they share the lock.
-	if old, ok := c.Get(containerID); ok && old == r {
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.entries[containerID]; ok && e.result == r {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.entries[containerID]; ok && e.result == r {
-		return false
-	}
-	c.entries[containerID] = cacheEntry{r, podUID}
-	// Under the lock, so that no reader sees two changes in the wrong order.
-	for q := range c.queues {
+	s.entries[containerID] = cacheEntry{r, podUID}
+	for _, q := range *c.queues.Load() {
 		q.put(Update{Kind: c.kind, ContainerID: containerID, Result: r, PodUID: podUID})
 	}
 	return true
@@ -134,13 +156,14 @@ func (c *Cache) Set(containerID string, r Result, podUID string) (changed bool) 
 // Remove forgets a container. It tells no one, and readers are not told of changes
 // of that container that they have not read yet.
 func (c *Cache) Remove(containerID string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.entries[containerID]; !ok {
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.entries[containerID]; !ok {
 		return
 	}
-	delete(c.entries, containerID)
-	for q := range c.queues {
+	delete(s.entries, containerID)
+	for _, q := range *c.queues.Load() {
 		q.drop(queueKey{c.kind, containerID})
 	}
 }
@@ -205,17 +228,29 @@ func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	}
 }
 
+// attach makes q a reader, beginning with what the cache holds. A change that is made
+// meanwhile is told by itself, or seen in its shard, or both.
 func (c *Cache) attach(q *queue) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, e := range c.entries {
-		q.put(Update{Kind: c.kind, ContainerID: id, Result: e.result, PodUID: e.podUID})
+	c.attaching.Lock()
+	defer c.attaching.Unlock()
+	c.queues.Store(new(append(slices.Clone(*c.queues.Load()), q)))
+	for i := range c.shards {
+		c.shards[i].tell(c.kind, q)
 	}
-	c.queues[q] = struct{}{}
+}
+
+// tell puts everything that s holds into q.
+func (s *cacheShard) tell(kind probe.Kind, q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, e := range s.entries {
+		q.put(Update{Kind: kind, ContainerID: id, Result: e.result, PodUID: e.podUID})
+	}
 }
 
 func (c *Cache) detach(q *queue) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.queues, q)
+	c.attaching.Lock()
+	defer c.attaching.Unlock()
+	kept := slices.DeleteFunc(slices.Clone(*c.queues.Load()), func(o *queue) bool { return o == q })
+	c.queues.Store(&kept)
 }

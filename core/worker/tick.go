@@ -129,6 +129,7 @@ func (w *Worker) adoptLocked(s State) {
 		w.cache().Remove(w.id)
 	}
 	w.id, w.probed = s.ContainerID, false
+	w.decided = w.cached(w.id)
 	compat := w.shared.Compat
 	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
 	if !compat.Has(probe.CompatInheritReplaced) {
@@ -157,7 +158,10 @@ func (w *Worker) adoptLocked(s State) {
 	}
 }
 
-func (w *Worker) setLocked(r results.Result) { w.cache().Set(w.id, r, w.info.PodUID) }
+func (w *Worker) setLocked(r results.Result) {
+	w.decided = r
+	w.cache().Set(w.id, r, w.info.PodUID)
+}
 
 func (w *Worker) attemptLocked(s State) attempt {
 	w.probed = true
@@ -249,12 +253,12 @@ func (w *Worker) record(generation uint32, t *Tick) bool {
 		return false
 	}
 	w.lastResult = t.Outcome.Result
-	t.Before = w.decidedLocked()
+	t.Before = w.decided
 	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure {
 		w.countLocked(t)
 	}
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due
-	t.After = w.decidedLocked()
+	t.After = w.decided
 	return true
 }
 

@@ -75,6 +75,7 @@ type Worker struct {
 	probed     bool               // the present container was probed at least once
 	cancel     context.CancelFunc // of the attempt under way
 	id         string             // container ID that run and the cache speak of
+	decided    results.Result     // what this worker has decided for it last
 	run        run
 	lastResult probe.Result // of the last tick's outcome
 }
@@ -406,12 +407,16 @@ func (w *Worker) Status() Status {
 	return s
 }
 
-// decidedLocked returns the decided result as the cache has it, or the initial one.
+// decidedLocked returns the decided result as the cache has it: of the container that
+// an earlier agent knew, until the first tick has seen one.
 func (w *Worker) decidedLocked() results.Result {
-	if w.id != "" {
-		if r, ok := w.cache().Get(w.id); ok {
-			return r
-		}
+	return w.cached(cmp.Or(w.id, w.container.PriorID))
+}
+
+// cached returns what the cache says of a container, or the initial result.
+func (w *Worker) cached(id string) results.Result {
+	if r, ok := w.cache().Get(id); ok {
+		return r
 	}
 	return initial(w.info.Kind)
 }
