@@ -12,6 +12,9 @@ const Version = 1
 const (
 	ModuleCore = "prober_v1"
 	ModuleNet  = "prober_v1_net"
+	ModuleHTTP = "prober_v1_http"
+	ModuleDNS  = "prober_v1_dns"
+	ModuleKV   = "prober_v1_kv"
 )
 
 // The exports of a guest.
@@ -30,6 +33,8 @@ const (
 	MaxMetrics    = 64       // metrics a run
 	MaxMetricName = 128      // bytes of a metric's name
 	MaxUnit       = 32       // bytes of a metric's unit
+	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
+	MaxRedirects  = 3        // hops that an HTTP request may ask for
 )
 
 // The levels of the log function.
@@ -63,37 +68,6 @@ type Func struct {
 	Name    string `json:"name"`
 	Params  []Type `json:"params"`
 	Results []Type `json:"results"`
-}
-
-// Imports returns every function of version 1, by module and in the order of the
-// specification.
-func Imports() []Func {
-	return []Func{
-		{ModuleCore, "request_read", i32s(2), i32s(1)},
-		{ModuleCore, "config_get", i32s(4), i32s(1)},
-		{ModuleCore, "result_write", i32s(2), i32s(1)},
-		{ModuleCore, "message", i32s(2), nil},
-		{ModuleCore, "metric", append(i32s(4), F64), i32s(1)},
-		{ModuleCore, "log", i32s(3), nil},
-		{ModuleCore, "log_enabled", i32s(1), i32s(1)},
-		{ModuleCore, "deadline_ms", nil, []Type{I64}},
-		{ModuleCore, "last_error", i32s(2), i32s(1)},
-
-		{ModuleNet, "dial", i32s(3), i32s(1)},
-		{ModuleNet, "read", i32s(4), i32s(1)},
-		{ModuleNet, "write", i32s(4), i32s(1)},
-		{ModuleNet, "close", i32s(1), i32s(1)},
-		{ModuleNet, "info", i32s(3), i32s(1)},
-		{ModuleNet, "poll", i32s(3), i32s(1)},
-	}
-}
-
-func i32s(n int) []Type {
-	types := make([]Type, n)
-	for i := range types {
-		types[i] = I32
-	}
-	return types
 }
 
 // ValidMetricName reports whether name is one that a metric may have:

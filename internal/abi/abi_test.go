@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -136,6 +137,51 @@ func TestBadResults(t *testing.T) {
 }
 
 func long(n int) string { return strings.Repeat("u", n) }
+
+func TestDocumentsOfTheCapabilitiesSurvive(t *testing.T) {
+	tls := abi.TLSOptions{ServerName: "db", ALPN: []string{"h2", "http/1.1"}, Verify: abi.VerifyNone, CA: "-----BEGIN\n"}
+	if got, err := abi.DecodeTLSOptions(abi.AppendTLSOptions(nil, &tls)); err != nil || cmp.Diff(tls, got) != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := abi.DecodeTLSOptions(nil); err != nil || cmp.Diff(abi.TLSOptions{}, got) != "" {
+		t.Errorf("no options: got %+v, %v", got, err)
+	}
+	http := abi.HTTPRequest{
+		Method: "POST", URL: "https:///a", Headers: map[string]string{"A": "b"}, Redirects: 2, TimeoutMs: 7, TLS: tls,
+	}
+	if got, err := abi.DecodeHTTPRequest(abi.AppendHTTPRequest(nil, &http)); err != nil || cmp.Diff(http, got) != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	dns := abi.DNSRequest{Name: "a.b", Type: "TXT", Server: "target"}
+	if got, err := abi.DecodeDNSRequest(abi.AppendDNSRequest(nil, &dns)); err != nil || got != dns {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestDocumentsForGuests(t *testing.T) {
+	peer := &abi.TLSInfo{Version: "TLS 1.3", Cipher: "c", ALPN: "h2", ServerName: "db", Certificates: []abi.Certificate{{
+		Subject: "CN=db", Issuer: "CN=ca", NotBefore: time.Unix(1, 0), NotAfter: time.Unix(2, 0), SANs: []string{"db", "10.0.0.7"}, SHA256: "ab",
+	}}}
+	const peerDoc = `"tls":{"version":"TLS 1.3","cipher":"c","alpn":"h2","serverName":"db",` +
+		`"peer":[{"subject":"CN=db","issuer":"CN=ca","notBefore":1,"notAfter":2,"sans":["db","10.0.0.7"],"sha256":"ab"}]}`
+	for want, got := range map[string][]byte{
+		`{"network":"tls","local":"a:1","remote":"b:2","timings":{"dns":1,"connect":2,"tls":3},` + peerDoc + `}`: abi.AppendConnInfo(nil, &abi.ConnInfo{
+			Network: "tls", Local: "a:1", Remote: "b:2", DNS: time.Second, Connect: 2 * time.Second, TLS: 3 * time.Second, Peer: peer,
+		}),
+		`{"network":"udp","timings":{"dns":0,"connect":0}}`: abi.AppendConnInfo(nil, &abi.ConnInfo{Network: "udp"}),
+		`{"status":200,"proto":"HTTP/1.1","url":"u","redirects":1,"remote":"b:2","headers":{"a":"b"},` +
+			`"timings":{"dns":0,"connect":0,"tls":0,"firstByte":1},` + peerDoc + `}`: abi.AppendHTTPHead(nil, &abi.HTTPHead{
+			Status: 200, Proto: "HTTP/1.1", URL: "u", Redirects: 1, Remote: "b:2", Headers: map[string]string{"a": "b"}, FirstByte: time.Second, Peer: peer,
+		}),
+		`{"rcode":"NOERROR","server":"s","seconds":1,"answers":[{"name":"a","type":"A","ttl":60,"data":"10.0.0.7"}]}`: abi.AppendDNSAnswer(nil, &abi.DNSAnswer{
+			RCode: "NOERROR", Server: "s", Took: time.Second, Answers: []abi.DNSRecord{{Name: "a", Type: "A", TTL: 60, Data: "10.0.0.7"}},
+		}),
+	} {
+		if string(got) != want || !json.Valid(got) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
 
 func TestLookup(t *testing.T) {
 	doc := []byte(`{"a":{"b":[10,{"c":"deep\n"}]},"n":null,"t":true,"twice":1,"twice":2,"":"empty"}`)
