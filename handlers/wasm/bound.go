@@ -21,7 +21,7 @@ var _ probe.Handler = (*bound)(nil)
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	start := time.Now()
+	start := b.plugin.host.cfg.Clock.Now()
 	if err := ctx.Err(); err != nil {
 		return b.ended(err, &req, start)
 	}
@@ -34,11 +34,12 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 		c.release()
 		return probe.Outcome{}, b.named(err)
 	}
-	waited := time.Since(start)
+	waited := b.plugin.host.since(start)
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
 	c.release()
 	c.finish()
+	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
 	if ended == context.DeadlineExceeded && waited > req.Spec.Timeout/2 && req.Spec.Timeout > 0 {
 		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
@@ -61,7 +62,7 @@ func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Out
 	}
 	timeout := req.Spec.Timeout
 	if timeout == 0 {
-		timeout = time.Since(start).Round(time.Millisecond)
+		timeout = b.plugin.host.since(start).Round(time.Millisecond)
 	}
 	return probe.TimedOut(timeout), nil
 }

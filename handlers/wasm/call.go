@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
@@ -80,7 +79,7 @@ func (c *call) release() {
 // ended is the error of the call's context. The clock has a say too: a guest keeps
 // the deadline itself, and may be quicker than a timer of a busy host.
 func (c *call) ended() error {
-	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !time.Now().Before(deadline) {
+	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !c.host.cfg.Clock.Now().Before(deadline) {
 		return context.DeadlineExceeded
 	}
 	return c.ctx.Err()

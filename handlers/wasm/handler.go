@@ -49,6 +49,7 @@ type Handler struct {
 	reset     bool   // instances are used again after a reset
 
 	denied atomic.Uint64 // dials that the grants did not cover
+	size   atomic.Uint64 // see Stats.Size
 
 	mu       sync.Mutex
 	idle     []*instance // the one used last is at the end
@@ -71,13 +72,14 @@ type Stats struct {
 	Idle   int    // instances that wait for a call
 	Busy   int    // instances in a call
 	Denied uint64 // dials that the grants did not cover, since the plugin was loaded
+	Size   uint64 // bytes of linear memory of the guest that was called last
 }
 
 // Stats returns the figures of this moment.
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load()}
+	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load()}
 }
 
 // Prepare implements [probe.Preparer]. It holds config against the manifest's
@@ -92,7 +94,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 		return b, nil
 	}
 	// Prepare has no context: what it waits for is bounded here.
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := p.host.cfg.Clock.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := b.validate(ctx, target); err != nil {
 		return nil, err

@@ -9,8 +9,10 @@ package wasm
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -72,6 +74,13 @@ type Config struct {
 	// quick to load under the race detector.
 	Interpreter bool
 
+	// Clock is the time of guests. Nil means the system's.
+	Clock Clock
+
+	// Rand is where guests have their randomness from; it is read by several at a
+	// time. Nil means the system's.
+	Rand io.Reader
+
 	// Version is the version of prober that guests are told.
 	Version string
 }
@@ -79,7 +88,8 @@ type Config struct {
 // Host is what plugins share: the compilation cache, the memory budget and the
 // places of guests that run. It is safe for concurrent use.
 type Host struct {
-	cfg     Config // read-only after New
+	cfg     Config    // read-only after New
+	born    time.Time // by the clock; guests count from here
 	cache   wazero.CompilationCache
 	budget  budget
 	running places // of guests that use a processor
@@ -102,6 +112,12 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = realClock{}
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext
 	}
@@ -114,7 +130,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, running: places{free: runtime.GOMAXPROCS(0)}}
+	h := &Host{cfg: cfg, cache: cache, born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
 	h.budget.total = cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	return h, nil

@@ -214,7 +214,7 @@ func deadlineMs(c *call, _ api.Memory, _ args) int64 {
 	if !ok {
 		return math.MaxInt64
 	}
-	return max(0, (time.Until(deadline) + time.Millisecond - 1).Milliseconds())
+	return max(0, (deadline.Sub(c.host.cfg.Clock.Now()) + time.Millisecond - 1).Milliseconds())
 }
 
 func lastError(c *call, mem api.Memory, a args) int32 {

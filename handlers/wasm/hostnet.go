@@ -23,8 +23,11 @@ func netFuncs() map[string]hostFunc {
 		"read":  i32(netRead),
 		"write": i32(netWrite),
 		"close": i32(netClose),
-		"info":  i32(netInfo),
-		"poll":  i32(netPoll),
+		"starttls": i32(func(c *call, _ api.Memory, _ args) int32 {
+			return c.fail(abi.ENOTSUP, "starttls is not carried out by this version of prober")
+		}),
+		"info": i32(netInfo),
+		"poll": i32(netPoll),
 	}
 }
 
@@ -38,7 +41,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	start := time.Now()
+	start := c.host.cfg.Clock.Now()
 	var (
 		conn *conn
 		err  error
@@ -50,32 +53,32 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 		return c.dialError(rawURL, start, err)
 	}
 	handle := c.net.add(c.ctx, conn)
-	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: time.Since(start)})
+	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: c.host.since(start)})
 	return handle
 }
 
 // dial connects to rawURL if the grants allow it.
 func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
-	if err := c.net.mayDial(); err != nil {
+	if err := c.net.mayDial(c.host.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
 	if timeoutMs > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
+		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
 		defer cancel()
 	}
 	g := grant{target: c.req.Target, podIP: c.req.PodIP, lookup: c.host.cfg.LookupIP}
-	start := time.Now()
+	start := c.host.cfg.Clock.Now()
 	to, err := g.resolve(ctx, rawURL)
 	if err != nil {
 		return nil, err
 	}
-	resolved := time.Now()
+	resolved := c.host.cfg.Clock.Now()
 	raw, err := c.dialAny(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: raw, network: to.network, dns: resolved.Sub(start), connect: time.Since(resolved)}, nil
+	return &conn{Conn: raw, network: to.network, dns: resolved.Sub(start), connect: c.host.since(resolved)}, nil
 }
 
 // dialAny tries the addresses in turn, each with its share of the time that is left.
@@ -84,8 +87,8 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err erro
 		share := ctx
 		if deadline, ok := ctx.Deadline(); ok {
 			var cancel context.CancelFunc
-			left := time.Until(deadline) / time.Duration(len(to.addrs)-i)
-			share, cancel = context.WithTimeout(ctx, left)
+			left := deadline.Sub(c.host.cfg.Clock.Now()) / time.Duration(len(to.addrs)-i)
+			share, cancel = c.host.cfg.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
 		if raw, err = c.host.cfg.DialContext(share, to.network, addr); err == nil {
@@ -113,7 +116,7 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
 	c.dialFault = dialFault(err, errno)
-	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: time.Since(start)}
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: c.host.since(start)}
 	if d, ok := errors.AsType[*denied](err); ok {
 		errno = abi.EACCES
 		c.plugin.denied.Add(1)
@@ -230,14 +233,14 @@ func (c *call) await(timeoutMs int32, ready func() bool) {
 		return
 	}
 	left := time.Duration(timeoutMs) * time.Millisecond
-	start := time.Now()
+	start := c.host.cfg.Clock.Now()
 	c.idle(func(ctx context.Context) {
 		for !ready() {
 			rest := left
 			if left > 0 {
-				rest = max(0, left-time.Since(start))
+				rest = max(0, left-c.host.since(start))
 			}
-			if !wait(ctx, c.net.wake, rest) {
+			if !c.host.cfg.Clock.Wait(ctx, c.net.wake, rest) {
 				return
 			}
 		}

@@ -32,8 +32,7 @@ type network struct {
 }
 
 // mayDial counts a dial against the limits of the run.
-func (n *network) mayDial() error {
-	now := time.Now()
+func (n *network) mayDial(now time.Time) error {
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
 	if n.open >= maxHandles {
 		return &limit{abi.EMFILE, fmt.Sprintf("more than %d open handles", maxHandles)}
@@ -107,6 +106,9 @@ type conn struct {
 // ready reports whether there is something to read, and sees to it that there will
 // be.
 func (c *conn) ready(n *network) bool {
+	if r, ok := c.Conn.(readiness); ok {
+		return r.Ready()
+	}
 	if c.more == nil {
 		c.more = make(chan struct{}, 1)
 		n.pumps.Go(func() { c.pump(n.wake) })
@@ -143,6 +145,12 @@ func (c *conn) pump(wake chan<- struct{}) {
 
 // take moves what was read to p.
 func (c *conn) take(p []byte) (n int, err error) {
+	if r, ok := c.Conn.(readiness); ok {
+		if len(p) == 0 || !r.Ready() {
+			return 0, nil
+		}
+		return c.Read(p)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.data) == 0 {

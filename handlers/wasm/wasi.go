@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strconv"
 	"time"
@@ -14,9 +13,10 @@ import (
 const wasiModule = wasi_snapshot_preview1.ModuleName
 
 // moduleConfig is the outside world of one instance: no files, no sockets, no
-// arguments, an empty stdin, and real clocks.
+// arguments, an empty stdin, and the host's clock.
 func (in *instance) moduleConfig() wazero.ModuleConfig {
 	// A Go guest in a small memory dies unless it knows how small.
+	clock := in.plugin.host.cfg.Clock
 	limit := strconv.FormatUint(in.memory.cap*6/10, 10)
 	return wazero.NewModuleConfig().
 		WithName("").
@@ -25,8 +25,8 @@ func (in *instance) moduleConfig() wazero.ModuleConfig {
 		WithEnv("GOMEMLIMIT", limit).
 		WithStdout(&in.stdout).
 		WithStderr(&in.stderr).
-		WithSysWalltime().
-		WithSysNanotime().
+		WithWalltime(func() (int64, int32) { now := clock.Now(); return now.Unix(), int32(now.Nanosecond()) }, 1).
+		WithNanotime(func() int64 { return clock.Now().Sub(in.plugin.host.born).Nanoseconds() + 1 }, 1).
 		WithNanosleep(in.sleep).
 		WithOsyield(func() {}).
 		WithRandSource(random{in})
@@ -36,7 +36,7 @@ func (in *instance) moduleConfig() wazero.ModuleConfig {
 // 292 years after poll({fd}, 1, -1).
 func (in *instance) sleep(ns int64) {
 	in.call.idle(func(ctx context.Context) {
-		wait(ctx, nil, time.Duration(ns))
+		in.plugin.host.cfg.Clock.Wait(ctx, nil, time.Duration(ns))
 	})
 }
 
@@ -58,7 +58,7 @@ func wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	return false
 }
 
-// random is the system's randomness, until the call ends: a guest may ask for as
+// random is the host's randomness, until the call ends: a guest may ask for as
 // many bytes as it has memory.
 type random struct{ in *instance }
 
@@ -68,7 +68,7 @@ func (r random) Read(p []byte) (int, error) {
 	if r.in.call.ctx.Err() != nil {
 		return 0, errors.New("the call has ended")
 	}
-	return rand.Read(p[:min(len(p), randomChunk)])
+	return r.in.plugin.host.cfg.Rand.Read(p[:min(len(p), randomChunk)])
 }
 
 // lineWriter hands what a guest writes to stdout or stderr to the log, line by line.
