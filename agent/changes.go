@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -72,7 +73,7 @@ func (a *Agent) logChanges(ctx context.Context) {
 		namespace, pod, first := a.changes.note(u, container)
 		say := a.log.Info
 		switch {
-		case first && u.Result == initialResult(u.Kind):
+		case first && u.Result == worker.InitialResult(u.Kind):
 			say = a.log.Debug
 		case u.Result == results.Failure:
 			say = a.log.Warn
@@ -92,18 +93,6 @@ func nameOf(status *v1.PodStatus, id string) string {
 		}
 	}
 	return ""
-}
-
-// initialResult is what a container is taken for before it is probed.
-func initialResult(kind probe.Kind) results.Result {
-	switch kind {
-	case probe.Liveness:
-		return results.Success
-	case probe.Readiness:
-		return results.Failure
-	default:
-		return results.Unknown
-	}
 }
 
 // followPods keeps what hangs on pods up to date until ctx ends.

@@ -41,7 +41,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/stream", a.serveStream)
 	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
 	mux.HandleFunc("POST /-/reload", a.serveReload)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
 		mux.HandleFunc("GET "+path, health(path, a.live))
 	}

@@ -32,11 +32,18 @@ func (h *history) share() int64 { return h.budget / max(h.probes.Load(), 1) }
 type TickStatus struct {
 	Result          probe.Result   `json:"result"`
 	Output          string         `json:"output"`
-	Error           string         `json:"error,omitempty"`
+	Error           string         `json:"error"`
 	Attempts        int            `json:"attempts"`
 	Time            time.Time      `json:"time"`
 	DurationSeconds float64        `json:"durationSeconds"`
-	Metrics         []probe.Metric `json:"metrics,omitempty"`
+	Metrics         []probe.Metric `json:"metrics"` // of the last tick only
+}
+
+// showMetrics makes no metrics an empty list rather than null.
+func (t *TickStatus) showMetrics() {
+	if t.Metrics == nil {
+		t.Metrics = []probe.Metric{}
+	}
 }
 
 func (t *TickStatus) bytes() int64 {

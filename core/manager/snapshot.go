@@ -26,9 +26,9 @@ type ProbeStatus struct {
 	OnHold      bool           `json:"onHold"`
 	Paused      bool           `json:"paused"`
 	Spec        SpecStatus     `json:"spec"`
-	Last        *TickStatus    `json:"last,omitempty"`
+	Last        *TickStatus    `json:"last"` // null before the first tick
 	Next        time.Time      `json:"next,omitzero"`
-	History     []TickStatus   `json:"history,omitempty"` // newest first
+	History     []TickStatus   `json:"history"` // newest first; empty where none is kept
 }
 
 // SpecStatus is a probe's spec; durations in Go's notation.
@@ -67,10 +67,16 @@ func (m *Manager) Probes() []ProbeStatus {
 func (e *entry) status() ProbeStatus {
 	s := e.worker.Status()
 	last, kept := e.record.ticks()
+	if last != nil {
+		last.showMetrics()
+	}
+	for i := range kept {
+		kept[i].showMetrics()
+	}
 	return ProbeStatus{
 		Namespace: s.Info.Namespace, Pod: s.Info.Pod, UID: types.UID(s.Info.PodUID), Container: s.Info.Container,
 		ContainerID: s.ContainerID, Kind: s.Info.Kind, Handler: s.Info.Handler,
-		Result: s.Decided, Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Next: s.Next, Last: last, History: kept,
+		Result: s.Decided, Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Next: s.Next, Last: last, History: append([]TickStatus{}, kept...),
 		Spec: SpecStatus{
 			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
 			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,

@@ -45,7 +45,7 @@ func TestProbes(t *testing.T) {
 			Result: results.Success, Run: 1,
 			Spec: manager.SpecStatus{InitialDelay: "0s", Period: "1s", Timeout: "1s", SuccessThreshold: 1, FailureThreshold: 2},
 			Last: &second, Next: start.Add(2 * time.Second),
-			History: []manager.TickStatus{second, {Result: probe.Success, Output: "ok", Attempts: 1, Time: start}},
+			History: []manager.TickStatus{second, {Result: probe.Success, Output: "ok", Attempts: 1, Time: start, Metrics: []probe.Metric{}}},
 		}}
 		if diff := cmp.Diff(want, r.m.Probes()); diff != "" {
 			t.Error(diff)
@@ -71,7 +71,7 @@ func TestProbes(t *testing.T) {
 		r.add(podOf("u", container("web", probe.Kinds[:]...)))
 		for _, p := range r.m.Probes() {
 			want := map[probe.Kind]results.Result{probe.Liveness: results.Success, probe.Readiness: results.Failure, probe.Startup: results.Unknown}
-			if p.Last != nil || p.History != nil || p.Result != want[p.Kind] || p.ContainerID != "" {
+			if p.Last != nil || len(p.History) != 0 || p.Result != want[p.Kind] || p.ContainerID != "" {
 				t.Errorf("got %+v", p)
 			}
 		}

@@ -47,8 +47,9 @@ func counted(r probe.Result, spec probe.Spec) results.Result {
 	}
 }
 
-// initial is the decided result of a container that was not probed yet.
-func initial(kind probe.Kind) results.Result {
+// InitialResult is the decided result of a container that was not probed yet: a
+// container lives, is not ready, and has not started, until a probe says otherwise.
+func InitialResult(kind probe.Kind) results.Result {
 	switch kind {
 	case probe.Liveness:
 		return results.Success

@@ -139,16 +139,16 @@ func (w *Worker) adoptLocked(s State) {
 	seedsStarted := w.container.Sidecar && w.info.Kind == probe.Startup && s.Started // kubernetes#136910
 	switch {
 	case compat.Has(probe.CompatStatusOnRestart):
-		w.setLocked(initial(w.info.Kind))
+		w.setLocked(InitialResult(w.info.Kind))
 	case compat.Has(probe.CompatSeedStaleStarted):
 		if seedsStarted {
 			w.setLocked(results.Success)
 		}
 		if !inherits {
-			w.setLocked(initial(w.info.Kind))
+			w.setLocked(InitialResult(w.info.Kind))
 		}
 	case !inherits:
-		w.setLocked(initial(w.info.Kind))
+		w.setLocked(InitialResult(w.info.Kind))
 	case seedsStarted:
 		w.setLocked(results.Success)
 	}

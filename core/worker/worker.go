@@ -418,5 +418,5 @@ func (w *Worker) cached(id string) results.Result {
 	if r, ok := w.cache().Get(id); ok {
 		return r
 	}
-	return initial(w.info.Kind)
+	return InitialResult(w.info.Kind)
 }
