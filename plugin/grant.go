@@ -1,0 +1,339 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Grant is one pattern of what a plugin may reach: of those that an operator grants,
+// and of those that a manifest asks for. These are the patterns:
+//
+//	target                        the probe's own target
+//	tcp://db.internal:5432        one host and port
+//	tcp://*.internal:5432         every name below it
+//	tcp://10.0.0.0/8:5432,6000-6010
+//	udp://*:53                    every host
+//	tls://host:443                connections on which the host makes the TLS
+//	https://api.example.com/v1/*  HTTP requests; http:// too
+//	unix:///run/x.sock            one socket
+//	dns  dns://*.internal         look-ups of any name, or of some
+//	kv                            what a probe keeps from attempt to attempt
+//	!10.0.0.0/8  !tcp://db:22     not that, whatever else is granted
+//
+// A port is a number, a range, a list of both, or *. tcp covers tls and HTTP to the
+// same host and port, and tls covers https.
+type Grant struct {
+	text   string
+	deny   bool
+	scheme string // "target", "kv", "tcp", …; "" in a denial of whatever leads there
+	host   hostPattern
+	ports  []portRange // none: any
+	path   string      // of http, https and unix
+}
+
+// String returns the pattern as it was written.
+func (g Grant) String() string { return g.text }
+
+type portRange struct{ first, last uint16 }
+
+// hostPattern is a name, a name below which all are meant, an address, a prefix or *.
+type hostPattern struct {
+	any    bool
+	suffix string // ".internal"
+	name   string
+	prefix netip.Prefix // of one address or many
+}
+
+// The schemes of patterns that have a host.
+var hostSchemes = []string{"tcp", "udp", "tls", "http", "https"}
+
+// ParseGrant reads a pattern.
+func ParseGrant(text string) (Grant, error) {
+	g, err := parseGrant(text)
+	if err != nil {
+		return Grant{}, fmt.Errorf("grant %.200q: %w", text, err)
+	}
+	g.text = text
+	return g, nil
+}
+
+// ParseGrants reads patterns, and joins what is wrong with them.
+func ParseGrants(texts []string) ([]Grant, error) {
+	var grants []Grant
+	var errs []error
+	for _, text := range texts {
+		g, err := ParseGrant(text)
+		errs = append(errs, err)
+		grants = append(grants, g)
+	}
+	return grants, errors.Join(errs...)
+}
+
+func parseGrant(text string) (Grant, error) {
+	rest, deny := strings.CutPrefix(text, "!")
+	g := Grant{deny: deny}
+	scheme, rest, ok := strings.Cut(rest, "://")
+	if !ok {
+		rest = scheme
+		return g.bare(rest)
+	}
+	g.scheme = scheme
+	switch {
+	case scheme == "unix":
+		if !path.IsAbs(rest) || path.Clean(rest) != rest {
+			return g, errors.New("want unix:///path, without . and ..")
+		}
+		g.path = rest
+		return g, nil
+	case scheme == "dns":
+		return g, g.host.parse(rest, false)
+	case slices.Contains(hostSchemes, scheme):
+		return g, g.address(rest)
+	}
+	return g, errors.New("unknown; known: target, kv, dns, dns://NAME, tcp://, udp://, tls://, http:// and https://HOST:PORT, unix:///PATH")
+}
+
+// bare reads a pattern without a scheme.
+func (g Grant) bare(text string) (Grant, error) {
+	switch {
+	case text == "dns":
+		g.scheme, g.host.any = text, true
+	case text == "target" && !g.deny || text == "kv":
+		g.scheme = text
+	case !g.deny:
+		return g, errors.New("want target, kv, dns or SCHEME://…")
+	default:
+		return g, g.address(text)
+	}
+	return g, nil
+}
+
+// address reads HOST, HOST:PORTS and what follows of an HTTP URL.
+func (g *Grant) address(text string) error {
+	web := g.scheme == "http" || g.scheme == "https"
+	host, ports, path := split(text)
+	switch {
+	case path != "" && !web:
+		return errors.New("only http and https have a path")
+	case strings.ContainsAny(path, "?#"):
+		return errors.New("a path ends before ? and #")
+	case ports == "" && web:
+		ports = map[string]string{"http": "80", "https": "443"}[g.scheme]
+	case ports == "" && g.scheme != "" && !g.deny:
+		return errors.New("want a port, or * for all of them")
+	}
+	g.path = path
+	if err := g.host.parse(host, true); err != nil {
+		return err
+	}
+	return g.parsePorts(ports)
+}
+
+// split takes HOST:PORTS/path apart, where HOST may be 10.0.0.0/8 or [fd00::/8].
+func split(text string) (host, ports, path string) {
+	host = text
+	if inner, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && text[0] == '[' {
+		host, ports = inner, rest
+		if at := strings.IndexByte(ports, '/'); at >= 0 {
+			ports, path = ports[:at], ports[at:]
+		}
+		return host, strings.TrimPrefix(ports, ":"), path
+	}
+	if _, err := netip.ParsePrefix(text); err == nil {
+		return text, "", ""
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return text, "", ""
+	}
+	if at := strings.LastIndexByte(text, ':'); at >= 0 && !strings.Contains(text[at:], "/") {
+		if _, err := netip.ParsePrefix(text[:at]); err == nil {
+			return text[:at], text[at+1:], ""
+		}
+	}
+	if at := strings.IndexByte(text, '/'); at >= 0 {
+		host, path = text[:at], text[at:]
+	}
+	host, ports, _ = strings.Cut(host, ":")
+	return host, ports, path
+}
+
+func (g *Grant) parsePorts(text string) error {
+	if text == "" || text == "*" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 16)
+		last, err2 := strconv.ParseUint(high, 10, 16)
+		if err != nil || err2 != nil || first == 0 || last < first {
+			return fmt.Errorf("%.40q is no port: want 1 to 65535, a range, a list or *", part)
+		}
+		g.ports = append(g.ports, portRange{uint16(first), uint16(last)})
+	}
+	return nil
+}
+
+// parse reads a host. Where addresses are meant, prefixes are too.
+func (h *hostPattern) parse(text string, addresses bool) error {
+	text = strings.ToLower(strings.TrimSuffix(text, "."))
+	if text == "*" {
+		h.any = true
+		return nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil && addresses {
+		addr = addr.Unmap().WithZone("")
+		h.prefix = netip.PrefixFrom(addr, addr.BitLen())
+		return nil
+	}
+	if prefix, err := netip.ParsePrefix(text); err == nil && addresses {
+		if prefix.Addr().Is4In6() || prefix.Masked() != prefix {
+			return fmt.Errorf("%s is not the first address of its range", text)
+		}
+		h.prefix = prefix
+		return nil
+	}
+	name, below := strings.CutPrefix(text, "*.")
+	if !ValidHost(name) {
+		return fmt.Errorf("%.80q is neither a name nor an address; a * stands alone or before the first dot", text)
+	}
+	if below {
+		h.suffix = "." + name
+	} else {
+		h.name = name
+	}
+	return nil
+}
+
+// ValidHost reports whether name is a host's, in lower case and without the dot at its
+// end. Names that some resolvers take for an address in another writing, such as
+// 0x7f.1, 0177.0.0.1 or 2130706433, are none.
+func ValidHost(name string) bool {
+	if name == "" || len(name) > 253 {
+		return false
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range []byte(label) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Dial is what is held against grants: one address that a connection is about to be
+// made to.
+type Dial struct {
+	Scheme string     // "tcp", "udp", "tls", "http", "https" or "unix"
+	Name   string     // as it was named, in lower case; "" where that was the address
+	Addr   netip.Addr // what it resolved to, neither mapped nor with a zone
+	Port   uint16
+	Path   string // of the socket, or of the URL, escaped
+}
+
+// Matches reports whether g is about d; whether it allows or denies, [Grant.Deny] says.
+func (g Grant) Matches(d Dial) bool {
+	if d.Scheme == "unix" || g.scheme == "unix" {
+		return g.scheme == d.Scheme && g.path == d.Path
+	}
+	if g.scheme != "" && !covers(g.scheme, d.Scheme) {
+		return false
+	}
+	return g.host.matches(d) && g.port(d.Port) && g.matchesPath(d)
+}
+
+// Deny reports whether g takes away what others grant.
+func (g Grant) Deny() bool { return g.deny }
+
+// Is reports whether g is the bare grant of that name: "target", "kv".
+func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
+
+// Names reports whether g allows one address, literally, or, for a loopback address, a
+// range of them or localhost. Addresses that lead to the host itself or to the secrets
+// of a cloud are not to be had by a wildcard.
+func (g Grant) Names(addr netip.Addr) bool {
+	p := g.host.prefix
+	if addr.IsLoopback() && (g.host.name == "localhost" || p.IsValid() && p.Addr().IsLoopback() && p.Bits() >= 8) {
+		return true
+	}
+	return p.IsValid() && p.IsSingleIP() && p.Addr() == addr
+}
+
+// MayName reports whether a name could match: it is not looked up otherwise, since
+// that tells the name to whoever answers for it.
+func (g Grant) MayName(scheme, name string, port uint16) bool {
+	if g.deny || !covers(g.scheme, scheme) || !g.port(port) || g.host.prefix.IsValid() {
+		return false
+	}
+	return g.host.matches(Dial{Name: name})
+}
+
+// MayLookUp reports whether g is about look-ups of a name.
+func (g Grant) MayLookUp(name string) bool {
+	return g.scheme == "dns" && g.host.matches(Dial{Name: name})
+}
+
+// covers reports whether a pattern of one scheme is about dials of another.
+func covers(pattern, dial string) bool {
+	switch pattern {
+	case dial:
+		return true
+	case "tcp":
+		return dial == "tls" || dial == "http" || dial == "https"
+	case "tls":
+		return dial == "https"
+	}
+	return false
+}
+
+func (h hostPattern) matches(d Dial) bool {
+	switch {
+	case h.any:
+		return true
+	case h.prefix.IsValid():
+		return h.prefix.Contains(d.Addr)
+	case h.suffix != "":
+		return strings.HasSuffix(d.Name, h.suffix)
+	default:
+		return d.Name != "" && d.Name == h.name
+	}
+}
+
+func (g Grant) port(port uint16) bool {
+	return len(g.ports) == 0 || slices.ContainsFunc(g.ports, func(r portRange) bool { return r.first <= port && port <= r.last })
+}
+
+// matchesPath holds a URL's path against the pattern's. A path that a server may read
+// as another one matches nothing but patterns for all paths.
+func (g Grant) matchesPath(d Dial) bool {
+	if g.path == "" || g.path == "/*" || g.path == "/" && d.Path == "" {
+		return true
+	}
+	plain, err := url.PathUnescape(d.Path)
+	if err != nil || !path.IsAbs(plain) || strings.ContainsAny(plain, "\\\x00") || strings.Contains(strings.ToLower(d.Path), "%2f") {
+		return g.deny
+	}
+	if clean := path.Clean(plain); clean != plain && clean+"/" != plain {
+		return g.deny
+	}
+	if below, ok := strings.CutSuffix(g.path, "*"); ok {
+		return strings.HasPrefix(plain, below)
+	}
+	return plain == g.path
+}
