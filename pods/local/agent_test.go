@@ -133,6 +133,55 @@ spec:
 	}
 }
 
+func TestExecProbeOfAnExternalTargetEndsWithItsAgent(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := fmt.Sprintf("external-%d-%d", os.Getpid(), time.Now().UnixNano())
+	dir := t.TempDir()
+	manifest, pipe := filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata:
+  name: external
+  annotations:
+    prober.dev/probes: |
+      c: {liveness: {exec: {command: [sh, -c, "export MARK=%s; setsid sleep 600 & echo probing > %s; wait"]}, period: 10ms, timeout: 1h}}
+spec:
+  containers:
+  - name: c
+`, mark, pipe)
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent := exec.Command(self, helperArgument, "agent", manifest)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if len(marked(t, mark)) == 0 {
+		t.Fatal("the exec probe left no process to look for")
+	}
+	if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	for _, pid := range marked(t, mark) {
+		awaitEnd(t, pid)
+	}
+	if left := marked(t, mark); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
 // awaitEnd waits until a process has ended, its zombie aside.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()

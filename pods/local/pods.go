@@ -103,6 +103,7 @@ type Pods struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
+	guard   *process // nil until a pod needs it
 	stopped bool
 }
 
@@ -193,6 +194,7 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	var started, changed []*pod
 	for _, spec := range pods {
 		wanted[spec.UID] = sets.Empty{}
+		p.guardLocked(spec)
 		if old := p.pods[spec.UID]; old != nil {
 			if old.change(spec.DeepCopy()) {
 				changed = append(changed, old)
@@ -255,6 +257,7 @@ func (p *Pods) Stop(ctx context.Context) error {
 		p.cancel()
 	}
 	p.loops.Wait()
+	p.endGuard()
 	return nil
 }
 

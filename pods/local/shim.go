@@ -21,7 +21,8 @@ const (
 	shimKill      = 'K' // SIGKILL to all descendants
 )
 
-// launch is what a shim is to run.
+// launch is what a shim is to run. Without a path it runs nothing and is the agent's
+// guard: it waits for the end of the agent.
 type launch struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"` // with the name of the program

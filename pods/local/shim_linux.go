@@ -32,6 +32,10 @@ func ShimMain() int {
 		return 1
 	}
 	_ = s.tell(shimMessage{PID: s.pid})
+	if s.pid == os.Getpid() {
+		s.guard()
+		return 0
+	}
 	go s.obey()
 	if err := s.tell(shimMessage{Exit: s.reap()}); err != nil { // the agent has died
 		s.killMarked()
@@ -70,6 +74,10 @@ func (s *shim) start() error {
 		return err
 	}
 	s.mark = l.Mark
+	if l.Path == "" {
+		s.pid = os.Getpid()
+		return nil
+	}
 	s.pid, err = syscall.ForkExec(l.Path, l.Args, &syscall.ProcAttr{
 		Dir: l.Dir, Env: l.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -77,6 +85,15 @@ func (s *shim) start() error {
 		return &os.PathError{Op: "start", Path: l.Path, Err: err}
 	}
 	return nil
+}
+
+// guard waits until the agent says that it is not needed any more, or is gone.
+func (s *shim) guard() {
+	if _, err := s.commands.ReadByte(); err != nil {
+		s.killMarked()
+		return
+	}
+	_ = s.tell(shimMessage{Exit: &shimExit{}})
 }
 
 // obey does what the agent says until the agent is gone.

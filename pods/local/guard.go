@@ -1,0 +1,43 @@
+package local
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// guardLocked starts the agent's guard when pod needs it: a shim without a container,
+// which ends the commands of exec probes of external targets when the agent is killed.
+// Those of other containers are looked after by the containers' own shims.
+func (p *Pods) guardLocked(pod *v1.Pod) {
+	if p.guard != nil || !probesExternalByExec(pod) {
+		return
+	}
+	guard, err := startProcess(p.shim, launch{Mark: p.mark}, &lineWriter{w: &p.out, prefix: "guard: "})
+	if err != nil {
+		p.cfg.Logger.Warn("no guard: exec probes under way will outlive an agent that is killed", "err", err)
+		return
+	}
+	p.guard = guard
+}
+
+func (p *Pods) endGuard() {
+	p.mu.Lock()
+	guard := p.guard
+	p.mu.Unlock()
+	if guard != nil {
+		guard.kill()
+		<-guard.exited
+	}
+}
+
+func probesExternalByExec(pod *v1.Pod) bool {
+	configs, _ := manager.ProbesOf(pod)
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c v1.Container) bool {
+		return len(c.Command) == 0 && slices.ContainsFunc(configs, func(p manager.ProbeConfig) bool {
+			return p.Container == c.Name && p.Handler == "exec"
+		})
+	})
+}
