@@ -3,6 +3,7 @@ package probetest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"reflect"
 	"runtime"
 	"sync"
@@ -243,9 +244,7 @@ func testRequest(t *testing.T, h HandlerUnderTest) {
 	}
 	pod, container := *h.Request.Pod, *h.Request.Container
 	pod.Labels = map[string]string{}
-	for k, v := range h.Request.Pod.Labels {
-		pod.Labels[k] = v
-	}
+	maps.Copy(pod.Labels, h.Request.Pod.Labels)
 	container.Ports = append([]probe.Port{}, container.Ports...)
 	h.wantSuccess(t)
 	if len(pod.Labels)+len(h.Request.Pod.Labels) > 0 && !reflect.DeepEqual(pod.Labels, h.Request.Pod.Labels) {
