@@ -213,7 +213,7 @@ func (w *Worker) armLocked() {
 	if w.triggered && w.begun {
 		w.timer.Reset(0)
 	} else {
-		w.timer.Reset(w.due.Sub(time.Now()))
+		w.timer.Reset(time.Until(w.due))
 	}
 }
 

@@ -86,7 +86,7 @@ func isTLS(err error) bool {
 // properly.
 func isProtocol(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		isType[*http.ProtocolError](err) || strings.Contains(err.Error(), "malformed HTTP")
+		strings.Contains(err.Error(), "malformed HTTP")
 }
 
 func isType[E error](err error) bool {

@@ -203,8 +203,8 @@ func TestStamp(t *testing.T) {
 		} else {
 			seen[stamp] = true
 		}
-		if s.Stamp() != s.Stamp() {
-			t.Error("two stamps of the same")
+		if first, second := s.Stamp(), s.Stamp(); first != second {
+			t.Errorf("two stamps of the same: %s and %s", first, second)
 		}
 	}
 }

@@ -18,7 +18,6 @@ type scenario struct {
 	probes  string // of the annotation, for the container
 	more    string // fields of the container
 	grace   string // of the pod, in seconds; 1 when empty
-	vars    []string
 	run     func(t *testing.T, w *world)
 }
 

@@ -328,13 +328,6 @@ func (w *world) touch(t *testing.T, name string) {
 	}
 }
 
-func (w *world) remove(t *testing.T, name string) {
-	t.Helper()
-	if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // freePort returns a port of loopback that nothing listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
