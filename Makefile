@@ -9,18 +9,31 @@ ORACLECOUNT ?= 2000
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-PLUGINS := $(notdir $(patsubst %/plugin.yaml,%,$(wildcard examples/plugins/*/plugin.yaml)))
+
+# The example plugins by language. Those in Go need nothing but Go.
+PLUGINS      := $(patsubst examples/plugins/%/main.go,%,$(wildcard examples/plugins/*/main.go))
+C_PLUGINS    := $(patsubst examples/plugins/%/main.c,%,$(wildcard examples/plugins/*/main.c))
+RUST_PLUGINS := $(patsubst examples/plugins/%/lib.rs,%,$(wildcard examples/plugins/*/lib.rs))
+AS_PLUGINS   := $(patsubst examples/plugins/%/index.ts,%,$(wildcard examples/plugins/*/index.ts))
+
+# Debian's toolchains, and where test/e2e/run puts AssemblyScript.
+CLANG ?= clang
+RUSTC ?= /usr/bin/rustc
+ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modules/.bin/asc
+
 # Modules of their own that hold a part of the examples or tests.
 NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod))
 
 export CGO_ENABLED = 0
+
+.DELETE_ON_ERROR:
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: bin/prober plugins ## bin/prober and the example plugins as bin/plugins/*.wasm
+build: bin/prober plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
 
 .PHONY: bin/prober
 bin/prober:
@@ -34,6 +47,28 @@ plugins: $(PLUGINS:%=bin/plugins/%.wasm)
 $(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
 	@mkdir -p bin/plugins
 	cd examples/plugins/$* && GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -o $(CURDIR)/$@ .
+	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+
+.PHONY: plugins-all
+plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plugins/%.wasm) $(AS_PLUGINS:%=bin/plugins/%.wasm) ## those in C, Rust and AssemblyScript too; needs their toolchains
+
+$(C_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/main.c examples/plugins/%/plugin.yaml sdk/c/prober.h
+	@mkdir -p bin/plugins
+	$(CLANG) --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -Isdk/c -o $@ $<
+	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+
+bin/rust/libprober.rlib: $(wildcard sdk/rust/src/*.rs)
+	@mkdir -p bin/rust
+	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type rlib --crate-name prober -o $@ sdk/rust/src/lib.rs
+
+$(RUST_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/lib.rs examples/plugins/%/plugin.yaml bin/rust/libprober.rlib
+	@mkdir -p bin/plugins
+	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type cdylib --crate-name $(subst -,_,$*) --extern prober=bin/rust/libprober.rlib -C strip=debuginfo -o $@ $<
+	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+
+$(AS_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/index.ts examples/plugins/%/plugin.yaml $(wildcard sdk/assemblyscript/*.ts)
+	@mkdir -p bin/plugins
+	$(ASC) $< -O --runtime stub --use abort=sdk/assemblyscript/index/abort -o $@
 	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
 
 .PHONY: run
