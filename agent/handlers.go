@@ -123,7 +123,7 @@ func FindPlugins(configFile string, dirs, taken []string, log *slog.Logger) ([]p
 	for i, p := range cfg.Plugins {
 		f, err := place(&p, configFile, &found, taken)
 		if err == nil {
-			err = constrain(f, &p, log)
+			err = constrain(f, &p)
 		}
 		if err != nil {
 			errs = append(errs, &plugin.FieldError{File: configFile, Line: p.Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err})
@@ -182,15 +182,11 @@ func ReadPlugin(path string) (plugin.Found, error) {
 }
 
 // constrain holds f to what the operator says of it.
-func constrain(f *plugin.Found, p *config.Plugin, log *slog.Logger) error {
+func constrain(f *plugin.Found, p *config.Plugin) error {
 	if p.Digest != "" && p.Digest != f.Digest {
 		return fmt.Errorf("digest of %s is %s, want %s", f.Path, f.Digest, p.Digest)
 	}
-	for _, grant := range p.Grants {
-		if grant != "target" {
-			log.Warn("a grant is not supported by this version of prober and has no effect", "handler", p.Name, "grant", grant)
-		}
-	}
+	f.Grants = p.Grants
 	manifest := *f.Manifest
 	if l := &manifest.Limits; p.Limits.Memory > 0 && (l.Memory == 0 || p.Limits.Memory < l.Memory) {
 		l.Memory = p.Limits.Memory

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 // APIVersion and Kind are the head of a file that this package reads.
@@ -28,9 +30,9 @@ type Agent struct {
 // Plugin is what the operator says of one plugin.
 type Plugin struct {
 	Name   string
-	Source string // path of a module; "": found in the plugin folders
-	Digest string // "sha256:…" that the module must have; "": any
-	Grants []string
+	Source string         // path of a module; "": found in the plugin folders
+	Digest string         // "sha256:…" that the module must have; "": any
+	Grants []plugin.Grant // beside the probe's own target
 	Limits Limits
 
 	Line int // of the file, for errors that are found later

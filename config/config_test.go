@@ -27,9 +27,13 @@ func TestParse(t *testing.T) {
   source: plugins/httpjson.wasm
 trust: {require: false, keys: []}
 `
+	redis, err := plugin.ParseGrant("tcp://10.0.0.0/8:6379")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &config.Agent{Plugins: []config.Plugin{
 		{
-			Name: "redis", Digest: digest, Grants: []string{"tcp://10.0.0.0/8:6379"},
+			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
 			Limits: config.Limits{Memory: 16 << 20, Instances: 4}, Line: 4,
 		},
 		{Name: "httpjson", Source: "plugins/httpjson.wasm", Line: 8},
@@ -74,6 +78,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: want a size in bytes, as in 65536, 64Ki or 32Mi`},
 		{"instances", head + "plugins:\n- name: a\n  limits:\n    instances: 0\n", `f:6: plugins[0].limits.instances: want a whole number of at least 1`},
+		{"grant", head + "plugins:\n- name: a\n  grants: [target, 'tcp://a']\n", `f:5: plugins[0].grants[1]: grant "tcp://a": want a port, or * for all of them`},
 		{"grants", head + "plugins:\n- name: a\n  grants: [[]]\n", `f:5: plugins[0].grants[0]: want a text`},
 		{"require", head + "trust: {require: maybe}\n", `f:3: trust.require: want true or false`},
 		{"require without keys", head + "trust: {require: true}\n", `f:1: trust.keys: trust.require needs at least one key`},

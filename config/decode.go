@@ -170,7 +170,7 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 		"name":   d.text(&p.Name),
 		"source": d.text(&p.Source),
 		"digest": d.digest(&p.Digest),
-		"grants": d.texts(&p.Grants),
+		"grants": d.items(func(n *yaml.Node, path string) { d.grant(n, path, &p.Grants) }),
 		"limits": func(n *yaml.Node, path string) {
 			d.mapping(n, path, map[string]reader{
 				"memory": d.size(&p.Limits.Memory), "instances": d.count(&p.Limits.Instances),
@@ -180,6 +180,19 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 	if p.Name != "" && !plugin.ValidName(p.Name) {
 		d.failf(n.Line, path+".name", "%.80q is no name of a plugin: want lower-case letters, digits and dashes, 63 at most", p.Name)
 	}
+}
+
+func (d *decoder) grant(n *yaml.Node, path string, to *[]plugin.Grant) {
+	if n.Kind != yaml.ScalarNode {
+		d.failf(n.Line, path, "want a text")
+		return
+	}
+	g, err := plugin.ParseGrant(n.Value)
+	if err != nil {
+		d.failf(n.Line, path, "%w", err)
+		return
+	}
+	*to = append(*to, g)
 }
 
 func (d *decoder) digest(to *string) reader {

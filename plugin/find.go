@@ -15,9 +15,10 @@ import (
 // Found is a plugin in a folder.
 type Found struct {
 	Manifest *Manifest
-	Path     string // of the module
-	Module   []byte // what was read, and what must be compiled
-	Digest   string // of Module
+	Path     string  // of the module
+	Module   []byte  // what was read, and what must be compiled
+	Digest   string  // of Module
+	Grants   []Grant // of the operator, beside the probe's own target
 }
 
 // Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside, and

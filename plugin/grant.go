@@ -40,6 +40,9 @@ type Grant struct {
 // String returns the pattern as it was written.
 func (g Grant) String() string { return g.text }
 
+// Equal reports whether the two were written alike.
+func (g Grant) Equal(other Grant) bool { return g.text == other.text }
+
 type portRange struct{ first, last uint16 }
 
 // hostPattern is a name, a name below which all are meant, an address, a prefix or *.
@@ -264,6 +267,9 @@ func (g Grant) Deny() bool { return g.deny }
 // Is reports whether g is the bare grant of that name: "target", "kv".
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
+// IsDNS reports whether g is about look-ups.
+func (g Grant) IsDNS() bool { return g.scheme == "dns" }
+
 // Names reports whether g allows one address, literally, or, for a loopback address, a
 // range of them or localhost. Addresses that lead to the host itself or to the secrets
 // of a cloud are not to be had by a wildcard.
@@ -282,6 +288,11 @@ func (g Grant) MayName(scheme, name string, port uint16) bool {
 		return false
 	}
 	return g.host.matches(Dial{Name: name})
+}
+
+// MayLead reports whether some address on port could match.
+func (g Grant) MayLead(scheme string, port uint16) bool {
+	return !g.deny && covers(g.scheme, scheme) && g.port(port) && g.host.prefix.IsValid()
 }
 
 // MayLookUp reports whether g is about look-ups of a name.

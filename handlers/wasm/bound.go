@@ -29,28 +29,29 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if !c.acquire() {
 		return probe.Outcome{}, b.named(errNoInstance)
 	}
+	begun := b.plugin.host.cfg.Clock.Now()
 	in, err := b.plugin.take(c)
 	if err != nil {
 		c.release()
 		return probe.Outcome{}, b.named(err)
 	}
-	waited := b.plugin.host.since(start)
+	c.waited += b.plugin.host.since(begun)
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
 	c.release()
 	c.finish()
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
-	b.plugin.back(in, err == nil && ended == nil && c.violation == nil)
-	if ended == context.DeadlineExceeded && waited > req.Spec.Timeout/2 && req.Spec.Timeout > 0 {
-		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
+	var out probe.Outcome
+	if err == nil && ended == nil {
+		out, err = c.outcome(code)
 	}
-	if ended != nil {
+	b.plugin.back(in, err == nil && ended == nil)
+	switch {
+	case ended == context.DeadlineExceeded && c.starved(start):
+		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
+	case ended != nil:
 		return b.ended(ended, &req, start)
 	}
-	if err != nil {
-		return probe.Outcome{}, b.named(err)
-	}
-	out, err := c.outcome(code)
 	return out, b.named(err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
@@ -20,9 +21,10 @@ type call struct {
 	plugin   *Handler
 	req      *probe.Request // nil while an instance starts
 	config   []byte
-	starting bool // _initialize: there is no request yet
-	offline  bool // validate_config: the network is out of reach
-	placed   bool // holds one of the places of running guests
+	starting bool          // _initialize: there is no request yet
+	offline  bool          // validate_config: the network is out of reach
+	placed   bool          // holds one of the places of running guests
+	waited   time.Duration // for a place or an instance, all together
 
 	request   []byte // encoded when the guest first asks for it
 	lastError string
@@ -65,8 +67,20 @@ func (c *callContext) Value(key any) any {
 // acquire takes a place among the guests that run, and reports false when the
 // context ended first.
 func (c *call) acquire() bool {
+	if c.placed = c.host.running.tryTake(); c.placed {
+		return true
+	}
+	begun := c.host.cfg.Clock.Now()
 	c.placed = c.host.running.take(c.ctx)
+	c.waited += c.host.since(begun)
 	return c.placed
+}
+
+// starved reports whether a call that began at start, and came to its deadline, spent
+// most of its time waiting for others: a busy host says nothing of the target.
+func (c *call) starved(start time.Time) bool {
+	deadline, ok := c.ctx.Deadline()
+	return ok && c.waited > deadline.Sub(start)/2
 }
 
 func (c *call) release() {

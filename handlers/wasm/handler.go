@@ -45,8 +45,11 @@ type Handler struct {
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
 	memoryCap uint64
+	powers    powers
 	image     *image // of the first instance; nil where the module is volatile
+	size0     int    // bytes of memory of the first instance, when it had started
 	reset     bool   // instances are used again after a reset
+	pooled    bool   // instances are used again as they are
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size
@@ -185,13 +188,13 @@ func (p *Handler) take(c *call) (*instance, error) {
 // back ends a take. Only an instance whose call ended normally is used again.
 func (p *Handler) back(in *instance, normal bool) {
 	defer p.flying.Done()
-	p.give(in, normal && p.reset && !in.worn() && in.restore(p.image))
+	p.give(in, normal && !in.worn() && (p.pooled || p.reset && in.restore(p.image)))
 }
 
 func (p *Handler) give(in *instance, keep bool) {
 	in.call = nil
 	p.mu.Lock()
-	if keep && !p.closed && p.reset {
+	if keep && !p.closed && (p.reset || p.pooled) {
 		in.idleSince = time.Now()
 		p.idle = append(p.idle, in)
 		p.watchIdleLocked()

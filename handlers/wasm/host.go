@@ -195,7 +195,7 @@ func (h *Host) evictIdle() bool {
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	var errs []error
 	for _, f := range found {
-		h, err := host.Load(ctx, f.Module, f.Manifest)
+		h, err := host.LoadGranted(ctx, f.Module, f.Manifest, f.Grants)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
 			continue

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -67,20 +66,36 @@ func valueTypes(types []abi.Type) []api.ValueType {
 	return out
 }
 
-// instantiateHostModule gives a runtime the functions of one import module.
-func instantiateHostModule(ctx context.Context, r wazero.Runtime, module string) error {
-	builder := r.NewHostModuleBuilder(module)
+// instantiateHostModule gives the plugin's runtime the functions of one import module.
+// Those of a capability that the plugin can do without, and was not granted, answer
+// -EPERM.
+func (p *Handler) instantiateHostModule(ctx context.Context, module string) error {
+	builder := p.runtime.NewHostModuleBuilder(module)
 	funcs := hostFuncs(module)
+	capability := capabilities[module]
 	for _, def := range abi.Imports() {
 		if def.Module != module {
 			continue
 		}
+		f := funcs[def.Name]
+		if capability != "" && !p.powers.has(capability) {
+			f = withheld(capability)
+		}
 		builder.NewFunctionBuilder().
-			WithGoModuleFunction(adapt(funcs[def.Name], len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
+			WithGoModuleFunction(adapt(f, len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
 			Export(def.Name)
 	}
 	_, err := builder.Instantiate(ctx)
 	return err
+}
+
+// withheld is every function of a capability that was not granted.
+func withheld(capability string) hostFunc {
+	return func(c *call, _ api.Memory, _ args) int64 {
+		c.plugin.denied.Add(1)
+		c.trace(probe.TraceEvent{Type: probe.TraceDenied, Name: capability, Detail: "the capability is not granted"})
+		return int64(c.fail(abi.EPERM, "the capability %q is not granted", capability))
+	}
 }
 
 func adapt(f hostFunc, result bool) api.GoModuleFunc {

@@ -57,6 +57,14 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	return handle
 }
 
+// reach is how far a capability gets in this call.
+func (c *call) reach(capability string) *reach {
+	return &reach{
+		powers: &c.plugin.powers, capability: capability,
+		target: c.req.Target, podIP: c.req.PodIP, lookup: c.host.cfg.LookupIP,
+	}
+}
+
 // dial connects to rawURL if the grants allow it.
 func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
 	if err := c.net.mayDial(c.host.cfg.Clock.Now()); err != nil {
@@ -67,9 +75,8 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
 		defer cancel()
 	}
-	g := grant{target: c.req.Target, podIP: c.req.PodIP, lookup: c.host.cfg.LookupIP}
 	start := c.host.cfg.Clock.Now()
-	to, err := g.resolve(ctx, rawURL)
+	to, err := c.reach("net").resolve(ctx, rawURL)
 	if err != nil {
 		return nil, err
 	}

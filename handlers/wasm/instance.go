@@ -158,7 +158,7 @@ func (in *instance) restore(to *image) bool {
 
 // worn reports whether it is time for a new instance.
 func (in *instance) worn() bool {
-	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*in.plugin.image.size
+	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*in.plugin.size0
 }
 
 // run calls fn for c. An error means that the instance must go.

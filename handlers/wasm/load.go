@@ -16,10 +16,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Load compiles a module, tries it, and returns it as a handler, which the caller
-// closes. manifest may be nil: then it is read from the module itself. The error of a
-// module that cannot be run has the reason "instantiate".
+// Load is [Host.LoadGranted] of a plugin that was granted its target and nothing else.
 func (h *Host) Load(ctx context.Context, code []byte, manifest *plugin.Manifest) (*Handler, error) {
+	return h.LoadGranted(ctx, code, manifest, nil)
+}
+
+// LoadGranted compiles a module, tries it, and returns it as a handler, which the
+// caller closes. manifest may be nil: then it is read from the module itself. The
+// plugin may reach its target, and what it asks for in its manifest as far as grants
+// cover it. The error of a module that cannot be run has the reason "instantiate", and
+// of one that cannot do without what it was not granted "denied".
+func (h *Host) LoadGranted(ctx context.Context, code []byte, manifest *plugin.Manifest, grants []plugin.Grant) (*Handler, error) {
 	if len(code) > plugin.MaxModule {
 		return nil, fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), plugin.MaxModule)
 	}
@@ -30,6 +37,7 @@ func (h *Host) Load(ctx context.Context, code []byte, manifest *plugin.Manifest)
 		}
 	}
 	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
+	p.powers.granted = grants
 	if err := p.load(ctx, code); err != nil {
 		p.closeRuntime()
 		if _, ok := errors.AsType[*probe.Error](err); !ok {
@@ -44,13 +52,16 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if p.manifest.Mode == plugin.Command {
 		return errors.New("mode command is not supported by this version of prober")
 	}
-	if p.manifest.Isolation == plugin.Pooled {
-		return errors.New("isolation pooled is not supported by this version of prober")
+	if p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful {
+		return errors.New("isolation pooled is for plugins whose manifest says stateful: true")
 	}
-	if err := checkRequests(p.manifest.Requests); err != nil {
+	if err := p.powers.ask(p.manifest.Requests); err != nil {
 		return err
 	}
 	if p.module, err = inspect(code, p.host.cfg.TableEntries); err != nil {
+		return err
+	}
+	if err := p.powers.check(p.module.imports); err != nil {
 		return err
 	}
 	p.memoryCap = min(cmp.Or(p.manifest.Limits.Memory, p.host.cfg.Memory), p.host.cfg.Memory) &^ (pageSize - 1)
@@ -73,10 +84,12 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
+	p.size0 = int(in.module.Memory().Size())
 	if !p.module.volatile {
 		p.image, err = in.takeImage()
-		p.reset = p.manifest.Isolation == plugin.Reset
 	}
+	p.pooled = p.manifest.Isolation == plugin.Pooled
+	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile
 	if err == nil {
 		err = p.host.add(p)
 	}
@@ -86,17 +99,6 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	}
 	p.live++
 	p.give(in, true)
-	return nil
-}
-
-// checkRequests refuses a plugin that cannot do without a capability that it does not
-// get. The one that every plugin gets is the network, as far as its target.
-func checkRequests(requests []plugin.Request) error {
-	for _, r := range requests {
-		if r.Capability != "net" && !r.Optional {
-			return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("the capability %q is not granted", r.Capability)}
-		}
-	}
 	return nil
 }
 
@@ -173,7 +175,7 @@ func (p *Handler) instantiateHost(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := instantiateHostModule(ctx, p.runtime, module); err != nil {
+		if err := p.instantiateHostModule(ctx, module); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,17 @@ type places struct {
 	last    time.Time // when a place was last given back or made
 }
 
+// tryTake takes a place if one is free.
+func (p *places) tryTake() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free == 0 {
+		return false
+	}
+	p.free--
+	return true
+}
+
 // take returns with a place, or false when ctx ended first.
 func (p *places) take(ctx context.Context) bool {
 	p.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -23,111 +24,212 @@ func denyf(format string, args ...any) error {
 
 // endpoint is where a dial goes, after names are resolved and grants checked.
 type endpoint struct {
-	network string // "tcp" or "unix"
+	network string // "tcp", "udp" or "unix"
+	secure  bool   // tls
+	host    string // as it was named
+	options url.Values
 	addrs   []string
 }
 
-// grant is the one grant there is, "target": a guest may dial what it probes and
-// nothing else.
-type grant struct {
-	target probe.Target
-	podIP  string
-	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+// reach is how far the guest of one call gets. The probe's own target is granted; the
+// rest is up to the plugin's powers. Names are resolved here, and what is dialled is
+// the address that was checked: a name that leads elsewhere the next time is checked
+// again.
+type reach struct {
+	powers     *powers
+	capability string // "net" or "http"
+	target     probe.Target
+	podIP      string
+	lookup     func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // resolve returns where rawURL leads, or a *[denied] if the guest may not go there.
-// An empty URL is the target. A name other than the target's is not even looked up:
-// queries would carry the guest's data out.
-func (g *grant) resolve(ctx context.Context, rawURL string) (endpoint, error) {
-	network, addr := "tcp", ""
-	if rawURL != "" {
-		var ok bool
-		if network, addr, ok = strings.Cut(rawURL, "://"); !ok {
-			return endpoint{}, fmt.Errorf("dial %.200q: want tcp://host:port or unix:///path", rawURL)
+// See [abi.DialURL].
+func (r *reach) resolve(ctx context.Context, rawURL string) (endpoint, error) {
+	if rawURL == "" {
+		rawURL = "tcp://"
+		if r.target.Unix != "" {
+			return r.unix(r.target.Unix)
 		}
-	} else if g.target.Unix != "" {
-		network, addr = "unix", g.target.Unix
-	} else {
-		addr = net.JoinHostPort(g.target.Host, strconv.Itoa(g.target.Port))
 	}
-	switch network {
-	case "tcp":
-		return g.tcp(ctx, addr)
+	scheme, addr, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return endpoint{}, fmt.Errorf("dial %.200q: want tcp://, udp:// or tls://host:port, or unix:///path", rawURL)
+	}
+	switch scheme {
 	case "unix":
-		return g.unix(addr)
+		return r.unix(addr)
+	case "tcp", "udp":
+		return r.host(ctx, scheme, addr, "")
+	case "tls":
+		addr, query, _ := strings.Cut(addr, "?")
+		options, err := url.ParseQuery(query)
+		if err != nil {
+			return endpoint{}, fmt.Errorf("dial %.200q: %w", rawURL, err)
+		}
+		to, err := r.host(ctx, scheme, addr, "")
+		to.options = options
+		return to, err
 	default:
-		return endpoint{}, fmt.Errorf("dial %.200q: this version of prober dials tcp:// and unix:// only", rawURL)
+		return endpoint{}, fmt.Errorf("dial %.200q: unknown scheme; known: tcp, udp, tls, unix", rawURL)
 	}
 }
 
-func (g *grant) unix(path string) (endpoint, error) {
+func (r *reach) unix(path string) (endpoint, error) {
 	if unescaped, err := url.PathUnescape(path); err == nil {
 		path = unescaped
 	}
-	if g.target.Unix == "" || path != g.target.Unix {
+	d := plugin.Dial{Scheme: "unix", Path: path}
+	if g, ok := r.powers.denies(d); ok {
+		return endpoint{}, denyf("dial unix %.200s: the grants have %s", path, g)
+	}
+	if path == "" || path != r.target.Unix && !r.powers.allows(r.capability, d) {
 		return endpoint{}, denyf("dial unix %.200s: not the probe's target", path)
 	}
-	return endpoint{"unix", []string{g.target.Unix}}, nil
+	return endpoint{network: "unix", addrs: []string{path}}, nil
 }
 
-func (g *grant) tcp(ctx context.Context, addr string) (endpoint, error) {
+// host resolves host:port; neither means the target's.
+func (r *reach) host(ctx context.Context, scheme, addr, path string) (endpoint, error) {
+	if addr == "" && r.target.Unix == "" {
+		addr = net.JoinHostPort(r.target.Host, strconv.Itoa(r.target.Port))
+	}
 	host, portText, err := net.SplitHostPort(addr)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("dial tcp %.200s: want host:port", addr)
+		return endpoint{}, fmt.Errorf("dial %s %.200s: want host:port", scheme, addr)
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || port == 0 {
-		return endpoint{}, fmt.Errorf("dial tcp %.200s: want a port from 1 to 65535", addr)
+		return endpoint{}, fmt.Errorf("dial %s %.200s: want a port from 1 to 65535", scheme, addr)
 	}
-	if g.target.Unix != "" || int(port) != g.target.Port {
-		return endpoint{}, denyf("dial tcp %.200s: not the probe's target", addr)
+	to := endpoint{network: "tcp", secure: scheme == "tls", host: host}
+	if scheme == "udp" {
+		to.network = "udp"
 	}
-	literal, isLiteral := parseLiteral(host)
-	if !isLiteral && !sameName(host, g.target.Host) {
-		return endpoint{}, denyf("dial tcp %.200s: not the probe's target", addr)
-	}
-	targets, err := g.addresses(ctx)
-	if err != nil {
-		return endpoint{}, err
-	}
-	return g.check(addr, targets, literal, uint16(port))
+	a := attempted{reach: r, text: fmt.Sprintf("dial %s %.200s", scheme, addr), dial: plugin.Dial{Scheme: scheme, Port: uint16(port), Path: path}}
+	to.addrs, err = a.addresses(ctx, host)
+	return to, err
 }
 
-// check keeps the addresses that may be dialled: those of the target, and of them
-// the literal one where the guest named one.
-func (g *grant) check(addr string, targets []netip.Addr, literal netip.Addr, port uint16) (endpoint, error) {
-	out := endpoint{network: "tcp"}
-	err := denyf("dial tcp %.200s: not the probe's target", addr)
-	for _, target := range targets {
-		target = target.Unmap().WithZone("")
-		if literal.IsValid() && target != literal {
-			continue
-		}
-		if reason := g.refuse(target); reason != "" {
-			err = denyf("dial tcp %.200s: %s is %s", addr, target, reason)
-			continue
-		}
-		out.addrs = append(out.addrs, netip.AddrPortFrom(target, port).String())
-	}
-	if len(out.addrs) == 0 {
-		return endpoint{}, err
-	}
-	return out, nil
+// attempted is a dial that is being decided on.
+type attempted struct {
+	*reach
+	text     string // how its errors begin
+	dial     plugin.Dial
+	onTarget bool // it is the target that is dialled
 }
 
-// addresses returns what the target's host resolves to.
-func (g *grant) addresses(ctx context.Context) ([]netip.Addr, error) {
-	if g.target.Host == "" {
-		return nil, fmt.Errorf("dial tcp: the probe's target has no host")
+func (a *attempted) denyf(format string, args ...any) error {
+	return denyf("%s: %s", a.text, fmt.Sprintf(format, args...))
+}
+
+// addresses returns what of host may be dialled. A name that is neither the target's
+// nor granted is not even looked up: queries would carry the guest's data out.
+func (a *attempted) addresses(ctx context.Context, host string) ([]string, error) {
+	if host == "" {
+		return nil, fmt.Errorf("%s: the probe's target has no host", a.text)
 	}
-	if addr, ok := parseLiteral(g.target.Host); ok {
-		return []netip.Addr{addr}, nil
+	a.onTarget = a.target.Unix == "" && int(a.dial.Port) == a.target.Port
+	if literal, ok := parseLiteral(host); ok {
+		return a.literal(ctx, literal)
 	}
-	addrs, err := g.lookup(ctx, g.target.Host)
+	a.dial.Name = strings.ToLower(strings.TrimSuffix(host, "."))
+	switch a.onTarget = a.onTarget && sameName(host, a.target.Host); {
+	case !a.onTarget && !plugin.ValidHost(a.dial.Name):
+		return nil, a.denyf("not the probe's target, and neither a name nor an address")
+	case !a.onTarget && !a.powers.mayName(a.capability, a.dial):
+		return nil, a.denyf("not the probe's target")
+	}
+	addrs, err := a.resolveName(ctx, host)
 	if err != nil {
-		return nil, fmt.Errorf("dial tcp %.200s: %w", g.target.Host, err)
+		return nil, err
+	}
+	return a.check(addrs)
+}
+
+// literal decides on an address, which is the target's if the target's host is it or
+// resolves to it.
+func (a *attempted) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
+	if named, ok := parseLiteral(a.target.Host); ok && a.onTarget && named == addr {
+		return a.check([]netip.Addr{addr})
+	}
+	if a.dial.Addr = addr; a.powers.allows(a.capability, a.dial) {
+		a.onTarget = false
+		return a.check([]netip.Addr{addr})
+	}
+	if _, ok := parseLiteral(a.target.Host); !ok && a.onTarget {
+		targets, err := a.resolveName(ctx, a.target.Host)
+		if err != nil {
+			return nil, err
+		}
+		for _, target := range targets {
+			if target.Unmap().WithZone("") == addr {
+				return a.check([]netip.Addr{addr})
+			}
+		}
+	}
+	return nil, a.denyf("not the probe's target")
+}
+
+func (a *attempted) resolveName(ctx context.Context, host string) ([]netip.Addr, error) {
+	if host == "" {
+		return nil, fmt.Errorf("%s: the probe's target has no host", a.text)
+	}
+	addrs, err := a.lookup(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.text, err)
 	}
 	return addrs, nil
+}
+
+// check keeps the addresses that may be dialled.
+func (a *attempted) check(addrs []netip.Addr) ([]string, error) {
+	var kept []string
+	err := a.denyf("not the probe's target")
+	for _, addr := range addrs {
+		a.dial.Addr = addr.Unmap().WithZone("")
+		if reason := a.refuse(); reason != "" {
+			err = a.denyf("%s is %s", a.dial.Addr, reason)
+			continue
+		}
+		kept = append(kept, netip.AddrPortFrom(a.dial.Addr, a.dial.Port).String())
+	}
+	if len(kept) == 0 {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// refuse says why the address at hand may not be dialled, or "".
+func (a *attempted) refuse() string {
+	if !a.onTarget && !a.powers.allows(a.capability, a.dial) {
+		return "neither the probe's target nor granted"
+	}
+	if g, ok := a.powers.denies(a.dial); ok {
+		return fmt.Sprintf("denied by the grant %q", g)
+	}
+	named := a.powers.names(a.dial)
+	for inner := a.dial.Addr; inner.IsValid(); inner = embedded(inner) {
+		switch {
+		case inner.IsUnspecified() || inner.IsMulticast() || inner == broadcast:
+			return "no address of a host"
+		case (inner.IsLinkLocalUnicast() || isMetadata(inner)) && !named:
+			return "a link-local or metadata address"
+		case inner.IsLoopback() && !named && !a.mayLoop(inner):
+			return "a loopback address, and neither the pod's own nor named"
+		}
+	}
+	return ""
+}
+
+// mayLoop reports whether a loopback address is the pod's own, or the target that is
+// dialled names it.
+func (a *attempted) mayLoop(addr netip.Addr) bool {
+	if own, ok := parseLiteral(a.podIP); ok && (own == addr || a.onTarget && own.IsLoopback()) {
+		return true
+	}
+	named, ok := parseLiteral(a.target.Host)
+	return a.onTarget && (ok && named.IsLoopback() || sameName(a.target.Host, "localhost"))
 }
 
 func parseLiteral(host string) (netip.Addr, bool) {
@@ -140,30 +242,6 @@ func parseLiteral(host string) (netip.Addr, bool) {
 
 func sameName(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
-}
-
-// refuse says why an address of the target may not be dialled all the same, or "".
-func (g *grant) refuse(addr netip.Addr) string {
-	for inner := addr; inner.IsValid(); inner = embedded(inner) {
-		switch {
-		case inner.IsUnspecified() || inner.IsMulticast() || inner == broadcast:
-			return "no address of a host"
-		case inner.IsLinkLocalUnicast() || isMetadata(inner):
-			return "a link-local or metadata address"
-		case inner.IsLoopback() && !g.mayLoop():
-			return "a loopback address, and neither the pod's own nor named by the target"
-		}
-	}
-	return ""
-}
-
-// mayLoop reports whether loopback is the pod's own address, or named by the target.
-func (g *grant) mayLoop() bool {
-	if own, ok := parseLiteral(g.podIP); ok && own.IsLoopback() {
-		return true
-	}
-	named, ok := parseLiteral(g.target.Host)
-	return ok && named.IsLoopback() || sameName(g.target.Host, "localhost")
 }
 
 var (

@@ -37,10 +37,8 @@ func newProbePlugin(env *Env) *cobra.Command {
 			if o.config, err = env.rawJSON(configText); err != nil {
 				return usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
 			}
-			for _, g := range grants {
-				if g != "target" {
-					return usage("known: target, which every plugin has", "--grant %q: this version of prober knows no such grant", g)
-				}
+			if o.grants, err = plugin.ParseGrants(grants); err != nil {
+				return usage("", "--grant: %w", err)
 			}
 			return o.runPlugin(cmd.Context(), args[0], dirs)
 		},
@@ -59,6 +57,7 @@ func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) err
 	if err != nil {
 		return err
 	}
+	found.Grants = o.grants
 	logger := slog.New(slog.DiscardHandler)
 	host, err := wasm.New(wasm.Config{Logger: logger, Version: Version})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -30,6 +31,7 @@ type oneShot struct {
 	handler string
 	config  any // of the handler; as JSON
 	target  probe.Target
+	grants  []plugin.Grant // of a plugin
 }
 
 func newProbe(env *Env) *cobra.Command {

@@ -1,0 +1,5 @@
+;; Returns an error of its own.
+(module
+  (memory (export "memory") 1)
+  (func (export "probe") (result i32)
+    i32.const -1))
