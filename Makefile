@@ -61,9 +61,10 @@ bin/rust/libprober.rlib: $(wildcard sdk/rust/src/*.rs)
 	@mkdir -p bin/rust
 	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type rlib --crate-name prober -o $@ sdk/rust/src/lib.rs
 
-$(RUST_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/lib.rs examples/plugins/%/plugin.yaml bin/rust/libprober.rlib
+.SECONDEXPANSION:
+$(RUST_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: $$(wildcard examples/plugins/$$*/*.rs) examples/plugins/%/plugin.yaml bin/rust/libprober.rlib
 	@mkdir -p bin/plugins
-	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type cdylib --crate-name $(subst -,_,$*) --extern prober=bin/rust/libprober.rlib -C strip=debuginfo -o $@ $<
+	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type cdylib --crate-name $(subst -,_,$*) --extern prober=bin/rust/libprober.rlib -C strip=debuginfo -o $@ examples/plugins/$*/lib.rs
 	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
 
 $(AS_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/index.ts examples/plugins/%/plugin.yaml $(wildcard sdk/assemblyscript/*.ts)

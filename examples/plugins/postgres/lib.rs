@@ -1,0 +1,82 @@
+//! Postgres logs in to a PostgreSQL server and asks it SELECT 1. A server that refuses,
+//! or that is still starting, is a Failure; a standby that lags is a Warning. Where the
+//! server wants a login that this plugin cannot do (SCRAM, MD5, …), its question is proof
+//! enough that it takes connections.
+
+mod wire;
+
+use prober::{config, deadline, log, net, Level, Outcome, Request};
+use std::time::Duration;
+use wire::{Login, Session};
+
+prober::plugin!(probe, validate);
+
+struct Config {
+    user: String,
+    database: String,
+    password: Option<String>,
+    max_lag: Duration,
+}
+
+impl Config {
+    fn read() -> prober::Result<Config> {
+        Ok(Config {
+            user: config::string("user", "postgres")?,
+            database: config::string("database", "postgres")?,
+            password: config::get("password")?,
+            max_lag: config::duration("maxLag", Duration::from_secs(10))?,
+        })
+    }
+}
+
+fn validate() -> prober::Result<()> {
+    let c = Config::read()?;
+    if [&c.user, &c.database].iter().any(|text| text.contains('\0')) {
+        return Err("config: a zero byte is in the user or the database".into());
+    }
+    Ok(())
+}
+
+fn probe(_: &Request) -> prober::Result {
+    let c = Config::read()?;
+    Ok(ask(&c).unwrap_or_else(Outcome::failure))
+}
+
+/// The lag of a standby in seconds: 0 on a primary, and where all that came is replayed.
+const LAG: &str = "SELECT CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT FROM pg_last_wal_replay_lsn() \
+    THEN coalesce(extract(epoch FROM now() - pg_last_xact_replay_timestamp()), 0) ELSE 0 END, pg_is_in_recovery()";
+
+fn ask(c: &Config) -> Result<Outcome, wire::Error> {
+    let begun = deadline();
+    let mut session = Session::new(net::dial_target()?);
+    match session.log_in(&c.user, &c.database, c.password.as_deref())? {
+        Login::Ready => {}
+        Login::Wanted(method) => {
+            return Ok(Outcome::success(format!("takes connections, and asks for a login by {}", method)));
+        }
+    }
+    let ready = begun.zip(deadline()).map_or(0.0, |(from, to)| (from.saturating_sub(to)).as_secs_f64());
+    let one = session.query("SELECT 1")?;
+    if one != ["1"] {
+        return Ok(Outcome::failure(format!("SELECT 1 answers {:?}", one)));
+    }
+    let version = session.parameter("server_version").to_string();
+    let out = judge(&session.query(LAG)?, &version, c.max_lag);
+    if let Err(e) = session.end() {
+        log(Level::Debug, format!("the end: {}", e));
+    }
+    Ok(out.metric("ready_seconds", "s", ready))
+}
+
+fn judge(lag: &[String], version: &str, max_lag: Duration) -> Outcome {
+    let seconds: f64 = lag.first().and_then(|text| text.parse().ok()).unwrap_or_default();
+    if lag.get(1).map(String::as_str) != Some("t") {
+        return Outcome::success(format!("PostgreSQL {} answers", version));
+    }
+    let out = if seconds > max_lag.as_secs_f64() {
+        Outcome::warning(format!("the standby is {:.1} s behind, above {:?}", seconds, max_lag))
+    } else {
+        Outcome::success(format!("PostgreSQL {}, a standby, answers; {:.1} s behind", version, seconds))
+    };
+    out.metric("replication_lag_seconds", "s", seconds)
+}

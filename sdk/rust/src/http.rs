@@ -1,0 +1,109 @@
+//! HTTP requests that the host makes. The manifest requests the capability "http".
+
+use crate::{check, host, json, pull};
+use std::io::{self, Read};
+use std::time::Duration;
+
+/// A request. A URL without a host ("http:///healthz") goes to the probe's target.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// "GET" when empty.
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// How many redirects are followed, at most 3.
+    pub redirects: u32,
+    /// Until the probe's deadline when None.
+    pub timeout: Option<Duration>,
+    /// Options of TLS as JSON, such as {"verify":"none"}, or "".
+    pub tls: String,
+}
+
+/// An answer, whose body can be read. It is closed when it is dropped.
+#[derive(Debug)]
+pub struct Response {
+    handle: i32,
+    head: String,
+}
+
+/// Gets a URL.
+pub fn get(url: &str) -> io::Result<Response> {
+    Request { url: url.into(), ..Request::default() }.send()
+}
+
+impl Request {
+    /// Makes the request, and returns when the head of the answer is there.
+    pub fn send(&self) -> io::Result<Response> {
+        let doc = self.to_json();
+        let handle = check(unsafe { host::http_do(doc.as_ptr(), doc.len(), self.body.as_ptr(), self.body.len()) })?;
+        let mut answer = Response { handle: handle as i32, head: String::new() };
+        let head = pull(1024, |buf, cap| unsafe { host::http_head(answer.handle, buf, cap) })?;
+        answer.head = String::from_utf8_lossy(&head).into_owned();
+        Ok(answer)
+    }
+
+    fn to_json(&self) -> String {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), json::quote(value)));
+        let mut fields = vec![("url", json::quote(&self.url)), ("headers", json::object(headers))];
+        if !self.method.is_empty() {
+            fields.push(("method", json::quote(&self.method)));
+        }
+        if self.redirects > 0 {
+            fields.push(("redirects", self.redirects.to_string()));
+        }
+        if let Some(timeout) = self.timeout {
+            fields.push(("timeoutMs", timeout.as_millis().max(1).to_string()));
+        }
+        if !self.tls.is_empty() {
+            fields.push(("tls", self.tls.clone()));
+        }
+        json::object(fields)
+    }
+}
+
+impl Response {
+    pub fn status(&self) -> u16 {
+        json::lookup(&self.head, "status").and_then(|s| s.parse().ok()).unwrap_or_default()
+    }
+
+    /// The value of a header, by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<String> {
+        json::lookup(json::lookup(&self.head, "headers")?, name).map(json::text)
+    }
+
+    /// The head as JSON: status, headers, timings, certificates.
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+}
+
+impl Read for Response {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        check(unsafe { host::http_read(self.handle, buf.as_mut_ptr(), buf.len(), -1) })
+    }
+}
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        unsafe { host::http_close(self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_written_as_json() {
+        let mut r = Request { url: "http:///\"x".into(), ..Request::default() };
+        assert_eq!(r.to_json(), r#"{"url":"http:///\"x","headers":{}}"#);
+        r.headers.push(("Accept".into(), "*/*".into()));
+        r.timeout = Some(Duration::from_millis(20));
+        assert_eq!(json::lookup(&r.to_json(), "headers.Accept"), Some("\"*/*\""));
+        assert_eq!(json::lookup(&r.to_json(), "timeoutMs"), Some("20"));
+    }
+}

@@ -1,0 +1,165 @@
+//! As much JSON as a probe needs: a value by its path, and texts to be written.
+
+/// Finds the value at a dotted path ("tls.peer.0.notAfter"). A number steps into an
+/// array. None where nothing, or null, is there.
+pub fn lookup<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
+    let mut value = doc.trim();
+    for step in path.split('.') {
+        value = member(value, step)?;
+    }
+    Some(value).filter(|v| *v != "null")
+}
+
+/// A value as text: a string without its quotes and escapes, anything else as it stands.
+pub fn text(value: &str) -> String {
+    match value.strip_prefix('"').and_then(|v| v.strip_suffix('"')) {
+        Some(quoted) => unescape(quoted),
+        None => value.into(),
+    }
+}
+
+/// The items of an array, none of anything else.
+pub fn items(value: &str) -> Vec<&str> {
+    (0..).map_while(|i: usize| member(value, &i.to_string())).collect()
+}
+
+/// A text as JSON.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out += "\\\"",
+            '\\' => out += "\\\\",
+            c if c < ' ' => out += &format!("\\u{:04x}", c as u32),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+/// An object of values that are JSON already.
+pub fn object<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let fields: Vec<String> = fields.into_iter().map(|(name, value)| quote(name) + ":" + &value).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn member<'a>(doc: &'a str, name: &str) -> Option<&'a str> {
+    let object = doc.starts_with('{');
+    if !object && !doc.starts_with('[') {
+        return None;
+    }
+    let mut rest = doc[1..].trim_start();
+    for i in 0.. {
+        if rest.is_empty() || rest.starts_with(['}', ']'].as_slice()) {
+            return None;
+        }
+        let mut here = !object && name.parse() == Ok(i);
+        if object {
+            let (key, after) = rest.split_at(end(rest));
+            here = text(key) == name;
+            rest = after.trim_start().strip_prefix(':')?.trim_start();
+        }
+        let (value, after) = rest.split_at(end(rest));
+        if here {
+            return Some(value);
+        }
+        rest = after.trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+        if value.is_empty() {
+            return None;
+        }
+    }
+    None
+}
+
+/// The length of the value at the beginning of doc.
+fn end(doc: &str) -> usize {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for (i, c) in doc.bytes().enumerate() {
+        if quoted {
+            quoted = escaped || c != b'"';
+            escaped = !escaped && c == b'\\';
+            if !quoted && depth == 0 {
+                return i + 1;
+            }
+            continue;
+        }
+        match c {
+            b'"' => quoted = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth <= 1 => return i + depth,
+            b'}' | b']' => depth -= 1,
+            b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' if depth == 0 => return i,
+            _ => {}
+        }
+    }
+    doc.len()
+}
+
+fn unescape(quoted: &str) -> String {
+    let mut units = Vec::new();
+    let mut rest = quoted.chars();
+    let mut buf = [0; 2];
+    while let Some(c) = rest.next() {
+        let c = match c {
+            '\\' => match rest.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('r') => '\r',
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some('u') => {
+                    let digits: String = rest.by_ref().take(4).collect();
+                    units.push(u16::from_str_radix(&digits, 16).unwrap_or(0xfffd));
+                    continue;
+                }
+                Some(c) => c,
+                None => break,
+            },
+            c => c,
+        };
+        units.extend_from_slice(c.encode_utf16(&mut buf));
+    }
+    String::from_utf16_lossy(&units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOC: &str = r#" {"a": {"b": [1, {"c": "x\"}]y"}, [2, 3]]}, "n": null, "e": "\u00e9\ud83d\ude00\n", "": 7, "a\"q": true} "#;
+
+    #[test]
+    fn values_are_found_by_path() {
+        for (path, want) in [
+            ("a.b.0", Some("1")),
+            ("a.b.1.c", Some(r#""x\"}]y""#)),
+            ("a.b.2.1", Some("3")),
+            ("a.b.3", None),
+            ("a.x", None),
+            ("n", None),
+            ("n.x", None),
+            ("", Some("7")),
+            ("a\"q", Some("true")),
+        ] {
+            assert_eq!(lookup(DOC, path), want, "{}", path);
+        }
+    }
+
+    #[test]
+    fn texts_lose_their_escapes() {
+        assert_eq!(text(lookup(DOC, "e").unwrap()), "é😀\n");
+        assert_eq!(text(&quote("a\u{1}\"\\b\n")), "a\u{1}\"\\b\n");
+    }
+
+    #[test]
+    fn broken_documents_end() {
+        for doc in ["{", "{\"a\"", "{\"a\":", "{a}", "[", "[1", "[,", "{\"a\":}", "]", "\"", "{\"a\" 1}", "[}", "{\"x\":{\"a\":1"] {
+            let _ = lookup(doc, "a.b");
+            let _ = lookup(doc, "1");
+            let _ = items(doc);
+        }
+        assert_eq!(items("[1, \"two\"]"), ["1", "\"two\""]);
+    }
+}
