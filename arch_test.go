@@ -44,6 +44,10 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 	},
+	"plugin/plugintest": {
+		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi"},
+		others: []string{"go.yaml.in/yaml"},
+	},
 	"pods/local": {
 		ours:   []string{"probe", "core/manager", "core/results"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
@@ -61,7 +65,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "config", "probe", "core/worker", "core/manager", "plugin", "handlers", "handlers/*", "pods/local"},
+		ours:   []string{"agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/embedmanifest": {ours: []string{"plugin"}},

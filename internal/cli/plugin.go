@@ -108,7 +108,7 @@ func builtinNames() []string {
 }
 
 func newPlugin(env *Env) *cobra.Command {
-	return folder("plugin", "Look at plugins", newPluginInspect(env), newPluginList(env))
+	return folder("plugin", "Look at plugins, and test them", newPluginInspect(env), newPluginList(env), newPluginTest(env))
 }
 
 // pluginView is what can be known of a plugin without running it.

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/plugin/plugintest"
+)
+
+func newPluginTest(env *Env) *cobra.Command {
+	var (
+		output, pattern string
+		update          bool
+		cfg             = plugintest.Config{Version: Version}
+	)
+	c := &cobra.Command{
+		Use:   "test PATH...",
+		Short: "Run the test cases of plugins, with everything around the plugin played",
+		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, and the\n" +
+			"checks that every plugin has to pass. The plugin has no network, no clock and no\n" +
+			"randomness but those that the file plays.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 0 {
+				return usage("usage: "+cmd.UseLine(), "%s: want a test file or a folder", cmd.CommandPath())
+			}
+			if pattern != "" {
+				if cfg.Run, err = regexp.Compile(pattern); err != nil {
+					return usage("", "--run: %w", err)
+				}
+			}
+			ctx, stop := env.interruptible(cmd.Context())
+			defer stop()
+			return env.testPlugins(ctx, args, cfg, output, update)
+		},
+	}
+	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
+	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
+	c.Flags().BoolVar(&update, "update", false, "write the results and messages that came into the files")
+	outputFlag(c, &output, plugintest.Formats...)
+	return c
+}
+
+// testPlugins runs the test files of paths and writes the reports.
+func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.Config, output string, update bool) error {
+	files, err := plugintest.Find(paths)
+	if err != nil {
+		return usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
+	}
+	var (
+		loaded []*plugintest.File
+		errs   []error
+	)
+	for _, path := range files {
+		f, err := plugintest.Load(path)
+		loaded, errs = append(loaded, f), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usage("", "%w", err)
+	}
+	var reports []*plugintest.Report
+	failed, changed := false, 0
+	for _, f := range loaded {
+		report, err := plugintest.Run(ctx, f, cfg)
+		if err != nil {
+			return usage("`prober plugin build` builds the plugin of a folder", "%w", err)
+		}
+		reports = append(reports, report)
+		failed = failed || !report.OK()
+		if update {
+			n, err := plugintest.Update(report)
+			if err != nil {
+				return &exit{code: exitFailed, err: err}
+			}
+			changed += n
+		}
+	}
+	if err := plugintest.Write(env.Stdout, output, reports); err != nil {
+		return err
+	}
+	if update {
+		fmt.Fprintf(env.Stderr, "%d values updated; run the tests again\n", changed)
+	}
+	if failed {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package plugintest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+)
+
+// epoch is when every test begins. It lies in the past, so that a deadline of the
+// real clock never ends what this clock times.
+var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock is a clock on which only waiting takes time: whoever waits moves it on, to
+// the next thing that happens or to the end of the wait.
+type clock struct {
+	stuck time.Duration // of real time that a call may take
+
+	mu       sync.Mutex
+	now      time.Time
+	events   []event // by time, those of one moment in the order in which they came
+	timeouts []*timeout
+}
+
+var _ wasm.Clock = (*clock)(nil)
+
+type event struct {
+	at time.Time
+	do func()
+}
+
+func newClock(stuck time.Duration) *clock { return &clock{stuck: stuck, now: epoch} }
+
+// Now implements [wasm.Clock].
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// startAt forgets what was to happen and moves the clock to t, never back.
+func (c *clock) startAt(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = nil
+	c.moveLocked(t)
+}
+
+// at has do called at t.
+func (c *clock) at(t time.Time, do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := len(c.events)
+	for i > 0 && c.events[i-1].at.After(t) {
+		i--
+	}
+	c.events = slices.Insert(c.events, i, event{t, do})
+}
+
+// Wait implements [wasm.Clock].
+func (c *clock) Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	until, bounded := c.Now().Add(d), d >= 0
+	if deadline, ok := ctx.Deadline(); ok && (!bounded || deadline.Before(until)) {
+		until, bounded = deadline, true
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-wake:
+			return true
+		default:
+		}
+		switch {
+		case c.step(until, bounded):
+			if wake != nil {
+				return true
+			}
+		case bounded:
+			return false
+		default: // nothing will happen any more
+			<-ctx.Done()
+		}
+	}
+	return false
+}
+
+// step lets the next event before until happen. Where there is none it moves the
+// clock to until, and reports false.
+func (c *clock) step(until time.Time, bounded bool) bool {
+	c.mu.Lock()
+	if len(c.events) == 0 || bounded && c.events[0].at.After(until) {
+		if bounded {
+			c.moveLocked(until)
+		}
+		c.mu.Unlock()
+		return false
+	}
+	next := c.events[0]
+	c.events = c.events[1:]
+	c.moveLocked(next.at)
+	c.mu.Unlock()
+	next.do()
+	return true
+}
+
+func (c *clock) moveLocked(to time.Time) {
+	if to.Before(c.now) {
+		return
+	}
+	c.now = to
+	c.timeouts = slices.DeleteFunc(c.timeouts, func(t *timeout) bool {
+		over := !t.deadline.After(to)
+		if over {
+			t.cancel()
+		}
+		return over
+	})
+}
+
+// timeout is a context with a deadline of the clock. Against guests that never wait
+// it ends after some real time as well.
+type timeout struct {
+	context.Context
+	cancel   context.CancelFunc
+	clock    *clock
+	deadline time.Time
+}
+
+// WithTimeout implements [wasm.Clock].
+func (c *clock) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	t := &timeout{clock: c, deadline: c.Now().Add(d)}
+	if earlier, ok := ctx.Deadline(); ok && earlier.Before(t.deadline) {
+		t.deadline = earlier
+	}
+	t.Context, t.cancel = context.WithTimeout(ctx, c.stuck)
+	c.mu.Lock()
+	c.timeouts = append(c.timeouts, t)
+	c.moveLocked(c.now)
+	c.mu.Unlock()
+	return t, func() {
+		t.cancel()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.timeouts = slices.DeleteFunc(c.timeouts, func(o *timeout) bool { return o == t })
+	}
+}
+
+// Deadline implements [context.Context].
+func (t *timeout) Deadline() (time.Time, bool) { return t.deadline, true }
+
+// Err implements [context.Context]. The end of the real time is no deadline.
+func (t *timeout) Err() error {
+	switch {
+	case t.Context.Err() == nil:
+		return nil
+	case !t.clock.Now().Before(t.deadline):
+		return context.DeadlineExceeded
+	default:
+		return context.Canceled
+	}
+}

@@ -1,0 +1,328 @@
+package plugintest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+const defaultTimeout = time.Second
+
+func parse(path string, data []byte) (*File, error) {
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the file is empty")
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: a test file is one YAML document", path)
+	}
+	r := &reader{file: path}
+	f := &File{Path: path}
+	r.document(doc.Content[0], f)
+	return f, errors.Join(r.errs...)
+}
+
+func (r *reader) document(n *yaml.Node, f *File) {
+	timeout := defaultTimeout
+	var module string
+	var cases *yaml.Node
+	r.mapping(n, "", map[string]read{
+		"apiVersion": r.constant(plugin.APIVersion),
+		"kind":       r.constant("PluginTest"),
+		"plugin":     r.text(&module),
+		"defaults": func(n *yaml.Node, path string) {
+			r.mapping(n, path, map[string]read{"timeout": r.duration(&timeout), "grants": r.grants})
+		},
+		"cases": func(n *yaml.Node, _ string) { cases = n },
+	}, "apiVersion", "kind", "plugin", "cases")
+	f.Plugin = module
+	if !filepath.IsAbs(module) {
+		f.Plugin = filepath.Join(filepath.Dir(f.Path), module)
+	}
+	if cases == nil {
+		return
+	}
+	names := make(map[string]int)
+	r.items(cases, "cases", func(n *yaml.Node, path string) {
+		c := Case{Line: n.Line, Timeout: timeout, Attempt: 1, Names: make(map[string][]netip.Addr)}
+		r.testCase(n, path, &c)
+		if first, ok := names[c.Name]; ok {
+			r.failf(n, path+".name", "the case of line %d has the name %q too", first, c.Name)
+		}
+		names[c.Name] = c.Line
+		f.Cases = append(f.Cases, c)
+	})
+}
+
+func (r *reader) grants(n *yaml.Node, path string) {
+	r.items(n, path, r.constant("target"))
+}
+
+func (r *reader) testCase(n *yaml.Node, path string, c *Case) {
+	r.mapping(n, path, map[string]read{
+		"name":    r.text(&c.Name),
+		"timeout": r.duration(&c.Timeout),
+		"grants":  r.grants,
+		"request": func(n *yaml.Node, path string) { r.request(n, path, c) },
+		"host":    func(n *yaml.Node, path string) { r.host(n, path, c) },
+		"want":    func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
+	}, "name", "want")
+	if c.Timeout == 0 {
+		r.failf(n, join(path, "timeout"), "must be above 0")
+	}
+}
+
+func (r *reader) request(n *yaml.Node, path string, c *Case) {
+	r.mapping(n, path, map[string]read{
+		"kind":       parsed(r, &c.Kind, probe.ParseKind),
+		"attempt":    r.number(&c.Attempt),
+		"lastResult": parsed(r, &c.LastResult, parseResult),
+		"config":     r.object(&c.Config),
+		"podIP":      r.text(&c.PodIP),
+		"target": func(n *yaml.Node, path string) {
+			r.mapping(n, path, map[string]read{
+				"host": r.text(&c.Target.Host), "port": r.number(&c.Target.Port), "unix": r.text(&c.Target.Unix),
+			})
+		},
+		"pod": func(n *yaml.Node, path string) {
+			r.mapping(n, path, map[string]read{
+				"namespace": r.text(&c.Pod.Namespace), "name": r.text(&c.Pod.Name), "uid": r.text(&c.Pod.UID), "labels": r.labels(&c.Pod),
+			})
+		},
+		"container": func(n *yaml.Node, path string) {
+			r.mapping(n, path, map[string]read{"name": r.text(&c.Container.Name)})
+		},
+	})
+}
+
+func (r *reader) labels(pod *probe.Pod) read {
+	return func(n *yaml.Node, path string) {
+		pod.Labels = make(map[string]string)
+		r.entries(n, path, func(key, value *yaml.Node, at string) {
+			pod.Labels[key.Value], _ = r.scalar(value, at)
+		})
+	}
+}
+
+func parseResult(text string) (res probe.Result, err error) {
+	err = res.UnmarshalText([]byte(text))
+	return res, err
+}
+
+func (r *reader) host(n *yaml.Node, path string, c *Case) {
+	r.mapping(n, path, map[string]read{
+		"net": func(n *yaml.Node, path string) {
+			r.items(n, path, func(n *yaml.Node, path string) {
+				p := Peer{Line: n.Line}
+				r.peer(n, path, &p)
+				c.Peers = append(c.Peers, p)
+			})
+		},
+		"names": func(n *yaml.Node, path string) {
+			r.entries(n, path, func(key, value *yaml.Node, at string) {
+				c.Names[key.Value] = nil
+				r.items(value, at, func(n *yaml.Node, path string) {
+					var addr netip.Addr
+					parsed(r, &addr, netip.ParseAddr)(n, path)
+					c.Names[key.Value] = append(c.Names[key.Value], addr)
+				})
+			})
+		},
+	})
+}
+
+func (r *reader) peer(n *yaml.Node, path string, p *Peer) {
+	var behaviour string
+	r.mapping(n, path, map[string]read{
+		"dial": func(n *yaml.Node, path string) {
+			p.Dial, _ = r.scalar(n, path)
+			if !validURL(p.Dial) {
+				r.failf(n, path, "%.80q: want tcp://host:port or unix:///path", p.Dial)
+			}
+		},
+		"behaviour": func(n *yaml.Node, path string) {
+			r.constant(string(Refuse), string(Timeout), string(ResetNow), string(HalfOpen), string(Garbage))(n, path)
+			behaviour = n.Value
+		},
+		"latency": r.duration(&p.Latency),
+		"script": func(n *yaml.Node, path string) {
+			r.items(n, path, func(n *yaml.Node, path string) {
+				s := Step{Line: n.Line}
+				r.step(n, path, &s)
+				p.Script = append(p.Script, s)
+			})
+		},
+	}, "dial")
+	p.Behaviour = Behaviour(behaviour)
+	if behaviour != "" && p.Script != nil {
+		r.failf(n, path, "a peer has a behaviour or a script, not both")
+	}
+}
+
+func validURL(text string) bool {
+	scheme, rest, _ := strings.Cut(text, "://")
+	if scheme == "unix" {
+		return strings.HasPrefix(rest, "/")
+	}
+	at := strings.LastIndexByte(rest, ':')
+	port, err := strconv.Atoi(rest[at+1:])
+	return scheme == "tcp" && at > 0 && err == nil && port > 0 && port < 1<<16
+}
+
+func (r *reader) step(n *yaml.Node, path string, s *Step) {
+	empty := func(n *yaml.Node, path string) { r.mapping(n, path, nil) }
+	r.one(n, path, map[string]read{
+		"recv":  func(n *yaml.Node, path string) { s.Recv = new(Recv); r.recv(n, path, s.Recv) },
+		"send":  func(n *yaml.Node, path string) { s.Send = new(Send); r.send(n, path, s.Send) },
+		"close": func(n *yaml.Node, path string) { s.Close = true; empty(n, path) },
+		"reset": func(n *yaml.Node, path string) { s.Reset = true; empty(n, path) },
+		"wait":  r.duration(&s.Wait),
+	})
+}
+
+// data reads bytes from a text.
+func (r *reader) data(to *[]byte, decode func(string) ([]byte, error)) read {
+	return func(n *yaml.Node, path string) {
+		parsed(r, to, decode)(n, path)
+		if len(*to) == 0 && n.Value == "" {
+			r.failf(n, path, "must not be empty")
+		}
+	}
+}
+
+func asBytes(text string) ([]byte, error) { return []byte(text), nil }
+
+func fromHex(text string) ([]byte, error) {
+	return hex.DecodeString(strings.Join(strings.Fields(text), ""))
+}
+
+func (r *reader) recv(n *yaml.Node, path string, to *Recv) {
+	if n.Kind == yaml.ScalarNode && n.Value == "any" {
+		to.Any = true
+		return
+	}
+	r.one(n, path, map[string]read{
+		"hex":    r.data(&to.Exact, fromHex),
+		"text":   r.data(&to.Exact, asBytes),
+		"prefix": r.data(&to.Prefix, asBytes),
+		"regex":  parsed(r, &to.Regex, func(text string) (*regexp.Regexp, error) { return regexp.Compile(`\A(?s:` + text + `)`) }),
+		"any":    func(*yaml.Node, string) { to.Any = true },
+	})
+}
+
+func (r *reader) send(n *yaml.Node, path string, to *Send) {
+	r.mapping(n, path, map[string]read{
+		"hex": r.data(&to.Data, fromHex), "text": r.data(&to.Data, asBytes), "every": r.duration(&to.Every),
+	})
+	if n.Kind == yaml.MappingNode && len(to.Data) == 0 {
+		r.failf(n, path, "want one of hex, text")
+	}
+}
+
+var resultForm = regexp.MustCompile(`^(success|warning|failure|unknown|error\([a-z_]+\))$`)
+
+func (r *reader) want(n *yaml.Node, path string, w *Want) {
+	r.mapping(n, path, map[string]read{
+		"result": func(n *yaml.Node, path string) {
+			if w.Result, _ = r.scalar(n, path); !resultForm.MatchString(w.Result) {
+				r.failf(n, path, "%.40q: want success, warning, failure, unknown or error(reason)", w.Result)
+			}
+			w.result = placeOf(n)
+		},
+		"message": func(n *yaml.Node, path string) {
+			r.pattern(&w.Message)(n, path)
+			w.message = placeOf(n)
+		},
+		"metrics": func(n *yaml.Node, path string) {
+			w.Metrics = make(map[string]Bounds)
+			r.entries(n, path, func(key, value *yaml.Node, at string) {
+				w.Metrics[key.Value] = *r.bounds(value, at, plain)
+			})
+		},
+		"denied": func(n *yaml.Node, path string) {
+			w.Denied = []Text{}
+			r.items(n, path, func(n *yaml.Node, path string) {
+				var t Text
+				r.pattern(&t)(n, path)
+				w.Denied = append(w.Denied, t)
+			})
+		},
+		"virtualTime": func(n *yaml.Node, path string) { w.VirtualTime = r.bounds(n, path, seconds) },
+		"memory":      func(n *yaml.Node, path string) { w.Memory = r.bounds(n, path, bytesUnit) },
+	}, "result")
+}
+
+func placeOf(n *yaml.Node) place {
+	if n.Kind != yaml.ScalarNode || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return place{}
+	}
+	return place{line: n.Line, column: n.Column, quoted: n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0, text: n.Value}
+}
+
+// pattern reads an exact text, or /a regular expression/.
+func (r *reader) pattern(to *Text) read {
+	return parsed(r, to, func(text string) (t Text, err error) {
+		t.Source = text
+		if len(text) > 1 && text[0] == '/' && text[len(text)-1] == '/' {
+			t.regex, err = regexp.Compile(text[1 : len(text)-1])
+		}
+		return t, err
+	})
+}
+
+// bounds reads {min, max, eq}, or the one value.
+func (r *reader) bounds(n *yaml.Node, path string, u unit) *Bounds {
+	b := &Bounds{Min: math.Inf(-1), Max: math.Inf(1), unit: u}
+	value := func(to ...*float64) read {
+		return func(n *yaml.Node, path string) {
+			var v float64
+			parsed(r, &v, u.parse)(n, path)
+			for _, t := range to {
+				*t = v
+			}
+		}
+	}
+	if n.Kind == yaml.ScalarNode {
+		value(&b.Min, &b.Max)(n, path)
+		b.source = n.Value
+		return b
+	}
+	r.mapping(n, path, map[string]read{"min": value(&b.Min), "max": value(&b.Max), "eq": value(&b.Min, &b.Max)})
+	var parts []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		parts = append(parts, n.Content[i].Value+": "+n.Content[i+1].Value)
+	}
+	b.source = "{" + strings.Join(parts, ", ") + "}"
+	return b
+}
+
+func (u unit) parse(text string) (float64, error) {
+	switch u {
+	case seconds:
+		d, err := time.ParseDuration(text)
+		return d.Seconds(), err
+	case bytesUnit:
+		n, err := plugin.ParseSize(text)
+		return float64(n), err
+	default:
+		return strconv.ParseFloat(text, 64)
+	}
+}

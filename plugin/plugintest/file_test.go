@@ -1,0 +1,73 @@
+package plugintest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/plugin/plugintest"
+)
+
+func TestBadFiles(t *testing.T) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":             {"", "_test.yaml: the file is empty"},
+		"no mapping":        {"- a", "_test.yaml:1: want a mapping"},
+		"no YAML":           {"a: [", "_test.yaml: yaml: "},
+		"nothing in it":     {"kind: PluginTest", "_test.yaml:1: cases: the field is required"},
+		"another version":   {"apiVersion: v2", `_test.yaml:1: apiVersion: unknown value "v2"; known: prober.dev/v1`},
+		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "one YAML document"},
+		"a field too many":  {head + "- {name: a, want: {result: success, text: x}}", "_test.yaml:5: cases[0].want.text: unknown field; known: denied, memory, message, metrics, result, virtualTime"},
+		"no result":         {head + "- {name: a, want: {}}", "_test.yaml:5: cases[0].want.result: the field is required"},
+		"an unknown result": {head + "- {name: a, want: {result: ok}}", `cases[0].want.result: "ok": want success, warning, failure, unknown or error(reason)`},
+		"a name twice":      {head + "- {name: a, want: {result: success}}\n- {name: a, want: {result: success}}", `_test.yaml:6: cases[1].name: the case of line 5 has the name "a" too`},
+		"a field twice":     {head + "- {name: a, name: b, want: {result: success}}", "cases[0].name: the field is there twice"},
+		"a duration":        {head + "- {name: a, timeout: 5, want: {result: success}}", `cases[0].timeout: "5" is no duration`},
+		"no timeout":        {head + "- {name: a, timeout: 0s, want: {result: success}}", "cases[0].timeout: must be above 0"},
+		"a pattern":         {head + "- {name: a, want: {result: success, message: /(/}}", "cases[0].want.message: error parsing regexp"},
+		"a behaviour":       {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: slow}]}, want: {result: success}}", `cases[0].host.net[0].behaviour: unknown value "slow"`},
+		"both":              {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: reset, script: [{close: {}}]}]}, want: {result: success}}", "a behaviour or a script, not both"},
+		"a URL":             {head + "- {name: a, host: {net: [{dial: 'a:1'}]}, want: {result: success}}", `cases[0].host.net[0].dial: "a:1": want tcp://host:port`},
+		"a step":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any, close: {}}]}]}, want: {result: success}}", "script[0]: want exactly one of close, recv, reset, send, wait"},
+		"hex":               {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {hex: zz}}]}]}, want: {result: success}}", "script[0].recv.hex: encoding/hex"},
+		"an empty send":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{send: {}}]}]}, want: {result: success}}", "script[0].send: want one of hex, text"},
+		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: unknown value "everything"`},
+		"a size":            {head + "- {name: a, want: {result: success, memory: {max: lots}}}", "cases[0].want.memory.max: "},
+		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x_test.yaml")
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := plugintest.Load(path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a_test.yaml", "b/b_test.yaml", "b/plugin.yaml", ".git/c_test.yaml"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := plugintest.Find([]string{dir, filepath.Join(dir, "b", "b_test.yaml")})
+	want := filepath.Join(dir, "a_test.yaml") + " " + filepath.Join(dir, "b", "b_test.yaml")
+	if err != nil || strings.Join(got, " ") != want {
+		t.Errorf("got %q, %v, want %s", got, err, want)
+	}
+	if _, err := plugintest.Find([]string{t.TempDir()}); err == nil {
+		t.Error("a folder without test files is no error")
+	}
+	if _, err := plugintest.Find([]string{filepath.Join(dir, "nosuch")}); err == nil {
+		t.Error("a missing folder is no error")
+	}
+}

@@ -1,0 +1,209 @@
+package plugintest
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// Formats lists what [Write] can write.
+var Formats = []string{"table", "json", "junit", "tap"}
+
+// Write writes reports in one of the [Formats].
+func Write(w io.Writer, format string, reports []*Report) error {
+	switch format {
+	case "table":
+		return writeTable(w, reports)
+	case "json":
+		return writeJSON(w, reports)
+	case "junit":
+		return writeJUnit(w, reports)
+	case "tap":
+		return writeTAP(w, reports)
+	default:
+		return fmt.Errorf("unknown format %q; known: %s", format, strings.Join(Formats, ", "))
+	}
+}
+
+// details is what there is to say of a case that failed, line by line.
+func (r *Result) details() []string {
+	var lines []string
+	for _, f := range r.Failures {
+		lines = append(lines, strings.Split(strings.TrimSuffix(f, "\n"), "\n")...)
+	}
+	if r.Diff != "" {
+		lines = append(lines, strings.Split(strings.TrimSuffix(r.Diff, "\n"), "\n")...)
+	}
+	for _, t := range r.Trace {
+		lines = append(lines, "guest: "+t)
+	}
+	for i, line := range lines {
+		lines[i] = strings.Map(printable, line)
+	}
+	return lines
+}
+
+// printable keeps a guest's text from moving the cursor.
+func printable(c rune) rune {
+	if unicode.IsControl(c) {
+		return ' '
+	}
+	return c
+}
+
+func (r *Result) place() string {
+	if r.Line == 0 {
+		return r.File
+	}
+	return fmt.Sprintf("%s:%d", r.File, r.Line)
+}
+
+func writeTable(out io.Writer, reports []*Report) error {
+	passed, failed := 0, 0
+	for _, report := range reports {
+		fmt.Fprintf(out, "%s  %s\n", report.Plugin, report.File)
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		for i := range report.Results {
+			r := &report.Results[i]
+			word := "ok"
+			if passed++; !r.OK() {
+				word = "FAIL"
+				passed--
+				failed++
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%v virtual\t%v\n", word, r.Name, r.Variant, r.Virtual, r.Real.Round(time.Millisecond))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for i := range report.Results {
+			if r := &report.Results[i]; !r.OK() {
+				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.Name, r.Variant, strings.Join(r.details(), "\n    "))
+			}
+		}
+	}
+	_, err := fmt.Fprintf(out, "%d passed, %d failed\n", passed, failed)
+	return err
+}
+
+type resultDoc struct {
+	Name           string   `json:"name"`
+	Variant        string   `json:"variant"`
+	File           string   `json:"file"`
+	Line           int      `json:"line,omitzero"`
+	OK             bool     `json:"ok"`
+	Failures       []string `json:"failures,omitempty"`
+	Diff           string   `json:"diff,omitzero"`
+	Trace          []string `json:"trace,omitempty"`
+	Seconds        float64  `json:"seconds"`
+	VirtualSeconds float64  `json:"virtualSeconds"`
+}
+
+type reportDoc struct {
+	File    string      `json:"file"`
+	Plugin  string      `json:"plugin"`
+	OK      bool        `json:"ok"`
+	Results []resultDoc `json:"results"`
+}
+
+func writeJSON(w io.Writer, reports []*Report) error {
+	docs := []reportDoc{}
+	for _, report := range reports {
+		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
+		for _, r := range report.Results {
+			doc.Results = append(doc.Results, resultDoc{
+				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures,
+				Diff: r.Diff, Trace: r.Trace, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
+			})
+		}
+		docs = append(docs, doc)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(map[string]any{"items": docs})
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+type junitCase struct {
+	Name      string        `xml:"name,attr"`
+	Classname string        `xml:"classname,attr"`
+	File      string        `xml:"file,attr"`
+	Line      int           `xml:"line,attr,omitempty"`
+	Time      string        `xml:"time,attr"`
+	Failure   *junitFailure `xml:"failure"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+func writeJUnit(w io.Writer, reports []*Report) error {
+	doc := struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}{}
+	for _, report := range reports {
+		suite := junitSuite{Name: report.Plugin, Tests: len(report.Results)}
+		for i := range report.Results {
+			r := &report.Results[i]
+			c := junitCase{
+				Name: r.Name, Classname: report.Plugin + " " + r.Variant, File: r.File, Line: r.Line,
+				Time: fmt.Sprintf("%.3f", r.Real.Seconds()),
+			}
+			if !r.OK() {
+				suite.Failures++
+				lines := r.details()
+				c.Failure = &junitFailure{Message: lines[0], Text: strings.Join(lines, "\n")}
+			}
+			suite.Cases = append(suite.Cases, c)
+		}
+		doc.Suites = append(doc.Suites, suite)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func writeTAP(w io.Writer, reports []*Report) error {
+	total := 0
+	for _, report := range reports {
+		total += len(report.Results)
+	}
+	fmt.Fprintf(w, "TAP version 13\n1..%d\n", total)
+	n := 0
+	for _, report := range reports {
+		for i := range report.Results {
+			r := &report.Results[i]
+			n++
+			word := "ok"
+			if !r.OK() {
+				word = "not ok"
+			}
+			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(strings.Map(printable, r.Name))
+			fmt.Fprintf(w, "%s %d - %s: %s (%s)\n", word, n, report.Plugin, name, r.Variant)
+			if !r.OK() {
+				fmt.Fprintf(w, "  ---\n  at: %s\n  details: |\n    %s\n  ...\n", r.place(), strings.Join(r.details(), "\n    "))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package plugintest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Config configures [Run]. Every field may be left zero.
+type Config struct {
+	// Plugin is the path of the module, in place of the one that the file names.
+	Plugin string
+
+	// Run keeps the cases whose name it matches. Nil keeps all.
+	Run *regexp.Regexp
+
+	// Matrix runs each case on every way to execute a guest and in every isolation,
+	// which all have to agree.
+	Matrix bool
+
+	// CasesOnly leaves the conformance checks out.
+	CasesOnly bool
+
+	// CacheDir keeps compiled modules, as [wasm.Config.CacheDir] does.
+	CacheDir string
+
+	// Stuck is how long a guest may run in real time without an end. 0 means 20 s.
+	Stuck time.Duration
+
+	// Version is the version of prober that guests are told.
+	Version string
+}
+
+// variant is one way to run a guest.
+type variant struct {
+	interpreter bool
+	isolation   plugin.Isolation
+}
+
+func (v variant) String() string {
+	if v.interpreter {
+		return "interpreter/" + string(v.isolation)
+	}
+	return "compiler/" + string(v.isolation)
+}
+
+// Result is what became of one case, or of one conformance check.
+type Result struct {
+	Name     string
+	Variant  string // "compiler/reset"
+	File     string
+	Line     int           // 0 for a conformance check
+	Failures []string      // empty when all is well
+	Diff     string        // of what was wanted and what came
+	Trace    []string      // what the guest did; of a case that failed
+	Real     time.Duration // that it took
+	Virtual  time.Duration // that passed for the guest
+
+	got *answer
+	c   *Case
+}
+
+// OK reports whether the case passed.
+func (r *Result) OK() bool { return len(r.Failures) == 0 }
+
+// Report is what became of a file.
+type Report struct {
+	File    string
+	Plugin  string // name and version
+	Results []Result
+}
+
+// OK reports whether everything passed.
+func (r *Report) OK() bool {
+	return !slices.ContainsFunc(r.Results, func(c Result) bool { return !c.OK() })
+}
+
+// Run runs the cases of a file, then the conformance checks. The error says why the
+// plugin could not be run at all.
+func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
+	path := cmp.Or(cfg.Plugin, f.Plugin)
+	module, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)
+	}
+	manifest, err := plugin.ReadModule(path, module)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cfg: cfg, module: module, manifest: manifest, file: f}
+	report := &Report{File: f.Path, Plugin: manifest.Name + " " + manifest.Version}
+	for _, v := range variantsOf(manifest, cfg.Matrix) {
+		results, err := s.cases(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		report.Results = append(report.Results, results...)
+	}
+	agree(report.Results)
+	if !cfg.CasesOnly {
+		checks, err := s.conformance(ctx)
+		if err != nil {
+			return nil, err
+		}
+		report.Results = append(report.Results, checks...)
+	}
+	return report, ctx.Err()
+}
+
+func variantsOf(m *plugin.Manifest, matrix bool) []variant {
+	if !matrix {
+		return []variant{{isolation: m.Isolation}}
+	}
+	var all []variant
+	for _, interpreter := range []bool{false, true} {
+		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
+			all = append(all, variant{interpreter, isolation})
+		}
+	}
+	return all
+}
+
+// session is what the runs of one file share.
+type session struct {
+	cfg      Config
+	module   []byte
+	manifest *plugin.Manifest
+	file     *File
+}
+
+// cases runs the cases of the file in one variant.
+func (s *session) cases(ctx context.Context, v variant) ([]Result, error) {
+	w, err := s.open(ctx, v, s.manifest)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	var results []Result
+	for i := range s.file.Cases {
+		c := &s.file.Cases[i]
+		if s.cfg.Run != nil && !s.cfg.Run.MatchString(c.Name) {
+			continue
+		}
+		start := time.Now()
+		got := w.attempt(ctx, c, i)
+		r := Result{
+			Name: c.Name, Variant: v.String(), File: s.file.Path, Line: c.Line,
+			Real: time.Since(start), Virtual: got.virtual, got: got, c: c,
+		}
+		r.judge()
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// world is a loaded plugin in a world that is played.
+type world struct {
+	clock   *clock
+	rand    *seeded
+	host    *wasm.Host
+	handler *wasm.Handler
+	network *network // of the case that runs
+	err     error
+}
+
+// open loads the plugin as manifest says.
+func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest) (*world, error) {
+	w := &world{clock: newClock(cmp.Or(s.cfg.Stuck, 20*time.Second)), rand: &seeded{}}
+	w.rand.seed(0)
+	host, err := wasm.New(wasm.Config{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return w.network.DialContext(ctx, network, addr)
+		},
+		LookupIP: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return w.network.LookupIP(ctx, host)
+		},
+		Clock: w.clock, Rand: w.rand, Interpreter: v.interpreter, CacheDir: s.cfg.CacheDir, Version: s.cfg.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.host = host
+	own := *manifest
+	own.Isolation = v.isolation
+	if w.handler, err = host.Load(ctx, s.module, &own); err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	_ = w.handler.Close()
+	_ = w.host.Close()
+}
+
+// answer is what a plugin made of a case.
+type answer struct {
+	out     probe.Outcome
+	err     error
+	config  bool // the error is about the config
+	virtual time.Duration
+	memory  uint64
+	denied  []string
+	faults  []string
+	trace   []string
+}
+
+// attempt makes one attempt at a case. index gives it a time and a seed of its own.
+func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
+	w.clock.startAt(epoch.AddDate(0, 0, index+1))
+	w.rand.seed(uint64(index + 1))
+	w.network = newNetwork(c, w.clock, rand.New(rand.NewPCG(uint64(index), 0)))
+	got := &answer{}
+	config := c.Config
+	if config == nil {
+		config = []byte("{}")
+	}
+	handler, err := w.handler.Prepare(config, c.Target)
+	if err != nil {
+		got.err, got.config = err, true
+		return got
+	}
+	start := w.clock.Now()
+	ctx, cancel := w.clock.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	got.out, got.err = handler.Probe(ctx, w.request(c, got))
+	got.virtual = w.clock.Now().Sub(start)
+	if errors.Is(got.err, context.Canceled) {
+		got.faults = append(got.faults, fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck))
+	}
+	got.memory = w.handler.Stats().Size
+	got.faults = append(got.faults, w.network.faults...)
+	got.faults = append(got.faults, w.network.leftover()...)
+	return got
+}
+
+func (w *world) request(c *Case, got *answer) probe.Request {
+	return probe.Request{
+		Kind: c.Kind, Attempt: c.Attempt, LastResult: c.LastResult, Target: c.Target, PodIP: c.PodIP,
+		Spec:      probe.Spec{Period: 10 * time.Second, Timeout: c.Timeout, SuccessThreshold: 1, FailureThreshold: 3},
+		Pod:       &c.Pod,
+		Container: &c.Container,
+		Trace: func(e probe.TraceEvent) {
+			if e.Type == probe.TraceDenied {
+				got.denied = append(got.denied, e.Detail)
+			}
+			got.trace = append(got.trace, strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " "))
+		},
+	}
+}
+
+// result spells the result as a file does.
+func (a *answer) result() string {
+	switch {
+	case a.config:
+		return "error(config)"
+	case a.err != nil:
+		return fmt.Sprintf("error(%s)", probe.ReasonOf(a.err))
+	default:
+		return a.out.Result.String()
+	}
+}
+
+func (a *answer) message() string {
+	if a.err != nil {
+		return a.err.Error()
+	}
+	return a.out.Output
+}
+
+// seeded is the randomness of guests: the same for each run of a case.
+type seeded struct {
+	mu     sync.Mutex
+	source *rand.ChaCha8
+}
+
+var _ io.Reader = (*seeded)(nil)
+
+func (s *seeded) seed(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+}
+
+// Read implements [io.Reader].
+func (s *seeded) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.source.Read(p)
+}

@@ -1,0 +1,268 @@
+package plugintest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+)
+
+// guest is the path of the module of testdata/guest; cache keeps what is compiled of
+// it. Both are read-only after TestMain.
+var guest, cache string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "prober-plugintest-")
+	if err == nil {
+		guest, cache = filepath.Join(dir, "guest.wasm"), filepath.Join(dir, "cache")
+		err = build(guest)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else if code = m.Run(); code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(path string) error {
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", path, "./testdata/guest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the guest: %w\n%s", err, text)
+	}
+	module, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	manifest, err := os.ReadFile("testdata/plugin.yaml")
+	if err != nil {
+		return err
+	}
+	if module, err = plugin.Embed(module, manifest); err != nil {
+		return err
+	}
+	return os.WriteFile(path, module, 0o600)
+}
+
+// load writes a test file with the given cases and loads it.
+func load(t *testing.T, cases string) *plugintest.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "some_test.yaml")
+	text := "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: " + guest + "\ncases:\n" + strings.TrimLeft(cases, "\n")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := plugintest.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Report {
+	t.Helper()
+	cfg.CacheDir = cache
+	report, err := plugintest.Run(t.Context(), f, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestCases(t *testing.T) {
+	f, err := plugintest.Load("testdata/good_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	report := run(t, f, plugintest.Config{Plugin: guest})
+	if len(report.Results) != len(f.Cases)+4 {
+		t.Errorf("%d results of %d cases", len(report.Results), len(f.Cases))
+	}
+	for _, r := range report.Results {
+		t.Run(r.Name, func(t *testing.T) {
+			if !r.OK() {
+				t.Errorf("%q\n%s%q", r.Failures, r.Diff, r.Trace)
+			}
+		})
+	}
+	t.Logf("took %v", time.Since(start))
+}
+
+func TestMatrix(t *testing.T) {
+	f, err := plugintest.Load("testdata/good_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := run(t, f, plugintest.Config{Plugin: guest, Matrix: true, CasesOnly: true, Run: regexp.MustCompile("^(an answer|half-open|randomness.*|a trap)$")})
+	var variants []string
+	for _, r := range report.Results {
+		if r.Name == "half-open" {
+			variants = append(variants, r.Variant)
+		}
+		if !r.OK() {
+			t.Errorf("%s, %s: %q\n%s", r.Name, r.Variant, r.Failures, r.Diff)
+		}
+	}
+	if got := strings.Join(variants, " "); got != "compiler/reset compiler/fresh interpreter/reset interpreter/fresh" {
+		t.Errorf("ran with %s", got)
+	}
+}
+
+func TestSameSeedSameAnswer(t *testing.T) {
+	f := load(t, `
+- {name: a, request: {config: {do: fine}}, want: {result: success}}
+- {name: b, request: {config: {do: random}}, want: {result: success, message: a number}}
+`)
+	first := run(t, f, plugintest.Config{CasesOnly: true}).Results[1]
+	again := run(t, f, plugintest.Config{CasesOnly: true, Run: regexp.MustCompile("b")}).Results[0]
+	if first.OK() || first.Diff != again.Diff {
+		t.Errorf("case b depends on chance, or on case a:\n%s\n%s", first.Diff, again.Diff)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	const target = "request: {target: {host: web.internal, port: 80}}"
+	for _, c := range []struct {
+		name, text string
+		want       []string // in failures, diff and trace
+	}{
+		{"another result", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success, message: hi}`,
+			[]string{"--- want\n+++ got\n-result: success\n-message: hi\n+result: failure\n+message: dial tcp 10.99.0.1:80: connect: connection refused\n", "call dial"}},
+		{"another result, no message", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success}`,
+			[]string{"-result: success\n+result: failure\n+message: dial tcp"}},
+		{"metrics, time and memory", `host: {net: [{dial: "tcp://web.internal:80", latency: 1ms, script: [{recv: any}, {close: {}}]}]},
+  want: {result: success, metrics: {connect_seconds: {max: 0.0001}, no: 1}, virtualTime: 1s, memory: {max: 64Ki}}`,
+			[]string{" result: success\n", "-metrics.connect_seconds: {max: 0.0001}\n", "+metrics.connect_seconds: 0.001\n", "+metrics.no: (none)\n", "-virtualTime: 1s\n", "+virtualTime: 2ms\n", "-memory: {max: 64Ki}\n"}},
+		{"denials", `want: {result: failure, denied: [10.0.0.1]}`,
+			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://10.99.0.1:80, of which host.net says nothing"}},
+		{"another request", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: HELO}}]}]}, want: {result: failure}`,
+			[]string{`line 5: tcp://web.internal:80: got "hello\n", want "HELO"`}},
+		{"a script that waits", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {hex: "ff"}}]}]}, want: {result: failure}`,
+			[]string{`still waits for hex ff; got ""`}},
+		{"a peer that nobody wants", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}, {dial: "tcp://other:1"}]}, want: {result: failure}`,
+			[]string{"tcp://other:1 is never dialled"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := run(t, load(t, "\n- {name: x, "+target+", "+c.text+"}\n"), plugintest.Config{CasesOnly: true}).Results[0]
+			if r.OK() {
+				t.Fatal("the case passed")
+			}
+			all := strings.Join(r.Failures, "\n") + "\n" + r.Diff + strings.Join(r.Trace, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(all, want) {
+					t.Errorf("no %q in\n%s", want, all)
+				}
+			}
+		})
+	}
+}
+
+func TestGuestThatNeverWaits(t *testing.T) {
+	f := load(t, "\n- {name: x, request: {config: {do: spin}}, want: {result: failure}}\n")
+	r := run(t, f, plugintest.Config{Stuck: 300 * time.Millisecond, CasesOnly: true}).Results[0]
+	if want := "the guest ran for 300ms of real time without an end"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
+		t.Errorf("got %q, want %q", r.Failures, want)
+	}
+}
+
+// A plugin that breaks is told so by the checks, whatever its cases say.
+func TestConformance(t *testing.T) {
+	for do, want := range map[string]string{
+		"spin":  "conformance: the deadline is obeyed when the target is a black hole",
+		"panic": "conformance: the deadline is obeyed when the target is a black hole",
+		"talk":  "",
+	} {
+		f := load(t, "\n- {name: x, request: {target: {host: web.internal, port: 80}, config: {do: "+do+"}}, want: {result: failure}}\n")
+		report := run(t, f, plugintest.Config{Stuck: 200 * time.Millisecond, Run: regexp.MustCompile("black hole")})
+		for _, r := range report.Results {
+			if r.OK() != (r.Name != want) {
+				t.Errorf("%s: %s: %q", do, r.Name, r.Failures)
+			}
+		}
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	f := load(t, `
+- name: "ärger"
+  request: {config: {do: 'say "x"'}}   # stays
+  want: {result: failure, message: 'it''s', virtualTime: 0s}
+- name: b
+  request: {config: {do: error}}
+  want:
+    message: /yes/
+    result: success
+`)
+	n, err := plugintest.Update(run(t, f, plugintest.Config{CasesOnly: true}))
+	if err != nil || n != 4 {
+		t.Fatalf("%d values updated, %v", n, err)
+	}
+	data, err := os.ReadFile(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"{do: 'say \"x\"'}}   # stays\n  want: {result: success, message: \"say \\\"x\\\"\", virtualTime: 0s}\n",
+		"    message: \"plugin \\\"guest\\\": not today\"\n    result: error(guest)\n",
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in\n%s", want, data)
+		}
+	}
+	again, err := plugintest.Load(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := run(t, again, plugintest.Config{CasesOnly: true}); !report.OK() {
+		t.Errorf("it fails after the update: %+v", report.Results)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	f := load(t, `
+- {name: good, request: {config: {do: fine}}, want: {result: success, message: fine}}
+- {name: "bad # 1", request: {config: {do: "\e[31mred"}}, want: {result: failure}}
+`)
+	reports := []*plugintest.Report{run(t, f, plugintest.Config{CasesOnly: true})}
+	for format, wants := range map[string][]string{
+		"table": {"guest 1.2.3  " + f.Path, "  ok    good ", "  FAIL  bad # 1 ", f.Path + ":6: bad # 1 (compiler/reset)\n", "    -result: failure\n    +result: success\n", "1 passed, 1 failed\n"},
+		"json":  {`"name": "good"`, `"ok": false`, `"line": 6`},
+		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 compiler/reset"`, `<failure message="the answer is another than wanted">`},
+		"tap":   {"TAP version 13\n1..2\nok 1 - guest 1.2.3: good (compiler/reset)\n", `not ok 2 - guest 1.2.3: bad \# 1`},
+	} {
+		var b bytes.Buffer
+		if err := plugintest.Write(&b, format, reports); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q in\n%s", format, want, b.String())
+			}
+		}
+		if strings.ContainsRune(b.String(), '\033') {
+			t.Errorf("%s moves the cursor: %q", format, b.String())
+		}
+		if format == "json" && !json.Valid(b.Bytes()) || format == "junit" && xml.Unmarshal(b.Bytes(), new(struct{})) != nil {
+			t.Errorf("%s is not well-formed:\n%s", format, b.String())
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package plugintest
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Behaviour is what a peer does instead of following a script.
+type Behaviour string
+
+// The behaviours. A peer without one accepts connections and follows its script.
+const (
+	Refuse   Behaviour = "refuse"    // nobody listens
+	Timeout  Behaviour = "timeout"   // the connection is never made: a black hole
+	ResetNow Behaviour = "reset"     // the connection is made, and reset at once
+	HalfOpen Behaviour = "half-open" // the connection is made, and nothing ever comes back
+	Garbage  Behaviour = "garbage"   // random bytes answer whatever comes
+)
+
+// Peer is one server that a guest may connect to. Of several with the same URL each
+// serves one connection, and the last one all further ones too.
+type Peer struct {
+	Dial      string // "tcp://host:port" or "unix:///path"
+	Line      int
+	Behaviour Behaviour
+	Latency   time.Duration // of the connection, and of each thing sent
+	Script    []Step
+}
+
+// Step is one step of a script: exactly one of its fields is set.
+type Step struct {
+	Line  int
+	Recv  *Recv
+	Send  *Send
+	Close bool
+	Reset bool
+	Wait  time.Duration
+}
+
+// Recv waits for what the guest sends: exactly one of its fields is set.
+type Recv struct {
+	Exact  []byte         // these bytes
+	Prefix []byte         // whatever begins with them
+	Regex  *regexp.Regexp // what matches, from the beginning on
+	Any    bool           // something
+}
+
+// Send sends to the guest, byte by byte if Every is not 0.
+type Send struct {
+	Data  []byte
+	Every time.Duration
+}
+
+// match holds what has come against r. It reports how many bytes r takes, whether
+// that is all of it, and an error if it can not match any more.
+func (r *Recv) match(data []byte) (n int, done bool, err error) {
+	switch {
+	case r.Any:
+		return len(data), len(data) > 0, nil
+	case r.Regex != nil:
+		if at := r.Regex.FindIndex(data); at != nil {
+			return at[1], true, nil
+		}
+		return 0, false, nil
+	case r.Exact != nil:
+		n, done, err = matchStart(r.Exact, data)
+		return n, done, err
+	default:
+		_, done, err = matchStart(r.Prefix, data)
+		return len(data), done, err
+	}
+}
+
+func matchStart(want, data []byte) (n int, done bool, err error) {
+	common := min(len(want), len(data))
+	if !bytes.Equal(want[:common], data[:common]) {
+		return 0, false, fmt.Errorf("got %s, want %s", quote(data), quote(want))
+	}
+	return len(want), len(data) >= len(want), nil
+}
+
+const maxQuoted = 200
+
+// quote spells bytes for people: as text where they are text.
+func quote(data []byte) string {
+	more := ""
+	if len(data) > maxQuoted {
+		data, more = data[:maxQuoted], "…"
+	}
+	for _, b := range data {
+		if b < ' ' && b != '\n' && b != '\r' && b != '\t' || b > '~' {
+			return fmt.Sprintf("hex %x%s", data, more)
+		}
+	}
+	return fmt.Sprintf("%q%s", data, more)
+}
+
+func (r *Recv) String() string {
+	switch {
+	case r.Any:
+		return "anything"
+	case r.Regex != nil:
+		return "what matches " + r.Regex.String()
+	case r.Exact != nil:
+		return quote(r.Exact)
+	default:
+		return "what begins with " + quote(r.Prefix)
+	}
+}

@@ -1,0 +1,73 @@
+// Guest is a plugin that does what its config says.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+)
+
+func main() {}
+
+func init() { sdk.Register(guest{}) }
+
+type guest struct{}
+
+// ValidateConfig implements [sdk.ConfigValidator].
+func (guest) ValidateConfig(c *sdk.Config) error {
+	if c.String("do", "") == "panic early" {
+		panic("early")
+	}
+	return nil
+}
+
+// Probe implements [sdk.Plugin].
+func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	switch do := r.Config.String("do", "talk"); do {
+	case "talk":
+		return talk(ctx, r)
+	case "sleep":
+		time.Sleep(r.Config.Duration("for", time.Hour))
+		return sdk.Successf("slept until %v", time.Now().UTC().Format(time.RFC3339)), nil
+	case "random":
+		return sdk.Successf("%d", rand.Int63()), nil
+	case "spin":
+		for {
+		}
+	case "panic":
+		panic("as asked")
+	case "dial":
+		_, err := sdk.Dial(ctx, "tcp", r.Config.String("addr", ""))
+		return sdk.Failuref("%v", err), nil
+	case "error":
+		return probe.Outcome{}, fmt.Errorf("not today")
+	default:
+		return sdk.Successf("%s", do), nil
+	}
+}
+
+// talk says hello to the target and repeats its answer.
+func talk(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	start := time.Now()
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	defer conn.Close()
+	out := sdk.Successf("")
+	out.Metrics = []probe.Metric{{Name: "connect_seconds", Value: time.Since(start).Seconds(), Unit: "s"}}
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	out.Output = string(answer)
+	return out, nil
+}
