@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -45,8 +46,12 @@ const (
 type Config struct {
 	// DialContext makes the connections that guests ask for. The address is an IP
 	// and a port that has passed the grants, or the path of a socket; the network
-	// "tcp" or "unix". Nil means a net.Dialer.
+	// "tcp", "udp" or "unix". Nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Handshake makes the TLS of a connection. Nil means that of crypto/tls. Of what it
+	// returns, the guest is told the ConnectionState, if it has one.
+	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -120,6 +125,9 @@ func New(cfg Config) (*Host, error) {
 	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext
+	}
+	if cfg.Handshake == nil {
+		cfg.Handshake = handshake
 	}
 	if cfg.LookupIP == nil {
 		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {

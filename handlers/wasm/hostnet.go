@@ -19,15 +19,13 @@ import (
 
 func netFuncs() map[string]hostFunc {
 	return map[string]hostFunc{
-		"dial":  i32(netDial),
-		"read":  i32(netRead),
-		"write": i32(netWrite),
-		"close": i32(netClose),
-		"starttls": i32(func(c *call, _ api.Memory, _ args) int32 {
-			return c.fail(abi.ENOTSUP, "starttls is not carried out by this version of prober")
-		}),
-		"info": i32(netInfo),
-		"poll": i32(netPoll),
+		"dial":     i32(netDial),
+		"read":     i32(netRead),
+		"write":    i32(netWrite),
+		"close":    i32(netClose),
+		"starttls": i32(netStartTLS),
+		"info":     i32(netInfo),
+		"poll":     i32(netPoll),
 	}
 }
 
@@ -85,7 +83,19 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: raw, network: to.network, dns: resolved.Sub(start), connect: c.host.since(resolved)}, nil
+	made := &conn{Conn: raw, network: to.network, host: to.host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
+	if !to.secure {
+		return made, nil
+	}
+	options, err := tlsOptions(to.options)
+	if err == nil {
+		err = c.secure(ctx, made, options)
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return made, nil
 }
 
 // dialAny tries the addresses in turn, each with its share of the time that is left.
@@ -109,6 +119,9 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err erro
 func dialFault(err error, errno abi.Errno) probe.Reason {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return probe.ReasonDNS
+	}
+	if _, ok := errors.AsType[*tlsError](err); ok {
+		return probe.ReasonTLS
 	}
 	switch errno {
 	case abi.ECONNREFUSED:
@@ -158,6 +171,9 @@ func errnoOf(err error) abi.Errno {
 	}
 	if e, ok := errors.AsType[*limit](err); ok {
 		return e.errno
+	}
+	if e, ok := errors.AsType[*tlsError](err); ok {
+		return e.errno()
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -267,6 +283,9 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	if room == 0 && len(data) > 0 {
 		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", maxNetWritten)
 	}
+	if len(data) > room && conn.network == "udp" {
+		return c.fail(abi.EMSGSIZE, "a datagram of %d bytes; %d are left of this run", len(data), room)
+	}
 	data = data[:min(len(data), room)]
 	var n int
 	var err error
@@ -287,7 +306,7 @@ func netClose(c *call, _ api.Memory, a args) int32 {
 	if _, bad := c.conn(a.i32(0)); bad != 0 {
 		return bad
 	}
-	c.net.close(a.i32(0))
+	c.idle(func(context.Context) { c.net.close(a.i32(0)) })
 	return 0
 }
 

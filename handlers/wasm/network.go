@@ -51,7 +51,9 @@ func (n *network) add(ctx context.Context, c *conn) int32 {
 		n.wake = make(chan struct{}, 1)
 	}
 	c.ctx = ctx
-	c.stop = context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
+	raw := c.Conn // TLS may wrap it later
+	c.raw = raw
+	c.stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
 	n.open++
 	for i := range n.conns {
 		if n.conns[i] == nil {
@@ -80,23 +82,33 @@ func (n *network) close(handle int32) {
 func (n *network) closeAll() {
 	for i, c := range n.conns {
 		if c != nil {
+			_ = c.raw.Close() // without the farewell of TLS, which may have to wait
 			n.close(int32(i) + 1)
 		}
 	}
 	n.pumps.Wait()
 }
 
-const pumpBuffer = 16 << 10
+// Bytes that a pump reads at a time; of UDP the longest datagram.
+const (
+	pumpBuffer = 16 << 10
+	datagram   = 64 << 10
+)
 
 // conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest,
 // because that is the one way to read from any net.Conn without blocking.
 type conn struct {
 	net.Conn
-	network      string
+	raw          net.Conn // the same, without the TLS
+	network      string   // "tcp", "udp", "tls" or "unix"
+	host         string   // as it was named
 	dns, connect time.Duration
+	handshake    time.Duration   // of TLS
+	serverName   string          // of TLS
 	ctx          context.Context // of the call
 	stop         func() bool     // of the watcher that closes the connection with the call
 	more         chan struct{}   // tells the pump that the guest has taken everything; nil before the pump starts
+	pumped       chan struct{}   // closed when the pump has ended
 
 	mu   sync.Mutex
 	data []byte
@@ -110,8 +122,12 @@ func (c *conn) ready(n *network) bool {
 		return r.Ready()
 	}
 	if c.more == nil {
-		c.more = make(chan struct{}, 1)
-		n.pumps.Go(func() { c.pump(n.wake) })
+		c.more, c.pumped = make(chan struct{}, 1), make(chan struct{})
+		reads, more, pumped := c.Conn, c.more, c.pumped
+		n.pumps.Go(func() {
+			defer close(pumped)
+			c.pump(reads, more, n.wake)
+		})
 		return false
 	}
 	c.mu.Lock()
@@ -120,10 +136,14 @@ func (c *conn) ready(n *network) bool {
 }
 
 // pump reads until the connection ends.
-func (c *conn) pump(wake chan<- struct{}) {
-	buf := make([]byte, pumpBuffer)
+func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) {
+	size := pumpBuffer
+	if c.network == "udp" {
+		size = datagram
+	}
+	buf := make([]byte, size)
 	for {
-		n, err := c.Read(buf)
+		n, err := reads.Read(buf)
 		if n == 0 && err == nil {
 			continue
 		}
@@ -137,7 +157,7 @@ func (c *conn) pump(wake chan<- struct{}) {
 		if err != nil {
 			return
 		}
-		if _, ok := <-c.more; !ok {
+		if _, ok := <-more; !ok {
 			return
 		}
 	}
@@ -156,8 +176,12 @@ func (c *conn) take(p []byte) (n int, err error) {
 	if len(c.data) == 0 {
 		return 0, c.err
 	}
-	n = copy(p, c.data)
-	if c.data = c.data[n:]; len(c.data) == 0 && c.err == nil && n > 0 {
+	if n = copy(p, c.data); c.network == "udp" && n > 0 {
+		c.data = nil // the rest of a datagram is lost, as everywhere
+	} else {
+		c.data = c.data[n:]
+	}
+	if len(c.data) == 0 && c.err == nil && n > 0 {
 		c.more <- struct{}{}
 	}
 	return n, nil
@@ -166,7 +190,8 @@ func (c *conn) take(p []byte) (n int, err error) {
 // write writes for as long as the guest asks for, the call's end at most.
 func (c *conn) write(p []byte, timeoutMs int32) (int, error) {
 	deadline, _ := c.ctx.Deadline()
-	if timeoutMs >= 0 {
+	// A write of TLS that was broken off can not be taken up again.
+	if timeoutMs >= 0 && c.network != "tls" {
 		// Without any time net.Conn does not even try.
 		until := time.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
 		if deadline.IsZero() || until.Before(deadline) {
@@ -186,13 +211,15 @@ func (c *conn) info() []byte {
 		Remote:  c.RemoteAddr().String(),
 		DNS:     c.dns,
 		Connect: c.connect,
+		TLS:     c.handshake,
+		Peer:    tlsInfo(c.Conn, c.serverName),
 	})
 }
 
 // close closes the connection, and lets its pump end.
 func (c *conn) close() {
-	c.stop()
 	_ = c.Conn.Close()
+	c.stop()
 	if c.more != nil {
 		close(c.more)
 	}

@@ -1,0 +1,219 @@
+package wasm
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+// tlsError is the error of a handshake.
+type tlsError struct{ err error }
+
+func (e *tlsError) Error() string { return "tls: " + trimTLS(e.err.Error()) }
+func (e *tlsError) Unwrap() error { return e.err }
+
+// trimTLS takes off the package's name, which some errors begin with.
+func trimTLS(text string) string {
+	const prefix = "tls: "
+	if len(text) > len(prefix) && text[:len(prefix)] == prefix {
+		return text[len(prefix):]
+	}
+	return text
+}
+
+func (e *tlsError) errno() abi.Errno {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(e.err, &timeout) && timeout.Timeout(), errors.Is(e.err, net.ErrClosed):
+		return abi.ETIMEDOUT
+	case errors.Is(e.err, syscall.ECONNRESET), errors.Is(e.err, io.EOF):
+		return abi.ECONNRESET
+	}
+	return abi.EPROTO
+}
+
+// handshake is the default of [Config.Handshake].
+func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return secured, nil
+}
+
+// tlsOptions reads the query of a tls:// URL.
+func tlsOptions(query url.Values) (abi.TLSOptions, error) {
+	var o abi.TLSOptions
+	for name, values := range query {
+		switch name {
+		case "serverName":
+			o.ServerName = values[0]
+		case "alpn":
+			o.ALPN = values
+		case "verify":
+			o.Verify = values[0]
+		default:
+			return o, fmt.Errorf("tls: unknown option %.40q; known: alpn, serverName, verify", name)
+		}
+	}
+	return o, nil
+}
+
+const maxALPN = 16
+
+// tlsConfig is what a handshake with host is made with.
+func (c *call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
+	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, Time: c.host.cfg.Clock.Now}
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	switch o.Verify {
+	case "", abi.VerifyFull:
+	case abi.VerifyNone:
+		config.InsecureSkipVerify = true
+	default:
+		return nil, fmt.Errorf("tls: verify %.40q: want %s or %s", o.Verify, abi.VerifyFull, abi.VerifyNone)
+	}
+	if len(o.ALPN) > maxALPN || slices.ContainsFunc(o.ALPN, func(p string) bool { return p == "" || len(p) > 255 }) {
+		return nil, errors.New("tls: alpn: want 16 names of 1 to 255 bytes at most")
+	}
+	if o.CA == "" {
+		return config, nil
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM([]byte(o.CA)) {
+		return nil, errors.New("tls: ca: no certificate in PEM")
+	}
+	return config, nil
+}
+
+// secure makes the TLS of a connection.
+func (c *call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
+	config, err := c.tlsConfig(to.host, o)
+	if err != nil {
+		return err
+	}
+	start := c.host.cfg.Clock.Now()
+	secured, err := c.host.cfg.Handshake(ctx, to.Conn, config)
+	took := c.host.since(start)
+	if err != nil {
+		return &tlsError{err}
+	}
+	to.Conn, to.network, to.handshake, to.serverName = secured, "tls", took, config.ServerName
+	return nil
+}
+
+const maxOptions = 64 << 10 // bytes of options, a ca included
+
+func netStartTLS(c *call, mem api.Memory, a args) int32 {
+	conn, bad := c.conn(a.i32(0))
+	if conn == nil {
+		return bad
+	}
+	if uint32(a[2]) > maxOptions {
+		return c.fail(abi.EMSGSIZE, "starttls: options of more than %d bytes", maxOptions)
+	}
+	doc, ok := a.span(mem, 1)
+	if !ok {
+		return c.badPointer()
+	}
+	options, err := abi.DecodeTLSOptions(doc)
+	switch {
+	case err != nil:
+		return c.fail(abi.EINVAL, "starttls: options: %v", err)
+	case conn.network == "tls" || conn.network == "udp":
+		return c.fail(abi.EINVAL, "starttls: a connection of %s", conn.network)
+	}
+	start := c.host.cfg.Clock.Now()
+	c.idle(func(ctx context.Context) {
+		if err = conn.halt(); err == nil {
+			err = c.secure(ctx, conn, options)
+		}
+	})
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: "starttls", Duration: c.host.since(start)}
+	if err != nil {
+		event.Detail = err.Error()
+		errno := errnoOf(err)
+		c.dialFault = dialFault(err, errno)
+		return c.failTraced(event, errno, "starttls: %v", err)
+	}
+	event.Detail = conn.serverName
+	c.trace(event)
+	return 0
+}
+
+// halt ends the pump, so that someone else can read from the connection. What was read
+// before TLS and not asked for would pass for what came after: it is an error.
+func (c *conn) halt() error {
+	if c.more == nil {
+		return nil
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	close(c.more)
+	<-c.pumped
+	c.more = nil
+	_ = c.SetReadDeadline(time.Time{})
+	data, err := c.data, c.err
+	c.data, c.err = nil, nil
+	var timeout interface{ Timeout() bool }
+	switch {
+	case len(data) > 0:
+		return &limit{abi.EPROTO, fmt.Sprintf("%d bytes came before TLS and were not read", len(data))}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nil
+	}
+	return err
+}
+
+// tlsInfo is what a guest is told of the TLS of a connection; nil without any.
+func tlsInfo(c net.Conn, serverName string) *abi.TLSInfo {
+	secured, ok := c.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return nil
+	}
+	return stateInfo(secured.ConnectionState(), serverName)
+}
+
+func stateInfo(state tls.ConnectionState, serverName string) *abi.TLSInfo {
+	info := &abi.TLSInfo{
+		Version:    tls.VersionName(state.Version),
+		Cipher:     tls.CipherSuiteName(state.CipherSuite),
+		ALPN:       state.NegotiatedProtocol,
+		ServerName: serverName,
+	}
+	for _, cert := range state.PeerCertificates {
+		info.Certificates = append(info.Certificates, certificate(cert))
+	}
+	return info
+}
+
+func certificate(cert *x509.Certificate) abi.Certificate {
+	sum := sha256.Sum256(cert.Raw)
+	names := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	for _, uri := range cert.URIs {
+		names = append(names, uri.String())
+	}
+	return abi.Certificate{
+		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(),
+		NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
+		SANs: append(names, cert.EmailAddresses...), SHA256: hex.EncodeToString(sum[:]),
+	}
+}
