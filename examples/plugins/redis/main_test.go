@@ -44,6 +44,10 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	modulePath = filepath.Join(dir, "plugin.wasm")
+	if err := os.WriteFile(modulePath, module, 0o600); err != nil {
+		return 0, err
+	}
 	host, err := wasm.New(wasm.Config{CacheDir: cacheDir(dir)})
 	if err != nil {
 		return 0, err
