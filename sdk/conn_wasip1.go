@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,23 +29,26 @@ func hostWrite(handle int32, ptr unsafe.Pointer, n uint32, timeoutMs int32) int3
 //go:wasmimport prober_v1_net close
 func hostClose(handle int32) int32
 
+//go:wasmimport prober_v1_net starttls
+func hostStartTLS(handle int32, opts unsafe.Pointer, n uint32) int32
+
 //go:wasmimport prober_v1_net info
 func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
 
 //go:wasmimport prober_v1_net poll
 func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 
-// Dial connects to addr. network is "tcp" or "unix". In a guest the host dials, and
-// only what the operator granted; in a native program it is net.Dialer.
+// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host
+// dials, and only what the operator granted; in a native program it is net.Dialer.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("dial", network, addr, err)
 	}
 	scheme := network
 	switch network {
-	case "tcp", "unix":
-	case "tcp4", "tcp6":
-		scheme = "tcp"
+	case "tcp", "udp", "tls", "unix":
+	case "tcp4", "tcp6", "udp4", "udp6":
+		scheme = network[:3]
 	default:
 		return nil, opError("dial", network, addr, net.UnknownNetworkError(network))
 	}
@@ -59,6 +63,38 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	}
 	activity++
 	return &conn{handle: handle, network: scheme, addr: addr}, nil
+}
+
+// StartTLS makes the TLS of a connection that [Dial] made: the host's in a guest, and
+// crypto/tls in a native program. What it returns takes the place of conn.
+func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error) {
+	c, ok := from.(*conn)
+	if !ok {
+		return nil, errors.New("starttls: not a connection of sdk.Dial")
+	}
+	if err := cmp.Or(ctx.Err(), c.usable(time.Time{})); err != nil {
+		return nil, opError("starttls", c.network, c.addr, err)
+	}
+	doc, n := pointer(abi.AppendTLSOptions(nil, o.abi()))
+	if code := hostStartTLS(c.handle, doc, n); code < 0 {
+		return nil, opError("starttls", c.network, c.addr, hostError(code))
+	}
+	activity++
+	return c, nil
+}
+
+// PeerCertificates tells what the other side of a connection with TLS showed, its own
+// certificate first.
+func PeerCertificates(from net.Conn) ([]Certificate, error) {
+	c, ok := from.(*conn)
+	if !ok {
+		return nil, errors.New("not a connection of sdk.Dial")
+	}
+	doc, err := pull(4096, func(buf unsafe.Pointer, size uint32) int32 { return hostInfo(c.handle, buf, size) })
+	if err != nil {
+		return nil, err
+	}
+	return abi.DecodePeer(doc)
 }
 
 // callError is an error of a host call. It matches the syscall.Errno of the same

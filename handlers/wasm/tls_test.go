@@ -151,3 +151,50 @@ func TestStartTLS(t *testing.T) {
 		}
 	}
 }
+
+func TestGoGuestStartsTLS(t *testing.T) {
+	config, ca := secured(t)
+	target := accept(t, func(conn net.Conn) {
+		s := tls.Server(conn, config)
+		if line, err := bufio.NewReader(s).ReadString('\n'); err == nil {
+			_, _ = io.WriteString(s, "secretly "+line[:len(line)-1])
+			_ = s.Close()
+		}
+	})
+	doc, err := json.Marshal(map[string]any{"do": "starttls", "ca": ca})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := attempt(t, bind(t, goGuest(t), string(doc), target), probe.Request{Target: target}, 5*time.Second)
+	if want := "secretly hello from [example.com"; err != nil || !strings.HasPrefix(got.Output, want) {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}
+
+func TestGuestSendsDatagrams(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		buf := make([]byte, 1024)
+		for {
+			n, from, err := l.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = l.WriteTo(append([]byte("re:"), buf[:n]...), from)
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	addr := l.LocalAddr().(*net.UDPAddr)
+	target := probe.Target{Host: addr.IP.String(), Port: addr.Port}
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"udp"}`, target), probe.Request{Target: target}, 5*time.Second)
+	if want := "re:first re:sec r"; err != nil || got.Result != probe.Success || got.Output != want {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}

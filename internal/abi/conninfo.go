@@ -74,6 +74,47 @@ func appendTLSInfo(b []byte, i *TLSInfo) []byte {
 	return append(b, '}')
 }
 
+// DecodePeer reads the certificates of a [ConnInfo] or an [HTTPHead]; none without TLS.
+func DecodePeer(doc []byte) ([]Certificate, error) {
+	peer, ok := Lookup(doc, "tls.peer")
+	if !ok {
+		return nil, nil
+	}
+	var certs []Certificate
+	d := decoder{scanner{data: peer}}
+	err := d.array(func(int) error {
+		c, err := d.certificate()
+		certs = append(certs, c)
+		return err
+	})
+	return certs, err
+}
+
+func (d *decoder) certificate() (Certificate, error) {
+	var c Certificate
+	texts := map[string]*string{"subject": &c.Subject, "issuer": &c.Issuer, "sha256": &c.SHA256}
+	err := d.fields(texts, func(name string) (mine bool, err error) {
+		switch name {
+		case "sans":
+			err = d.texts(&c.SANs)
+		case "notBefore":
+			err = d.unix(&c.NotBefore)
+		case "notAfter":
+			err = d.unix(&c.NotAfter)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	return c, err
+}
+
+func (d *decoder) unix(to *time.Time) error {
+	n, err := d.int()
+	*to = time.Unix(n, 0)
+	return err
+}
+
 func appendSeconds(b []byte, name string, d time.Duration) []byte {
 	return appendFloat(appendName(b, name), d.Seconds())
 }

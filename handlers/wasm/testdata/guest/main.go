@@ -63,6 +63,10 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Successf("logged"), nil
 	case "echo":
 		return echo(ctx, r, sdk.Dial)
+	case "udp":
+		return datagrams(ctx, r)
+	case "starttls":
+		return startTLS(ctx, r)
 	case "dial":
 		return dial(ctx, r)
 	case "get":
@@ -183,4 +187,50 @@ func read(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	}
 	n, err := io.Copy(io.Discard, conn)
 	return sdk.Failuref("%d: %v", n, err), nil
+}
+
+// datagrams sends two and tells what came back, the second cut by a small buffer.
+func datagrams(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	conn, err := sdk.Dial(ctx, "udp", r.Addr())
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	defer conn.Close()
+	var got []string
+	for i, text := range []string{"first", "second", "third"} {
+		if _, err := io.WriteString(conn, text); err != nil {
+			return sdk.Failuref("%v", err), nil
+		}
+		buf := make([]byte, []int{100, 6, 1}[i])
+		n, err := conn.Read(buf)
+		if err != nil {
+			return sdk.Failuref("%v", err), nil
+		}
+		got = append(got, string(buf[:n]))
+	}
+	return sdk.Successf("%s", strings.Join(got, " ")), nil
+}
+
+func startTLS(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	plain, err := r.Dial(ctx)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	defer plain.Close()
+	conn, err := sdk.StartTLS(ctx, plain, sdk.TLSOptions{CA: r.Config.String("ca", "")})
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	certs, err := sdk.PeerCertificates(conn)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	return sdk.Successf("%s from %v", text, certs[0].SANs), nil
 }
