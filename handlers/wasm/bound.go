@@ -15,6 +15,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
+	store  store
 }
 
 var _ probe.Handler = (*bound)(nil)
@@ -26,6 +27,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 		return b.ended(err, &req, start)
 	}
 	c := newCall(ctx, b, &req)
+	c.kv.store = &b.store
 	if !c.acquire() {
 		return probe.Outcome{}, b.named(errNoInstance)
 	}
@@ -43,7 +45,9 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	var out probe.Outcome
 	if err == nil && ended == nil {
-		out, err = c.outcome(code)
+		if out, err = c.outcome(code); err == nil {
+			c.kv.commit()
+		}
 	}
 	b.plugin.back(in, err == nil && ended == nil)
 	switch {

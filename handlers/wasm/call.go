@@ -38,6 +38,7 @@ type call struct {
 	stdio     int
 	traced    int
 	net       network
+	kv        draft
 }
 
 func newCall(ctx context.Context, b *bound, req *probe.Request) *call {

@@ -35,8 +35,11 @@ func i32(f func(c *call, mem api.Memory, a args) int32) hostFunc {
 
 // hostFuncs are the functions of an import module by name.
 func hostFuncs(module string) map[string]hostFunc {
-	if module == abi.ModuleNet {
+	switch module {
+	case abi.ModuleNet:
 		return netFuncs()
+	case abi.ModuleKV:
+		return kvFuncs()
 	}
 	return map[string]hostFunc{
 		"request_read": i32(requestRead),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -82,15 +83,14 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 
 // checkModules refuses import modules that this version does not have.
 func checkModules(imports []string) error {
-	known := []string{abi.ModuleCore, abi.ModuleNet, wasiModule}
-	later := []string{abi.ModuleHTTP, abi.ModuleDNS, abi.ModuleKV}
+	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleKV, wasiModule}
+	later := []string{abi.ModuleHTTP, abi.ModuleDNS}
 	for _, name := range imports {
 		if slices.Contains(later, name) {
 			return fmt.Errorf("import module %q is not carried out by this version of prober", name)
 		}
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown import module %q; this prober speaks %s, %s and %s",
-				name, known[0], known[1], known[2])
+			return fmt.Errorf("unknown import module %q; this prober speaks %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -1,0 +1,129 @@
+package wasm
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+// store is what a probe keeps from attempt to attempt. It goes with the probe.
+type store struct {
+	mu   sync.Mutex
+	data map[string][]byte // never changed, only replaced
+}
+
+func (s *store) load() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data
+}
+
+func (s *store) replace(data map[string][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+}
+
+// draft is what one call has made of a store: nothing of it stays unless the call ends
+// normally.
+type draft struct {
+	store   *store            // nil where there is none to keep anything in
+	data    map[string][]byte // nil until the first use
+	changed bool
+}
+
+func (d *draft) read() map[string][]byte {
+	if d.data == nil {
+		d.data = d.store.load()
+	}
+	return d.data
+}
+
+// write returns the data to change.
+func (d *draft) write() map[string][]byte {
+	if !d.changed {
+		d.data = maps.Clone(d.read())
+		if d.data == nil {
+			d.data = make(map[string][]byte)
+		}
+		d.changed = true
+	}
+	return d.data
+}
+
+// commit keeps what was changed.
+func (d *draft) commit() {
+	if d.changed {
+		d.store.replace(d.data)
+	}
+}
+
+func kvFuncs() map[string]hostFunc {
+	return map[string]hostFunc{"get": i32(kvGet), "set": i32(kvSet), "delete": i32(kvDelete)}
+}
+
+const maxKVKey = 256 // bytes
+
+// kvKey returns the key of a call, or a negative number.
+func (c *call) kvKey(mem api.Memory, a args) (string, int32) {
+	if c.kv.store == nil {
+		return "", c.fail(abi.EPERM, "kv can be reached from probe only")
+	}
+	if n := uint32(a[1]); n == 0 || n > maxKVKey {
+		return "", c.fail(abi.EINVAL, "kv: a key has 1 to %d bytes", maxKVKey)
+	}
+	key, ok := a.span(mem, 0)
+	if !ok {
+		return "", c.badPointer()
+	}
+	return string(key), 0
+}
+
+func kvGet(c *call, mem api.Memory, a args) int32 {
+	key, bad := c.kvKey(mem, a)
+	if bad != 0 {
+		return bad
+	}
+	value, ok := c.kv.read()[key]
+	if !ok {
+		return c.fail(abi.ENOENT, "kv has no %.100q", key)
+	}
+	return c.put(mem, a, 2, value)
+}
+
+func kvSet(c *call, mem api.Memory, a args) int32 {
+	key, bad := c.kvKey(mem, a)
+	if bad != 0 {
+		return bad
+	}
+	value, ok := a.span(mem, 2)
+	if !ok {
+		return c.badPointer()
+	}
+	size := len(key) + len(value)
+	for k, v := range c.kv.read() {
+		if k != key {
+			size += len(k) + len(v)
+		}
+	}
+	if size > abi.MaxKV {
+		return c.fail(abi.EDQUOT, "kv: more than %d bytes", abi.MaxKV)
+	}
+	c.kv.write()[key] = slices.Clone(value)
+	return 0
+}
+
+func kvDelete(c *call, mem api.Memory, a args) int32 {
+	key, bad := c.kvKey(mem, a)
+	if bad != 0 {
+		return bad
+	}
+	if _, ok := c.kv.read()[key]; ok {
+		delete(c.kv.write(), key)
+	}
+	return 0
+}
