@@ -1,0 +1,45 @@
+// Names that the host looks up. The manifest requests the capability "dns".
+
+import * as host from "./host";
+import { lookup, lookupRaw, quote } from "./json";
+
+/** One record; data is as in a zone file. */
+export class DnsRecord {
+  constructor(readonly name: string, readonly type: string, readonly ttl: i32, readonly data: string) {}
+}
+
+/** What a look-up found. */
+export class DnsAnswer {
+  /** "NOERROR", "NXDOMAIN", "SERVFAIL", …. */
+  readonly rcode: string;
+  readonly records: DnsRecord[] = [];
+
+  constructor(readonly json: string) {
+    this.rcode = field(json, "rcode");
+    for (let i = 0; ; i++) {
+      const r = lookupRaw(json, "answers." + i.toString());
+      if (r === null) break;
+      const ttl = field(r, "ttl");
+      this.records.push(new DnsRecord(field(r, "name"), field(r, "type"), ttl == "" ? 0 : I32.parseInt(ttl), field(r, "data")));
+    }
+  }
+}
+
+function field(doc: string, name: string): string {
+  const value = lookup(doc, name);
+  return value === null ? "" : value;
+}
+
+/** Looks a name up; null when that fails. type is "A", "AAAA", "TXT" and so on; server is
+ * "" for the system's, "target" or "host:port". */
+export function resolve(name: string, type: string, server: string = "", timeoutMs: i32 = host.UNTIL_DEADLINE): DnsAnswer | null {
+  let doc = '{"name":' + quote(name) + ',"type":' + quote(type);
+  if (server != "") doc += ',"server":' + quote(server);
+  const req = new host.Bytes(doc + "}");
+  const handle = host.dnsLookup(req.p, req.n, timeoutMs);
+  if (handle < 0) return null;
+  const b = new host.Buffer(1024);
+  let n = host.dnsRead(handle, b.p, b.cap, timeoutMs);
+  if (!b.fits(n)) n = host.dnsRead(handle, b.p, b.cap, timeoutMs);
+  return n < 0 ? null : new DnsAnswer(b.text(n));
+}

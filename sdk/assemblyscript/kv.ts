@@ -1,0 +1,27 @@
+// What one attempt leaves for the next one of the same probe. The manifest requests the
+// capability "kv".
+
+import * as host from "./host";
+
+/** The value under a key, null where there is none. */
+export function kvGet(key: string): string | null {
+  const k = new host.Bytes(key);
+  const b = new host.Buffer(256);
+  let n = host.kvGet(k.p, k.n, b.p, b.cap);
+  if (!b.fits(n)) n = host.kvGet(k.p, k.n, b.p, b.cap);
+  return n < 0 ? null : b.text(n);
+}
+
+/** Puts a value under a key: 0, or a negative number. It lasts only if the attempt ends
+ * normally. */
+export function kvSet(key: string, value: string): i32 {
+  const k = new host.Bytes(key);
+  const v = new host.Bytes(value);
+  return host.kvSet(k.p, k.n, v.p, v.n);
+}
+
+/** Removes what is under a key, if anything: 0, or a negative number. */
+export function kvDelete(key: string): i32 {
+  const k = new host.Bytes(key);
+  return host.kvDelete(k.p, k.n);
+}

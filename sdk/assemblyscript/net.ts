@@ -1,0 +1,95 @@
+// Connections that the host makes, where the operator's grants allow it. The manifest
+// requests the capability "net".
+
+import * as host from "./host";
+
+/** Connects to the probe's target; null when that fails. */
+export function dial(): Conn | null {
+  return dialURL("", host.UNTIL_DEADLINE);
+}
+
+/** Connects to "tcp://host:port", "udp://…", "tls://…" or "unix:///path". */
+export function dialURL(url: string, timeoutMs: i32 = host.UNTIL_DEADLINE): Conn | null {
+  const b = new host.Bytes(url);
+  const handle = host.netDial(b.p, b.n, timeoutMs);
+  return handle < 0 ? null : new Conn(handle);
+}
+
+/** Waits until one of the connections has something to read, and returns its index. */
+export function poll(conns: Conn[], timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
+  const handles = new StaticArray<i32>(conns.length);
+  for (let i = 0; i < conns.length; i++) handles[i] = conns[i].handle;
+  return host.netPoll(changetype<usize>(handles), conns.length, timeoutMs);
+}
+
+/** A connection. The host closes it when the probe returns. */
+export class Conn {
+  private rest: string = "";
+
+  constructor(readonly handle: i32) {}
+
+  /** Reads into a buffer: the number of bytes, 0 at the end, or a negative number. */
+  read(into: ArrayBuffer, timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
+    return host.netRead(this.handle, changetype<usize>(into), into.byteLength, timeoutMs);
+  }
+
+  /** Writes all bytes: 0, or a negative number. */
+  write(data: ArrayBuffer, timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
+    for (let done = 0; done < data.byteLength; ) {
+      const n = host.netWrite(this.handle, changetype<usize>(data) + done, data.byteLength - done, timeoutMs);
+      if (n < 0) return n;
+      done += n;
+    }
+    return 0;
+  }
+
+  /** Writes a text: 0, or a negative number. */
+  writeText(text: string): i32 {
+    return this.write(String.UTF8.encode(text));
+  }
+
+  /** Reads a line that ends in LF or CRLF, without its end; null when the connection ends
+   * or fails before, or the line has more than 8,192 characters. Not to be mixed with
+   * read. */
+  readLine(): string | null {
+    const buf = new ArrayBuffer(1024);
+    let at = this.rest.indexOf("\n");
+    while (at < 0) {
+      const n = this.rest.length > 8192 ? -1 : this.read(buf);
+      this.ended = n == 0;
+      if (n <= 0) return null;
+      this.rest += String.UTF8.decodeUnsafe(changetype<usize>(buf), n);
+      at = this.rest.indexOf("\n");
+    }
+    const line = this.rest.substring(0, at);
+    this.rest = this.rest.substring(at + 1);
+    return line.endsWith("\r") ? line.substring(0, line.length - 1) : line;
+  }
+
+  /** Whether the last readLine found the end of the connection. */
+  ended: bool = false;
+
+  /** What readLine has read ahead, and not handed out. */
+  get ahead(): string {
+    return this.rest;
+  }
+
+  /** Secures the connection; the host makes the handshake. options are JSON such as
+   * {"serverName":"db","verify":"none"}, or "". False when it fails. */
+  startTLS(options: string = ""): bool {
+    const b = new host.Bytes(options);
+    return host.netStarttls(this.handle, b.p, b.n) >= 0;
+  }
+
+  /** What the host knows of the connection, as JSON: addresses, timings, certificates. */
+  info(): string {
+    const b = new host.Buffer(1024);
+    let n = host.netInfo(this.handle, b.p, b.cap);
+    if (!b.fits(n)) n = host.netInfo(this.handle, b.p, b.cap);
+    return n < 0 ? "{}" : b.text(n);
+  }
+
+  close(): void {
+    host.netClose(this.handle);
+  }
+}
