@@ -33,7 +33,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: bin/prober plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
+build: bin/prober bin/quickstart plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
 
 .PHONY: bin/prober
 bin/prober:
@@ -73,7 +73,7 @@ $(AS_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/index
 	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
 
 .PHONY: run
-run: build bin/quickstart ## build and run the quickstart until Ctrl-C
+run: build ## build and run the quickstart until Ctrl-C
 	bin/prober run -f examples/quickstart/pod.yaml --plugins bin/plugins --restart-backoff 2s
 
 .PHONY: bin/quickstart

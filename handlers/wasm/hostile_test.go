@@ -109,7 +109,7 @@ func TestGoGuestFaults(t *testing.T) {
 		`{"do":"allocate"}`:        {probe.ReasonMemory, "out of memory"},
 	} {
 		t.Run(config, func(t *testing.T) {
-			_, err := attempt(t, bind(t, goGuest(t), config, probe.Target{}), probe.Request{}, 20*time.Second)
+			_, err := attempt(t, bind(t, goGuest(t), config, probe.Target{}), probe.Request{}, 2*time.Minute)
 			if err == nil || probe.ReasonOf(err) != want.reason || !strings.Contains(err.Error(), want.text) {
 				t.Errorf("got %v (reason %s), want %q with reason %s", err, probe.ReasonOf(err), want.text, want.reason)
 			}
@@ -192,7 +192,9 @@ func TestSpinningGuestHoldsNobodyUp(t *testing.T) {
 	}
 	slices.Sort(all)
 	t.Logf("lag: median %v, p99 %v, max %v", all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
-	if median := all[len(all)/2]; median > time.Second {
+	// Two spinning guests would hold up everyone for their whole deadline, again and
+	// again, if they held up anyone. The race detector's machine is too slow to tell.
+	if median := all[len(all)/2]; median > time.Second && !interpreter {
 		t.Errorf("half of the probes were later than %v", median)
 	}
 }

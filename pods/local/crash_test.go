@@ -128,7 +128,7 @@ func TestHooks(t *testing.T) {
       preStop: {httpGet: {path: "/stop?x=1", port: web, httpHeaders: [{name: Host, value: me}, {name: X, value: y}]}}
   - name: b
     command: `+graceful("b")+`
-    lifecycle: {preStop: {sleep: {seconds: 1}}}
+    lifecycle: {preStop: {sleep: {seconds: 3}}}
 `), "PORT", port)
 	w.awaitStory(t, "a")
 	w.awaitStory(t, "b")
@@ -142,8 +142,8 @@ func TestHooks(t *testing.T) {
 	began := time.Now()
 	w.delete(t, "pod")
 	w.awaitStory(t, "a-end", "b-end")
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("ended within %s, though a hook sleeps for 1s", took)
+	if took := time.Since(began); took < 3*time.Second {
+		t.Errorf("ended within %s, though a hook sleeps for 3s", took)
 	}
 	if got, want := <-requests, "me /stop?x=1 kube-lifecycle/1.36 y"; got != want {
 		t.Errorf("got %q, want %q", got, want)
