@@ -37,8 +37,14 @@ type verdict struct {
 // probePlugin runs one plugin against target and returns its verdict and exit code.
 func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
 	t.Helper()
+	return probePluginIn(t, filepath.Join(bin, "plugins"), plugin, target, config)
+}
+
+// probePluginIn runs a plugin of a folder.
+func probePluginIn(t *testing.T, dir, plugin, target, config string) (verdict, int) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
-		filepath.Join(bin, "plugins"), "--target", target, "--config", config, "--timeout", "5s", "-o", "json")
+		dir, "--target", target, "--config", config, "--timeout", "5s", "-o", "json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
