@@ -13,7 +13,7 @@ import (
 )
 
 func pod(spec string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec:\n  terminationGracePeriodSeconds: 2\n" + spec
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec:\n  terminationGracePeriodSeconds: 20\n" + spec
 }
 
 func TestCrashBackOff(t *testing.T) {
@@ -128,7 +128,7 @@ func TestHooks(t *testing.T) {
       preStop: {httpGet: {path: "/stop?x=1", port: web, httpHeaders: [{name: Host, value: me}, {name: X, value: y}]}}
   - name: b
     command: `+graceful("b")+`
-    lifecycle: {preStop: {sleep: {seconds: 3}}}
+    lifecycle: {preStop: {sleep: {seconds: 2}}}
 `), "PORT", port)
 	w.awaitStory(t, "a")
 	w.awaitStory(t, "b")
@@ -142,8 +142,8 @@ func TestHooks(t *testing.T) {
 	began := time.Now()
 	w.delete(t, "pod")
 	w.awaitStory(t, "a-end", "b-end")
-	if took := time.Since(began); took < 3*time.Second {
-		t.Errorf("ended within %s, though a hook sleeps for 3s", took)
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("ended within %s, though a hook sleeps for 2s", took)
 	}
 	if got, want := <-requests, "me /stop?x=1 kube-lifecycle/1.36 y"; got != want {
 		t.Errorf("got %q, want %q", got, want)
