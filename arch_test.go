@@ -65,7 +65,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local"},
+		ours:   []string{".", "agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
@@ -135,6 +135,9 @@ func checkImports(t *testing.T, file string) {
 }
 
 func allowed(name string, ours, others []string) bool {
+	if name == module {
+		return slices.Contains(ours, ".")
+	}
 	if own, ok := strings.CutPrefix(name, module+"/"); ok {
 		return slices.ContainsFunc(ours, func(o string) bool {
 			if below, ok := strings.CutSuffix(o, "/*"); ok {

@@ -1,4 +1,5 @@
-// Package prober is the map of the module; it holds no code.
+// Package prober is the map of the module. Its one piece of code hands out the source
+// of the SDK.
 //
 // prober runs the kubelet's liveness, readiness and startup probes in any Go program,
 // and lets WebAssembly plugins carry them out. Read its rooms in this order:

@@ -108,7 +108,8 @@ func builtinNames() []string {
 }
 
 func newPlugin(env *Env) *cobra.Command {
-	return folder("plugin", "Look at plugins, and test them", newPluginInspect(env), newPluginList(env), newPluginTest(env))
+	return folder("plugin", "Make, build, test and look at plugins", newPluginInspect(env), newPluginList(env),
+		newPluginNew(env), newPluginBuild(env), newPluginTest(env))
 }
 
 // pluginView is what can be known of a plugin without running it.

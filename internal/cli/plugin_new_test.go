@@ -1,0 +1,114 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A new plugin builds, and passes its tests at once, with Go and nothing else: not even
+// a module proxy.
+func TestNewPlugin(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "")
+	dir := filepath.Join(t.TempDir(), "demo")
+	for _, step := range []struct {
+		args []string
+		want []string // in stdout
+	}{
+		{[]string{"plugin", "new", dir, "--lang", "go"}, []string{"made " + dir}},
+		{[]string{"plugin", "build", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "imports prober_v1_net: ", "asks for net: target\n"}},
+		{[]string{"plugin", "inspect", filepath.Join(dir, "demo.wasm")}, []string{"demo"}},
+		{[]string{"plugin", "test", dir}, []string{"  ok  a server that greets ", "9 passed, 0 failed"}},
+		{[]string{"plugin", "test", "-o", "tap", "--run", "black hole", "--matrix", dir}, []string{"ok 4 - demo 0.1.0: a black hole (interpreter/fresh)"}},
+	} {
+		code, stdout, stderr := run(nil, step.args...)
+		if code != 0 {
+			t.Fatalf("prober %s: exit code %d\n%s%s", strings.Join(step.args, " "), code, stdout, stderr)
+		}
+		for _, want := range step.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("prober %s: no %q in\n%s", strings.Join(step.args, " "), want, stdout)
+			}
+		}
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %s in the new folder: %v\n%s", strings.Join(args, " "), err, text)
+		}
+	}
+	testFailingPlugin(t, dir)
+}
+
+// testFailingPlugin has a case of the plugin in dir fail, and updates it.
+func testFailingPlugin(t *testing.T, dir string) {
+	path := filepath.Join(dir, "demo_test.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Replace(string(text), "message: 220 mail ready", "message: 220 web ready", 1)
+	if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := run(nil, "plugin", "test", path, "--run", "greets")
+	if code != 1 || !strings.Contains(stdout, "    -message: 220 web ready\n    +message: 220 mail ready\n") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	if code, _, stderr := run(nil, "plugin", "test", path, "--run", "greets", "--update"); code != 1 || !strings.Contains(stderr, "1 values updated") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if code, stdout, _ := run(nil, "plugin", "test", path, "--run", "greets"); code != 0 {
+		t.Errorf("after the update: exit code %d\n%s", code, stdout)
+	}
+}
+
+func TestPluginAuthorsMistakes(t *testing.T) {
+	dir := t.TempDir()
+	rust := filepath.Join(dir, "rust")
+	for path, text := range map[string]string{
+		"rust/plugin.yaml":   "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n",
+		"rust/Cargo.toml":    "",
+		"bare/plugin.yaml":   "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n",
+		"wrong/plugin.yaml":  "name: 7_up\n",
+		"cases/a_test.yaml":  "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./no.wasm\ncases: []\n",
+		"cases2/b_test.yaml": "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./no.wasm\ncases: [{}]\n",
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"new " + dir + "/No_Name", `"No_Name" is no name of a plugin`},
+		{"new " + rust, rust + " is there already"},
+		{"new " + dir + "/x --lang rust", "--lang rust: this version of prober makes projects in Go only"},
+		{"new " + dir + "/x --lang wat", "--lang wat: this version of prober makes projects in Go only"},
+		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, assemblyscript, wat`},
+		{"new " + dir + "/no/such", "no such file or directory"},
+		{"build " + dir, "plugin.yaml: no such file or directory"},
+		{"build " + rust, "this version of prober builds Go only, and this is Rust"},
+		{"build " + dir + "/bare", "there is no go.mod"},
+		{"build " + dir + "/wrong", dir + `/wrong/plugin.yaml:1: name: "7_up" is no name`},
+		{"test", "want a test file or a folder"},
+		{"test " + rust, "no *_test.yaml file is there"},
+		{"test " + dir + "/cases", "/cases/a_test.yaml: plugin: open "},
+		{"test " + dir + "/cases2", "/cases2/b_test.yaml:4: cases[0].name: the field is required"},
+		{"test " + dir + "/cases --run (", "--run: error parsing regexp"},
+	} {
+		code, _, stderr := run(nil, append([]string{"plugin"}, strings.Fields(c.args)...)...)
+		if code != 64 || !strings.Contains(stderr, c.want) {
+			t.Errorf("prober plugin %s: exit code %d, %q, want %q", c.args, code, stderr, c.want)
+		}
+	}
+}
