@@ -60,6 +60,14 @@ func (s *session) typical() *Case {
 	return c
 }
 
+// grants are those of the first case.
+func (s *session) grants() []plugin.Grant {
+	if len(s.file.Cases) == 0 {
+		return nil
+	}
+	return s.file.Cases[0].Grants
+}
+
 // server returns the case with a peer of a behaviour at its target.
 func (c *Case) server(b Behaviour) *Case {
 	with := *c
@@ -79,7 +87,7 @@ func (c *Case) server(b Behaviour) *Case {
 func (s *session) badConfigs(ctx context.Context) (failures []string, err error) {
 	open := *s.manifest
 	open.Config = &plugin.Schema{}
-	w, err := s.open(ctx, variant{isolation: plugin.Fresh}, &open)
+	w, err := s.open(ctx, variant{isolation: plugin.Fresh}, &open, s.grants()...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +131,7 @@ func (s *session) strangeConfigs() [][]byte {
 
 // blackHoles lets the guest wait for a target that never answers.
 func (s *session) blackHoles(ctx context.Context) (failures []string, err error) {
-	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest)
+	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest, s.grants()...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +179,7 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 
 // growth calls the guest many times and looks at its memory.
 func (s *session) growth(ctx context.Context) (failures []string, err error) {
-	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest)
+	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest, s.grants()...)
 	if err != nil {
 		return nil, err
 	}

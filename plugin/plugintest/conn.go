@@ -17,7 +17,7 @@ type conn struct {
 	host *network
 
 	mu      sync.Mutex
-	in      []byte    // has arrived, and was not read yet
+	in      [][]byte  // has arrived, and was not read yet
 	err     error     // what a Read gives when in is empty
 	out     []byte    // was written, and not received yet
 	step    int       // of the script
@@ -59,8 +59,10 @@ func (c *conn) readLocked(p []byte) (int, error) {
 	case c.closed:
 		return 0, net.ErrClosed
 	case len(c.in) > 0:
-		n := copy(p, c.in)
-		c.in = c.in[n:]
+		n := copy(p, c.in[0])
+		if c.in[0] = c.in[0][n:]; len(c.in[0]) == 0 || c.peer.network == "udp" {
+			c.in = c.in[1:] // of a datagram the rest is lost
+		}
 		return n, nil
 	case c.err == io.EOF:
 		return 0, io.EOF
@@ -173,7 +175,9 @@ func (c *conn) later(after time.Duration, data []byte, end error) {
 func (c *conn) arrive(data []byte, end error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.in = append(c.in, data...)
+	if len(data) > 0 {
+		c.in = append(c.in, data)
+	}
 	if c.err == nil {
 		c.err = end
 	}

@@ -20,7 +20,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-const defaultTimeout = time.Second
+const (
+	defaultTimeout = time.Second
+	day            = 24 * time.Hour
+)
 
 func parse(path string, data []byte) (*File, error) {
 	var doc, more yaml.Node
@@ -42,6 +45,7 @@ func parse(path string, data []byte) (*File, error) {
 
 func (r *reader) document(n *yaml.Node, f *File) {
 	timeout := defaultTimeout
+	var grants []plugin.Grant
 	var module string
 	var cases *yaml.Node
 	r.mapping(n, "", map[string]read{
@@ -49,7 +53,7 @@ func (r *reader) document(n *yaml.Node, f *File) {
 		"kind":       r.constant("PluginTest"),
 		"plugin":     r.text(&module),
 		"defaults": func(n *yaml.Node, path string) {
-			r.mapping(n, path, map[string]read{"timeout": r.duration(&timeout), "grants": r.grants})
+			r.mapping(n, path, map[string]read{"timeout": r.duration(&timeout), "grants": r.grants(&grants)})
 		},
 		"cases": func(n *yaml.Node, _ string) { cases = n },
 	}, "apiVersion", "kind", "plugin", "cases")
@@ -62,7 +66,7 @@ func (r *reader) document(n *yaml.Node, f *File) {
 	}
 	names := make(map[string]int)
 	r.items(cases, "cases", func(n *yaml.Node, path string) {
-		c := Case{Line: n.Line, Timeout: timeout, Attempt: 1, Names: make(map[string][]netip.Addr)}
+		c := Case{Line: n.Line, Timeout: timeout, Grants: grants, Attempt: 1, Names: make(map[string][]netip.Addr)}
 		r.testCase(n, path, &c)
 		if first, ok := names[c.Name]; ok {
 			r.failf(n, path+".name", "the case of line %d has the name %q too", first, c.Name)
@@ -72,15 +76,22 @@ func (r *reader) document(n *yaml.Node, f *File) {
 	})
 }
 
-func (r *reader) grants(n *yaml.Node, path string) {
-	r.items(n, path, r.constant("target"))
+func (r *reader) grants(to *[]plugin.Grant) read {
+	return func(n *yaml.Node, path string) {
+		*to = nil
+		r.items(n, path, func(n *yaml.Node, path string) {
+			var g plugin.Grant
+			parsed(r, &g, plugin.ParseGrant)(n, path)
+			*to = append(*to, g)
+		})
+	}
 }
 
 func (r *reader) testCase(n *yaml.Node, path string, c *Case) {
 	r.mapping(n, path, map[string]read{
 		"name":    r.text(&c.Name),
 		"timeout": r.duration(&c.Timeout),
-		"grants":  r.grants,
+		"grants":  r.grants(&c.Grants),
 		"request": func(n *yaml.Node, path string) { r.request(n, path, c) },
 		"host":    func(n *yaml.Node, path string) { r.host(n, path, c) },
 		"want":    func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
@@ -136,6 +147,13 @@ func (r *reader) host(n *yaml.Node, path string, c *Case) {
 				c.Peers = append(c.Peers, p)
 			})
 		},
+		"kv": func(n *yaml.Node, path string) {
+			c.KV = make(map[string][]byte)
+			r.entries(n, path, func(key, value *yaml.Node, at string) {
+				text, _ := r.scalar(value, at)
+				c.KV[key.Value] = []byte(text)
+			})
+		},
 		"names": func(n *yaml.Node, path string) {
 			r.entries(n, path, func(key, value *yaml.Node, at string) {
 				c.Names[key.Value] = nil
@@ -155,7 +173,10 @@ func (r *reader) peer(n *yaml.Node, path string, p *Peer) {
 		"dial": func(n *yaml.Node, path string) {
 			p.Dial, _ = r.scalar(n, path)
 			if !validURL(p.Dial) {
-				r.failf(n, path, "%.80q: want tcp://host:port or unix:///path", p.Dial)
+				r.failf(n, path, "%.80q: want tcp://host:port, udp://, tls:// or unix:///path", p.Dial)
+			}
+			if strings.HasPrefix(p.Dial, "tls:") && p.TLS == nil {
+				p.TLS = &TLS{NotBefore: -day, NotAfter: 90 * day}
 			}
 		},
 		"behaviour": func(n *yaml.Node, path string) {
@@ -163,6 +184,15 @@ func (r *reader) peer(n *yaml.Node, path string, p *Peer) {
 			behaviour = n.Value
 		},
 		"latency": r.duration(&p.Latency),
+		"tls": func(n *yaml.Node, path string) {
+			p.TLS = &TLS{NotBefore: -day, NotAfter: 90 * day}
+			r.mapping(n, path, map[string]read{
+				"names":     func(n *yaml.Node, path string) { r.items(n, path, r.appended(&p.TLS.Names)) },
+				"notBefore": parsed(r, &p.TLS.NotBefore, time.ParseDuration),
+				"notAfter":  parsed(r, &p.TLS.NotAfter, time.ParseDuration),
+				"error":     r.text(&p.TLS.Error),
+			})
+		},
 		"script": func(n *yaml.Node, path string) {
 			r.items(n, path, func(n *yaml.Node, path string) {
 				s := Step{Line: n.Line}
@@ -184,7 +214,7 @@ func validURL(text string) bool {
 	}
 	at := strings.LastIndexByte(rest, ':')
 	port, err := strconv.Atoi(rest[at+1:])
-	return scheme == "tcp" && at > 0 && err == nil && port > 0 && port < 1<<16
+	return (scheme == "tcp" || scheme == "udp" || scheme == "tls") && at > 0 && err == nil && port > 0 && port < 1<<16
 }
 
 func (r *reader) step(n *yaml.Node, path string, s *Step) {
@@ -266,7 +296,11 @@ func (r *reader) want(n *yaml.Node, path string, w *Want) {
 			})
 		},
 		"virtualTime": func(n *yaml.Node, path string) { w.VirtualTime = r.bounds(n, path, seconds) },
-		"memory":      func(n *yaml.Node, path string) { w.Memory = r.bounds(n, path, bytesUnit) },
+		"kv": func(n *yaml.Node, path string) {
+			w.KV = make(map[string]string)
+			r.entries(n, path, func(key, value *yaml.Node, at string) { w.KV[key.Value], _ = r.scalar(value, at) })
+		},
+		"memory": func(n *yaml.Node, path string) { w.Memory = r.bounds(n, path, bytesUnit) },
 	}, "result")
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -40,8 +41,10 @@ type Case struct {
 	Container  probe.Container
 	Config     []byte // a JSON object; nil for none
 
-	Peers []Peer
-	Names map[string][]netip.Addr // of hosts; one without an address does not exist
+	Grants []plugin.Grant // beside the target
+	Peers  []Peer
+	KV     map[string][]byte       // what the probe has kept
+	Names  map[string][]netip.Addr // of hosts; one without an address does not exist
 
 	Want Want
 }
@@ -54,6 +57,7 @@ type Want struct {
 	Denied      []Text // the dials that are denied, in order; nil for any
 	VirtualTime *Bounds
 	Memory      *Bounds
+	KV          map[string]string // what the probe keeps now; nil for anything
 
 	result, message place // in the file
 }

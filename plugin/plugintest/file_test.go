@@ -18,7 +18,7 @@ func TestBadFiles(t *testing.T) {
 		"nothing in it":     {"kind: PluginTest", "_test.yaml:1: cases: the field is required"},
 		"another version":   {"apiVersion: v2", `_test.yaml:1: apiVersion: unknown value "v2"; known: prober.dev/v1`},
 		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "one YAML document"},
-		"a field too many":  {head + "- {name: a, want: {result: success, text: x}}", "_test.yaml:5: cases[0].want.text: unknown field; known: denied, memory, message, metrics, result, virtualTime"},
+		"a field too many":  {head + "- {name: a, want: {result: success, text: x}}", "_test.yaml:5: cases[0].want.text: unknown field; known: denied, kv, memory, message, metrics, result, virtualTime"},
 		"no result":         {head + "- {name: a, want: {}}", "_test.yaml:5: cases[0].want.result: the field is required"},
 		"an unknown result": {head + "- {name: a, want: {result: ok}}", `cases[0].want.result: "ok": want success, warning, failure, unknown or error(reason)`},
 		"a name twice":      {head + "- {name: a, want: {result: success}}\n- {name: a, want: {result: success}}", `_test.yaml:6: cases[1].name: the case of line 5 has the name "a" too`},
@@ -32,7 +32,7 @@ func TestBadFiles(t *testing.T) {
 		"a step":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any, close: {}}]}]}, want: {result: success}}", "script[0]: want exactly one of close, recv, reset, send, wait"},
 		"hex":               {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {hex: zz}}]}]}, want: {result: success}}", "script[0].recv.hex: encoding/hex"},
 		"an empty send":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{send: {}}]}]}, want: {result: success}}", "script[0].send: want one of hex, text"},
-		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: unknown value "everything"`},
+		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: grant "everything": want target`},
 		"a size":            {head + "- {name: a, want: {result: success, memory: {max: lots}}}", "cases[0].want.memory.max: "},
 		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
 	} {

@@ -38,6 +38,10 @@ func (r *Result) judge() {
 		w, g, ok := want.denials(got.denied)
 		line("denied", w, g, ok)
 	}
+	if want.KV != nil {
+		w, g := fmt.Sprintf("%q", want.KV), fmt.Sprintf("%q", got.kept)
+		line("kv", w, g, w == g)
+	}
 	if b := want.VirtualTime; b != nil {
 		line("virtualTime", b.source, got.virtual.String(), b.hold(got.virtual.Seconds()))
 	}
@@ -97,5 +101,5 @@ func (a *answer) lines() []string {
 	for _, m := range a.out.Metrics {
 		lines = append(lines, fmt.Sprintf("metrics.%s: %v%s %v", m.Name, m.Value, m.Unit, m.Labels))
 	}
-	return append(lines, fmt.Sprintf("denied: %q", a.denied), "virtualTime: "+a.virtual.String())
+	return append(lines, fmt.Sprintf("denied: %q", a.denied), fmt.Sprintf("kv: %q", a.kept), "virtualTime: "+a.virtual.String())
 }

@@ -74,6 +74,9 @@ func (n *network) endpoint(rawURL string) (network, addr string) {
 	if err != nil || u.Scheme == "unix" {
 		return "unix", strings.TrimPrefix(rawURL, "unix://")
 	}
+	if u.Scheme == "tls" {
+		u.Scheme = "tcp" // that comes first
+	}
 	return u.Scheme, net.JoinHostPort(n.name(u.Hostname()).String(), u.Port())
 }
 

@@ -162,3 +162,10 @@ func (r *reader) object(to *[]byte) read {
 		}
 	}
 }
+
+func (r *reader) appended(to *[]string) read {
+	return func(n *yaml.Node, path string) {
+		text, _ := r.scalar(n, path)
+		*to = append(*to, text)
+	}
+}

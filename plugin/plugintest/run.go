@@ -3,6 +3,7 @@ package plugintest
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +129,11 @@ func variantsOf(m *plugin.Manifest, matrix bool) []variant {
 	}
 	var all []variant
 	for _, interpreter := range []bool{false, true} {
-		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
+		isolations := []plugin.Isolation{plugin.Reset, plugin.Fresh}
+		if m.Stateful {
+			isolations = append(isolations, plugin.Pooled)
+		}
+		for _, isolation := range isolations {
 			all = append(all, variant{interpreter, isolation})
 		}
 	}
@@ -145,11 +150,12 @@ type session struct {
 
 // cases runs the cases of the file in one variant.
 func (s *session) cases(ctx context.Context, v variant) ([]Result, error) {
-	w, err := s.open(ctx, v, s.manifest)
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
+	worlds := make(map[string]*world) // by grants
+	defer func() {
+		for _, w := range worlds {
+			w.close()
+		}
+	}()
 	var results []Result
 	for i := range s.file.Cases {
 		c := &s.file.Cases[i]
@@ -157,6 +163,15 @@ func (s *session) cases(ctx context.Context, v variant) ([]Result, error) {
 			continue
 		}
 		start := time.Now()
+		granted := fmt.Sprint(c.Grants)
+		w := worlds[granted]
+		if w == nil {
+			var err error
+			if w, err = s.open(ctx, v, s.manifest, c.Grants...); err != nil {
+				return nil, err
+			}
+			worlds[granted] = w
+		}
 		got := w.attempt(ctx, c, i)
 		r := Result{
 			Name: c.Name, Variant: v.String(), File: s.file.Path, Line: c.Line,
@@ -179,7 +194,7 @@ type world struct {
 }
 
 // open loads the plugin as manifest says.
-func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest) (*world, error) {
+func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest, grants ...plugin.Grant) (*world, error) {
 	w := &world{clock: newClock(cmp.Or(s.cfg.Stuck, 20*time.Second)), rand: &seeded{}}
 	w.rand.seed(0)
 	host, err := wasm.New(wasm.Config{
@@ -189,6 +204,9 @@ func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest
 		LookupIP: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return w.network.LookupIP(ctx, host)
 		},
+		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+			return w.network.handshake(ctx, conn, config)
+		},
 		Clock: w.clock, Rand: w.rand, Interpreter: v.interpreter, CacheDir: s.cfg.CacheDir, Version: s.cfg.Version,
 	})
 	if err != nil {
@@ -197,7 +215,7 @@ func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest
 	w.host = host
 	own := *manifest
 	own.Isolation = v.isolation
-	if w.handler, err = host.Load(ctx, s.module, &own); err != nil {
+	if w.handler, err = host.LoadGranted(ctx, s.module, &own, grants); err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
 	return w, nil
@@ -216,6 +234,7 @@ type answer struct {
 	virtual time.Duration
 	memory  uint64
 	denied  []string
+	kept    map[string][]byte
 	faults  []string
 	trace   []string
 }
@@ -235,6 +254,10 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 		got.err, got.config = err, true
 		return got
 	}
+	keeper, _ := handler.(wasm.Keeper)
+	if keeper != nil && c.KV != nil {
+		keeper.Keep(c.KV)
+	}
 	start := w.clock.Now()
 	ctx, cancel := w.clock.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -242,6 +265,9 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 	got.virtual = w.clock.Now().Sub(start)
 	if errors.Is(got.err, context.Canceled) {
 		got.faults = append(got.faults, fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck))
+	}
+	if keeper != nil {
+		got.kept = keeper.Kept()
 	}
 	got.memory = w.handler.Stats().Size
 	got.faults = append(got.faults, w.network.faults...)

@@ -22,11 +22,21 @@ const (
 // Peer is one server that a guest may connect to. Of several with the same URL each
 // serves one connection, and the last one all further ones too.
 type Peer struct {
-	Dial      string // "tcp://host:port" or "unix:///path"
+	Dial      string // "tcp://host:port", "udp://…", "tls://…" or "unix:///path"
 	Line      int
 	Behaviour Behaviour
 	Latency   time.Duration // of the connection, and of each thing sent
+	TLS       *TLS          // what it shows in a handshake; nil for a peer that speaks no TLS
 	Script    []Step
+}
+
+// TLS is what a peer shows in a handshake, which is played as well: scripts see what
+// is inside.
+type TLS struct {
+	Names     []string      // of the certificate; empty for the host that is dialled
+	NotBefore time.Duration // from now on; most often below 0
+	NotAfter  time.Duration // from now on; below 0 it has expired
+	Error     string        // the handshake fails with it
 }
 
 // Step is one step of a script: exactly one of its fields is set.

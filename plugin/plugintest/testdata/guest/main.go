@@ -44,6 +44,9 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	case "dial":
 		_, err := sdk.Dial(ctx, "tcp", r.Config.String("addr", ""))
 		return sdk.Failuref("%v", err), nil
+	case "count":
+		n, code := count()
+		return sdk.Successf("%d, %d", n, code), nil
 	case "error":
 		return probe.Outcome{}, fmt.Errorf("not today")
 	default:
@@ -54,7 +57,11 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 // talk says hello to the target and repeats its answer.
 func talk(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	start := time.Now()
-	conn, err := r.Dial(ctx)
+	network := r.Config.String("network", "tcp")
+	if r.Target.Unix != "" {
+		network = "unix"
+	}
+	conn, err := sdk.Dial(ctx, network, r.Addr())
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
@@ -64,10 +71,20 @@ func talk(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
-	answer, err := io.ReadAll(conn)
+	read := io.ReadAll
+	if network == "udp" {
+		read = datagram
+	}
+	answer, err := read(conn)
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
 	out.Output = string(answer)
 	return out, nil
+}
+
+func datagram(r io.Reader) ([]byte, error) {
+	buf := make([]byte, 100)
+	n, err := r.Read(buf)
+	return buf[:n], err
 }
