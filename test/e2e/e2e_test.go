@@ -41,10 +41,11 @@ func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
 }
 
 // probePluginIn runs a plugin of a folder.
-func probePluginIn(t *testing.T, dir, plugin, target, config string) (verdict, int) {
+func probePluginIn(t *testing.T, dir, plugin, target, config string, args ...string) (verdict, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
 		dir, "--target", target, "--config", config, "--timeout", "5s", "-o", "json")
+	cmd.Args = append(cmd.Args, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -170,8 +171,10 @@ func TestHTTPJSON(t *testing.T) {
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
 	for _, c := range []struct{ name, config, result string }{
-		{"below the maximum", `{"path":"/status","field":"queue.depth","max":10}`, "success"},
-		{"above the maximum", `{"path":"/status","field":"queue.depth","max":5}`, "failure"},
+		{"within the thresholds", `{"path":"/status","field":"queue.depth","warn":{"max":10},"fail":{"max":100}}`, "success"},
+		{"above what is well", `{"path":"/status","field":"queue.depth","warn":{"max":5},"fail":{"max":100}}`, "warning"},
+		{"above what is bearable", `{"path":"/status","field":"queue.depth","warn":{"max":2},"fail":{"max":5}}`, "failure"},
+		{"another state", `{"path":"/status","field":"state","fail":{"equals":"red"}}`, "failure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "httpjson", address, c.config)
