@@ -23,6 +23,7 @@ imports! {
         "config_get" config_get(key: *const u8, len: usize, buf: *mut u8, cap: usize) -> i32;
         "result_write" result_write(doc: *const u8, len: usize) -> i32;
         "message" message(text: *const u8, len: usize);
+        "metric" metric(name: *const u8, len: usize, unit: *const u8, unit_len: usize, value: f64) -> i32;
         "log" log(level: i32, text: *const u8, len: usize);
         "log_enabled" log_enabled(level: i32) -> i32;
         "deadline_ms" deadline_ms() -> i64;

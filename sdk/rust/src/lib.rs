@@ -287,12 +287,16 @@ fn fail(e: &Error) -> i32 {
 }
 
 fn answer(out: Outcome) -> Result<Verdict> {
-    if out.metrics.is_empty() && out.details.is_empty() {
-        unsafe { host::message(out.message.as_ptr(), out.message.len()) }
+    if !out.details.is_empty() || out.metrics.iter().any(|m| !m.labels.is_empty()) {
+        let doc = out.to_json();
+        check(unsafe { host::result_write(doc.as_ptr(), doc.len()) })?;
         return Ok(out.verdict);
     }
-    let doc = out.to_json();
-    check(unsafe { host::result_write(doc.as_ptr(), doc.len()) })?;
+    unsafe { host::message(out.message.as_ptr(), out.message.len()) }
+    for m in out.metrics.iter().filter(|m| m.value.is_finite()) {
+        let (name, unit) = (m.name.as_bytes(), m.unit.as_bytes());
+        check(unsafe { host::metric(name.as_ptr(), name.len(), unit.as_ptr(), unit.len(), m.value) })?;
+    }
     Ok(out.verdict)
 }
 

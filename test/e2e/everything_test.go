@@ -1,0 +1,116 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+const everythingManifest = `apiVersion: prober.dev/v1
+kind: Plugin
+name: NAME
+version: 0.1.0
+requests:
+- {capability: net, allow: [target], reason: to ask}
+- {capability: http, allow: [target], reason: to ask}
+- {capability: dns, allow: [target, dns], reason: to ask}
+- {capability: kv, allow: [kv], reason: to remember}
+`
+
+// everything is what uses an SDK, and how it is built: $SDK is the SDK's folder, $SOURCE
+// and $OUT are files.
+var everything = []struct{ language, ext, build string }{
+	{"C", ".c", `clang --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -I$SDK/c -o $OUT $SOURCE`},
+	{"Rust", ".rs", `rustc="/usr/bin/rustc --edition 2021 --target wasm32-wasi -O -D warnings"
+		$rustc --crate-type rlib --crate-name prober -o libprober.rlib $SDK/rust/src/lib.rs &&
+		$rustc --crate-type cdylib --extern prober=libprober.rlib -C strip=debuginfo -o $OUT $SOURCE`},
+	{"AssemblyScript", ".ts", `mkdir node_modules && cp -r $SDK/assemblyscript node_modules/prober && cp $SOURCE . &&
+		asc $(basename $SOURCE) -O --runtime stub --use abort=~lib/prober/index/abort -o $OUT`},
+}
+
+// guest builds testdata/NAME.EXT and returns the folder in which it is a plugin.
+func guest(t *testing.T, name, ext, build string) string {
+	t.Helper()
+	plugins := t.TempDir()
+	dir := filepath.Join(plugins, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "plugin.yaml", strings.Replace(everythingManifest, "NAME", name, 1))
+	paths := strings.NewReplacer("$SDK", absolute(t, "../../sdk"), "$SOURCE", absolute(t, "testdata/"+name+ext),
+		"$OUT", filepath.Join(dir, name+".wasm"))
+	shell(t, t.TempDir(), paths.Replace(build))
+	return plugins
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// imports returns the functions that modules import from prober, with their signatures.
+func imports(t *testing.T, modules ...string) (found []string) {
+	t.Helper()
+	r := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())
+	defer r.Close(t.Context())
+	for _, file := range modules {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.CompileModule(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range m.ImportedFunctions() {
+			if module, name, _ := f.Import(); strings.HasPrefix(module, abi.ModuleCore) {
+				found = append(found, signature(module, name, typeNames(f.ParamTypes()), typeNames(f.ResultTypes())))
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func typeNames(types []api.ValueType) (names []abi.Type) {
+	for _, t := range types {
+		names = append(names, abi.Type(api.ValueTypeName(t)))
+	}
+	return names
+}
+
+func signature(module, name string, params, results []abi.Type) string {
+	return fmt.Sprintf("%s.%s%v%v", module, name, params, results)
+}
+
+// TestSDKsSpeakAllOfTheABI builds what uses an SDK: together its imports are the contract.
+func TestSDKsSpeakAllOfTheABI(t *testing.T) {
+	var want []string
+	for _, f := range abi.Imports() {
+		want = append(want, signature(f.Module, f.Name, f.Params, f.Results))
+	}
+	slices.Sort(want)
+	for _, c := range everything {
+		t.Run(c.language, func(t *testing.T) {
+			all, dns := guest(t, "everything", c.ext, c.build), guest(t, "dns", c.ext, c.build)
+			got := imports(t, filepath.Join(all, "everything/everything.wasm"), filepath.Join(dns, "dns/dns.wasm"))
+			if !slices.Equal(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
