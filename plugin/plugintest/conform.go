@@ -38,7 +38,7 @@ func (s *session) conformance(ctx context.Context) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := variant{isolation: s.manifest.Isolation}
+		v := s.plain(s.manifest.Isolation)
 		results = append(results, Result{Name: name, Variant: v.String(), File: s.file.Path, Failures: failures, Real: time.Since(start)})
 	}
 	return results, nil
@@ -87,7 +87,7 @@ func (c *Case) server(b Behaviour) *Case {
 func (s *session) badConfigs(ctx context.Context) (failures []string, err error) {
 	open := *s.manifest
 	open.Config = &plugin.Schema{}
-	w, err := s.open(ctx, variant{isolation: plugin.Fresh}, &open, s.grants()...)
+	w, err := s.open(ctx, s.plain(plugin.Fresh), &open, s.grants()...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *session) strangeConfigs() [][]byte {
 
 // blackHoles lets the guest wait for a target that never answers.
 func (s *session) blackHoles(ctx context.Context) (failures []string, err error) {
-	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest, s.grants()...)
+	w, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, s.grants()...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 		only := *s
 		only.cfg.Run = nil
-		results, err := only.cases(ctx, variant{isolation: isolation})
+		results, err := only.cases(ctx, s.plain(isolation))
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 
 // growth calls the guest many times and looks at its memory.
 func (s *session) growth(ctx context.Context) (failures []string, err error) {
-	w, err := s.open(ctx, variant{isolation: s.manifest.Isolation}, s.manifest, s.grants()...)
+	w, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, s.grants()...)
 	if err != nil {
 		return nil, err
 	}

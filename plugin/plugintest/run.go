@@ -34,6 +34,10 @@ type Config struct {
 	// which all have to agree.
 	Matrix bool
 
+	// Interpreter runs guests without compiling them, as Matrix does too: slower, but
+	// quick to begin with under the race detector.
+	Interpreter bool
+
 	// CasesOnly leaves the conformance checks out.
 	CasesOnly bool
 
@@ -105,7 +109,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	}
 	s := &session{cfg: cfg, module: module, manifest: manifest, file: f}
 	report := &Report{File: f.Path, Plugin: manifest.Name + " " + manifest.Version}
-	for _, v := range variantsOf(manifest, cfg.Matrix) {
+	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)
 		if err != nil {
 			return nil, err
@@ -123,14 +127,19 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	return report, ctx.Err()
 }
 
-func variantsOf(m *plugin.Manifest, matrix bool) []variant {
-	if !matrix {
-		return []variant{{isolation: m.Isolation}}
+// plain is the variant of an isolation that runs without [Config.Matrix].
+func (s *session) plain(isolation plugin.Isolation) variant {
+	return variant{s.cfg.Interpreter, isolation}
+}
+
+func (s *session) variants() []variant {
+	if !s.cfg.Matrix {
+		return []variant{s.plain(s.manifest.Isolation)}
 	}
 	var all []variant
 	for _, interpreter := range []bool{false, true} {
 		isolations := []plugin.Isolation{plugin.Reset, plugin.Fresh}
-		if m.Stateful {
+		if s.manifest.Stateful {
 			isolations = append(isolations, plugin.Pooled)
 		}
 		for _, isolation := range isolations {
@@ -190,7 +199,6 @@ type world struct {
 	host    *wasm.Host
 	handler *wasm.Handler
 	network *network // of the case that runs
-	err     error
 }
 
 // open loads the plugin as manifest says.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package plugintest_test
+
+const race = false
