@@ -109,7 +109,7 @@ func builtinNames() []string {
 
 func newPlugin(env *Env) *cobra.Command {
 	return folder("plugin", "Make, build, test and look at plugins", newPluginInspect(env), newPluginList(env),
-		newPluginNew(env), newPluginBuild(env), newPluginTest(env))
+		newPluginNew(env), newPluginBuild(env), newPluginVet(env), newPluginTest(env))
 }
 
 // pluginView is what can be known of a plugin without running it.

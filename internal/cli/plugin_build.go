@@ -111,17 +111,26 @@ func (env *Env) tellBuilt(path string, module []byte, m *plugin.Manifest) error 
 	for _, name := range slices.Sorted(maps.Keys(imports)) {
 		fmt.Fprintf(env.Stdout, "imports %s: %s\n", name, strings.Join(imports[name], ", "))
 	}
-	asked := make(map[string]bool)
 	for _, r := range m.Requests {
-		asked[r.Capability] = true
 		fmt.Fprintf(env.Stdout, "asks for %s: %s\n", r.Capability, strings.Join(r.Allow, ", "))
 	}
-	for name := range imports {
-		if capability, ok := strings.CutPrefix(name, "prober_v1_"); ok && !asked[capability] {
-			fmt.Fprintf(env.Stderr, "prober: warning: the module imports %s, and its manifest does not ask for %q\n", name, capability)
-		}
+	for _, capability := range unasked(imports, m) {
+		fmt.Fprintf(env.Stderr, "prober: warning: the module imports prober_v1_%s, and its manifest does not ask for %q\n", capability, capability)
 	}
 	return nil
+}
+
+// unasked returns the capabilities that a module imports and its manifest does not ask
+// for.
+func unasked(imports map[string][]string, m *plugin.Manifest) (missing []string) {
+	for _, name := range slices.Sorted(maps.Keys(imports)) {
+		capability, ok := strings.CutPrefix(name, "prober_v1_")
+		asks := func(r plugin.Request) bool { return r.Capability == capability }
+		if ok && !slices.ContainsFunc(m.Requests, asks) {
+			missing = append(missing, capability)
+		}
+	}
+	return missing
 }
 
 // importsOf returns the functions that a module imports, by module.

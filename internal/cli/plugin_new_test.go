@@ -20,6 +20,7 @@ func TestNewPlugin(t *testing.T) {
 	}{
 		{[]string{"plugin", "new", dir, "--lang", "go"}, []string{"made " + dir}},
 		{[]string{"plugin", "build", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "imports prober_v1_net: ", "asks for net: target\n"}},
+		{[]string{"plugin", "vet", dir}, nil},
 		{[]string{"plugin", "inspect", filepath.Join(dir, "demo.wasm")}, []string{"demo"}},
 		{[]string{"plugin", "test", dir}, []string{"  ok  a server that greets ", "9 passed, 0 failed"}},
 		{[]string{"plugin", "test", "-o", "tap", "--run", "black hole", "--matrix", dir}, []string{"ok 4 - demo 0.1.0: a black hole (interpreter/fresh)"}},
@@ -110,5 +111,34 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		if code != 64 || !strings.Contains(stderr, c.want) {
 			t.Errorf("prober plugin %s: exit code %d, %q, want %q", c.args, code, stderr, c.want)
 		}
+	}
+}
+
+func TestPluginVet(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"plugin.yaml": "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\nrequests: [{capability: kv}]\n",
+		"main.go": "package main\n\nimport (\n\tweb \"net/http\"\n\t\"net\"\n)\n\nfunc main() {\n" +
+			"\t_, _ = net.Dial(\"tcp\", net.JoinHostPort(\"a\", \"1\"))\n\t_, _ = web.Get(\"http://a\")\n}\n",
+		"main_test.go": "package main\n\nimport \"net\"\n\nvar _ = net.Dial\n",
+		// One import, prober_v1_net.close, and no names.
+		"demo.wasm": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x02\x17\x01\x0dprober_v1_net\x05close\x00\x00",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := run(nil, "plugin", "vet", dir)
+	want := []string{
+		dir + "/plugin.yaml: config.schema: there is none, so that any config is taken",
+		dir + "/plugin.yaml: requests: kv: there is no reason for the operator who decides",
+		dir + "/main.go:9:9: net.Dial reaches no network in a guest: use sdk.Dial, or sdkhttp",
+		dir + "/main.go:10:9: web.Get reaches no network in a guest: use sdk.Dial, or sdkhttp",
+		dir + `/demo.wasm: imports prober_v1_net, and the manifest does not ask for "net"`,
+		dir + "/demo.wasm: the names of functions are stripped: a trap says no more where it was",
+		"",
+	}
+	if code != 1 || stdout != strings.Join(want, "\n") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
