@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,11 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 	for _, f := range loaded {
 		report, err := plugintest.Run(ctx, f, cfg)
 		if err != nil {
-			return usage("`prober plugin build` builds the plugin of a folder", "%w", err)
+			hint := ""
+			if errors.Is(err, fs.ErrNotExist) {
+				hint = "`prober plugin build` builds the plugin of a folder"
+			}
+			return usage(hint, "%w", err)
 		}
 		reports = append(reports, report)
 		failed = failed || !report.OK()

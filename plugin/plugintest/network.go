@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -80,6 +83,20 @@ func (n *network) endpoint(rawURL string) (network, addr string) {
 	return u.Scheme, net.JoinHostPort(n.name(u.Hostname()).String(), u.Port())
 }
 
+// spelt returns an address with the name that a file has for it.
+func (n *network) spelt(addr string) string {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return addr
+	}
+	for _, host := range slices.Sorted(maps.Keys(n.names)) {
+		if slices.Contains(n.names[host], at.Addr()) {
+			return net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
+		}
+	}
+	return addr
+}
+
 // LookupIP answers with the addresses of the file.
 func (n *network) LookupIP(_ context.Context, host string) ([]netip.Addr, error) {
 	if addrs := n.names[canonical(host)]; len(addrs) > 0 {
@@ -111,7 +128,7 @@ func (n *network) peerAt(network, addr string) *peer {
 func (n *network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	p := n.peerAt(network, addr)
 	if p == nil {
-		n.fault("the plugin dials %s://%s, of which host.net says nothing", network, addr)
+		n.fault("the plugin dials %s://%s, of which host.net says nothing", network, n.spelt(addr))
 		return nil, opError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 	}
 	c := &conn{peer: p, host: n}

@@ -153,7 +153,7 @@ func TestFailures(t *testing.T) {
   want: {result: success, metrics: {connect_seconds: {max: 0.0001}, no: 1}, virtualTime: 1s, memory: {max: 64Ki}}`,
 			[]string{" result: success\n", "-metrics.connect_seconds: {max: 0.0001}\n", "+metrics.connect_seconds: 0.001\n", "+metrics.no: (none)\n", "-virtualTime: 1s\n", "+virtualTime: 2ms\n", "-memory: {max: 64Ki}\n"}},
 		{"denials", `want: {result: failure, denied: [10.0.0.1]}`,
-			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://10.99.0.1:80, of which host.net says nothing"}},
+			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://web.internal:80, of which host.net says nothing"}},
 		{"another request", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: HELO}}]}]}, want: {result: failure}`,
 			[]string{`line 5: tcp://web.internal:80: got "hello\n", want "HELO"`}},
 		{"a script that waits", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {hex: "ff"}}]}]}, want: {result: failure}`,
