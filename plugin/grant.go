@@ -126,7 +126,7 @@ func (g *Grant) address(text string) error {
 		return errors.New("only http and https have a path")
 	case strings.ContainsAny(path, "?#"):
 		return errors.New("a path ends before ? and #")
-	case ports == "" && web:
+	case ports == "" && web && !g.deny:
 		ports = map[string]string{"http": "80", "https": "443"}[g.scheme]
 	case ports == "" && g.scheme != "" && !g.deny:
 		return errors.New("want a port, or * for all of them")

@@ -38,6 +38,7 @@ type call struct {
 	stdio     int
 	traced    int
 	net       network
+	web       network // the answers of HTTP
 	kv        draft
 }
 
@@ -110,7 +111,10 @@ func (c *call) idle(waiting func(ctx context.Context)) {
 }
 
 // finish ends what the call has begun.
-func (c *call) finish() { c.net.closeAll() }
+func (c *call) finish() {
+	c.net.closeAll()
+	c.web.closeAll()
+}
 
 // maxTraced is how many events of a run are traced: a guest can read and write a byte
 // at a time.

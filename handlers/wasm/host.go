@@ -35,6 +35,7 @@ const (
 	maxStdio      = 64 << 10  // a run, stdout and stderr together
 	maxNetRead    = 1 << 20   // bytes a run
 	maxNetWritten = 256 << 10 // bytes a run
+	maxHTTPBody   = 1 << 20   // bytes a run, of all answers
 	maxHandles    = 8
 	dialBurst     = 8 // dials at once; after them as many a second
 	maxCalls      = 10_000

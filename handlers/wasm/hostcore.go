@@ -38,6 +38,8 @@ func hostFuncs(module string) map[string]hostFunc {
 	switch module {
 	case abi.ModuleNet:
 		return netFuncs()
+	case abi.ModuleHTTP:
+		return httpFuncs()
 	case abi.ModuleKV:
 		return kvFuncs()
 	}

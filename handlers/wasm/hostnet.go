@@ -214,29 +214,38 @@ func (c *call) conn(handle int32) (*conn, int32) {
 	return nil, c.fail(abi.EBADF, "there is no handle %d", handle)
 }
 
-// netRead waits for data as long as the guest asks for, and hands out what is there.
 func netRead(c *call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
 	if conn == nil {
 		return bad
 	}
+	return c.readFrom(&c.net, conn, maxNetRead, mem, a)
+}
+
+// readFrom waits for data as long as the guest asks for, and hands out what is there.
+func (c *call) readFrom(n *network, conn *conn, limit int, mem api.Memory, a args) int32 {
 	buf, ok := a.span(mem, 1)
 	if !ok {
 		return c.badPointer()
 	}
-	room := maxNetRead - c.net.read
+	room := limit - n.read
 	if room == 0 {
-		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", maxNetRead)
+		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", limit)
 	}
 	buf = buf[:min(len(buf), room)]
-	c.await(a.i32(3), func() bool { return conn.ready(&c.net) })
+	c.await(n, a.i32(3), func() bool { return conn.ready(n) })
+	return c.handOut(n, conn, buf)
+}
+
+// handOut moves to the guest what has been read.
+func (c *call) handOut(from *network, conn *conn, buf []byte) int32 {
 	n, err := conn.take(buf)
 	if n > 0 || err != nil {
 		c.traceBytes("read", n, err)
 	}
 	switch {
 	case n > 0:
-		c.net.read += n
+		from.read += n
 		return int32(n)
 	case err == io.EOF:
 		return 0
@@ -251,7 +260,7 @@ func netRead(c *call, mem api.Memory, a args) int32 {
 }
 
 // await returns when ready does or the time that the guest gave is over.
-func (c *call) await(timeoutMs int32, ready func() bool) {
+func (c *call) await(n *network, timeoutMs int32, ready func() bool) {
 	if ready() || timeoutMs == abi.NonBlocking {
 		return
 	}
@@ -263,7 +272,7 @@ func (c *call) await(timeoutMs int32, ready func() bool) {
 			if left > 0 {
 				rest = max(0, left-c.host.since(start))
 			}
-			if !c.host.cfg.Clock.Wait(ctx, c.net.wake, rest) {
+			if !c.host.cfg.Clock.Wait(ctx, n.wake, rest) {
 				return
 			}
 		}
@@ -339,7 +348,7 @@ func netPoll(c *call, mem api.Memory, a args) int32 {
 		}
 	}
 	index := -1
-	c.await(a.i32(2), func() bool {
+	c.await(&c.net, a.i32(2), func() bool {
 		for i, conn := range conns {
 			if conn.ready(&c.net) && index < 0 {
 				index = i

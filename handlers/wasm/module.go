@@ -83,8 +83,8 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 
 // checkModules refuses import modules that this version does not have.
 func checkModules(imports []string) error {
-	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleKV, wasiModule}
-	later := []string{abi.ModuleHTTP, abi.ModuleDNS}
+	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleHTTP, abi.ModuleKV, wasiModule}
+	later := []string{abi.ModuleDNS}
 	for _, name := range imports {
 		if slices.Contains(later, name) {
 			return fmt.Errorf("import module %q is not carried out by this version of prober", name)

@@ -24,11 +24,12 @@ func denyf(format string, args ...any) error {
 
 // endpoint is where a dial goes, after names are resolved and grants checked.
 type endpoint struct {
-	network string // "tcp", "udp" or "unix"
-	secure  bool   // tls
-	host    string // as it was named
-	options url.Values
-	addrs   []string
+	network  string // "tcp", "udp" or "unix"
+	secure   bool   // tls
+	onTarget bool   // it is the probe's own target
+	host     string // as it was named
+	options  url.Values
+	addrs    []string
 }
 
 // reach is how far the guest of one call gets. The probe's own target is granted; the
@@ -108,6 +109,7 @@ func (r *reach) host(ctx context.Context, scheme, addr, path string) (endpoint, 
 	}
 	a := attempted{reach: r, text: fmt.Sprintf("dial %s %.200s", scheme, addr), dial: plugin.Dial{Scheme: scheme, Port: uint16(port), Path: path}}
 	to.addrs, err = a.addresses(ctx, host)
+	to.onTarget = a.onTarget
 	return to, err
 }
 

@@ -1,0 +1,268 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
+)
+
+func httpFuncs() map[string]hostFunc {
+	return map[string]hostFunc{"do": i32(httpDo), "head": i32(httpHead), "read": i32(httpRead), "close": i32(httpClose)}
+}
+
+const (
+	maxHTTPRequest = 64 << 10 // bytes of the request's document
+	maxHTTPHead    = 64 << 10 // bytes of the answer's
+)
+
+// exchange is one request with its redirects, and what became of it. It carries out
+// every hop: each is authorised, and goes where the authorised address is.
+type exchange struct {
+	call      *call
+	options   abi.TLSOptions
+	transport http.Transport
+	head      abi.HTTPHead
+	sent      time.Time // the last hop
+}
+
+var _ http.RoundTripper = (*exchange)(nil)
+
+// hopKey is the key of the endpoint in the context of a hop.
+type hopKey struct{}
+
+func httpDo(c *call, mem api.Memory, a args) int32 {
+	if c.starting || c.offline {
+		return c.fail(abi.EPERM, "the network can be reached from probe only")
+	}
+	if uint32(a[1]) > maxHTTPRequest || uint32(a[3]) > uint32(maxNetWritten-c.net.written) {
+		return c.fail(abi.EMSGSIZE, "http: a request of %d bytes with a body of %d", uint32(a[1]), uint32(a[3]))
+	}
+	doc, ok := a.span(mem, 0)
+	body, okBody := a.span(mem, 2)
+	if !ok || !okBody {
+		return c.badPointer()
+	}
+	r, err := abi.DecodeHTTPRequest(doc)
+	if err != nil {
+		return c.fail(abi.EINVAL, "http: request: %v", err)
+	}
+	c.net.written += len(body)
+	body = bytes.Clone(body)
+	start := c.host.cfg.Clock.Now()
+	var answer *answer
+	c.idle(func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
+	c.dialFault = ""
+	if err != nil {
+		return c.dialError(r.URL, start, err)
+	}
+	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http"})
+	c.trace(probe.TraceEvent{
+		Type: probe.TraceCall, Name: "http", Duration: c.host.since(start),
+		Detail: fmt.Sprintf("%s %s: %d", r.Method, r.URL, answer.exchange.head.Status),
+	})
+	return handle
+}
+
+// answer is the body of an answer, as much of a connection as its pump needs.
+type answer struct {
+	net.Conn // nil
+	io.Reader
+	exchange *exchange
+	end      func()
+}
+
+func (a *answer) Read(p []byte) (int, error) { return a.Reader.Read(p) }
+
+func (a *answer) Close() error {
+	a.end()
+	return nil
+}
+
+// exchange sends a request, and returns when the head of the answer is there.
+func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
+	target, err := c.webURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(r.TLS.ALPN) > 0:
+		return nil, errors.New("http: tls: alpn: the host chooses it")
+	case strings.EqualFold(r.Method, http.MethodConnect):
+		return nil, errors.New("http: CONNECT leads past the grants")
+	case c.web.open >= maxHandles:
+		return nil, &limit{abi.EMFILE, fmt.Sprintf("more than %d open answers", maxHandles)}
+	}
+	cancel := func() {}
+	if r.TimeoutMs > 0 {
+		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	for name, value := range r.Headers {
+		req.Header.Set(name, value)
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	x := &exchange{call: c, options: r.TLS}
+	x.transport = http.Transport{
+		DialContext: x.dial, DialTLSContext: x.dialTLS,
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
+	}
+	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) > min(r.Redirects, abi.MaxRedirects) {
+			return http.ErrUseLastResponse
+		}
+		x.head.Redirects = len(via)
+		return nil
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		cancel()
+		x.transport.CloseIdleConnections()
+		return nil, httpError(err)
+	}
+	x.tell(resp)
+	return &answer{Reader: resp.Body, exchange: x, end: func() {
+		cancel()
+		_ = resp.Body.Close()
+		x.transport.CloseIdleConnections()
+	}}, nil
+}
+
+// webURL reads a URL; without a host it leads to the target.
+func (c *call) webURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" {
+		return nil, fmt.Errorf("http: %.200q: want http:// or https://HOST/path", text)
+	}
+	if u.Host == "" {
+		if c.req.Target.Unix != "" || c.req.Target.Host == "" {
+			return nil, errors.New("http: the probe's target has no host")
+		}
+		u.Host = net.JoinHostPort(c.req.Target.Host, fmt.Sprint(c.req.Target.Port))
+	}
+	return u, nil
+}
+
+// httpError takes off what net/http says of the URL, which the guest knows.
+func httpError(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("http: %w", err)
+}
+
+// tell notes the head of the answer.
+func (x *exchange) tell(resp *http.Response) {
+	x.head.Status, x.head.Proto, x.head.URL = resp.StatusCode, resp.Proto, resp.Request.URL.String()
+	x.head.Headers = make(map[string]string, len(resp.Header))
+	for name, values := range resp.Header {
+		x.head.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+}
+
+// RoundTrip implements [http.RoundTripper]: one hop, if the grants allow it.
+func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := x.call
+	if err := c.net.mayDial(c.host.cfg.Clock.Now()); err != nil {
+		return nil, err
+	}
+	host, port := req.URL.Hostname(), req.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[req.URL.Scheme]
+	}
+	start := c.host.cfg.Clock.Now()
+	to, err := c.reach("http").host(req.Context(), req.URL.Scheme, net.JoinHostPort(host, port), req.URL.EscapedPath())
+	if err != nil {
+		return nil, err
+	}
+	if req.Host != "" && req.Host != req.URL.Host && !to.onTarget {
+		return nil, denyf("the Host %.80q is not that of the URL, and that is not the probe's target", req.Host)
+	}
+	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.cfg.Clock.Now(), nil, 0
+	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), hopKey{}, &to), &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
+	})
+	return x.transport.RoundTrip(req.WithContext(ctx))
+}
+
+// dial connects to the endpoint of the hop, whatever net/http makes of its name.
+func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	to, ok := ctx.Value(hopKey{}).(*endpoint)
+	if !ok {
+		return nil, errors.New("http: a dial that nobody asked for")
+	}
+	start := x.call.host.cfg.Clock.Now()
+	raw, err := x.call.dialAny(ctx, *to)
+	if err != nil {
+		return nil, err
+	}
+	x.head.Connect, x.head.Remote = x.call.host.since(start), raw.RemoteAddr().String()
+	return raw, nil
+}
+
+func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	raw, err := x.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	to, _ := ctx.Value(hopKey{}).(*endpoint)
+	c := &conn{Conn: raw, host: to.host}
+	options := x.options
+	options.ALPN = []string{"http/1.1"}
+	if err := x.call.secure(ctx, c, options); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
+	return c.Conn, nil
+}
+
+// webAnswer returns the answer of a handle, or a negative number.
+func (c *call) webAnswer(handle int32) (*answer, int32) {
+	conn := c.web.get(handle)
+	if conn == nil {
+		return nil, c.fail(abi.EBADF, "there is no handle %d", handle)
+	}
+	return conn.Conn.(*answer), 0
+}
+
+func httpHead(c *call, mem api.Memory, a args) int32 {
+	answer, bad := c.webAnswer(a.i32(0))
+	if answer == nil {
+		return bad
+	}
+	return c.put(mem, a, 1, abi.AppendHTTPHead(nil, &answer.exchange.head))
+}
+
+func httpRead(c *call, mem api.Memory, a args) int32 {
+	if answer, bad := c.webAnswer(a.i32(0)); answer == nil {
+		return bad
+	}
+	return c.readFrom(&c.web, c.web.get(a.i32(0)), maxHTTPBody, mem, a)
+}
+
+func httpClose(c *call, _ api.Memory, a args) int32 {
+	if answer, bad := c.webAnswer(a.i32(0)); answer == nil {
+		return bad
+	}
+	c.web.close(a.i32(0))
+	return 0
+}

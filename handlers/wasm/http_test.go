@@ -1,0 +1,208 @@
+package wasm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// web is a server that tells what it was asked, and redirects.
+func web(t testing.TB, start func(*httptest.Server), elsewhere string) (*httptest.Server, probe.Target) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Add("X-Many", "a")
+		w.Header().Add("X-Many", "b")
+		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.URL, r.Header.Get("X-Asked"), body)
+	})
+	mux.HandleFunc("/again/{n}", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.PathValue("n"))
+		if n == 0 {
+			http.Redirect(w, r, "/end", http.StatusFound)
+			return
+		}
+		http.Redirect(w, r, fmt.Sprintf("/again/%d", n-1), http.StatusFound)
+	})
+	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.Query().Get("to")+elsewhere, http.StatusFound)
+	})
+	mux.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not noticed
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	s := httptest.NewUnstartedServer(mux)
+	start(s)
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, probe.Target{Host: u.Hostname(), Port: port}
+}
+
+func request(t testing.TB, req map[string]any, body bool) string {
+	t.Helper()
+	config := map[string]any{"req": req}
+	if body {
+		config["body"] = true
+	}
+	doc, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(doc)
+}
+
+func TestGuestAsksOverHTTP(t *testing.T) {
+	s, target := web(t, (*httptest.Server).Start, "")
+	p := load(t, host, "http", plugin.Reset)
+	got, err := attempt(t, bind(t, p, request(t, map[string]any{
+		"method": "POST", "url": s.URL + "/a?b=c", "headers": map[string]string{"X-Asked": "yes"},
+	}, true), target), probe.Request{Target: target}, 5*time.Second)
+	if want := "POST /a?b=c yes posted"; err != nil || got.Result != probe.Success || got.Output != want {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+	var head struct {
+		Status, Redirects  int
+		Proto, URL, Remote string
+		Headers            map[string]string
+		Timings            map[string]float64
+	}
+	got, err = attempt(t, bind(t, p, request(t, map[string]any{"url": "http:///again/1", "redirects": 3}, false), target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil || json.Unmarshal([]byte(got.Output), &head) != nil {
+		t.Fatal(got, err)
+	}
+	if head.Status != 200 || head.Redirects != 2 || head.URL != s.URL+"/end" || head.Headers["x-many"] != "a, b" || head.Remote != s.Listener.Addr().String() || head.Timings["firstByte"] <= 0 {
+		t.Errorf("got %+v", head)
+	}
+	for redirects, want := range map[int]string{0: `{"status":302`, 1: `{"status":302`, 9: `{"status":302`} {
+		got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": "http:///again/5", "redirects": redirects}, false), target), probe.Request{Target: target}, 5*time.Second)
+		if err != nil || !strings.HasPrefix(got.Output, want) || !strings.Contains(got.Output, fmt.Sprintf("/again/%d", 5-min(redirects, 3))) {
+			t.Errorf("%d redirects: got %+v, %v, want the answer after them", redirects, got, err)
+		}
+	}
+}
+
+func TestGuestAsksOverHTTPS(t *testing.T) {
+	_, target := web(t, (*httptest.Server).StartTLS, "")
+	p := load(t, host, "http", plugin.Reset)
+	got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": "https:///a", "tls": map[string]any{"verify": "none", "serverName": "example.com"}}, false), target),
+		probe.Request{Target: target}, 5*time.Second)
+	if err != nil || !strings.Contains(got.Output, `"tls":{"version":"TLS 1.3"`) || !strings.Contains(got.Output, `"sans":["example.com"`) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err = attempt(t, bind(t, p, request(t, map[string]any{"url": "https:///a"}, false), target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Reason != probe.ReasonTLS || !strings.HasPrefix(got.Output, "http: tls: failed to verify certificate") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestHTTPEndsAtTheDeadline(t *testing.T) {
+	_, target := web(t, (*httptest.Server).Start, "")
+	p := load(t, host, "http", plugin.Reset)
+	b := bind(t, p, request(t, map[string]any{"url": "http:///hang"}, true), target)
+	if got, err := attempt(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("got %+v, %v, want a time-out", got, err)
+	}
+	b = bind(t, p, request(t, map[string]any{"url": "http:///hang", "timeoutMs": 50}, true), target)
+	if got, err := attempt(t, b, probe.Request{Target: target}, 10*time.Second); err != nil || got.Result != probe.Failure || got.Reason == probe.ReasonDeadline {
+		t.Errorf("got %+v, %v, want the guest to see its own time-out", got, err)
+	}
+}
+
+// Every hop of a redirect is authorised: the one place where a host name's allow-list is
+// bypassed otherwise.
+func TestRedirectsDoNotEscape(t *testing.T) {
+	other, _ := web(t, (*httptest.Server).Start, "")
+	reached := 0
+	other.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })
+	otherURL, err := url.Parse(other.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, target := web(t, (*httptest.Server).Start, "")
+	ask := plugin.Request{Capability: "http", Allow: []string{"http://*:*"}}
+	for _, c := range []struct {
+		to     string
+		grants []string
+		denied bool
+	}{
+		{other.URL, nil, true},
+		{"http://localhost:" + otherURL.Port(), nil, true},
+		{"http://[::ffff:127.0.0.1]:" + otherURL.Port(), nil, true},
+		{"http://169.254.169.254/latest/meta-data", []string{"http://*:*"}, true},
+		{"http://2130706433:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://0177.0.0.1:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{other.URL, []string{"http://127.0.0.1:1"}, true},
+		{other.URL + "/secret", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, true},
+		{other.URL + "/open/../secret", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, true},
+		{other.URL + "/open/%2e%2e/secret", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, true},
+		{other.URL + "/open/x", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, false},
+		{other.URL, []string{"tcp://127.0.0.1:" + otherURL.Port()}, false},
+		{other.URL, []string{"tcp://127.0.0.1:" + otherURL.Port(), "!http://127.0.0.1"}, true},
+	} {
+		before := reached
+		p := loadAs(t, host, "http", asking("http", ask, plugin.Request{Capability: "net"}), grants(t, c.grants...)...)
+		b := bind(t, p, request(t, map[string]any{"url": s.URL + "/away?to=" + url.QueryEscape(c.to), "redirects": 3}, true), target)
+		got, err := attempt(t, b, probe.Request{Target: target}, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if denied := got.Reason == probe.ReasonDenied && p.Stats().Denied == 1 && reached == before; denied != c.denied {
+			t.Errorf("%s with %v: got %+v, reached %d, want denied: %v", c.to, c.grants, got, reached-before, c.denied)
+		}
+	}
+}
+
+func TestHTTPRequestsThatAreRefused(t *testing.T) {
+	_, target := web(t, (*httptest.Server).Start, "")
+	p := load(t, host, "http", plugin.Reset)
+	var got []string
+	for _, req := range []map[string]any{
+		{"url": "ftp:///a"},
+		{"url": "http://user:pass@127.0.0.1/"},
+		{"url": "http:opaque"},
+		{"url": "http:///", "method": "CONNECT"},
+		{"url": "http:///", "method": "a b"},
+		{"url": "http:///", "headers": map[string]string{"a": "b\r\nc: d"}},
+		{"url": "http:///", "tls": map[string]any{"alpn": []string{"h2"}}},
+		{"url": 1},
+	} {
+		out, err := attempt(t, bind(t, p, request(t, req, false), target), probe.Request{Target: target}, 5*time.Second)
+		if err != nil || out.Result != probe.Failure {
+			t.Errorf("%v: got %+v, %v", req, out, err)
+		}
+		got = append(got, out.Output)
+	}
+	want := []string{
+		`http: "ftp:///a": want http:// or https://HOST/path`,
+		`http: "http://user:pass@127.0.0.1/": want http:// or https://HOST/path`,
+		`http: "http:opaque": want http:// or https://HOST/path`,
+		`http: CONNECT leads past the grants`,
+		`http: net/http: invalid method "a b"`,
+		`http: net/http: invalid header field value for "A"`,
+		`http: tls: alpn: the host chooses it`,
+		`http: request: url: byte 7 of JSON: want a string, not '1'`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
