@@ -4,7 +4,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,6 +115,46 @@ func TestSDKsSpeakAllOfTheABI(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
+			testEverything(t, all)
 		})
 	}
+}
+
+func testEverything(t *testing.T, plugins string) {
+	mail := saying(t, "220 hello\r\n")
+	_, port, _ := strings.Cut(mail, ":")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Answer", "indeed")
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s %s", r.Method, r.Header.Get("X-Asked"), body)
+	}))
+	defer web.Close()
+	webAddress := strings.TrimPrefix(web.URL, "http://")
+	for _, c := range []struct{ do, target, config, result, text string }{
+		{"request", mail, `"text":"a \"quoted\" é"`, "warning", `kind readiness, port ` + port + `, text a "quoted" é`},
+		{"config", mail, `"text":"ü","number":12.25,"list":[1,-7],"texts":["a"],"truth":true,"time":"1m1.5s"`, "unknown",
+			"text ü, number 12.25, whole -7, truth true, millis 61500"},
+		{"config", mail, ``, "unknown", "text none, number 0.00, whole 0, truth false, millis 0"},
+		{"net", mail, ``, "success", "tcp says 220 ; starttls fails"},
+		{"net", freeAddress(t), ``, "failure", "refused"},
+		{"http", webAddress, `"url":"http:///path"`, "success", "418 indeed POST yes ping"},
+		{"kv", mail, ``, "success", "value, gone"},
+		{"json", mail, ``, "success", "in full"},
+		{"nothing", mail, ``, "unknown", "nothing to do after "},
+	} {
+		t.Run(c.do, func(t *testing.T) {
+			config := fmt.Sprintf(`{"do":%q,%s}`, c.do, c.config)
+			config = strings.Replace(config, ",}", "}", 1)
+			v, code := probePluginIn(t, plugins, "everything", c.target, config, "--grant", "kv", "--grant", "dns")
+			want(t, v, code, c.result, c.text)
+		})
+	}
+	t.Run("a config that validate_config refuses", func(t *testing.T) {
+		out, err := exec.Command(filepath.Join(bin, "prober"), "probe", "plugin", "everything", "--plugins", plugins,
+			"--target", mail, "--config", `{"do":"evil"}`, "--grant", "kv", "--grant", "dns").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "do no evil") {
+			t.Errorf("got %v, %q; want an error with %q in it", err, out, "do no evil")
+		}
+	})
 }
