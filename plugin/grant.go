@@ -90,7 +90,7 @@ func parseGrant(text string) (Grant, error) {
 	switch {
 	case scheme == "unix":
 		if !path.IsAbs(rest) || path.Clean(rest) != rest {
-			return g, errors.New("want unix:///path, without . and ..")
+			return g, errors.New("want unix:///path, neither . nor .. in it")
 		}
 		g.path = rest
 		return g, nil

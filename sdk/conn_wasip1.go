@@ -288,3 +288,12 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.writeDeadline = t
 	return nil
 }
+
+// abi is o as the host reads it.
+func (o TLSOptions) abi() *abi.TLSOptions {
+	out := &abi.TLSOptions{ServerName: o.ServerName, ALPN: o.ALPN, CA: o.CA}
+	if o.InsecureSkipVerify {
+		out.Verify = abi.VerifyNone
+	}
+	return out
+}

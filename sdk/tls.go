@@ -10,13 +10,5 @@ type TLSOptions struct {
 	CA                 string   // PEM, in place of the system's roots; "": those
 }
 
-func (o TLSOptions) abi() *abi.TLSOptions {
-	out := &abi.TLSOptions{ServerName: o.ServerName, ALPN: o.ALPN, CA: o.CA}
-	if o.InsecureSkipVerify {
-		out.Verify = abi.VerifyNone
-	}
-	return out
-}
-
 // Certificate is one that the other side of a connection showed.
 type Certificate = abi.Certificate
