@@ -34,7 +34,7 @@ metadata:
     prober.dev/probes: |
       web:
         readiness: {httpGet: {path: /ready, port: http}, period: 50ms, timeout: 5s, failureThreshold: 1}
-        liveness: {httpGet: {path: /live, port: http}, period: 100ms, timeout: 5s, failureThreshold: 2}
+        liveness: {httpGet: {path: /live, port: http}, period: 100ms, timeout: 5s, failureThreshold: 40}
       rpc:
         readiness: {grpc: {port: RPC, service: ready}, period: 50ms, timeout: 5s, failureThreshold: 1}
       cache:
