@@ -72,7 +72,7 @@ type Config struct {
 	// started to count as known to an earlier agent. 0 means the kubelet's 10 s.
 	RestartGrace time.Duration
 	// History is how many bytes of past ticks to keep for [Manager.Probes], in all.
-	// 0 keeps the last tick of each probe only.
+	// 0 keeps the last tick of each probe only, with 256 bytes of its output.
 	History int64
 	// ResolveSecret returns the value of a reference like ${file:/run/secret} (source
 	// "file") or ${env:NAME} (source "env") in a probe's config. Nil makes such a
@@ -257,7 +257,8 @@ func (m *Manager) with(key Key, do func(*worker.Worker)) error {
 	return nil
 }
 
-// Close ends all workers and waits for the attempts under way, which are cancelled.
+// Close ends all workers and waits for the attempts under way, which are cancelled, and
+// for the recorder to take the events that are left.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true

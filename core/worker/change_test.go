@@ -20,6 +20,16 @@ func (r *rig) change(edit func(*worker.Change)) {
 }
 
 func TestUpdate(t *testing.T) {
+	bubble(t, "a new period counts from the last tick, though the second was to come early", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, probetest.Answer(probe.Success, ""))
+		r.cfg.Spec.Period, r.cfg.Phase = 10*time.Second, 3*time.Second
+		r.run()
+		r.wait(time.Second)
+		r.change(func(c *worker.Change) { c.Spec.Period = 5 * time.Second })
+		if got := r.w.Status().Next.Sub(r.start); got != 5*time.Second {
+			t.Errorf("the next tick is due %v after the first, want 5s", got)
+		}
+	})
 	period := func(d time.Duration) func(*worker.Change) {
 		return func(c *worker.Change) { c.Spec.Period = d }
 	}

@@ -64,12 +64,13 @@ type Worker struct {
 	spec       probe.Spec
 	handler    probe.Handler
 	target     func(podIP string) probe.Target
-	generation uint32 // of spec, handler and target
-	phase      time.Duration
-	due        time.Time // of the next tick
-	begun      bool      // the first tick is over or under way
-	ticking    bool      // a tick is under way
-	triggered  bool      // tick again as soon as possible
+	generation uint32        // of spec, handler and target
+	phase      time.Duration // from the first due time to the second; 0 once it is used
+	step       time.Duration // from the last due time to due
+	due        time.Time     // of the next tick
+	begun      bool          // the first tick is over or under way
+	ticking    bool          // a tick is under way
+	triggered  bool          // tick again as soon as possible
 	paused     bool
 	stopped    bool
 	probed     bool               // the present container was probed at least once
@@ -85,7 +86,7 @@ type Worker struct {
 func Start(shared *Shared, cfg Config) *Worker {
 	w := &Worker{
 		shared: shared, info: cfg.Info, container: cfg.Container, ended: cfg.Ended,
-		spec: cfg.Spec, handler: cfg.Handler, target: cfg.Target, phase: cfg.Phase, paused: cfg.Paused,
+		spec: cfg.Spec, handler: cfg.Handler, target: cfg.Target, phase: cfg.Phase, step: cfg.Spec.Period, paused: cfg.Paused,
 		run: run{last: results.Success},
 		due: time.Now().Add(cfg.Delay),
 	}
@@ -186,7 +187,7 @@ func (w *Worker) schedule(now time.Time) (due time.Time, ok bool, lost int) {
 	case w.triggered && w.begun:
 		// A triggered tick restarts the period.
 		w.triggered = false
-		w.due = now.Add(w.spec.Period)
+		w.due, w.step = now.Add(w.spec.Period), w.spec.Period
 		return now, true, 0
 	case w.due.After(now):
 		return time.Time{}, false, 0
@@ -222,11 +223,10 @@ func (w *Worker) armLocked() {
 // others never. It returns the due time of the tick to run and how many are lost.
 func (w *Worker) advanceLocked(now time.Time) (due time.Time, lost int) {
 	due = w.due
-	step := cmp.Or(w.phase, w.spec.Period)
-	w.phase = 0
-	w.due = due.Add(step)
+	w.step, w.phase = cmp.Or(w.phase, w.spec.Period), 0
+	w.due = due.Add(w.step)
 	if late := now.Sub(w.due); late >= 0 {
-		lost = int(late/w.spec.Period) + 1
+		lost, w.step = int(late/w.spec.Period)+1, w.spec.Period
 		w.due = w.due.Add(time.Duration(lost) * w.spec.Period)
 	}
 	return due, lost
@@ -312,8 +312,8 @@ func (w *Worker) Update(c Change) {
 	}
 	now := time.Now()
 	if c.Spec.Period != w.spec.Period {
-		last := w.due.Add(-w.spec.Period)
-		w.due = last.Add(c.Spec.Period)
+		last := w.due.Add(-w.step)
+		w.due, w.step = last.Add(c.Spec.Period), c.Spec.Period
 		if w.due.Before(now) {
 			w.due = now
 		}
