@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -53,6 +54,17 @@ type Config struct {
 	// Handshake makes the TLS of a connection. Nil means that of crypto/tls. Of what it
 	// returns, the guest is told the ConnectionState, if it has one.
 	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
+
+	// RoundTrip carries out one hop of prober_v1_http, which the grants allow: to addr,
+	// an IP and a port or the path of a socket. Nil means HTTP/1.1 over DialContext and
+	// Handshake. Of what it returns, TLS tells the guest of the peer. A Body that has
+	// Ready() bool, which says whether a Read would return at once, is read without a
+	// goroutine; until it is ready, only redirects read from it.
+	RoundTrip func(req *http.Request, addr string) (*http.Response, error)
+
+	// DNSServers are asked, in turn, by look-ups that name no server: each an IP and a
+	// port. Nil means the nameservers of /etc/resolv.conf.
+	DNSServers []string
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)

@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,10 +198,27 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, denyf("the Host %.80q is not that of the URL, and that is not the probe's target", req.Host)
 	}
 	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.cfg.Clock.Now(), nil, 0
+	if c.host.cfg.RoundTrip != nil {
+		return x.carry(req, to)
+	}
 	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), hopKey{}, &to), &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
 	})
 	return x.transport.RoundTrip(req.WithContext(ctx))
+}
+
+// carry has [Config.RoundTrip] carry out the hop.
+func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error) {
+	if _, err := x.call.tlsConfig(to.host, x.options); err != nil {
+		return nil, err
+	}
+	x.head.Connect, x.head.Remote = 0, to.addrs[0]
+	resp, err := x.call.host.cfg.RoundTrip(req, to.addrs[0])
+	x.head.FirstByte = x.call.host.since(x.sent)
+	if err == nil && resp != nil && resp.TLS != nil {
+		x.head.Peer = stateInfo(*resp.TLS, cmp.Or(x.options.ServerName, to.host))
+	}
+	return resp, err
 }
 
 // dial connects to the endpoint of the hop, whatever net/http makes of its name.

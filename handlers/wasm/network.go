@@ -118,7 +118,7 @@ type conn struct {
 // ready reports whether there is something to read, and sees to it that there will
 // be.
 func (c *conn) ready(n *network) bool {
-	if r, ok := c.Conn.(readiness); ok {
+	if r, ok := readinessOf(c.Conn); ok {
 		return r.Ready()
 	}
 	if c.more == nil {
@@ -133,6 +133,16 @@ func (c *conn) ready(n *network) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.data) > 0 || c.err != nil
+}
+
+// readinessOf returns what tells whether a Read of c returns at once, if it can tell.
+func readinessOf(c net.Conn) (r readiness, ok bool) {
+	if a, isAnswer := c.(*answer); isAnswer {
+		r, ok = a.Reader.(readiness)
+		return r, ok
+	}
+	r, ok = c.(readiness)
+	return r, ok
 }
 
 // pump reads until the connection ends.
@@ -165,7 +175,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 
 // take moves what was read to p.
 func (c *conn) take(p []byte) (n int, err error) {
-	if r, ok := c.Conn.(readiness); ok {
+	if r, ok := readinessOf(c.Conn); ok {
 		if len(p) == 0 || !r.Ready() {
 			return 0, nil
 		}
