@@ -46,16 +46,18 @@ static struct stats parse(const char *p, const char *end) {
 	return s;
 }
 
+static bool complete(const char *answer, size_t n) { return n >= 5 && memcmp(answer + n - 5, "END\r\n", 5) == 0; }
+
 /* read_stats reads to the line END, or one line of anything else. */
 static int read_stats(int conn, char *answer, size_t cap) {
-	int n = prober_read_until(conn, answer, cap, "\r\n");
-	while (n > 0 && prober_starts(answer, (size_t)n, "STAT ") && (size_t)n < cap) {
-		if (n >= 5 && memcmp(answer + n - 5, "END\r\n", 5) == 0) break;
-		int more = prober_read_until(conn, answer + n, cap - (size_t)n, "\r\n");
-		if (more <= 0) return more;
-		n += more;
-	}
-	return n;
+	size_t n = 0;
+	do {
+		int more = prober_read_until(conn, answer + n, cap - n, "\r\n");
+		if (more < 0) return more;
+		if (more == 0) break;
+		n += (size_t)more;
+	} while (prober_starts(answer, n, "STAT ") && !complete(answer, n) && n < cap);
+	return (int)n;
 }
 
 static double ratio(const char *metric, double part, double whole) {
@@ -76,6 +78,13 @@ static prober_result judge(struct stats s, double max_memory, double max_connect
 	return prober_success("up for %.0f s, %.0f items, %.1f%% of the memory in use", s.uptime, s.items, memory);
 }
 
+/* stranger shows the first line of what is no statistics, as far as it is text. */
+static prober_result stranger(const char *answer, int n) {
+	int line = 0;
+	while (line < n && line < 80 && answer[line] >= ' ' && answer[line] <= '~') line++;
+	return prober_failure("no statistics: the server says %.*s", line, answer);
+}
+
 PROBER_EXPORT(probe)
 prober_result probe(void) {
 	static char answer[ANSWER_MAX];
@@ -90,11 +99,9 @@ prober_result probe(void) {
 	int n = read_stats(conn, answer, sizeof answer);
 	if (n < 0) return prober_failure("%s", prober_error_text());
 	if (n == 0) return prober_failure("the server hung up without an answer");
-	if (!prober_starts(answer, (size_t)n, "STAT ")) {
-		int line = 0;
-		while (line < n && line < 80 && answer[line] != '\r') line++;
-		return prober_failure("no statistics: the server says %.*s", line, answer);
-	}
+	if (!prober_starts(answer, (size_t)n, "STAT ")) return stranger(answer, n);
+	if (n == sizeof answer) return prober_failure("no end of the statistics within %d bytes", ANSWER_MAX);
+	if (!complete(answer, (size_t)n)) return prober_failure("the server hung up in the middle of its statistics");
 	prober_metric("stats_seconds", "s", (double)(before - prober_deadline_ms()) / 1e3);
 	return judge(parse(answer, answer + n), max_memory, max_connections);
 }
