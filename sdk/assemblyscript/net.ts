@@ -22,6 +22,9 @@ export function poll(conns: Conn[], timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
   return host.netPoll(changetype<usize>(handles), conns.length, timeoutMs);
 }
 
+/** The characters that a line of readLine may have. */
+export const MAX_LINE = 8192;
+
 /** A connection. The host closes it when the probe returns. */
 export class Conn {
   private rest: string = "";
@@ -49,13 +52,15 @@ export class Conn {
   }
 
   /** Reads a line that ends in LF or CRLF, without its end; null when the connection ends
-   * or fails before, or the line has more than 8,192 characters. Not to be mixed with
+   * or fails before, or the line has more than MAX_LINE characters. Not to be mixed with
    * read. */
   readLine(): string | null {
     const buf = new ArrayBuffer(1024);
     let at = this.rest.indexOf("\n");
     while (at < 0) {
-      const n = this.rest.length > 8192 ? -1 : this.read(buf);
+      this.overlong = this.rest.length > MAX_LINE;
+      if (this.overlong) return null;
+      const n = this.read(buf);
       this.ended = n == 0;
       if (n <= 0) return null;
       this.rest += String.UTF8.decodeUnsafe(changetype<usize>(buf), n);
@@ -68,6 +73,9 @@ export class Conn {
 
   /** Whether the last readLine found the end of the connection. */
   ended: bool = false;
+
+  /** Whether the last readLine found a line that is too long. */
+  overlong: bool = false;
 
   /** What readLine has read ahead, and not handed out. */
   get ahead(): string {

@@ -39,7 +39,7 @@ function read(conn: Conn): Reply {
   for (let i = 0; i < MAX_LINES; i++) {
     const line = conn.readLine();
     if (line === null) {
-      r.broken = conn.ended ? "the server hung up" : lastError();
+      r.broken = conn.overlong ? "a line that does not end" : conn.ended ? "the server hung up" : lastError();
       return r;
     }
     const dash = line.length > 3 && line.charAt(3) == "-";
