@@ -1,0 +1,200 @@
+// Tls-expiry is a plugin that looks at the certificates of a server and at how long they
+// are good for. What comes before TLS in mail, directory and database protocols is spoken
+// as far as the upgrade.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+)
+
+const (
+	defaultWarnDays = 21
+	defaultFailDays = 7
+	day             = 24 * time.Hour
+)
+
+func main() {}
+
+func init() { sdk.Register(check{}) }
+
+type check struct{}
+
+// options are the config, with its defaults.
+type options struct {
+	warnDays, failDays float64
+	leafOnly           bool
+	starttls           string
+	tls                sdk.TLSOptions
+}
+
+func read(c *sdk.Config) options {
+	return options{
+		warnDays: c.Float("warnDays", defaultWarnDays),
+		failDays: c.Float("failDays", defaultFailDays),
+		leafOnly: c.String("certificates", "chain") == "leaf",
+		starttls: c.String("starttls", ""),
+		tls: sdk.TLSOptions{
+			ServerName:         c.String("serverName", ""),
+			InsecureSkipVerify: c.String("verify", "full") == "none",
+			CA:                 c.String("ca", ""),
+		},
+	}
+}
+
+// ValidateConfig implements [sdk.ConfigValidator].
+func (check) ValidateConfig(c *sdk.Config) error {
+	o := read(c)
+	if c.Err() == nil && o.warnDays <= o.failDays {
+		return fmt.Errorf("config.warnDays: %v must be above failDays, which is %v", o.warnDays, o.failDays)
+	}
+	if o.tls.CA != "" && !strings.Contains(o.tls.CA, "-----BEGIN CERTIFICATE-----") {
+		return errors.New("config.ca: no certificate in PEM")
+	}
+	if o.tls.CA != "" && o.tls.InsecureSkipVerify {
+		return errors.New("config.ca: is of no use with verify: none")
+	}
+	_, err := upgradeOf(o.starttls)
+	return err
+}
+
+// Probe implements [sdk.Plugin].
+func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	o := read(r.Config)
+	start := time.Now()
+	certs, distrust, err := show(ctx, r, o)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	if len(certs) == 0 {
+		return sdk.Failuref("the server showed no certificate"), nil
+	}
+	took := time.Since(start)
+	if o.leafOnly {
+		certs = certs[:1]
+	}
+	now := time.Now()
+	out, days := judge(certs, o, now)
+	if distrust != nil {
+		out = sdk.Failuref("%v; %s", distrust, out.Output)
+	}
+	out.Metrics = []probe.Metric{
+		{Name: "earliest_expiry_days", Value: days},
+		{Name: "certificates", Value: float64(len(certs))},
+		{Name: "connect_seconds", Value: took.Seconds(), Unit: "s"},
+	}
+	return out, nil
+}
+
+// show returns the certificates of the server. A server that is not trusted is asked a
+// second time, to tell what it shows all the same: distrust says why then.
+func show(ctx context.Context, r *sdk.Request, o options) (certs []sdk.Certificate, distrust, err error) {
+	certs, err = connect(ctx, r, o.starttls, o.tls)
+	refused, ok := errors.AsType[*handshakeError](err)
+	if !ok || o.tls.InsecureSkipVerify {
+		return certs, nil, err
+	}
+	blind := o.tls
+	blind.InsecureSkipVerify, blind.CA = true, ""
+	if certs, err = connect(ctx, r, o.starttls, blind); err != nil {
+		return nil, nil, refused
+	}
+	return certs, refused, nil
+}
+
+// handshakeError is an error of the TLS itself.
+type handshakeError struct{ err error }
+
+// Error leaves out where it was, which whoever configured the probe knows.
+func (e *handshakeError) Error() string {
+	text := e.err.Error()
+	if op, ok := errors.AsType[*net.OpError](e.err); ok {
+		text = op.Err.Error()
+	}
+	return strings.TrimPrefix(text, "starttls: ")
+}
+
+func (e *handshakeError) Unwrap() error { return e.err }
+
+func connect(ctx context.Context, r *sdk.Request, starttls string, o sdk.TLSOptions) ([]sdk.Certificate, error) {
+	upgrade, err := upgradeOf(starttls)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { conn.Close() }()
+	if upgrade != nil {
+		if err := speak(conn, upgrade); err != nil {
+			return nil, fmt.Errorf("%s: %w", starttls, err)
+		}
+	}
+	if o.ServerName == "" {
+		o.ServerName = r.Target.Host
+	}
+	secured, err := sdk.StartTLS(ctx, conn, o)
+	if err != nil {
+		return nil, &handshakeError{err}
+	}
+	conn = secured
+	return sdk.PeerCertificates(conn)
+}
+
+// judge is the verdict on the certificate that ends first, or has not begun yet, and how
+// many days the earliest end is away.
+func judge(certs []sdk.Certificate, o options, now time.Time) (probe.Outcome, float64) {
+	first := certs[0]
+	for _, c := range certs[1:] {
+		if c.NotAfter.Before(first.NotAfter) {
+			first = c
+		}
+	}
+	days := first.NotAfter.Sub(now).Hours() / 24
+	for _, c := range certs {
+		if now.Before(c.NotBefore) {
+			return sdk.Failuref("%s is not valid before %s", name(c), stamp(c.NotBefore)), days
+		}
+	}
+	text := fmt.Sprintf("%s ends in %s, at %s", name(first), count(days), stamp(first.NotAfter))
+	switch {
+	case days <= 0:
+		return sdk.Failuref("%s ended %s ago, at %s", name(first), count(-days), stamp(first.NotAfter)), days
+	case days < o.failDays:
+		return sdk.Failuref("%s, below %v days", text, o.failDays), days
+	case days < o.warnDays:
+		return sdk.Warningf("%s, below %v days", text, o.warnDays), days
+	default:
+		return sdk.Successf("%s", text), days
+	}
+}
+
+// name is what people know a certificate by.
+func name(c sdk.Certificate) string {
+	text := c.Subject
+	if text == "" && len(c.SANs) > 0 {
+		text = c.SANs[0]
+	}
+	if text == "" {
+		text = "sha256:" + c.SHA256
+	}
+	return fmt.Sprintf("%.200s", text)
+}
+
+// count spells whole days, those that are full.
+func count(days float64) string {
+	if n := int64(days); n != 1 {
+		return fmt.Sprintf("%d days", n)
+	}
+	return "1 day"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
