@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -44,11 +46,25 @@ var _ http.RoundTripper = (*exchange)(nil)
 // hopKey is the key of the endpoint in the context of a hop.
 type hopKey struct{}
 
+// tlsKey is the key of the TLS in the context of a hop.
+type tlsKey struct{}
+
+// TLSConfig is how the guest wants the TLS of a hop made, for [Config.RoundTrip]; nil if
+// ctx is not that of one.
+func TLSConfig(ctx context.Context) *tls.Config {
+	config, _ := ctx.Value(tlsKey{}).(*tls.Config)
+	return config
+}
+
 func httpDo(c *call, mem api.Memory, a args) int32 {
 	if c.starting || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
-	if uint32(a[1]) > maxHTTPRequest || uint32(a[3]) > uint32(maxNetWritten-c.net.written) {
+	room := uint32(c.plugin.limits.NetWrite - c.net.written)
+	if uint32(a[3]) > room {
+		c.hit(plugin.LimitNetWrite)
+	}
+	if uint32(a[1]) > maxHTTPRequest || uint32(a[3]) > room {
 		return c.fail(abi.EMSGSIZE, "http: a request of %d bytes with a body of %d", uint32(a[1]), uint32(a[3]))
 	}
 	doc, ok := a.span(mem, 0)
@@ -103,8 +119,8 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		return nil, errors.New("http: tls: alpn: the host chooses it")
 	case strings.EqualFold(r.Method, http.MethodConnect):
 		return nil, errors.New("http: CONNECT leads past the grants")
-	case c.web.open >= maxHandles:
-		return nil, &limit{abi.EMFILE, fmt.Sprintf("more than %d open answers", maxHandles)}
+	case c.web.open >= c.plugin.limits.Handles:
+		return nil, &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open answers", c.web.open)}
 	}
 	cancel := func() {}
 	if r.TimeoutMs > 0 {
@@ -127,7 +143,10 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
 	}
 	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if len(via) > min(r.Redirects, abi.MaxRedirects) {
+		if most := c.plugin.limits.Redirects; len(via) > min(r.Redirects, most) {
+			if r.Redirects > most {
+				c.hit(plugin.LimitRedirects)
+			}
 			return http.ErrUseLastResponse
 		}
 		x.head.Redirects = len(via)
@@ -182,7 +201,7 @@ func (x *exchange) tell(resp *http.Response) {
 // RoundTrip implements [http.RoundTripper]: one hop, if the grants allow it.
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := x.call
-	if err := c.net.mayDial(c.host.cfg.Clock.Now()); err != nil {
+	if err := c.mayDial(); err != nil {
 		return nil, err
 	}
 	host, port := req.URL.Hostname(), req.URL.Port()
@@ -209,12 +228,16 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // carry has [Config.RoundTrip] carry out the hop.
 func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error) {
-	if _, err := x.call.tlsConfig(to.host, x.options); err != nil {
+	config, err := x.call.tlsConfig(to.host, x.options)
+	if err != nil {
 		return nil, err
 	}
 	x.head.Connect, x.head.Remote = 0, to.addrs[0]
-	resp, err := x.call.host.cfg.RoundTrip(req, to.addrs[0])
+	resp, err := x.call.host.cfg.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		err = &tlsError{err}
+	}
 	if err == nil && resp != nil && resp.TLS != nil {
 		x.head.Peer = stateInfo(*resp.TLS, cmp.Or(x.options.ServerName, to.host))
 	}
@@ -274,7 +297,7 @@ func httpRead(c *call, mem api.Memory, a args) int32 {
 	if answer, bad := c.webAnswer(a.i32(0)); answer == nil {
 		return bad
 	}
-	return c.readFrom(&c.web, c.web.get(a.i32(0)), maxHTTPBody, mem, a)
+	return c.readFrom(&c.web, c.web.get(a.i32(0)), plugin.LimitHTTPBody, mem, a)
 }
 
 func httpClose(c *call, _ api.Memory, a args) int32 {
