@@ -28,7 +28,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	}
 	c := newCall(ctx, b, &req)
 	c.kv.store = &b.store
-	if !c.acquire() {
+	if !c.acquire(false) {
 		return probe.Outcome{}, b.named(errNoInstance)
 	}
 	begun := b.plugin.host.cfg.Clock.Now()
@@ -87,7 +87,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target})
 	c.offline = true
-	if !c.acquire() {
+	if !c.acquire(false) {
 		return errNoInstance
 	}
 	in, err := b.plugin.take(c)

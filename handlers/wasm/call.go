@@ -67,14 +67,14 @@ func (c *callContext) Value(key any) any {
 }
 
 // acquire takes a place among the guests that run, and reports false when the
-// context ended first.
-func (c *call) acquire() bool {
+// context ended first. begun is said of a guest that goes on.
+func (c *call) acquire(begun bool) bool {
 	if c.placed = c.host.running.tryTake(); c.placed {
 		return true
 	}
-	begun := c.host.cfg.Clock.Now()
-	c.placed = c.host.running.take(c.ctx)
-	c.waited += c.host.since(begun)
+	asked := c.host.cfg.Clock.Now()
+	c.placed = c.host.running.take(c.ctx, begun)
+	c.waited += c.host.since(asked)
 	return c.placed
 }
 
@@ -107,7 +107,7 @@ func (c *call) ended() error {
 func (c *call) idle(waiting func(ctx context.Context)) {
 	c.release()
 	waiting(c.ctx)
-	c.acquire()
+	c.acquire(true)
 }
 
 // finish ends what the call has begun.

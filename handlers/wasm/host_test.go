@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,14 +45,14 @@ func TestCacheIsKeyedByTheVersionInUse(t *testing.T) {
 func TestPlacesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := places{free: 1}
-		if !p.take(t.Context()) {
+		if !p.take(t.Context(), false) {
 			t.Fatal("the first place was not free")
 		}
 		start := time.Now()
 		got := make(chan time.Duration)
 		for range 2 {
 			go func() {
-				p.take(t.Context())
+				p.take(t.Context(), false)
 				got <- time.Since(start)
 				p.give()
 			}()
@@ -65,8 +66,8 @@ func TestPlacesAreShared(t *testing.T) {
 		}
 		synctest.Wait()
 		p.give()
-		if p.free != 1 || p.extra != 0 || len(p.waiting) != 0 {
-			t.Errorf("%d places free, %d made, %d wait; want what there was at first", p.free, p.extra, len(p.waiting))
+		if p.free != 1 || p.extra != 0 || p.waitingLocked() {
+			t.Errorf("%d places free, %d made, waiting %t; want what there was at first", p.free, p.extra, p.waitingLocked())
 		}
 	})
 }
@@ -74,15 +75,41 @@ func TestPlacesAreShared(t *testing.T) {
 func TestWaitingForAPlaceEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := places{free: 1}
-		p.take(t.Context())
+		p.take(t.Context(), false)
 		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
 		defer cancel()
-		if p.take(ctx) {
+		if p.take(ctx, false) {
 			t.Error("got a place that is taken")
 		}
 		p.give()
-		if p.free != 1 || len(p.waiting) != 0 {
-			t.Errorf("%d places free, %d wait", p.free, len(p.waiting))
+		if p.free != 1 || p.waitingLocked() {
+			t.Errorf("%d places free, waiting %t", p.free, p.waitingLocked())
+		}
+	})
+}
+
+// A guest that goes on comes before those that are to begin, but not for ever.
+func TestPlacesOfGuestsThatGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := places{free: 1}
+		p.take(t.Context(), false)
+		var order []bool
+		wait := func(begun bool) {
+			go func() {
+				p.take(t.Context(), begun)
+				order = append(order, begun)
+				p.give()
+			}()
+			synctest.Wait()
+		}
+		wait(false)
+		for range 2 * maxAhead {
+			wait(true)
+		}
+		p.give()
+		synctest.Wait()
+		if at := slices.Index(order, false); len(order) != 2*maxAhead+1 || at != maxAhead {
+			t.Errorf("the guest that was to begin came after %d of %d", at, len(order))
 		}
 	})
 }
@@ -224,7 +251,7 @@ func TestWaitingIsNoFailure(t *testing.T) {
 		t.Errorf("with a place free: got %+v, %v, want a time-out", got, err)
 	}
 	for h.running.free > 0 {
-		h.running.take(t.Context())
+		h.running.take(t.Context(), false)
 	}
 	if got, err := probeOnce(patience * 3 / 2); !errors.Is(err, probe.ErrNoSlot) {
 		t.Errorf("with no place free: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
