@@ -186,14 +186,11 @@ func constrain(f *plugin.Found, p *config.Plugin) error {
 	if p.Digest != "" && p.Digest != f.Digest {
 		return fmt.Errorf("digest of %s is %s, want %s", f.Path, f.Digest, p.Digest)
 	}
-	f.Grants = p.Grants
-	manifest := *f.Manifest
-	if l := &manifest.Limits; p.Limits.Memory > 0 && (l.Memory == 0 || p.Limits.Memory < l.Memory) {
-		l.Memory = p.Limits.Memory
+	f.Grants, f.Limits = p.Grants, p.Limits
+	if p.ErrorPolicy != "" {
+		manifest := *f.Manifest
+		manifest.ErrorPolicy = p.ErrorPolicy
+		f.Manifest = &manifest
 	}
-	if l := &manifest.Limits; p.Limits.Instances > 0 && (l.Instances == 0 || p.Limits.Instances < l.Instances) {
-		l.Instances = p.Limits.Instances
-	}
-	f.Manifest = &manifest
 	return nil
 }

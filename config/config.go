@@ -25,6 +25,9 @@ const maxSize = 1 << 20
 type Agent struct {
 	Plugins []Plugin
 	Trust   Trust
+	// TotalMemory is the most bytes that the instances of all plugins may have
+	// together; 0 means [plugin.DefaultTotalMemory].
+	TotalMemory uint64
 }
 
 // Plugin is what the operator says of one plugin.
@@ -33,16 +36,12 @@ type Plugin struct {
 	Source string         // path of a module; "": found in the plugin folders
 	Digest string         // "sha256:…" that the module must have; "": any
 	Grants []plugin.Grant // beside the probe's own target
-	Limits Limits
+	Limits plugin.Limits  // what holds where the manifest asks for more, or for nothing
+	// ErrorPolicy says what becomes of an attempt that the plugin could not carry out;
+	// "": what the manifest says.
+	ErrorPolicy plugin.ErrorPolicy
 
 	Line int // of the file, for errors that are found later
-}
-
-// Limits bound a plugin, whatever its manifest asks for. Zero fields leave it to the
-// manifest.
-type Limits struct {
-	Memory    uint64 // bytes an instance
-	Instances int
 }
 
 // Trust says which plugins may be loaded.

@@ -34,7 +34,7 @@ trust: {require: false, keys: []}
 	want := &config.Agent{Plugins: []config.Plugin{
 		{
 			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
-			Limits: config.Limits{Memory: 16 << 20, Instances: 4}, Line: 4,
+			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4}, Line: 4,
 		},
 		{Name: "httpjson", Source: "plugins/httpjson.wasm", Line: 8},
 	}}
@@ -67,7 +67,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: want "prober.dev/v1"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: want "AgentConfig"`},
 		{"two documents", head + "---\na: b\n", `f:3: want one document, found another`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, plugins, trust`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, plugins, totalMemory, trust`},
 		{"a field twice", head + "kind: AgentConfig\n", `f:3: kind: the field is there twice`},
 		{"no list", head + "plugins: {}\n", `f:3: plugins: want a list`},
 		{"no name", head + "plugins:\n- {}\n", `f:4: plugins[0].name: required`},
@@ -76,7 +76,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"null", head + "plugins:\n- name:\n", `f:4: plugins[0].name: want a text`},
 		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
-		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: want a size in bytes, as in 65536, 64Ki or 32Mi`},
+		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is no size: want a number of bytes, as in 65536, 64Ki or 32Mi`},
 		{"instances", head + "plugins:\n- name: a\n  limits:\n    instances: 0\n", `f:6: plugins[0].limits.instances: want a whole number of at least 1`},
 		{"grant", head + "plugins:\n- name: a\n  grants: [target, 'tcp://a']\n", `f:5: plugins[0].grants[1]: grant "tcp://a": want a port, or * for all of them`},
 		{"grants", head + "plugins:\n- name: a\n  grants: [[]]\n", `f:5: plugins[0].grants[0]: want a text`},

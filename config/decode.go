@@ -159,6 +159,7 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 			d.plugin(n, path, &p)
 			a.Plugins = append(a.Plugins, p)
 		}),
+		"totalMemory": d.size(&a.TotalMemory),
 		"trust": func(n *yaml.Node, path string) {
 			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
 		},
@@ -172,9 +173,15 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 		"digest": d.digest(&p.Digest),
 		"grants": d.items(func(n *yaml.Node, path string) { d.grant(n, path, &p.Grants) }),
 		"limits": func(n *yaml.Node, path string) {
-			d.mapping(n, path, map[string]reader{
-				"memory": d.size(&p.Limits.Memory), "instances": d.count(&p.Limits.Instances),
-			})
+			d.mapping(n, path, d.limits(&p.Limits))
+		},
+		"errorPolicy": func(n *yaml.Node, path string) {
+			switch policy := plugin.ErrorPolicy(n.Value); policy {
+			case plugin.PolicyError, plugin.PolicyFailure:
+				p.ErrorPolicy = policy
+			default:
+				d.failf(n.Line, path, "unknown value %q; known: %s, %s", n.Value, plugin.PolicyError, plugin.PolicyFailure)
+			}
 		},
 	}, "name")
 	if p.Name != "" && !plugin.ValidName(p.Name) {
@@ -217,12 +224,19 @@ func (d *decoder) size(to *uint64) reader {
 	}
 }
 
-func (d *decoder) count(to *int) reader {
-	return func(n *yaml.Node, path string) {
-		if n.Tag != "!!int" || n.Decode(to) != nil || *to < 1 {
-			d.failf(n.Line, path, "want a whole number of at least 1")
+// limits returns the fields of a mapping of limits.
+func (d *decoder) limits(to *plugin.Limits) map[string]reader {
+	fields := make(map[string]reader)
+	for _, name := range plugin.LimitNames[:plugin.LimitTotalMemory] {
+		fields[string(name)] = func(n *yaml.Node, path string) {
+			if n.Kind != yaml.ScalarNode {
+				d.failf(n.Line, path, "want a number")
+			} else if err := to.Set(name, n.Value); err != nil {
+				d.failf(n.Line, path, "%w", err)
+			}
 		}
 	}
+	return fields
 }
 
 // validate reports what does not fit together.

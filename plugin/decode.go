@@ -169,6 +169,8 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 		"sdk":         d.text(&m.SDK),
 		"isolation":   oneOf(d, &m.Isolation, Reset, Fresh, Pooled),
 		"stateful":    d.truth(&m.Stateful),
+		"exitCodes":   oneOf(d, &m.ExitCodes, NagiosCodes, ExecCodes),
+		"errorPolicy": oneOf(d, &m.ErrorPolicy, PolicyError, PolicyFailure),
 		"config":      d.config(m),
 		"requests":    d.requests(&m.Requests),
 		"limits":      d.limits(&m.Limits),
@@ -261,16 +263,17 @@ func (d *decoder) texts(to *[]string) func(*yaml.Node, string) {
 
 func (d *decoder) limits(to *Limits) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		d.mapping(n, path, fields{
-			"memory": func(n *yaml.Node, path string) {
-				size, err := ParseSize(n.Value)
-				if err != nil {
+		known := make(fields)
+		for _, name := range LimitNames[:LimitTotalMemory] {
+			known[string(name)] = func(n *yaml.Node, path string) {
+				if n.Kind != yaml.ScalarNode {
+					d.failf(n, path, "want a number")
+				} else if err := to.Set(name, n.Value); err != nil {
 					d.failf(n, path, "%w", err)
 				}
-				to.Memory = size
-			},
-			"instances": d.number(&to.Instances, 1),
-		})
+			}
+		}
+		d.mapping(n, path, known)
 	}
 }
 

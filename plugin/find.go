@@ -19,6 +19,7 @@ type Found struct {
 	Module   []byte  // what was read, and what must be compiled
 	Digest   string  // of Module
 	Grants   []Grant // of the operator, beside the probe's own target
+	Limits   Limits  // of the operator; see [Resolve]
 }
 
 // Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside, and

@@ -20,6 +20,26 @@ const (
 	Command Mode = "command"
 )
 
+// ExitCodes is how the exit code of a command is read.
+type ExitCodes string
+
+// The readings of exit codes.
+const (
+	NagiosCodes ExitCodes = "nagios" // 0 Success, 1 Warning, 2 Failure, 3 Unknown; any other is an error
+	ExecCodes   ExitCodes = "exec"   // 0 Success, any other Failure
+)
+
+// ErrorPolicy is what becomes of an attempt that the plugin could not carry out: it
+// trapped, was out of memory or could not be started.
+type ErrorPolicy string
+
+// The policies. A broken plugin does not restart healthy containers unless it is asked
+// to.
+const (
+	PolicyError   ErrorPolicy = "error"   // it is an error: tried again, then thrown away
+	PolicyFailure ErrorPolicy = "failure" // the last attempt of a tick is a Failure of the target
+)
+
 // Isolation is what one call of a guest leaves behind for the next.
 type Isolation string
 
@@ -41,7 +61,9 @@ type Manifest struct {
 	SDK         string    // what it was built with; for people
 	Isolation   Isolation // Reset when empty in the file
 	Stateful    bool
-	Config      *Schema // of the plugin's config; never nil
+	ExitCodes   ExitCodes   // of Command; NagiosCodes when empty in the file
+	ErrorPolicy ErrorPolicy // PolicyError when empty in the file
+	Config      *Schema     // of the plugin's config; never nil
 	Requests    []Request
 	Limits      Limits
 	Metrics     []MetricDoc
@@ -54,13 +76,6 @@ type Request struct {
 	Allow      []string // where to: "target", "tcp://host:port", …
 	Reason     string   // for the operator who decides
 	Optional   bool     // the plugin does something useful without it
-}
-
-// Limits is what a plugin needs; the operator's limits win where they are lower.
-// Zero fields leave prober's defaults.
-type Limits struct {
-	Memory    uint64 // bytes of linear memory an instance
-	Instances int    // at the same time
 }
 
 // MetricDoc documents a metric that a plugin measures.
@@ -79,7 +94,7 @@ type Example struct {
 // Minimal returns the manifest of a plugin that came without one: nothing but its
 // name, and any config.
 func Minimal(name string) *Manifest {
-	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, Config: &Schema{}}
+	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, ExitCodes: NagiosCodes, ErrorPolicy: PolicyError, Config: &Schema{}}
 }
 
 // Digest returns the digest of a module's bytes as pins spell it: "sha256:…".

@@ -60,6 +60,7 @@ func TestManifest(t *testing.T) {
 	want := plugin.Manifest{
 		Name: "redis", Version: "1.2.0", Description: "Is redis well?", License: "Apache-2.0",
 		Mode: plugin.Reactor, ABI: 1, SDK: "go", Isolation: plugin.Fresh,
+		ExitCodes: plugin.NagiosCodes, ErrorPolicy: plugin.PolicyError,
 		Requests: []plugin.Request{{Capability: "net", Allow: []string{"target"}, Reason: "to ask the server"}},
 		Limits:   plugin.Limits{Memory: 16 << 20, Instances: 4},
 		Metrics:  []plugin.MetricDoc{{Name: "lag_seconds", Unit: "s", Help: "How far behind."}},
@@ -133,7 +134,7 @@ func TestBadManifests(t *testing.T) {
 		head + "stateful: maybe":         "p.yaml:4: stateful: want true or false",
 		head + "description: [x]":        "p.yaml:4: description: want a text",
 		head + "limits:\n  memory: lots": `p.yaml:5: limits.memory: "lots" is no size`,
-		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: must be at least 1",
+		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: want a whole number of at least 1",
 		head + "requests:\n- capability: net\n- allow: [x]":                               "p.yaml:6: requests[1].capability: the field is required",
 		head + "requests: {}":                                                             "p.yaml:4: requests: want a list",
 		head + "config:\n  schema:\n    type: strange":                                    "p.yaml:6: config.schema: type:",

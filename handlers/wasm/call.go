@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -37,6 +38,7 @@ type call struct {
 	logBytes  int
 	stdio     int
 	traced    int
+	hits      uint32 // limits that were hit, a bit each
 	net       network
 	web       network // the answers of HTTP
 	kv        draft
@@ -167,18 +169,31 @@ func (c *call) debug(text, key, value string) {
 // logLine hands on one line, while the limits of the run allow it. name is the level
 // or the stream.
 func (c *call) logLine(name, line string) {
-	if c.logLines >= maxLogLines || c.logBytes >= maxLogBytes || !c.logEnabled() {
+	if !c.logEnabled() || c.logFull() {
 		return
 	}
-	line = line[:min(len(line), maxLogBytes-c.logBytes)]
+	if room := c.plugin.limits.LogBytes - c.logBytes; len(line) > room {
+		c.hit(plugin.LimitLogBytes)
+		line = line[:room]
+	}
 	line = strings.ToValidUTF8(line, "\uFFFD")
 	c.logLines++
 	c.logBytes += len(line)
 	c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
 	c.debug(line, "from", name)
-	if c.logLines == maxLogLines || c.logBytes >= maxLogBytes {
-		c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "the plugin's further lines are dropped"})
+}
+
+// logFull reports whether no further line is taken of this run.
+func (c *call) logFull() bool {
+	if c.logLines >= c.plugin.limits.LogLines {
+		c.hit(plugin.LimitLogLines)
+		return true
 	}
+	if c.logBytes >= c.plugin.limits.LogBytes {
+		c.hit(plugin.LimitLogBytes)
+		return true
+	}
+	return false
 }
 
 // outcome is what the guest's return value and what it said before amount to.
@@ -190,7 +205,11 @@ func (c *call) outcome(code int32) (probe.Outcome, error) {
 	if c.result != nil {
 		message, metrics = c.result.Message, c.result.Metrics
 	}
-	message = probe.Cut(message)
+	message = c.cut(message)
+	if most := c.plugin.limits.Series; len(metrics) > most {
+		c.hit(plugin.LimitSeries)
+		metrics = metrics[:most]
+	}
 	if code < 0 {
 		if message == "" {
 			message = fmt.Sprintf("the plugin returned %d", code)
@@ -209,6 +228,16 @@ func (c *call) outcome(code int32) (probe.Outcome, error) {
 		out.Reason = c.dialFault
 	}
 	return out, nil
+}
+
+// cut holds a message to its limit.
+func (c *call) cut(message string) string {
+	most := c.plugin.limits.Message
+	if len(message) <= most {
+		return message
+	}
+	c.hit(plugin.LimitMessage)
+	return strings.ToValidUTF8(message[:most], "")
 }
 
 func protocolError(format string, args ...any) error {

@@ -38,21 +38,22 @@ var (
 
 // Handler is a loaded plugin. It is safe for concurrent use.
 type Handler struct {
-	host      *Host
-	manifest  *plugin.Manifest
-	digest    string
-	module    *module
-	runtime   wazero.Runtime
-	compiled  wazero.CompiledModule
-	memoryCap uint64
-	powers    powers
-	image     *image // of the first instance; nil where the module is volatile
-	size0     int    // bytes of memory of the first instance, when it had started
-	reset     bool   // instances are used again after a reset
-	pooled    bool   // instances are used again as they are
+	host     *Host
+	manifest *plugin.Manifest
+	digest   string
+	module   *module
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	limits   plugin.Limits // in force; read-only once the plugin is loaded
+	powers   powers
+	image    *image // of the first instance; nil where the module is volatile
+	size0    int    // bytes of memory of the first instance, when it had started
+	reset    bool   // instances are used again after a reset
+	pooled   bool   // instances are used again as they are
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size
+	hits   hits
 
 	mu       sync.Mutex
 	idle     []*instance // the one used last is at the end
@@ -76,13 +77,21 @@ type Stats struct {
 	Busy   int    // instances in a call
 	Denied uint64 // dials that the grants did not cover, since the plugin was loaded
 	Size   uint64 // bytes of linear memory of the guest that was called last
+	// Limits is how often each limit was hit, since the plugin was loaded: in how many
+	// attempts, or for Calls and Idle by how many instances. Limits that were not hit
+	// are left out. Neither are those counted that show when a plugin is loaded, and
+	// tables that a guest grows in vain, of which the runtime tells nobody.
+	Limits map[plugin.LimitName]uint64
 }
+
+// Limits returns the limits in force.
+func (p *Handler) Limits() plugin.Limits { return p.limits }
 
 // Stats returns the figures of this moment.
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load()}
+	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load(), Limits: p.hits.counts()}
 }
 
 // Prepare implements [probe.Preparer]. It holds config against the manifest's
@@ -166,9 +175,10 @@ func (p *Handler) take(c *call) (*instance, error) {
 		p.mu.Unlock()
 		return in, nil
 	}
-	if limit := p.manifest.Limits.Instances; limit > 0 && p.live >= limit {
+	if limit := p.limits.Instances; limit > 0 && p.live >= limit {
 		p.mu.Unlock()
 		p.flying.Done()
+		c.hit(plugin.LimitInstances)
 		return nil, errNoInstance
 	}
 	p.live++
@@ -231,21 +241,22 @@ func (p *Handler) evictOne() bool {
 // watchIdleLocked sees to it that what stays idle is closed.
 func (p *Handler) watchIdleLocked() {
 	if p.evicting == nil {
-		p.evicting = time.AfterFunc(idleTime, p.closeStale)
+		p.evicting = time.AfterFunc(p.limits.Idle, p.closeStale)
 	}
 }
 
 func (p *Handler) closeStale() {
 	p.mu.Lock()
 	var stale []*instance
-	for len(p.idle) > 0 && time.Since(p.idle[0].idleSince) >= idleTime {
+	for len(p.idle) > 0 && time.Since(p.idle[0].idleSince) >= p.limits.Idle {
 		stale = append(stale, p.idle[0])
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}
 	p.live -= len(stale)
+	p.hits[plugin.LimitIdle].Add(uint64(len(stale)))
 	p.evicting = nil
 	if len(p.idle) > 0 {
-		p.evicting = time.AfterFunc(idleTime-time.Since(p.idle[0].idleSince), p.closeStale)
+		p.evicting = time.AfterFunc(p.limits.Idle-time.Since(p.idle[0].idleSince), p.closeStale)
 	}
 	p.mu.Unlock()
 	for _, in := range stale {

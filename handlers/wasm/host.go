@@ -28,20 +28,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// Limits of a guest that no configuration changes yet.
+// Limits of a guest that no configuration changes; the others are [plugin.Limits].
 const (
-	maxMemory     = 256 << 20 // of one instance, whatever is asked for
-	maxLogLines   = 100       // a run
-	maxLogBytes   = 16 << 10  // a run
-	maxStdio      = 64 << 10  // a run, stdout and stderr together
-	maxNetRead    = 1 << 20   // bytes a run
-	maxNetWritten = 256 << 10 // bytes a run
-	maxHTTPBody   = 1 << 20   // bytes a run, of all answers
-	maxHandles    = 8
-	dialBurst     = 8 // dials at once; after them as many a second
-	maxCalls      = 10_000
-	idleTime      = 5 * time.Minute
-	startTimeout  = 10 * time.Second // of _initialize, at load
+	maxMemory    = 256 << 20        // of one instance, whatever is asked for
+	startTimeout = 10 * time.Second // of _initialize, at load
 )
 
 // Config configures a [Host]. Every field may be left zero.
@@ -77,15 +67,16 @@ type Config struct {
 	// Logger receives the log lines of guests, at the level debug. Nil drops them.
 	Logger *slog.Logger
 
-	// Memory is the most bytes of linear memory that an instance may have, where its
-	// manifest does not ask for less. 0 means 32 MiB; 256 MiB is the top.
+	// Memory is the most bytes of linear memory that an instance of any plugin may have,
+	// whatever its manifest and the operator's limits of it say; 256 MiB at most. 0
+	// leaves it to them.
 	Memory uint64
 
 	// TotalMemory is the most bytes of all instances, snapshots included. 0 means
 	// 256 MiB.
 	TotalMemory uint64
 
-	// TableEntries is the most entries of an instance's tables. 0 means 65,536.
+	// TableEntries is the same of the entries of an instance's tables.
 	TableEntries uint32
 
 	// Interpreter runs guests without compiling them: tens of times slower, but
@@ -112,6 +103,8 @@ type Host struct {
 	budget  budget
 	running places // of guests that use a processor
 
+	nameservers nameservers // of the system
+
 	compiling sync.Mutex // one compilation at a time
 
 	mu      sync.Mutex
@@ -121,9 +114,7 @@ type Host struct {
 
 // New returns a Host. Close it after the handlers that it loaded.
 func New(cfg Config) (*Host, error) {
-	cfg.Memory = cmp.Or(cfg.Memory, 32<<20)
-	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, 256<<20)
-	cfg.TableEntries = cmp.Or(cfg.TableEntries, 65536)
+	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, plugin.DefaultTotalMemory)
 	if cfg.Memory > maxMemory {
 		return nil, fmt.Errorf("wasm: memory of %d bytes an instance; at most %d are allowed", cfg.Memory, maxMemory)
 	}
@@ -216,7 +207,7 @@ func (h *Host) evictIdle() bool {
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	var errs []error
 	for _, f := range found {
-		h, err := host.LoadGranted(ctx, f.Module, f.Manifest, f.Grants)
+		h, err := host.LoadFound(ctx, f)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
 			continue

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -40,6 +41,8 @@ func hostFuncs(module string) map[string]hostFunc {
 		return netFuncs()
 	case abi.ModuleHTTP:
 		return httpFuncs()
+	case abi.ModuleDNS:
+		return dnsFuncs()
 	case abi.ModuleKV:
 		return kvFuncs()
 	}
@@ -158,8 +161,9 @@ func configGet(c *call, mem api.Memory, a args) int32 {
 }
 
 func resultWrite(c *call, mem api.Memory, a args) int32 {
-	if uint32(a[1]) > abi.MaxResult {
-		return c.violate(abi.EMSGSIZE, fmt.Errorf("result of %d bytes; at most %d are allowed", uint32(a[1]), abi.MaxResult))
+	if most := uint32(c.plugin.limits.Result); uint32(a[1]) > most {
+		c.hit(plugin.LimitResult)
+		return c.violate(abi.EMSGSIZE, fmt.Errorf("result of %d bytes; at most %d are allowed", uint32(a[1]), most))
 	}
 	doc, ok := a.span(mem, 0)
 	if !ok {
@@ -175,7 +179,11 @@ func resultWrite(c *call, mem api.Memory, a args) int32 {
 
 // message keeps the beginning of a longer text: output is cut, never an error.
 func message(c *call, mem api.Memory, a args) int32 {
-	text, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), abi.MaxMessage))
+	most := uint32(c.plugin.limits.Message)
+	if uint32(a[1]) > most {
+		c.hit(plugin.LimitMessage)
+	}
+	text, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), most))
 	if !ok {
 		return c.badPointer()
 	}
@@ -193,8 +201,9 @@ func metric(c *call, mem api.Memory, a args) int32 {
 	if err := abi.CheckMetric(m); err != nil {
 		return c.fail(abi.EINVAL, "%v", err)
 	}
-	if len(c.metrics) >= abi.MaxMetrics {
-		return c.fail(abi.EDQUOT, "more than %d metrics", abi.MaxMetrics)
+	if len(c.metrics) >= c.plugin.limits.Series {
+		c.hit(plugin.LimitSeries)
+		return c.fail(abi.EDQUOT, "more than %d metrics", len(c.metrics))
 	}
 	c.metrics = append(c.metrics, m)
 	return 0
@@ -209,7 +218,7 @@ func log(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		name = "error"
 	}
-	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), maxLogBytes))
+	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), uint32(c.plugin.limits.LogBytes)))
 	if !ok {
 		return c.badPointer()
 	}
@@ -221,7 +230,7 @@ func log(c *call, mem api.Memory, a args) int32 {
 }
 
 func logEnabled(c *call, _ api.Memory, _ args) int32 {
-	if c.logEnabled() && c.logLines < maxLogLines && c.logBytes < maxLogBytes {
+	if c.logEnabled() && !c.logFull() {
 		return 1
 	}
 	return 0

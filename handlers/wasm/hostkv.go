@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 )
 
 // store is what a probe keeps from attempt to attempt. It goes with the probe.
@@ -110,8 +111,9 @@ func kvSet(c *call, mem api.Memory, a args) int32 {
 			size += len(k) + len(v)
 		}
 	}
-	if size > abi.MaxKV {
-		return c.fail(abi.EDQUOT, "kv: more than %d bytes", abi.MaxKV)
+	if most := c.plugin.limits.KV; size > most {
+		c.hit(plugin.LimitKV)
+		return c.fail(abi.EDQUOT, "kv: more than %d bytes", most)
 	}
 	c.kv.write()[key] = slices.Clone(value)
 	return 0

@@ -14,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -48,7 +49,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	c.idle(func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
 	c.dialFault = ""
 	if err != nil {
-		return c.dialError(rawURL, start, err)
+		return c.dialError("dial", rawURL, start, err)
 	}
 	handle := c.net.add(c.ctx, conn)
 	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: c.host.since(start)})
@@ -65,7 +66,7 @@ func (c *call) reach(capability string) *reach {
 
 // dial connects to rawURL if the grants allow it.
 func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
-	if err := c.net.mayDial(c.host.cfg.Clock.Now()); err != nil {
+	if err := c.mayDial(); err != nil {
 		return nil, err
 	}
 	if timeoutMs > 0 {
@@ -133,10 +134,13 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 	}
 }
 
-func (c *call) dialError(rawURL string, start time.Time, err error) int32 {
+func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
 	c.dialFault = dialFault(err, errno)
-	event := probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: err.Error(), Duration: c.host.since(start)}
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
+	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
+		c.hit(l.which)
+	}
 	if d, ok := errors.AsType[*denied](err); ok {
 		errno = abi.EACCES
 		c.plugin.denied.Add(1)
@@ -219,17 +223,23 @@ func netRead(c *call, mem api.Memory, a args) int32 {
 	if conn == nil {
 		return bad
 	}
-	return c.readFrom(&c.net, conn, maxNetRead, mem, a)
+	return c.readFrom(&c.net, conn, plugin.LimitNetRead, mem, a)
 }
 
 // readFrom waits for data as long as the guest asks for, and hands out what is there.
-func (c *call) readFrom(n *network, conn *conn, limit int, mem api.Memory, a args) int32 {
+// which is the limit that bounds what is read.
+func (c *call) readFrom(n *network, conn *conn, which int, mem api.Memory, a args) int32 {
 	buf, ok := a.span(mem, 1)
 	if !ok {
 		return c.badPointer()
 	}
+	limit := c.plugin.limits.NetRead
+	if which == plugin.LimitHTTPBody {
+		limit = c.plugin.limits.HTTPBody
+	}
 	room := limit - n.read
 	if room == 0 {
+		c.hit(which)
 		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", limit)
 	}
 	buf = buf[:min(len(buf), room)]
@@ -288,9 +298,12 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	room := maxNetWritten - c.net.written
+	room := c.plugin.limits.NetWrite - c.net.written
+	if len(data) > room {
+		c.hit(plugin.LimitNetWrite)
+	}
 	if room == 0 && len(data) > 0 {
-		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", maxNetWritten)
+		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", c.net.written)
 	}
 	if len(data) > room && conn.network == "udp" {
 		return c.fail(abi.EMSGSIZE, "a datagram of %d bytes; %d are left of this run", len(data), room)

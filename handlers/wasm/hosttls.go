@@ -173,7 +173,7 @@ func (c *conn) halt() error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case len(data) > 0:
-		return &limit{abi.EPROTO, fmt.Sprintf("%d bytes came before TLS and were not read", len(data))}
+		return &limit{errno: abi.EPROTO, text: fmt.Sprintf("%d bytes came before TLS and were not read", len(data))}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -49,8 +50,9 @@ const mappedSize = 512 << 10
 
 // newInstance makes an instance. ctx bounds what of the guest runs for that.
 func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
-	memory, err := newMemory(&p.host.budget, p.module.minMemory, p.memoryCap)
+	memory, err := newMemory(&p.host.budget, p.module.minMemory, uint64(p.limits.Memory))
 	if err != nil {
+		p.hits[plugin.LimitTotalMemory].Add(1)
 		return nil, err
 	}
 	in := &instance{plugin: p, memory: memory}
@@ -158,7 +160,11 @@ func (in *instance) restore(to *image) bool {
 
 // worn reports whether it is time for a new instance.
 func (in *instance) worn() bool {
-	return in.calls >= maxCalls || int(in.module.Memory().Size()) > 2*in.plugin.size0
+	if in.calls >= in.plugin.limits.Calls {
+		in.plugin.hits[plugin.LimitCalls].Add(1)
+		return true
+	}
+	return int(in.module.Memory().Size()) > 2*in.plugin.size0
 }
 
 // run calls fn for c. An error means that the instance must go.
@@ -167,11 +173,17 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.calls++
 	in.stdout.reset()
 	in.stderr.reset()
-	in.memory.refused = false
+	in.memory.refused, in.memory.starved = false, false
 	stack := [1]uint64{}
 	err = fn.CallWithStack(withCall(c.ctx, c), stack[:])
 	in.stdout.flush()
 	in.stderr.flush()
+	if in.memory.refused {
+		c.hit(plugin.LimitMemory)
+	}
+	if in.memory.starved {
+		c.hit(plugin.LimitTotalMemory)
+	}
 	if err != nil {
 		return 0, in.fault(err, probe.ReasonTrap)
 	}
@@ -192,7 +204,7 @@ func (in *instance) fault(err error, reason probe.Reason) error {
 	if in.stderr.first != "" {
 		text += ": " + in.stderr.first
 	}
-	if in.memory.refused {
+	if in.memory.refused || in.memory.starved {
 		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.cap, text)
 		if reason == probe.ReasonTrap {
 			reason = probe.ReasonMemory

@@ -27,9 +27,13 @@ func (h *Host) Load(ctx context.Context, code []byte, manifest *plugin.Manifest)
 // cover it. The error of a module that cannot be run has the reason "instantiate", and
 // of one that cannot do without what it was not granted "denied".
 func (h *Host) LoadGranted(ctx context.Context, code []byte, manifest *plugin.Manifest, grants []plugin.Grant) (*Handler, error) {
-	if len(code) > plugin.MaxModule {
-		return nil, fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), plugin.MaxModule)
-	}
+	return h.LoadFound(ctx, plugin.Found{Module: code, Manifest: manifest, Grants: grants})
+}
+
+// LoadFound is [Host.LoadGranted] of all that the operator says of a plugin: what is
+// granted to it, and what limits it.
+func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, error) {
+	code, manifest := found.Module, found.Manifest
 	if manifest == nil {
 		var err error
 		if manifest, err = plugin.ReadModule("module", code); err != nil {
@@ -37,7 +41,8 @@ func (h *Host) LoadGranted(ctx context.Context, code []byte, manifest *plugin.Ma
 		}
 	}
 	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
-	p.powers.granted = grants
+	p.powers.granted = found.Grants
+	p.resolveLimits(found.Limits)
 	if err := p.load(ctx, code); err != nil {
 		p.closeRuntime()
 		if _, ok := errors.AsType[*probe.Error](err); !ok {
@@ -52,22 +57,24 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if p.manifest.Mode == plugin.Command {
 		return errors.New("mode command is not supported by this version of prober")
 	}
+	if len(code) > p.limits.Module {
+		return fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), p.limits.Module)
+	}
 	if p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful {
 		return errors.New("isolation pooled is for plugins whose manifest says stateful: true")
 	}
 	if err := p.powers.ask(p.manifest.Requests); err != nil {
 		return err
 	}
-	if p.module, err = inspect(code, p.host.cfg.TableEntries); err != nil {
+	if p.module, err = inspect(code, uint32(p.limits.TableEntries)); err != nil {
 		return err
 	}
 	if err := p.powers.check(p.module.imports); err != nil {
 		return err
 	}
-	p.memoryCap = min(cmp.Or(p.manifest.Limits.Memory, p.host.cfg.Memory), p.host.cfg.Memory) &^ (pageSize - 1)
-	if p.module.minMemory > p.memoryCap {
+	if p.module.minMemory > uint64(p.limits.Memory) {
 		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
-			p.module.minMemory, p.memoryCap)}
+			p.module.minMemory, p.limits.Memory)}
 	}
 	if err := p.compile(ctx); err != nil {
 		return err

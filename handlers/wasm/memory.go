@@ -58,6 +58,7 @@ type memory struct {
 	space   []byte // reserved: cap bytes
 	taken   uint64 // bytes counted in the budget
 	refused bool   // the guest wanted more than it may have
+	starved bool   // it wanted more than all plugins have left of what they may have together
 }
 
 var (
@@ -91,7 +92,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 	}
 	if size > m.taken {
 		if !m.budget.take(size - m.taken) {
-			m.refused = true
+			m.starved = true
 			return nil
 		}
 		m.taken = size

@@ -9,15 +9,8 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 )
-
-// limit is the error of a run that has used up what it may have.
-type limit struct {
-	errno abi.Errno
-	text  string
-}
-
-func (e *limit) Error() string { return e.text }
 
 // network is the network of one call. It belongs to the call's goroutine, but for
 // what the pumps of its connections share.
@@ -32,13 +25,14 @@ type network struct {
 }
 
 // mayDial counts a dial against the limits of the run.
-func (n *network) mayDial(now time.Time) error {
+func (c *call) mayDial() error {
+	n, now := &c.net, c.host.cfg.Clock.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
-	if n.open >= maxHandles {
-		return &limit{abi.EMFILE, fmt.Sprintf("more than %d open handles", maxHandles)}
+	if n.open >= c.plugin.limits.Handles {
+		return &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open handles", n.open)}
 	}
-	if len(n.dials) >= dialBurst {
-		return &limit{abi.EDQUOT, fmt.Sprintf("more than %d dials a second", dialBurst)}
+	if len(n.dials) >= c.plugin.limits.Dials {
+		return &limit{plugin.LimitDials, abi.EDQUOT, fmt.Sprintf("more than %d dials a second", len(n.dials))}
 	}
 	n.dials = append(n.dials, now)
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 const wasiModule = wasi_snapshot_preview1.ModuleName
@@ -87,7 +89,11 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, errors.New("the call has ended")
 	}
-	keep := p[:min(len(p), maxStdio-c.stdio)]
+	room := w.in.plugin.limits.Stdio - c.stdio
+	if len(p) > room {
+		c.hit(plugin.LimitStdio)
+	}
+	keep := p[:min(len(p), room)]
 	c.stdio += len(keep)
 	for _, b := range keep {
 		if b == '\n' || len(w.line) >= maxLine {

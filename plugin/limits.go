@@ -1,0 +1,245 @@
+package plugin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Limits bound what a plugin may take. A zero field says nothing.
+//
+// Three may speak: prober has a default for each; the manifest may ask for less, and
+// for more up to a hard top; the operator's value, in prober.yaml, holds where the
+// manifest says nothing, and wins where it is lower than what the manifest asks for.
+// See [Resolve].
+type Limits struct {
+	Module       int           // bytes of the module
+	Memory       int           // bytes of linear memory an instance
+	TableEntries int           // of all tables of an instance
+	Message      int           // bytes of the message a run; what is longer is cut
+	Result       int           // bytes of a result document
+	LogLines     int           // a run
+	LogBytes     int           // of log lines a run
+	Stdio        int           // bytes on stdout and stderr a run, together
+	NetRead      int           // bytes a run, of all connections
+	NetWrite     int           // bytes a run, of all connections and HTTP bodies
+	Handles      int           // open at a time
+	Dials        int           // at once; after them as many a second
+	HTTPBody     int           // bytes a run, of all answers
+	Redirects    int           // hops of an HTTP request
+	Lookups      int           // DNS look-ups a run
+	KV           int           // bytes of keys and values that a probe keeps
+	Series       int           // metrics of a probe that live at a time
+	Instances    int           // at the same time; 0, the default: as many as probes are in flight and memory allows
+	Calls        int           // of one instance, before another takes over
+	Idle         time.Duration // that an instance is kept without a call
+}
+
+// LimitName is a limit's name in files, in metrics and in traces.
+type LimitName string
+
+// LimitNames are the names of all limits, in the order in which they are shown. The
+// last one is no field of [Limits]: it bounds all plugins together, and is the host's.
+var LimitNames = [...]LimitName{
+	"module", "memory", "tableEntries", "message", "result", "logLines", "logBytes", "stdio", "netRead", "netWrite",
+	"handles", "dials", "httpBody", "redirects", "lookups", "kv", "series", "instances", "calls", "idle", "totalMemory",
+}
+
+// The indices of [LimitNames].
+const (
+	LimitModule = iota
+	LimitMemory
+	LimitTableEntries
+	LimitMessage
+	LimitResult
+	LimitLogLines
+	LimitLogBytes
+	LimitStdio
+	LimitNetRead
+	LimitNetWrite
+	LimitHandles
+	LimitDials
+	LimitHTTPBody
+	LimitRedirects
+	LimitLookups
+	LimitKV
+	LimitSeries
+	LimitInstances
+	LimitCalls
+	LimitIdle
+	LimitTotalMemory
+)
+
+// DefaultTotalMemory is how many bytes the instances of all plugins may have together
+// where the operator says nothing.
+const DefaultTotalMemory = 256 << 20
+
+// limitField is one field of Limits: where it is, and what may be in it.
+type limitField struct {
+	index    int
+	number   func(*Limits) *int
+	bytes    bool // else a count
+	standard int  // the default
+	top      int
+}
+
+// The fields but Idle. What the contract with guests fixes cannot be raised.
+func limitFields() []limitField {
+	return []limitField{
+		{LimitModule, func(l *Limits) *int { return &l.Module }, true, MaxModule, MaxModule},
+		{LimitMemory, func(l *Limits) *int { return &l.Memory }, true, 32 << 20, 256 << 20},
+		{LimitTableEntries, func(l *Limits) *int { return &l.TableEntries }, false, 65_536, 1 << 20},
+		{LimitMessage, func(l *Limits) *int { return &l.Message }, true, 10 << 10, 10 << 10},
+		{LimitResult, func(l *Limits) *int { return &l.Result }, true, 64 << 10, 64 << 10},
+		{LimitLogLines, func(l *Limits) *int { return &l.LogLines }, false, 100, 10_000},
+		{LimitLogBytes, func(l *Limits) *int { return &l.LogBytes }, true, 16 << 10, 1 << 20},
+		{LimitStdio, func(l *Limits) *int { return &l.Stdio }, true, 64 << 10, 1 << 20},
+		{LimitNetRead, func(l *Limits) *int { return &l.NetRead }, true, 1 << 20, 64 << 20},
+		{LimitNetWrite, func(l *Limits) *int { return &l.NetWrite }, true, 256 << 10, 16 << 20},
+		{LimitHandles, func(l *Limits) *int { return &l.Handles }, false, 8, 64},
+		{LimitDials, func(l *Limits) *int { return &l.Dials }, false, 8, 64},
+		{LimitHTTPBody, func(l *Limits) *int { return &l.HTTPBody }, true, 1 << 20, 64 << 20},
+		{LimitRedirects, func(l *Limits) *int { return &l.Redirects }, false, 3, 3},
+		{LimitLookups, func(l *Limits) *int { return &l.Lookups }, false, 8, 64},
+		{LimitKV, func(l *Limits) *int { return &l.KV }, true, 64 << 10, 64 << 10},
+		{LimitSeries, func(l *Limits) *int { return &l.Series }, false, 64, 64},
+		{LimitInstances, func(l *Limits) *int { return &l.Instances }, false, 0, 100_000},
+		{LimitCalls, func(l *Limits) *int { return &l.Calls }, false, 10_000, 1_000_000},
+	}
+}
+
+const (
+	defaultIdle = 5 * time.Minute
+	maxIdle     = time.Hour
+)
+
+// DefaultLimits returns what holds where nobody says anything.
+func DefaultLimits() Limits { return Resolve(Limits{}, Limits{}) }
+
+// Resolve returns the limits in force: of the manifest where it asks for something,
+// else of the operator, else prober's; the operator's where they are lower; never above
+// the tops.
+func Resolve(manifest, operator Limits) Limits {
+	var l Limits
+	for _, f := range limitFields() {
+		asked, allowed := *f.number(&manifest), *f.number(&operator)
+		*f.number(&l) = lower(cmp.Or(asked, allowed, f.standard), allowed, f.top)
+	}
+	l.Idle = lower(cmp.Or(manifest.Idle, operator.Idle, defaultIdle), operator.Idle, maxIdle)
+	return l
+}
+
+// lower returns value, or what bounds it; an operator's 0 bounds nothing.
+func lower[T int | time.Duration](value, operator, top T) T {
+	if operator > 0 {
+		value = min(value, operator)
+	}
+	return min(value, top)
+}
+
+// Limit is one limit as it is in force, fit to be shown.
+type Limit struct {
+	Name  LimitName `json:"name"`
+	Value string    `json:"value"` // "32Mi", "100", "5m0s" or "unlimited"
+	From  string    `json:"from"`  // "default", "manifest" or "operator"
+	Top   string    `json:"top"`   // what a manifest may ask for at most
+}
+
+// ExplainLimits tells each limit in force and who set it, in the order of [LimitNames].
+func ExplainLimits(manifest, operator Limits) []Limit {
+	inForce := Resolve(manifest, operator)
+	var all []Limit
+	for _, f := range limitFields() {
+		value := *f.number(&inForce)
+		all = append(all, Limit{
+			Name: LimitNames[f.index], Value: f.text(value), Top: f.text(f.top),
+			From: origin(value, *f.number(&manifest), *f.number(&operator)),
+		})
+	}
+	return append(all, Limit{
+		Name: LimitNames[LimitIdle], Value: inForce.Idle.String(), Top: maxIdle.String(),
+		From: origin(inForce.Idle, manifest.Idle, operator.Idle),
+	})
+}
+
+func origin[T int | time.Duration](value, manifest, operator T) string {
+	switch {
+	case manifest > 0 && value == manifest:
+		return "manifest"
+	case operator > 0 && value == operator:
+		return "operator"
+	default:
+		return "default"
+	}
+}
+
+func (f *limitField) text(value int) string {
+	switch {
+	case value == 0:
+		return "unlimited"
+	case f.bytes:
+		return FormatSize(value)
+	default:
+		return strconv.Itoa(value)
+	}
+}
+
+// FormatSize returns a size as [ParseSize] reads it.
+func FormatSize(n int) string {
+	for _, unit := range []struct {
+		suffix string
+		size   int
+	}{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}} {
+		if n >= unit.size && n%unit.size == 0 {
+			return strconv.Itoa(n/unit.size) + unit.suffix
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+// Set sets the limit called name to what a file says: "16Mi" of a number of bytes, "30s"
+// of a time, "4" of anything else. The error says what is wrong with the value.
+func (l *Limits) Set(name LimitName, text string) error {
+	if name == LimitNames[LimitIdle] {
+		return l.setIdle(text)
+	}
+	for _, f := range limitFields() {
+		if LimitNames[f.index] == name {
+			return f.set(f.number(l), text)
+		}
+	}
+	return fmt.Errorf("unknown limit %q", name)
+}
+
+// set holds a value against the top.
+func (f *limitField) set(to *int, text string) error {
+	var value uint64
+	var err error
+	if f.bytes {
+		value, err = ParseSize(text)
+	} else if value, err = strconv.ParseUint(text, 10, 64); err != nil || value < 1 {
+		err = errors.New("want a whole number of at least 1")
+	}
+	if err != nil {
+		return err
+	}
+	if value > uint64(f.top) {
+		return fmt.Errorf("%s is above %s, the most that is allowed", text, f.text(f.top))
+	}
+	*to = int(value)
+	return nil
+}
+
+func (l *Limits) setIdle(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%.40q is no duration: want a time above 0, as in 30s or 5m", text)
+	}
+	if d > maxIdle {
+		return fmt.Errorf("%s is above %s, the most that is allowed", text, maxIdle)
+	}
+	l.Idle = d
+	return nil
+}
