@@ -42,7 +42,7 @@ var rooms = map[string]struct {
 	},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi"},
-		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"},
+		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"plugin/plugintest": {
 		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi"},

@@ -41,6 +41,7 @@ type call struct {
 	hits      uint32 // limits that were hit, a bit each
 	net       network
 	web       network // the answers of HTTP
+	dns       lookups
 	kv        draft
 }
 
@@ -116,6 +117,7 @@ func (c *call) idle(waiting func(ctx context.Context)) {
 func (c *call) finish() {
 	c.net.closeAll()
 	c.web.closeAll()
+	c.dns.net.closeAll()
 }
 
 // maxTraced is how many events of a run are traced: a guest can read and write a byte
@@ -264,7 +266,7 @@ func (c *call) requestDoc() []byte {
 		Target:    guestTarget(q.Target),
 		Container: abi.Container{ID: q.ContainerID},
 		Config:    c.config,
-		Host:      abi.Host{Version: c.host.cfg.Version, Features: []string{"net"}},
+		Host:      abi.Host{Version: c.host.cfg.Version, Features: c.plugin.powers.features()},
 	}
 	if q.Pod != nil {
 		doc.Pod = abi.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels}

@@ -83,7 +83,7 @@ func httpDo(c *call, mem api.Memory, a args) int32 {
 	c.idle(func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
 	c.dialFault = ""
 	if err != nil {
-		return c.dialError(r.URL, start, err)
+		return c.dialError("http", r.URL, start, err)
 	}
 	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http"})
 	c.trace(probe.TraceEvent{

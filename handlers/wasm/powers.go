@@ -76,6 +76,12 @@ func (p *powers) has(capability string) bool {
 	return true
 }
 
+// features are the capabilities that a guest has in this host.
+func (p *powers) features() []string {
+	known := []string{"net", "http", "dns", "kv"}
+	return slices.DeleteFunc(known, func(c string) bool { return !p.has(c) })
+}
+
 // denies returns the grant that takes d away, if one does.
 func (p *powers) denies(d plugin.Dial) (plugin.Grant, bool) {
 	for inner := d.Addr; ; inner = embedded(inner) {
