@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// guarded lets calls in that have the token.
+func guarded(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer open sesame" {
+		return nil, status.Errorf(codes.Unauthenticated, "%d tokens: who are you?\n", len(got))
+	}
+	if got := md.Get("trace-bin"); len(got) != 1 || got[0] != "\x00\xff" {
+		return nil, status.Errorf(codes.InvalidArgument, "trace-bin is %q", got)
+	}
+	return next(ctx, req)
+}
+
+// grpcServer starts a server of google.golang.org/grpc. It has a health service unless
+// h is nil.
+func grpcServer(t *testing.T, h healthpb.HealthServer, options ...grpc.ServerOption) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(options...)
+	if h != nil {
+		healthpb.RegisterHealthServer(server, h)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// TestGRPCHealth probes servers of google.golang.org/grpc.
+func TestGRPCHealth(t *testing.T) {
+	h := health.NewServer()
+	h.SetServingStatus("shop", healthpb.HealthCheckResponse_SERVING)
+	h.SetServingStatus("mail", healthpb.HealthCheckResponse_NOT_SERVING)
+	h.SetServingStatus("news", healthpb.HealthCheckResponse_UNKNOWN)
+	h.SetServingStatus("gone", healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
+	a, dir := newAuthority(t), t.TempDir()
+	a.write(t, dir, 60)
+	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, locked := grpcServer(t, h), grpcServer(t, h, grpc.UnaryInterceptor(guarded))
+	secure := grpcServer(t, h, grpc.Creds(credentials.NewServerTLSFromCert(&cert)))
+	ca, _ := json.Marshal(a.pem)
+	for _, c := range []struct{ name, address, config, result, text string }{
+		{"the server", plain, `{}`, "success", "the server is SERVING"},
+		{"a service that serves", plain, `{"service":"shop"}`, "success", `service "shop" is SERVING`},
+		{"a service that does not serve", plain, `{"service":"mail"}`, "failure", `service "mail" is NOT_SERVING`},
+		{"a service that does not know", plain, `{"service":"news"}`, "unknown", `service "news" is UNKNOWN`},
+		{"a service that has gone", plain, `{"service":"gone"}`, "failure", `service "gone" is SERVICE_UNKNOWN`},
+		{"a service that is not known", plain, `{"service":"lost"}`, "failure", `service "lost" is not known to the health service: unknown service`},
+		{"no health service", grpcServer(t, nil), `{}`, "failure", "the server does not implement grpc.health.v1.Health: unknown service"},
+		{"metadata that is asked for", locked, `{"metadata":{"authorization":"Bearer open sesame","trace-bin":"AP8"}}`, "success", "SERVING"},
+		{"metadata that is wrong", locked, `{"metadata":{"authorization":"Bearer guess"}}`, "failure", "UNAUTHENTICATED: 1 tokens: who are you?"},
+		{"metadata that is missing", locked, `{}`, "failure", "UNAUTHENTICATED: 0 tokens"},
+		{"over TLS", secure, fmt.Sprintf(`{"tls":true,"serverName":"db.internal","ca":%s}`, ca), "success", "SERVING"},
+		{"over TLS with another name", secure, fmt.Sprintf(`{"tls":true,"ca":%s}`, ca), "failure", "certificate"},
+		{"over TLS, and nobody verifies", secure, `{"tls":true,"verify":"none"}`, "success", "SERVING"},
+		{"no gRPC", redis(t), `{}`, "failure", ""},
+		{"nobody listens", freeAddress(t), `{}`, "failure", "refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, code := probePlugin(t, "grpc-health", c.address, c.config)
+			want(t, v, code, c.result, c.text)
+			if strings.Contains(v.Output, "guess") {
+				t.Errorf("the output tells the metadata: %q", v.Output)
+			}
+		})
+	}
+}
