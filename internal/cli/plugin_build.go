@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,85 +22,181 @@ func newPluginBuild(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build the plugin of a folder, with its manifest inside",
-		Long:  "Build compiles the Go program of a folder with plugin.yaml and writes NAME.wasm beside it.",
-		Args:  cobra.MaximumNArgs(1),
+		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm beside it, or\n" +
+			"nothing when that fails. What is compiled says the language:\n\n" +
+			"  go.mod     Go               go         GO\n" +
+			"  lib.rs     Rust             rustc      RUSTC\n" +
+			"  main.c     C                clang      CLANG\n" +
+			"  index.ts   AssemblyScript   asc        ASC\n" +
+			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
+			"A variable of the last column names another compiler.",
+		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
 			ctx, stop := env.interruptible(cmd.Context())
 			defer stop()
-			return env.buildPlugin(ctx, dir)
+			return env.buildPlugin(ctx, folderOf(args))
 		},
 	}
 }
 
-// buildPlugin writes the module of the plugin in dir.
-func (env *Env) buildPlugin(ctx context.Context, dir string) error {
+// folderOf returns the folder that the arguments name, or the working folder.
+func folderOf(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return "."
+}
+
+// readProject returns the manifest of the plugin in dir, and its text.
+func readProject(dir string) (*plugin.Manifest, []byte, error) {
 	path := filepath.Join(dir, "plugin.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return usage("`prober plugin new` makes the folder of a plugin", "%w", err)
+		return nil, nil, usage("`prober plugin new` makes the folder of a plugin", "%w", err)
 	}
 	manifest, err := plugin.ParseManifest(path, text)
 	if err != nil {
-		return usage("", "%w", err)
+		return nil, nil, usage("", "%w", err)
 	}
-	if err := buildable(dir); err != nil {
-		return err
-	}
-	module, err := env.compileGo(ctx, dir)
+	return manifest, text, nil
+}
+
+// buildPlugin writes the module of the plugin in dir.
+func (env *Env) buildPlugin(ctx context.Context, dir string) error {
+	manifest, text, err := readProject(dir)
 	if err != nil {
 		return err
 	}
-	if module, err = plugin.Embed(module, text); err != nil {
+	lang, err := languageOf(dir)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "prober-build-")
+	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
+	defer os.RemoveAll(scratch)
+	b := &building{env: env, dir: dir, name: manifest.Name, stateful: manifest.Stateful, scratch: scratch}
+	if err := lang.compile(b, ctx); err != nil {
+		if _, ok := errors.AsType[*exit](err); ok {
+			return err
+		}
+		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", dir, err)}
+	}
+	module, err := os.ReadFile(b.out())
+	if err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	if module, err = plugin.Embed(module, text); err != nil {
+		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", dir, err)}
+	}
 	out := filepath.Join(dir, manifest.Name+".wasm")
-	if err := os.WriteFile(out, module, 0o644); err != nil {
+	if err := replace(out, module); err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
 	return env.tellBuilt(out, module, manifest)
 }
 
-// buildable says what is wrong with a folder that holds no Go program.
-func buildable(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-		return nil
+// replace writes a file as a whole: whoever reads it sees the old or the new one.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
 	}
-	for file, lang := range map[string]string{"Cargo.toml": "Rust", "package.json": "AssemblyScript", "*.c": "C", "*.wat": "WAT"} {
-		if found, _ := filepath.Glob(filepath.Join(dir, file)); len(found) > 0 {
-			return usage("build it with its own tools, and put plugin.yaml beside the module", "%s: this version of prober builds Go only, and this is %s", dir, lang)
-		}
+	defer os.Remove(f.Name()) // there is none once it was renamed
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
 	}
-	return usage("a plugin in Go is a module with plugin.yaml beside its go.mod", "%s: there is no go.mod", dir)
+	return os.Rename(f.Name(), path)
 }
 
-// compileGo returns the module of the Go program in dir.
-func (env *Env) compileGo(ctx context.Context, dir string) ([]byte, error) {
-	tool, err := exec.LookPath("go")
+// building is one run of a toolchain.
+type building struct {
+	env      *Env
+	dir      string // of the project
+	name     string // of the plugin
+	stateful bool
+	scratch  string // a folder for what is no result
+}
+
+// out is where the compiler writes the module.
+func (b *building) out() string { return filepath.Join(b.scratch, "plugin.wasm") }
+
+// tools returns the paths of the programs that are installed: of the one that a variable
+// of the environment names, or else of candidates.
+func (b *building) tools(variable string, candidates ...string) (found []string) {
+	if name, ok := b.env.LookupEnv(variable); ok && name != "" {
+		candidates = []string{name}
+	}
+	for _, name := range candidates {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err == nil && !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func (b *building) tool(variable, hint string, candidates ...string) (string, error) {
+	found := b.tools(variable, candidates...)
+	if len(found) == 0 {
+		return "", b.missing(variable, candidates[len(candidates)-1], hint)
+	}
+	return found[0], nil
+}
+
+// missing says that a program is not there, and how to get it.
+func (b *building) missing(variable, name, hint string) error {
+	if other, ok := b.env.LookupEnv(variable); ok && other != "" {
+		return usage(hint, "%s is %q, and there is no such program", variable, other)
+	}
+	return usage(hint, "%s is not installed", name)
+}
+
+func installed(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// command is a program that runs in the folder of the project and is ended, with all
+// that it has started, when ctx ends.
+func (b *building) command(ctx context.Context, tool string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Dir = b.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// run runs a compiler, which says itself what it does not like.
+func (b *building) run(ctx context.Context, environ []string, tool string, args ...string) error {
+	cmd := b.command(ctx, tool, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.Stdout, cmd.Stderr = b.env.Stderr, b.env.Stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return b.stopped(ctx)
+	}
 	if err != nil {
-		return nil, usage("install Go 1.26 or later from https://go.dev/dl", "go is not installed: %w", err)
+		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
 	}
-	scratch, err := os.MkdirTemp("", "prober-build-")
-	if err != nil {
-		return nil, &exit{code: exitFailed, err: err}
-	}
-	defer os.RemoveAll(scratch)
-	out := filepath.Join(scratch, "plugin.wasm")
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildmode=c-shared", "-o", out, ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	cmd.Stdout, cmd.Stderr = env.Stderr, env.Stderr
-	if err := cmd.Run(); err != nil {
-		return nil, &exit{code: exitFailed, err: fmt.Errorf("go build in %s: %w", dir, err)}
-	}
-	module, err := os.ReadFile(out)
-	if err != nil {
-		return nil, &exit{code: exitFailed, err: err}
-	}
-	return module, nil
+	return nil
+}
+
+// answer returns what a program prints.
+func (b *building) answer(ctx context.Context, tool string, args ...string) (string, error) {
+	text, err := b.command(ctx, tool, args...).Output()
+	return strings.TrimSpace(string(text)), err
+}
+
+func (b *building) stopped(ctx context.Context) error {
+	return &exit{code: exitFailed, err: context.Cause(ctx)}
 }
 
 // tellBuilt says what was built: its size, what it imports, and what it asks for.
@@ -107,105 +205,46 @@ func (env *Env) tellBuilt(path string, module []byte, m *plugin.Manifest) error 
 	if err != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", path, err)}
 	}
-	fmt.Fprintf(env.Stdout, "%s: %s %s, %.1f MiB, %s\n", path, m.Name, m.Version, float64(len(module))/(1<<20), plugin.Digest(module))
+	fmt.Fprintf(env.Stdout, "%s: %s %s, %s, %s\n", path, m.Name, m.Version, byteSize(uint64(len(module))), plugin.Digest(module))
 	for _, name := range slices.Sorted(maps.Keys(imports)) {
 		fmt.Fprintf(env.Stdout, "imports %s: %s\n", name, strings.Join(imports[name], ", "))
 	}
 	for _, r := range m.Requests {
 		fmt.Fprintf(env.Stdout, "asks for %s: %s\n", r.Capability, strings.Join(r.Allow, ", "))
 	}
-	for _, capability := range unasked(imports, m) {
-		fmt.Fprintf(env.Stderr, "prober: warning: the module imports prober_v1_%s, and its manifest does not ask for %q\n", capability, capability)
+	if grants := neededGrants(m); len(grants) > 0 {
+		fmt.Fprintf(env.Stdout, "needs the grants %s\n", strings.Join(grants, ", "))
+	} else {
+		fmt.Fprintln(env.Stdout, "needs no grant beyond its target")
+	}
+	for _, problem := range vetImports(imports, m) {
+		fmt.Fprintf(env.Stderr, "prober: warning: the module %s\n", problem)
 	}
 	return nil
 }
 
-// unasked returns the capabilities that a module imports and its manifest does not ask
-// for.
-func unasked(imports map[string][]string, m *plugin.Manifest) (missing []string) {
-	for _, name := range slices.Sorted(maps.Keys(imports)) {
-		capability, ok := strings.CutPrefix(name, "prober_v1_")
-		asks := func(r plugin.Request) bool { return r.Capability == capability }
-		if ok && !slices.ContainsFunc(m.Requests, asks) {
-			missing = append(missing, capability)
+// neededGrants are what an operator has to grant before the plugin can do all that its
+// manifest does not call optional: a target needs none.
+func neededGrants(m *plugin.Manifest) (grants []string) {
+	for _, r := range m.Requests {
+		allow := r.Allow
+		if len(allow) == 0 && (r.Capability == "dns" || r.Capability == "kv") {
+			allow = []string{r.Capability}
 		}
-	}
-	return missing
-}
-
-// importsOf returns the functions that a module imports, by module.
-func importsOf(module []byte) (map[string][]string, error) {
-	sections, err := plugin.Sections(module)
-	if err != nil {
-		return nil, err
-	}
-	imports := make(map[string][]string)
-	for _, s := range sections {
-		if s.ID != importSection {
-			continue
-		}
-		r := importReader{s.Body}
-		for n := r.number(); n > 0 && r.rest != nil; n-- {
-			from, name := r.text(), r.text()
-			if r.skipType() {
-				imports[from] = append(imports[from], name)
+		for _, pattern := range allow {
+			taken := pattern == "target" || strings.HasPrefix(pattern, "!") || slices.Contains(grants, pattern)
+			if !r.Optional && !taken {
+				grants = append(grants, pattern)
 			}
 		}
-		if r.rest == nil {
-			return nil, errors.New("the import section is cut off")
-		}
 	}
-	return imports, nil
+	return grants
 }
 
-const importSection = 2
-
-// importReader reads an import section. Its rest is nil once something was missing.
-type importReader struct{ rest []byte }
-
-func (r *importReader) number() (n uint64) {
-	for i, b := range r.rest {
-		n |= uint64(b&0x7f) << (7 * i)
-		if b < 0x80 {
-			r.rest = r.rest[i+1:]
-			return n
-		}
-		if i == 4 {
-			break
-		}
+// byteSize spells a number of bytes for people.
+func byteSize(n uint64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}
-	r.rest = nil
-	return 0
-}
-
-func (r *importReader) text() string {
-	n := r.number()
-	if n > uint64(len(r.rest)) {
-		r.rest = nil
-		return ""
-	}
-	text := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return text
-}
-
-// skipType reads over the type of an import and reports whether it is a function.
-func (r *importReader) skipType() bool {
-	switch kind := r.number(); kind {
-	case 0: // function
-		r.number()
-		return r.rest != nil
-	case 1, 2: // table, memory
-		if kind == 1 {
-			r.number() // type of its elements
-		}
-		if r.number()&1 == 1 {
-			r.number()
-		}
-		r.number()
-	case 3: // global
-		r.number()
-		r.number()
-	}
-	return false
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

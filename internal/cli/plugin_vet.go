@@ -1,69 +1,82 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
 )
 
 func newPluginVet(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var output string
+	c := &cobra.Command{
 		Use:   "vet [DIR]",
 		Short: "Look for the mistakes that plugins are made with",
 		Long: "Vet looks at the folder of a plugin without running it: at calls that reach no network\n" +
-			"inside a guest, at a manifest that says too little, and, where the plugin is built,\n" +
-			"at imports that the manifest does not ask for.",
-		Args: cobra.MaximumNArgs(1),
+			"inside a guest, at a manifest that says too little, at cases that are missing, and, where\n" +
+			"the plugin is built, at imports that prober does not have or the manifest does not ask for.\n\n" +
+			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
+		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
-			return env.vetPlugin(dir)
+			return env.vetPlugin(folderOf(args), output)
 		},
 	}
+	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	return c
 }
 
-// vetPlugin prints what is wrong with the plugin in dir, one line a finding.
-func (env *Env) vetPlugin(dir string) error {
-	path := filepath.Join(dir, "plugin.yaml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return usage("`prober plugin new` makes the folder of a plugin", "%w", err)
+// finding is one mistake, and where it is.
+type finding struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line,omitzero"`
+	Column  int    `json:"column,omitzero"`
+	Field   string `json:"field,omitzero"` // of the manifest
+	Message string `json:"message"`
+}
+
+// String returns "PATH:LINE:COLUMN: message".
+func (f finding) String() string {
+	place := f.Path
+	if f.Line > 0 {
+		place += fmt.Sprintf(":%d:%d", f.Line, f.Column)
 	}
-	manifest, err := plugin.ParseManifest(path, text)
-	if err != nil {
-		return usage("", "%w", err)
+	if f.Field != "" {
+		place += ": " + f.Field
 	}
-	findings := vetManifest(path, manifest)
-	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	return place + ": " + f.Message
+}
+
+// vetPlugin prints what is wrong with the plugin in dir.
+func (env *Env) vetPlugin(dir, output string) error {
+	manifest, text, err := readProject(dir)
 	if err != nil {
-		return usage("", "%w", err)
+		return err
 	}
-	for _, file := range sources {
-		found, err := vetSource(file)
+	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
+	for _, look := range []func() ([]finding, error){
+		func() ([]finding, error) { return vetCases(dir, manifest.Name) },
+		func() ([]finding, error) { return vetGo(dir) },
+		func() ([]finding, error) { return vetOtherSources(dir) },
+		func() ([]finding, error) { return vetModule(filepath.Join(dir, manifest.Name+".wasm"), manifest, text) },
+	} {
+		more, err := look()
 		if err != nil {
 			return usage("", "%w", err)
 		}
-		findings = append(findings, found...)
+		findings = append(findings, more...)
 	}
-	built, err := vetModule(filepath.Join(dir, manifest.Name+".wasm"), manifest)
-	if err != nil {
-		return usage("", "%w", err)
-	}
-	findings = append(findings, built...)
-	for _, f := range findings {
-		fmt.Fprintln(env.Stdout, f)
+	if err := env.printFindings(findings, output); err != nil {
+		return err
 	}
 	if len(findings) > 0 {
 		return &exit{code: exitFailed}
@@ -71,68 +84,44 @@ func (env *Env) vetPlugin(dir string) error {
 	return nil
 }
 
-func vetManifest(path string, m *plugin.Manifest) (findings []string) {
+func (env *Env) printFindings(findings []finding, output string) error {
+	if output != formatTable {
+		if findings == nil {
+			findings = []finding{}
+		}
+		return env.encode(output, map[string]any{"items": findings})
+	}
+	for _, f := range findings {
+		fmt.Fprintln(env.Stdout, f)
+	}
+	return nil
+}
+
+func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 	if m.Config.JSON() == nil {
-		findings = append(findings, path+": config.schema: there is none, so that any config is taken")
+		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "there is none, so that any config is taken"})
 	}
 	for _, r := range m.Requests {
 		if r.Reason == "" {
-			findings = append(findings, fmt.Sprintf("%s: requests: %s: there is no reason for the operator who decides", path, r.Capability))
+			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": there is no reason for the operator who decides"})
 		}
 	}
 	return findings
 }
 
-// unreachable are functions that reach no network inside a guest: there they meet a
-// fake, and a target that is well looks as if it were down.
-var unreachable = map[string][]string{
-	"net":        {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer", "LookupHost", "LookupIP", "LookupAddr", "DefaultResolver", "Resolver"},
-	"net/http":   {"Get", "Head", "Post", "PostForm", "DefaultClient", "DefaultTransport"},
-	"crypto/tls": {"Dial", "DialWithDialer", "Dialer"},
-}
-
-// vetSource finds the uses of what is unreachable in a file that is no test and that a
-// guest is built of.
-func vetSource(path string) (findings []string, err error) {
-	if strings.HasSuffix(path, "_test.go") {
-		return nil, nil
-	}
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-	if err != nil {
+// vetCases misses test cases.
+func vetCases(dir, name string) ([]finding, error) {
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+plugintest.Suffix))
+	if err != nil || len(files) > 0 {
 		return nil, err
 	}
-	names := make(map[string]string) // of packages, to their paths
-	for _, spec := range parsed.Imports {
-		from, _ := strconv.Unquote(spec.Path.Value)
-		if unreachable[from] == nil {
-			continue
-		}
-		name := filepath.Base(from)
-		if spec.Name != nil {
-			name = spec.Name.Name
-		}
-		names[name] = from
-	}
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		use, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		pkg, ok := use.X.(*ast.Ident)
-		if ok && slices.Contains(unreachable[names[pkg.Name]], use.Sel.Name) {
-			findings = append(findings, fmt.Sprintf("%s: %s.%s reaches no network in a guest: use sdk.Dial, or sdkhttp",
-				files.Position(use.Pos()), pkg.Name, use.Sel.Name))
-		}
-		return true
-	})
-	return findings, nil
+	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "there is none: nothing shows that the plugin works"}}, nil
 }
 
 // vetModule looks at the plugin where it has been built.
-func vetModule(path string, m *plugin.Manifest) (findings []string, err error) {
+func vetModule(path string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
 	module, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -142,8 +131,8 @@ func vetModule(path string, m *plugin.Manifest) (findings []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, capability := range unasked(imports, m) {
-		findings = append(findings, fmt.Sprintf("%s: imports prober_v1_%s, and the manifest does not ask for %q", path, capability, capability))
+	for _, problem := range vetImports(imports, m) {
+		findings = append(findings, finding{Path: path, Message: problem})
 	}
 	sections, err := plugin.Sections(module)
 	if err != nil {
@@ -151,7 +140,21 @@ func vetModule(path string, m *plugin.Manifest) (findings []string, err error) {
 	}
 	named := func(s plugin.Section) bool { return s.ID == 0 && s.Name == "name" }
 	if !slices.ContainsFunc(sections, named) {
-		findings = append(findings, path+": the names of functions are stripped: a trap says no more where it was")
+		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap says no more where it was"})
+	}
+	switch embedded, err := plugin.Extract(module); {
+	case errors.Is(err, plugin.ErrNoManifest):
+		findings = append(findings, finding{Path: path, Message: "there is no manifest inside: prober plugin build puts it there"})
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case !bytes.Equal(embedded, text):
+		findings = append(findings, finding{Path: path, Message: "the manifest inside is another than plugin.yaml: build it again"})
 	}
 	return findings, nil
+}
+
+func sortFindings(findings []finding) {
+	slices.SortFunc(findings, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }

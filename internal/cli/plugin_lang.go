@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober"
+)
+
+// The languages that plugins are written in, as --lang and manifests spell them.
+const (
+	langGo             = "go"
+	langRust           = "rust"
+	langC              = "c"
+	langAssemblyScript = "assemblyscript"
+	langWAT            = "wat"
+)
+
+// language is how plugins in it are told apart and compiled.
+type language struct {
+	name    string
+	title   string // as people write it
+	marker  string // a pattern of the file that every project in it has
+	compile func(b *building, ctx context.Context) error
+}
+
+func languages() []language {
+	return []language{
+		{langGo, "Go", "go.mod", (*building).compileGo},
+		{langRust, "Rust", "lib.rs", (*building).compileRust},
+		{langC, "C", "main.c", (*building).compileC},
+		{langAssemblyScript, "AssemblyScript", "index.ts", (*building).compileAssemblyScript},
+		{langWAT, "WAT", "*.wat", (*building).compileWAT},
+	}
+}
+
+func languageNames() (names []string) {
+	for _, l := range languages() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// languageOf tells the language of the project in dir.
+func languageOf(dir string) (language, error) {
+	var found []language
+	for _, l := range languages() {
+		if files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), l.marker)); len(files) > 0 {
+			found = append(found, l)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
+			return language{}, usage("prober compiles lib.rs with rustc; what needs cargo is built by it, with plugin.yaml beside the module",
+				"%s: there is no lib.rs", dir)
+		}
+		return language{}, usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml",
+			"%s: there is no source that prober knows how to build", dir)
+	default:
+		return language{}, usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
+			dir, found[0].marker, found[0].title, found[1].marker, found[1].title)
+	}
+}
+
+// escapeGlob returns a pattern that matches path alone.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// compileGo runs the Go toolchain.
+func (b *building) compileGo(ctx context.Context) error {
+	tool, err := b.tool("GO", "install Go 1.26 or later from https://go.dev/dl", "go")
+	if err != nil {
+		return err
+	}
+	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, "build", "-trimpath", "-buildmode=c-shared", "-o", b.out(), ".")
+}
+
+// compileC runs clang, without a libc.
+func (b *building) compileC(ctx context.Context) error {
+	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
+	if err != nil {
+		return err
+	}
+	sdk, err := b.sdk(langC)
+	if err != nil {
+		return err
+	}
+	sources, err := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.c"))
+	if err != nil {
+		return err
+	}
+	for i := range sources {
+		sources[i] = filepath.Base(sources[i])
+	}
+	args := []string{"--target=wasm32", "-nostdlib", "-O2", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
+	err = b.run(ctx, nil, tool, append(args, sources...)...)
+	if err != nil && ctx.Err() == nil && !b.linksWasm(ctx, tool) {
+		return usage("apt-get install lld", "%s has no wasm-ld to link with: %w", tool, err)
+	}
+	return err
+}
+
+// linksWasm reports whether clang finds its linker.
+func (b *building) linksWasm(ctx context.Context, clang string) bool {
+	name, err := b.answer(ctx, clang, "--print-prog-name=wasm-ld")
+	return err != nil || installed(name)
+}
+
+// compileRust runs rustc twice: for the SDK, and for the plugin.
+func (b *building) compileRust(ctx context.Context) error {
+	tool, target, err := b.rustc(ctx)
+	if err != nil {
+		return err
+	}
+	sdk, err := b.sdk(langRust)
+	if err != nil {
+		return err
+	}
+	crate := filepath.Join(b.scratch, "libprober.rlib")
+	common := []string{"--edition", "2021", "--target", target, "-O"}
+	err = b.run(ctx, nil, tool, append(slices.Clone(common), "--crate-type", "rlib", "--crate-name", "prober",
+		"-o", crate, filepath.Join(sdk, "src", "lib.rs"))...)
+	if err != nil {
+		return err
+	}
+	return b.run(ctx, nil, tool, append(common, "--crate-type", "cdylib", "--crate-name", rustName(b.name),
+		"--extern", "prober="+crate, "-C", "strip=debuginfo", "-o", b.out(), "lib.rs")...)
+}
+
+// rustName makes an identifier of the name of a plugin.
+func rustName(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	if name[0] >= '0' && name[0] <= '9' {
+		return "_" + name
+	}
+	return name
+}
+
+// rustTargets are the names that rustc has given to the target over time.
+var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
+
+// rustc returns the first rustc that has a standard library for WebAssembly, and what
+// it calls the target. The one that comes first in PATH often has none, while the
+// distribution's has.
+func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
+	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
+	tools := b.tools("RUSTC", "rustc", "/usr/bin/rustc")
+	if len(tools) == 0 {
+		return "", "", b.missing("RUSTC", "rustc", hint)
+	}
+	for _, tool := range tools {
+		for _, target := range rustTargets {
+			dir, err := b.answer(ctx, tool, "--print", "target-libdir", "--target", target)
+			if ctx.Err() != nil {
+				return "", "", b.stopped(ctx)
+			}
+			if libraries, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libstd-*.rlib")); err == nil && len(libraries) > 0 {
+				return tool, target, nil
+			}
+		}
+	}
+	return "", "", usage(hint, "%s has no standard library for %s", strings.Join(tools, " and "), strings.Join(rustTargets, " or "))
+}
+
+// compileAssemblyScript runs asc. It keeps the names of functions, as the other
+// toolchains do by themselves, so that a trap says where it was.
+func (b *building) compileAssemblyScript(ctx context.Context) error {
+	local := filepath.Join(b.dir, "node_modules", ".bin", "asc")
+	hint := fmt.Sprintf("npm install --prefix %s assemblyscript@0.28, or name another asc in ASC", b.dir)
+	tool, err := b.tool("ASC", hint, local, "asc")
+	if err != nil {
+		return err
+	}
+	abort, err := b.abortPath()
+	if err != nil {
+		return err
+	}
+	runtime := "stub" // which never frees: the host puts memory back
+	if b.stateful {
+		runtime = "incremental"
+	}
+	return b.run(ctx, nil, tool, "index.ts", "-O", "--debug", "--runtime", runtime, "--use", "abort="+abort, "-o", b.out())
+}
+
+// abortPath is where index.ts has the SDK from, whose abort takes the place of an import
+// that prober does not have.
+func (b *building) abortPath() (string, error) {
+	source, err := os.ReadFile(filepath.Join(b.dir, "index.ts"))
+	if err != nil {
+		return "", err
+	}
+	for _, from := range strings.Split(string(source), "from \"")[1:] {
+		path, _, _ := strings.Cut(from, "\"")
+		switch {
+		case path == "prober":
+			return "~lib/prober/index/abort", nil
+		case strings.HasPrefix(path, ".") && strings.HasSuffix(path, "/index"):
+			return strings.TrimPrefix(path, "./") + "/abort", nil
+		}
+	}
+	return "", usage(`import it with: from "./prober-sdk/index"`, "%s: index.ts does not import the SDK", b.dir)
+}
+
+// compileWAT runs wat2wasm.
+func (b *building) compileWAT(ctx context.Context) error {
+	tool, err := b.tool("WAT2WASM", "apt-get install wabt, or name another wat2wasm in WAT2WASM", "wat2wasm")
+	if err != nil {
+		return err
+	}
+	source := b.name + ".wat"
+	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
+		files, _ := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.wat"))
+		if len(files) != 1 {
+			return usage("the one that is built is called as the plugin is", "%s: there are several .wat files, and no %s", b.dir, source)
+		}
+		source = filepath.Base(files[0])
+	}
+	return b.run(ctx, nil, tool, "--debug-names", source, "-o", b.out())
+}
+
+// sdk returns a folder with the SDK of a language: that of the project, or a copy of the
+// one in this program.
+func (b *building) sdk(lang string) (string, error) {
+	if info, err := os.Stat(filepath.Join(b.dir, sdkFolder)); err == nil && info.IsDir() {
+		return sdkFolder, nil
+	}
+	files, err := prober.SDK(lang)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.scratch, sdkFolder)
+	return dir, writeFiles(dir, files)
+}
