@@ -46,7 +46,7 @@ var rooms = map[string]struct {
 	},
 	"plugin/plugintest": {
 		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi"},
-		others: []string{"go.yaml.in/yaml"},
+		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
 		ours:   []string{"probe", "core/manager", "core/results"},

@@ -24,7 +24,21 @@ type clock struct {
 	timeouts []*timeout
 }
 
-var _ wasm.Clock = (*clock)(nil)
+var (
+	_ wasm.Clock = (*clock)(nil)
+	_ timeline   = (*clock)(nil)
+)
+
+// timeline is the time of a network.
+type timeline interface {
+	// Now returns the time.
+	Now() time.Time
+	// Wait returns when ctx ends, wake is signalled or d has passed; a negative d never
+	// passes.
+	Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
+	// at has do called at t, after all that was to be called until then.
+	at(t time.Time, do func())
+}
 
 type event struct {
 	at time.Time
@@ -48,15 +62,25 @@ func (c *clock) startAt(t time.Time) {
 	c.moveLocked(t)
 }
 
-// at has do called at t.
+// at implements [timeline].
 func (c *clock) at(t time.Time, do func()) {
 	c.mu.Lock()
+	if !t.After(c.now) && (len(c.events) == 0 || c.events[0].at.After(t)) {
+		c.mu.Unlock()
+		do()
+		return
+	}
 	defer c.mu.Unlock()
-	i := len(c.events)
-	for i > 0 && c.events[i-1].at.After(t) {
+	c.events = inserted(c.events, event{t, do})
+}
+
+// inserted returns events with e after those of its time.
+func inserted(events []event, e event) []event {
+	i := len(events)
+	for i > 0 && events[i-1].at.After(e.at) {
 		i--
 	}
-	c.events = slices.Insert(c.events, i, event{t, do})
+	return slices.Insert(events, i, e)
 }
 
 // Wait implements [wasm.Clock].

@@ -43,6 +43,8 @@ type Case struct {
 
 	Grants []plugin.Grant // beside the target
 	Peers  []Peer
+	Web    []Exchange
+	Zone   []Record
 	KV     map[string][]byte       // what the probe has kept
 	Names  map[string][]netip.Addr // of hosts; one without an address does not exist
 

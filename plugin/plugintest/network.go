@@ -15,16 +15,22 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // network is the network of one case.
 type network struct {
-	clock *clock
-	rng   *rand.Rand
-	peers []*peer
-	names map[string][]netip.Addr
+	clock  timeline
+	native bool // the clock is the program's own
+	peers  []*peer
+	web    []*exchange
+	zone   []*zoneEntry
+	asked  map[string]bool         // addresses of servers that the zone is on
+	names  map[string][]netip.Addr // read-only once it is made
 
 	mu     sync.Mutex
+	looked map[string]bool // names that were looked up to be dialled
+	rng    *rand.Rand
 	faults []string // what the guest did that the case does not foresee
 }
 
@@ -32,20 +38,25 @@ type network struct {
 type peer struct {
 	*Peer
 	network, addr string
-	conns         []*conn
+	conns         []*conn // guarded by the network's mu
 }
 
-func newNetwork(c *Case, clock *clock, rng *rand.Rand) *network {
-	n := &network{clock: clock, rng: rng, names: make(map[string][]netip.Addr)}
-	n.name(c.Target.Host)
+func newNetwork(c *Case, clock timeline, rng *rand.Rand) *network {
+	n := &network{
+		clock: clock, rng: rng, names: make(map[string][]netip.Addr),
+		asked: map[string]bool{dnsServer: true}, looked: make(map[string]bool),
+	}
 	for host, addrs := range c.Names {
 		n.names[canonical(host)] = addrs
 	}
+	n.addZone(c)
+	n.name(c.Target.Host)
 	for i := range c.Peers {
 		p := &peer{Peer: &c.Peers[i]}
 		p.network, p.addr = n.endpoint(p.Dial)
 		n.peers = append(n.peers, p)
 	}
+	n.addWeb(c)
 	return n
 }
 
@@ -99,7 +110,11 @@ func (n *network) spelt(addr string) string {
 
 // LookupIP answers with the addresses of the file.
 func (n *network) LookupIP(_ context.Context, host string) ([]netip.Addr, error) {
-	if addrs := n.names[canonical(host)]; len(addrs) > 0 {
+	host = canonical(host)
+	n.mu.Lock()
+	n.looked[host] = true
+	n.mu.Unlock()
+	if addrs := n.names[host]; len(addrs) > 0 {
 		return addrs, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
@@ -111,47 +126,102 @@ func (n *network) fault(format string, args ...any) {
 	n.faults = append(n.faults, fmt.Sprintf(format, args...))
 }
 
-// peerAt returns the peer that the next connection to addr gets.
-func (n *network) peerAt(network, addr string) *peer {
+// junk is what a peer says that makes no sense.
+func (n *network) junk() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	junk := make([]byte, garbageBytes)
+	for i := range junk {
+		junk[i] = byte(n.rng.Uint32())
+	}
+	return junk
+}
+
+// connect returns a connection to the peer whose turn it is at addr, or nil.
+func (n *network) connect(network, addr string) *conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var found *peer
 	for _, p := range n.peers {
-		if p.network == network && p.addr == addr {
-			if found = p; len(p.conns) == 0 {
-				return p
-			}
+		if p.network != network || p.addr != addr {
+			continue
+		}
+		if found = p; len(p.conns) == 0 {
+			break
 		}
 	}
-	return found
+	if found == nil {
+		return nil
+	}
+	c := n.newConn(found)
+	found.conns = append(found.conns, c)
+	return c
+}
+
+// another gives a connection, whose peer does not know what to make of the beginning,
+// to one of the same address that does and has had none. It reports whether there was
+// one. Connections may so come in any order.
+func (n *network) another(c *conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.peers {
+		if p.network != c.peer.network || p.addr != c.peer.addr || len(p.conns) > 0 || !p.begins(c.out) {
+			continue
+		}
+		c.peer.conns = slices.DeleteFunc(c.peer.conns, func(o *conn) bool { return o == c })
+		p.conns = append(p.conns, c)
+		c.peer = p
+		return true
+	}
+	return false
+}
+
+// begins reports whether the script can begin with data.
+func (p *peer) begins(data []byte) bool {
+	if p.Behaviour != "" || len(p.Script) == 0 || p.Script[0].Recv == nil {
+		return false
+	}
+	_, _, err := p.Script[0].Recv.match(data)
+	return err == nil
 }
 
 // DialContext connects to the peer at addr.
 func (n *network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	p := n.peerAt(network, addr)
-	if p == nil {
+	c := n.connect(network, addr)
+	if c == nil && n.asked[addr] && (network == "udp" || network == "tcp") {
+		return n.newQuery(network, addr), nil
+	}
+	if c == nil {
 		n.fault("the plugin dials %s://%s, of which host.net says nothing", network, n.spelt(addr))
-		return nil, opError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
+		return nil, refused(network, addr)
 	}
-	c := &conn{peer: p, host: n}
-	p.conns = append(p.conns, c)
-	wait := p.Latency
-	if p.Behaviour == Timeout {
-		wait = -1
+	behaviour := c.peer.Behaviour
+	if err := n.delay(ctx, network, addr, behaviour, c.peer.Latency); err != nil {
+		return nil, err
 	}
-	if wait != 0 {
-		n.clock.Wait(ctx, nil, wait)
+	c.start()
+	return c, nil
+}
+
+// delay waits for a connection to be made.
+func (n *network) delay(ctx context.Context, network, addr string, b Behaviour, latency time.Duration) error {
+	if b == Timeout {
+		latency = -1
+	}
+	if latency != 0 {
+		n.clock.Wait(ctx, nil, latency)
 	}
 	if ctx.Err() != nil {
-		return nil, opError("dial", network, addr, dialError(ctx))
+		return opError("dial", network, addr, dialError(ctx))
 	}
-	switch p.Behaviour {
-	case Refuse:
-		return nil, opError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
-	case ResetNow:
-		c.err = syscall.ECONNRESET
-	case "":
-		c.run()
+	if b == Refuse {
+		return refused(network, addr)
 	}
-	return c, nil
+	return nil
+}
+
+func refused(network, addr string) error {
+	return opError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 }
 
 // leftover says what of the scripts never came to pass.
@@ -162,12 +232,12 @@ func (n *network) leftover() []string {
 			left = append(left, fmt.Sprintf("line %d: %s is never dialled", p.Line, p.Dial))
 		}
 		for _, c := range p.conns {
-			if r := c.waitsFor(); r != nil {
-				left = append(left, fmt.Sprintf("line %d: %s still waits for %v; got %s", r.Line, p.Dial, r.Recv, quote(c.out)))
+			if s := c.waitsFor(); s != nil {
+				left = append(left, fmt.Sprintf("line %d: %s still waits for %v; got %s", s.Line, p.Dial, s, quote(c.out)))
 			}
 		}
 	}
-	return left
+	return append(append(left, n.leftWeb()...), n.leftZone()...)
 }
 
 func dialError(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"regexp"
@@ -212,6 +213,10 @@ func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest
 		LookupIP: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return w.network.LookupIP(ctx, host)
 		},
+		RoundTrip: func(req *http.Request, addr string) (*http.Response, error) {
+			return w.network.RoundTrip(req, addr)
+		},
+		DNSServers: []string{dnsServer},
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 			return w.network.handshake(ctx, conn, config)
 		},

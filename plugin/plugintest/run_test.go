@@ -88,28 +88,26 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 }
 
 func TestCases(t *testing.T) {
-	f, err := plugintest.Load("testdata/good_test.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for path, checks := range map[string]int{"testdata/good_test.yaml": 4, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0} {
+		f, err := plugintest.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if race {
+			checks = 0 // they make hundreds of calls, for minutes under the race detector
+		}
+		report := run(t, f, plugintest.Config{Plugin: guest, CasesOnly: checks == 0})
+		if want := len(f.Cases) + checks; len(report.Results) != want {
+			t.Errorf("%s: %d results, want %d", path, len(report.Results), want)
+		}
+		for _, r := range report.Results {
+			t.Run(r.Name, func(t *testing.T) {
+				if !r.OK() {
+					t.Errorf("%q\n%s%q", r.Failures, r.Diff, r.Trace)
+				}
+			})
+		}
 	}
-	start := time.Now()
-	// The checks make hundreds of calls, for minutes under the race detector.
-	report := run(t, f, plugintest.Config{Plugin: guest, CasesOnly: race})
-	want := len(f.Cases)
-	if !race {
-		want += 4
-	}
-	if len(report.Results) != want {
-		t.Errorf("%d results of %d cases", len(report.Results), len(f.Cases))
-	}
-	for _, r := range report.Results {
-		t.Run(r.Name, func(t *testing.T) {
-			if !r.OK() {
-				t.Errorf("%q\n%s%q", r.Failures, r.Diff, r.Trace)
-			}
-		})
-	}
-	t.Logf("took %v", time.Since(start))
 }
 
 func TestMatrix(t *testing.T) {
@@ -145,7 +143,7 @@ func TestSameSeedSameAnswer(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	const target = "request: {target: {host: web.internal, port: 80}}"
+	const target = ", request: {target: {host: web.internal, port: 80}}"
 	for _, c := range []struct {
 		name, text string
 		want       []string // in failures, diff and trace
@@ -165,9 +163,26 @@ func TestFailures(t *testing.T) {
 			[]string{`still waits for hex ff; got ""`}},
 		{"a peer that nobody wants", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}, {dial: "tcp://other:1"}]}, want: {result: failure}`,
 			[]string{"tcp://other:1 is never dialled"}},
+		{"a page of another method", `host: {http: [{match: {url: /a, method: POST}}, {match: {url: /b}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
+			[]string{"the plugin asks GET http://a:1/a, of which host.http says nothing; line 5: the method is GET, want POST", "line 5: nobody asks for of any method /b"}},
+		{"a page of another header", `host: {http: [{match: {url: /a, headers: {b: "1"}}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
+			[]string{`line 5: the header b is "", want 1`}},
+		{"a page of another body", `host: {http: [{match: {url: /a, body: {hex: 00ff}}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}', body: x}}`,
+			[]string{`line 5: the body is "x", want hex 00ff`}},
+		{"another request in bytes", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {http: {url: /a}}}]}]}, want: {result: failure}, ` +
+			`request: {target: {host: web.internal, port: 80}, config: {say: "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"}}`,
+			[]string{"line 5: tcp://web.internal:80: the URL is http://a/b, want /a"}},
+		{"a name that is unheard of", `grants: [dns], host: {dns: [{name: a.internal, answers: [10.0.0.1]}, {name: b.internal, type: MX}]}, want: {result: failure}, request: {config: {do: dns, request: '{"name":"c.internal"}'}}`,
+			[]string{"the plugin looks up A c.internal, of which host.dns says nothing", "line 5: nobody looks up A a.internal", "line 5: nobody looks up MX b.internal"}},
+		{"a handshake that nobody makes", `host: {net: [{dial: "tls://web.internal:80", script: [{handshake: {}}]}]}, want: {result: failure}`,
+			[]string{`tls://web.internal:80 still waits for a handshake of TLS; got "hello\n"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := run(t, load(t, "\n- {name: x, "+target+", "+c.text+"}\n"), plugintest.Config{CasesOnly: true}).Results[0]
+			text := c.text
+			if !strings.Contains(text, "request: {") {
+				text += target
+			}
+			r := run(t, load(t, "\n- {name: x, "+text+"}\n"), plugintest.Config{CasesOnly: true}).Results[0]
 			if r.OK() {
 				t.Fatal("the case passed")
 			}

@@ -41,19 +41,30 @@ type TLS struct {
 
 // Step is one step of a script: exactly one of its fields is set.
 type Step struct {
-	Line  int
-	Recv  *Recv
-	Send  *Send
-	Close bool
-	Reset bool
-	Wait  time.Duration
+	Line      int
+	Recv      *Recv
+	Send      *Send
+	Handshake bool // waits for the handshake of TLS
+	Close     bool
+	Reset     bool
+	Wait      time.Duration
 }
 
-// Recv waits for what the guest sends: exactly one of its fields is set.
+// String says what the step waits for.
+func (s *Step) String() string {
+	if s.Recv != nil {
+		return s.Recv.String()
+	}
+	return "a handshake of TLS"
+}
+
+// Recv waits for what the guest sends, in however many pieces: exactly one of its
+// fields is set.
 type Recv struct {
 	Exact  []byte         // these bytes
 	Prefix []byte         // whatever begins with them
 	Regex  *regexp.Regexp // what matches, from the beginning on
+	HTTP   *Match         // a request of HTTP/1 that means the same
 	Any    bool           // something
 }
 
@@ -69,6 +80,8 @@ func (r *Recv) match(data []byte) (n int, done bool, err error) {
 	switch {
 	case r.Any:
 		return len(data), len(data) > 0, nil
+	case r.HTTP != nil:
+		return r.HTTP.matchBytes(data)
 	case r.Regex != nil:
 		if at := r.Regex.FindIndex(data); at != nil {
 			return at[1], true, nil
@@ -113,6 +126,8 @@ func (r *Recv) String() string {
 		return "anything"
 	case r.Regex != nil:
 		return "what matches " + r.Regex.String()
+	case r.HTTP != nil:
+		return "the request " + r.HTTP.String()
 	case r.Exact != nil:
 		return quote(r.Exact)
 	default:

@@ -30,7 +30,9 @@ func (guest) ValidateConfig(c *sdk.Config) error {
 func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch do := r.Config.String("do", "talk"); do {
 	case "talk":
-		return talk(ctx, r)
+		return talk(ctx, r, r.Config.String("say", "hello\n"))
+	case "talks":
+		return talks(ctx, r)
 	case "sleep":
 		time.Sleep(r.Config.Duration("for", time.Hour))
 		return sdk.Successf("slept until %v", time.Now().UTC().Format(time.RFC3339)), nil
@@ -44,6 +46,10 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	case "dial":
 		_, err := sdk.Dial(ctx, "tcp", r.Config.String("addr", ""))
 		return sdk.Failuref("%v", err), nil
+	case "http":
+		return ask(r.Config), nil
+	case "dns":
+		return lookUp(r.Config), nil
 	case "count":
 		n, code := count()
 		return sdk.Successf("%d, %d", n, code), nil
@@ -54,8 +60,21 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	}
 }
 
-// talk says hello to the target and repeats its answer.
-func talk(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+// talks talks over several connections, one after the other.
+func talks(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	all := sdk.Successf("")
+	for _, text := range r.Config.Strings("says") {
+		out, err := talk(ctx, r, text)
+		if err != nil || out.Result != probe.Success {
+			return out, err
+		}
+		all.Output += out.Output
+	}
+	return all, nil
+}
+
+// talk says something to the target and repeats its answer.
+func talk(ctx context.Context, r *sdk.Request, text string) (probe.Outcome, error) {
 	start := time.Now()
 	network := r.Config.String("network", "tcp")
 	if r.Target.Unix != "" {
@@ -68,7 +87,7 @@ func talk(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	defer conn.Close()
 	out := sdk.Successf("")
 	out.Metrics = []probe.Metric{{Name: "connect_seconds", Value: time.Since(start).Seconds(), Unit: "s"}}
-	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+	if _, err := io.WriteString(conn, text); err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
 	read := io.ReadAll
