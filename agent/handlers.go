@@ -38,7 +38,11 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 	all := make(map[string]metrics.PluginStats, len(s.plugins))
 	for name, p := range s.plugins {
 		stats := p.Stats()
-		all[name] = metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied}
+		limits := make(map[string]uint64, len(stats.Limits))
+		for limit, n := range stats.Limits {
+			limits[string(limit)] = n
+		}
+		all[name] = metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limits}
 	}
 	return all
 }
@@ -94,6 +98,9 @@ func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, l
 		h, err := s.Lookup(f.Manifest.Name)
 		if err != nil {
 			return s, err
+		}
+		if q, ok := h.(*handlers.Quarantine); ok {
+			h = q.Unwrap()
 		}
 		s.plugins[f.Manifest.Name], _ = h.(*wasm.Handler)
 		m.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")

@@ -251,6 +251,7 @@ func TestOwnMetrics(t *testing.T) {
 		"prober_runs_skipped_total{reason=busy} 4",
 		"prober_runs_skipped_total{reason=no_slot} 0",
 		"prober_runs_skipped_total{reason=panic} 0",
+		"prober_runs_skipped_total{reason=quarantine} 0",
 		"prober_schedule_lag_seconds{} 5",
 	}
 	if diff := cmp.Diff(want, samples(t, registry, "prober_attempt_errors_total", "prober_config_last_reload_successful",

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/probe"
 )
@@ -15,7 +17,7 @@ import (
 type twoPlugins struct{}
 
 func (twoPlugins) Plugins() map[string]metrics.PluginStats {
-	return map[string]metrics.PluginStats{"redis": {Idle: 2, Busy: 1, Denied: 7}, "dns": {}}
+	return map[string]metrics.PluginStats{"redis": {Idle: 2, Busy: 1, Denied: 7, Limits: map[string]uint64{"netRead": 3}}, "dns": {}}
 }
 
 func (twoPlugins) Memory() uint64 { return 1 << 20 }
@@ -33,7 +35,7 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
-	got := samples(t, registry, "prober_plugin_instances", "prober_plugin_denied_total", "prober_plugin_memory_bytes")
+	got := samples(t, registry, "prober_plugin_instances", "prober_plugin_denied_total", "prober_plugin_memory_bytes", "prober_plugin_limit_hits_total")
 	want := []string{
 		"prober_plugin_denied_total{capability=net,plugin=dns} 0",
 		"prober_plugin_denied_total{capability=net,plugin=redis} 7",
@@ -41,6 +43,7 @@ func TestPlugins(t *testing.T) {
 		"prober_plugin_instances{plugin=dns,state=idle} 0",
 		"prober_plugin_instances{plugin=redis,state=busy} 1",
 		"prober_plugin_instances{plugin=redis,state=idle} 2",
+		"prober_plugin_limit_hits_total{limit=netRead,plugin=redis} 3",
 		"prober_plugin_memory_bytes{} 1.048576e+06",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -62,4 +65,36 @@ func TestPlugins(t *testing.T) {
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
+}
+
+func TestQuarantinedProbes(t *testing.T) {
+	m, registry := setup(t)
+	if err := m.RegisterPlugins(registry, twoPlugins{}); err != nil {
+		t.Fatal(err)
+	}
+	info := web
+	info.Handler = "redis"
+	o := m.Observe(info)
+	want := func(redis string) {
+		t.Helper()
+		want := []string{
+			"prober_plugin_quarantined_probes{plugin=dns} 0", "prober_plugin_quarantined_probes{plugin=redis} " + redis,
+		}
+		if diff := cmp.Diff(want, samples(t, registry, "prober_plugin_quarantined_probes")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	want("0")
+	o.Skipped(worker.SkipQuarantine, 1)
+	want("1")
+	well := tick(probe.Success, results.Success)
+	well.Handler = "redis"
+	o.Tick(well)
+	want("0")
+	ill := *well
+	ill.Quarantined = ill.End
+	o.Tick(&ill)
+	want("1")
+	o.Close()
+	want("0")
 }

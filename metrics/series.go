@@ -28,7 +28,7 @@ var lagBounds = []time.Duration{
 	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second,
 }
 
-var skipReasons = [...]worker.SkipReason{worker.SkipBusy, worker.SkipNoSlot, worker.SkipPanic}
+var skipReasons = [...]worker.SkipReason{worker.SkipBusy, worker.SkipNoSlot, worker.SkipQuarantine, worker.SkipPanic}
 
 // reasons is the closed list; anything else is counted as the last one.
 var reasons = [...]probe.Reason{
@@ -102,6 +102,7 @@ type series struct {
 	durations      [len(durationBounds) + 1]atomic.Uint32
 	totals         [decidedResults]atomic.Uint32 // by decided result
 	kind           probe.Kind
+	quarantined    atomic.Bool // since the last tick
 
 	workers int32   // guarded by Metrics.mu
 	next    *series // of the same hash; guarded by Metrics.mu
@@ -141,6 +142,7 @@ func (s *series) Tick(t *worker.Tick) {
 		s.measured.Store(nil) // by another handler
 	}
 	handler.count(t)
+	s.quarantined.Store(!t.Quarantined.IsZero())
 	if t.Changed() {
 		s.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
 	}
@@ -176,6 +178,9 @@ func (s *series) absorb(o *series) {
 
 // Skipped implements [worker.ProbeObserver].
 func (s *series) Skipped(reason worker.SkipReason, ticks int) {
+	if reason == worker.SkipQuarantine {
+		s.quarantined.Store(true)
+	}
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
 		s.metrics.skipped[i].Add(uint64(ticks))
 	}

@@ -67,6 +67,12 @@ func (m *Manager) Probes() []ProbeStatus {
 func (e *entry) status() ProbeStatus {
 	s := e.worker.Status()
 	last, kept := e.record.ticks()
+	if s.Quarantine != "" { // ticks that are skipped leave no other trace
+		if last == nil {
+			last = &TickStatus{Result: probe.Unknown, Time: s.QuarantinedSince}
+		}
+		last.Error = s.Quarantine
+	}
 	if last != nil {
 		last.showMetrics()
 	}

@@ -18,6 +18,12 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
+// resting is the error of a handler that lets its probe rest.
+type resting struct{ until time.Time }
+
+func (resting) Error() string                 { return "trap" }
+func (r resting) QuarantinedUntil() time.Time { return r.until }
+
 func keep(bytes int64) func(*manager.Config) {
 	return func(cfg *manager.Config) { cfg.History = bytes }
 }
@@ -64,6 +70,26 @@ func TestProbes(t *testing.T) {
 		r.wait(time.Second)
 		if s = r.status("u", "web", probe.Liveness); !s.OnHold || s.Result != results.Failure || s.Last.Error != "" {
 			t.Errorf("got %+v, last %+v", s, s.Last)
+		}
+	})
+	bubble(t, "a quarantine shows until when, and is evented once", func(t *testing.T) {
+		r := newRig(t, herd, keep(1<<20))
+		rests := probetest.Error(resting{time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)})
+		r.always(probetest.NewHandler(rests, rests, rests, failure))
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		const text = "in quarantine until 2030-01-02T03:04:05Z: trap"
+		s := r.status("u", "web", probe.Readiness)
+		if s.Last == nil || s.Last.Error != text || s.Last.Result != probe.Unknown || s.History[0].Error != "trap" {
+			t.Errorf("got %+v, last %+v", s, s.Last)
+		}
+		if got := r.sent(); len(got) != 2 || !strings.Contains(got[1], "Warning ProbeQuarantined") || !strings.HasSuffix(got[1], "Readiness probe is "+text) {
+			t.Errorf("events %q", got)
+		}
+		r.wait(time.Second)
+		if s := r.status("u", "web", probe.Readiness); s.Last.Error != "" {
+			t.Errorf("after a verdict: %+v", s.Last)
 		}
 	})
 	bubble(t, "a probe that never ran has no last tick", func(t *testing.T) {

@@ -44,6 +44,8 @@ const (
 	SkipBusy SkipReason = "busy"
 	// SkipNoSlot: the handler had no free instance, process or slot.
 	SkipNoSlot SkipReason = "no_slot"
+	// SkipQuarantine: the handler lets the probe rest, which it could not carry out.
+	SkipQuarantine SkipReason = "quarantine"
 	// SkipPanic: the handler panicked.
 	SkipPanic SkipReason = "panic"
 )
@@ -66,6 +68,9 @@ type Tick struct {
 	After       results.Result // and after it
 	OnHold      bool           // no more probing until a new container ID
 	Next        time.Time      // the next due time
+	// Quarantined is until when the handler lets the probe rest after this tick; zero
+	// where it does not.
+	Quarantined time.Time
 }
 
 // Changed reports whether the tick changed the decided result.
@@ -74,8 +79,10 @@ func (t *Tick) Changed() bool { return t.Before != t.After }
 // EventReason is the reason of a kubelet event.
 type EventReason string
 
-// The reasons of a worker's events.
+// The reasons of a worker's events, the kubelet's first.
 const (
 	Unhealthy    EventReason = "Unhealthy"
 	ProbeWarning EventReason = "ProbeWarning"
+	// ProbeQuarantined is ours: the kubelet knows no quarantine.
+	ProbeQuarantined EventReason = "ProbeQuarantined"
 )

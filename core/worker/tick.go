@@ -31,14 +31,22 @@ func (w *Worker) tick(due time.Time) (more bool) {
 	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: attempt.name}
 	t.Outcome, t.Attempts, t.Err = w.attempts(attempt)
 	t.End = time.Now()
+	var rests string
+	t.Quarantined, rests = w.noteQuarantine(attempt.generation, start, t.Err)
 	if errors.Is(t.Err, probe.ErrNoSlot) {
-		w.skipped(SkipNoSlot, 1)
+		reason := SkipNoSlot
+		if !t.Quarantined.IsZero() {
+			reason = SkipQuarantine
+		}
+		w.skipped(reason, 1)
+		w.emitQuarantine(rests)
 		return true
 	}
 	if !w.record(attempt.generation, &t) {
 		return true
 	}
 	w.emit(&t)
+	w.emitQuarantine(rests)
 	for _, o := range w.observers {
 		o.Tick(&t)
 	}

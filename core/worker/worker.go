@@ -79,6 +79,7 @@ type Worker struct {
 	decided    results.Result     // what this worker has decided for it last
 	run        run
 	lastResult probe.Result // of the last tick's outcome
+	quarantine *quarantine  // nil outside of one
 }
 
 // Start makes a worker and lets it tick until it is stopped, its pod ends, or its
@@ -307,8 +308,11 @@ func (w *Worker) Update(c Change) {
 	if w.stopped {
 		return
 	}
-	if !c.KeepRun && !w.run.hold {
-		w.run.length = 0
+	if !c.KeepRun {
+		w.quarantine = nil // the new handler begins afresh
+		if !w.run.hold {
+			w.run.length = 0
+		}
 	}
 	now := time.Now()
 	if c.Spec.Period != w.spec.Period {
@@ -391,6 +395,10 @@ type Status struct {
 	OnHold      bool
 	Paused      bool
 	Next        time.Time // zero while paused
+	// Quarantine says until when, and why, the handler lets the probe rest, and
+	// QuarantinedSince from when on; "" and zero outside of a quarantine.
+	Quarantine       string
+	QuarantinedSince time.Time
 }
 
 // Status returns the worker's present state.
@@ -403,6 +411,9 @@ func (w *Worker) Status() Status {
 	}
 	if w.paused {
 		s.Next = time.Time{}
+	}
+	if q := w.quarantine; q != nil {
+		s.Quarantine, s.QuarantinedSince = q.text, q.since
 	}
 	return s
 }

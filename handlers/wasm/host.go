@@ -202,8 +202,9 @@ func (h *Host) evictIdle() bool {
 	return false
 }
 
-// RegisterAll loads the plugins that were found and registers them. A plugin that
-// fails does not keep back the others; the errors name it.
+// RegisterAll loads the plugins that were found and registers them, each in a
+// [handlers.Quarantine]. A plugin that fails does not keep back the others; the errors
+// name it.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	var errs []error
 	for _, f := range found {
@@ -212,7 +213,7 @@ func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found 
 			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
 			continue
 		}
-		if err := reg.Register(f.Manifest.Name, f.Path, h); err != nil {
+		if err := reg.Register(f.Manifest.Name, f.Path, handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
 			errs = append(errs, err, h.Close())
 		}
 	}

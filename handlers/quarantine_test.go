@@ -1,0 +1,358 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/probe"
+)
+
+var (
+	errTrap  = &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("trap")}
+	errStart = &probe.Error{Reason: probe.ReasonInstantiate, Err: errors.New("cannot start")}
+)
+
+// sick is a plugin whose probes end as they are told to.
+type sick struct {
+	mu    sync.Mutex
+	with  map[string]error // by config
+	calls map[string]int
+	hold  chan struct{} // not nil: attempts wait for it
+}
+
+func newSick() *sick { return &sick{with: make(map[string]error), calls: make(map[string]int)} }
+
+func (s *sick) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return s.probe(ctx, "", req)
+}
+
+func (s *sick) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
+	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+		return s.probe(ctx, string(config), req)
+	}), nil
+}
+
+func (s *sick) probe(ctx context.Context, config string, _ probe.Request) (probe.Outcome, error) {
+	s.mu.Lock()
+	s.calls[config]++
+	err, hold := s.with[config], s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	switch {
+	case ctx.Err() != nil:
+		return probe.Outcome{}, ctx.Err()
+	case errors.Is(err, errPanic):
+		panic(err)
+	}
+	return probe.Outcome{Result: probe.Failure}, err
+}
+
+var errPanic = errors.New("panic")
+
+func (s *sick) becomes(config string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.with[config] = err
+}
+
+func (s *sick) called(config string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[config]
+}
+
+// ward is a quarantine around a plugin, whose pauses are exact.
+type ward struct {
+	t *testing.T
+	*sick
+	q *handlers.Quarantine
+}
+
+func newWard(t *testing.T) *ward {
+	s := newSick()
+	return &ward{t, s, handlers.NewQuarantine(s, handlers.QuarantineConfig{Jitter: func() float64 { return 0 }})}
+}
+
+func (w *ward) prepare(config string) probe.Handler {
+	w.t.Helper()
+	h, err := w.q.Prepare([]byte(config), probe.Target{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+// tick makes the attempts of one tick, as a worker does.
+func tick(h probe.Handler) (err error) {
+	for n := 1; n <= probe.MaxAttempts; n++ {
+		_, err = h.Probe(context.Background(), probe.Request{Attempt: n, Spec: probe.Spec{Period: 10 * time.Second}})
+		if err == nil || errors.Is(err, probe.ErrNoSlot) {
+			break
+		}
+	}
+	return err
+}
+
+// untilOf returns how long the quarantine that err tells of still lasts; 0 where it
+// tells of none.
+func untilOf(err error) time.Duration {
+	if q, ok := errors.AsType[*handlers.QuarantineError](err); ok {
+		return time.Until(q.Until)
+	}
+	return 0
+}
+
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+func TestQuarantine(t *testing.T) {
+	bubble(t, "five ticks running begin it, trials end or lengthen it", func(t *testing.T) {
+		w := newWard(t)
+		p := w.prepare("a")
+		w.becomes("a", errTrap)
+		for range 4 {
+			if err := tick(p); untilOf(err) != 0 || !errors.Is(err, errTrap) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		err := tick(p)
+		if errors.Is(err, probe.ErrNoSlot) || !errors.Is(err, errTrap) || untilOf(err) != 30*time.Second || err.Error() != "trap" {
+			t.Fatalf("the fifth: got %v, for %s", err, untilOf(err))
+		}
+		if got := w.called("a"); got != 15 {
+			t.Errorf("%d attempts, want all three of each of five ticks", got)
+		}
+		for _, pause := range []time.Duration{30, 60, 120, 240, 480, 600, 600} {
+			pause *= time.Second
+			before := w.called("a")
+			time.Sleep(pause - time.Second)
+			err := tick(p)
+			if !errors.Is(err, probe.ErrNoSlot) || !errors.Is(err, errTrap) || untilOf(err) != time.Second {
+				t.Errorf("within %s: got %v", pause, err)
+			}
+			if w.called("a") != before {
+				t.Errorf("within %s: an attempt was made", pause)
+			}
+			time.Sleep(time.Second)
+			if err := tick(p); errors.Is(err, probe.ErrNoSlot) || untilOf(err) == 0 {
+				t.Errorf("trial after %s: got %v", pause, err)
+			}
+			if got := w.called("a") - before; got != 3 {
+				t.Errorf("trial after %s: %d attempts", pause, got)
+			}
+		}
+		w.becomes("a", nil)
+		time.Sleep(10 * time.Minute)
+		if err := tick(p); err != nil {
+			t.Errorf("the trial that is well: %v", err)
+		}
+		w.becomes("a", errTrap)
+		if err := tick(p); untilOf(err) != 0 {
+			t.Errorf("one error after it: got %v, for %s", err, untilOf(err))
+		}
+	})
+	bubble(t, "the text says until when, and why", func(t *testing.T) {
+		w := newWard(t)
+		p := w.prepare("a")
+		w.becomes("a", errTrap)
+		for range 5 {
+			_ = tick(p)
+		}
+		want := "in quarantine until " + time.Now().Add(30*time.Second).UTC().Format(time.RFC3339) + ": trap"
+		if err := tick(p); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+	bubble(t, "a verdict breaks the row, and so does an attempt that is tried again", func(t *testing.T) {
+		w := newWard(t)
+		p := w.prepare("a")
+		for range 3 {
+			w.becomes("a", errTrap)
+			for range 4 {
+				_ = tick(p)
+			}
+			w.becomes("a", nil)
+			if err := tick(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	bubble(t, "a probe with a long period pauses for a period", func(t *testing.T) {
+		w := newWard(t)
+		p := w.prepare("a")
+		w.becomes("a", errTrap)
+		var err error
+		for range 5 {
+			_, err = p.Probe(t.Context(), probe.Request{Spec: probe.Spec{Period: time.Hour}})
+		}
+		if untilOf(err) != time.Hour {
+			t.Errorf("got %s", untilOf(err))
+		}
+	})
+	bubble(t, "pauses differ by up to a fifth", func(t *testing.T) {
+		w := newWard(t)
+		w.q = handlers.NewQuarantine(w.sick, handlers.QuarantineConfig{Errors: 1, Jitter: func() float64 { return 0.5 }})
+		w.becomes("a", errTrap)
+		if err := tick(w.prepare("a")); untilOf(err) != 33*time.Second {
+			t.Errorf("got %s", untilOf(err))
+		}
+	})
+}
+
+func TestQuarantineOfOneIsNotOfAll(t *testing.T) {
+	bubble(t, "a crafted target silences no other probe", func(t *testing.T) {
+		w := newWard(t)
+		a, b := w.prepare("a"), w.prepare("b")
+		w.becomes("a", errTrap)
+		for range 20 {
+			_ = tick(a)
+			if err := tick(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	bubble(t, "a new config begins afresh", func(t *testing.T) {
+		w := newWard(t)
+		w.becomes("a", errTrap)
+		p := w.prepare("a")
+		for range 6 {
+			_ = tick(p)
+		}
+		if err := tick(w.prepare("a")); errors.Is(err, probe.ErrNoSlot) {
+			t.Errorf("got %v", err)
+		}
+	})
+	bubble(t, "errors at the start count for all, and one trial is for all", func(t *testing.T) {
+		w := newWard(t)
+		var probes []probe.Handler
+		for i := range 5 {
+			config := fmt.Sprint(i)
+			w.becomes(config, errStart)
+			probes = append(probes, w.prepare(config))
+		}
+		var last error
+		for _, p := range probes { // one each
+			last = tick(p)
+		}
+		if untilOf(last) != 30*time.Second {
+			t.Fatalf("got %v, for %s", last, untilOf(last))
+		}
+		other := w.prepare("other")
+		if err := tick(other); !errors.Is(err, probe.ErrNoSlot) || w.called("other") != 0 {
+			t.Errorf("another probe: got %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		w.hold = make(chan struct{})
+		trial := make(chan error)
+		go func() { trial <- tick(other) }()
+		synctest.Wait()
+		if err := tick(probes[0]); !errors.Is(err, probe.ErrNoSlot) {
+			t.Errorf("beside the trial: got %v", err)
+		}
+		close(w.hold)
+		if err := <-trial; err != nil {
+			t.Errorf("the trial: %v", err)
+		}
+		before := w.called("1")
+		if err := tick(probes[1]); errors.Is(err, probe.ErrNoSlot) || w.called("1") == before {
+			t.Errorf("after the trial: got %v", err)
+		}
+	})
+	bubble(t, "what was under way when it began does not lengthen it", func(t *testing.T) {
+		w := newWard(t)
+		w.hold = make(chan struct{})
+		w.becomes("a", errStart)
+		results := make(chan error)
+		for range 20 {
+			go func() { results <- tick(w.prepare("a")) }()
+		}
+		synctest.Wait()
+		close(w.hold)
+		var longest time.Duration
+		for range 20 {
+			longest = max(longest, untilOf(<-results))
+		}
+		if longest != 30*time.Second {
+			t.Errorf("got %s", longest)
+		}
+	})
+}
+
+func TestQuarantineIsNotOfWhatSaysNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		err error
+		end error // of the context
+	}{
+		"no slot":            {err: fmt.Errorf("busy: %w", probe.ErrNoSlot)},
+		"a deadline":         {end: context.DeadlineExceeded},
+		"a probe that is no": {end: context.Canceled},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWard(t)
+			p := w.prepare("a")
+			w.becomes("a", c.err)
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.end == context.DeadlineExceeded {
+				ctx, cancel = context.WithTimeout(ctx, -1)
+			} else if c.end != nil {
+				cancel()
+			}
+			defer cancel()
+			for range 20 {
+				if _, err := p.Probe(ctx, probe.Request{}); untilOf(err) != 0 {
+					t.Fatalf("got %v", err)
+				}
+			}
+		})
+	}
+	bubble(t, "a trial that panics is not the last", func(t *testing.T) {
+		w := newWard(t)
+		p := w.prepare("a")
+		w.becomes("a", errTrap)
+		for range 5 {
+			_ = tick(p)
+		}
+		time.Sleep(30 * time.Second)
+		w.becomes("a", errPanic)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = tick(p)
+		}()
+		w.becomes("a", nil)
+		if err := tick(p); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestQuarantineIsAHandler(t *testing.T) {
+	w := newWard(t)
+	if w.q.Unwrap() != probe.Handler(w.sick) {
+		t.Error("Unwrap returns another handler")
+	}
+	w.becomes("", errTrap)
+	var reg handlers.Registry
+	if err := reg.Register("sick", "test", w.q); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.q.Probe(t.Context(), probe.Request{}); !errors.Is(err, errTrap) || got.Result != probe.Failure {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := reg.Close(); err != nil {
+		t.Errorf("a handler that needs no Close: %v", err)
+	}
+}
