@@ -25,16 +25,21 @@ host all clear 127.0.0.1/32 password
 host all scram 127.0.0.1/32 scram-sha-256
 `
 
-// unprivileged returns a command that does not run as root, as PostgreSQL demands.
-func unprivileged(t *testing.T, name string, args ...string) *exec.Cmd {
+// unprivileged returns a command that does not run as root, as database servers demand.
+func unprivileged(t *testing.T, path string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(postgresBin, name), args...)
+	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		uid, gid := nobody(t)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	return cmd
+}
+
+func pg(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	return unprivileged(t, filepath.Join(postgresBin, name), args...)
 }
 
 func nobody(t *testing.T) (uid, gid int) {
@@ -48,10 +53,10 @@ func nobody(t *testing.T) (uid, gid int) {
 	return uid, gid
 }
 
-// dataFolder is one that belongs to whom PostgreSQL runs as.
+// dataFolder is one that belongs to whom unprivileged commands run as.
 func dataFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "prober-postgres-")
+	dir, err := os.MkdirTemp("", "prober-e2e-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +84,10 @@ func serve(t *testing.T, data string) string {
 	t.Helper()
 	address := freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
-	cmd := unprivileged(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off")
+	cmd := pg(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off")
 	listening(t, address, cmd)
 	await(t, "PostgreSQL to be ready", func() bool {
-		return unprivileged(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
+		return pg(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
 	})
 	return address
 }
@@ -90,13 +95,13 @@ func serve(t *testing.T, data string) string {
 func sql(t *testing.T, address, statement string) string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
-	return run(t, unprivileged(t, "psql", "-X", "-A", "-t", "-h", host, "-p", port, "-U", "postgres", "-c", statement))
+	return run(t, pg(t, "psql", "-X", "-A", "-t", "-h", host, "-p", port, "-U", "postgres", "-c", statement))
 }
 
 func primary(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")
-	run(t, unprivileged(t, "initdb", "-D", data, "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"))
+	run(t, pg(t, "initdb", "-D", data, "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"))
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(logins), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +165,7 @@ func TestPostgres(t *testing.T) {
 func testStandby(t *testing.T, primary string) {
 	data := filepath.Join(dataFolder(t), "data")
 	host, port, _ := net.SplitHostPort(primary)
-	run(t, unprivileged(t, "pg_basebackup", "-R", "-c", "fast", "-N", "-h", host, "-p", port, "-U", "postgres", "-D", data))
+	run(t, pg(t, "pg_basebackup", "-R", "-c", "fast", "-N", "-h", host, "-p", port, "-U", "postgres", "-D", data))
 	standby := serve(t, data)
 	sql(t, primary, "CREATE TABLE t (i int)")
 	await(t, "the standby to be in step", func() bool {

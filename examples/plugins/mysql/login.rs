@@ -1,0 +1,95 @@
+//! Logging in: by mysql_native_password, by caching_sha2_password, or over to whom can.
+
+use crate::digest::{sha1, sha256};
+use crate::wire::{Error, Reader, Session, CONNECT_WITH_DB, PLUGIN_AUTH, PROTOCOL_41, SECURE_CONNECTION, SSL};
+
+/// How a login ended.
+pub enum Login {
+    Ready,
+    /// The server wants what is not spoken here.
+    Wanted(String),
+}
+
+pub struct Credentials {
+    pub user: String,
+    pub password: String,
+    pub database: String,
+}
+
+const NATIVE: &str = "mysql_native_password";
+const SHA2: &str = "caching_sha2_password";
+const MAX_ROUNDS: usize = 8;
+const MAX_PACKET: u32 = 1 << 20;
+const UTF8: u8 = 33;
+
+/// How a login begins; that is all there is before TLS.
+pub fn hello(s: &Session, c: &Credentials, tls: bool) -> Vec<u8> {
+    let mut flags = PROTOCOL_41 | SECURE_CONNECTION | (s.greeting.capabilities & PLUGIN_AUTH);
+    if tls {
+        flags |= SSL;
+    }
+    if !c.database.is_empty() {
+        flags |= CONNECT_WITH_DB;
+    }
+    let mut body = [flags.to_le_bytes(), MAX_PACKET.to_le_bytes()].concat();
+    body.push(UTF8);
+    body.resize(32, 0);
+    body
+}
+
+pub fn log_in(s: &mut Session, c: &Credentials, tls: bool) -> Result<Login, Error> {
+    if !s.offers(PROTOCOL_41 | SECURE_CONNECTION) {
+        return Ok(Login::Wanted("a method of before MySQL 4.1".into()));
+    }
+    let mut method = if s.greeting.method == SHA2 { SHA2 } else { NATIVE }.to_string();
+    let mut body = hello(s, c, tls);
+    let proof = answer(&method, c, &s.greeting.salt).unwrap_or_default();
+    body.extend_from_slice(&[c.user.as_bytes(), &[0, proof.len() as u8], &proof].concat());
+    if !c.database.is_empty() {
+        body.extend_from_slice(&[c.database.as_bytes(), &[0]].concat());
+    }
+    body.extend_from_slice(&[method.as_bytes(), &[0]].concat());
+    s.send(&body)?;
+    for _ in 0..MAX_ROUNDS {
+        let body = s.receive()?;
+        let mut r = Reader(&body[1..]);
+        match (body[0], r.0.first()) {
+            (0, _) => return Ok(Login::Ready),
+            (0xfe, None) => return Ok(Login::Wanted("mysql_old_password".into())),
+            (0xfe, _) => {
+                method = r.until_zero().unwrap_or_default().into_owned();
+                let salt = r.0.get(..20).unwrap_or(r.0);
+                match answer(&method, c, salt) {
+                    Some(proof) => s.send(&proof)?,
+                    None => return Ok(Login::Wanted(method)),
+                }
+            }
+            (1, Some(3)) if method == SHA2 => {}
+            (1, Some(4)) if method == SHA2 && tls => s.send(&[c.password.as_bytes(), &[0]].concat())?,
+            (1, Some(4)) if method == SHA2 => return Ok(Login::Wanted(method + " over TLS")),
+            _ => return Err(Error::Protocol("a strange answer to the login".into())),
+        }
+    }
+    Err(Error::Protocol("a login without an end".into()))
+}
+
+/// What proves that the password is known, without telling it; None for a method that is
+/// not known here. Who has no password proves nothing.
+fn answer(method: &str, c: &Credentials, salt: &[u8]) -> Option<Vec<u8>> {
+    let password = c.password.as_bytes();
+    let (once, mask) = match method {
+        NATIVE => {
+            let once = sha1(password);
+            let mask = sha1(&[salt, &sha1(&once)].concat());
+            (once, mask)
+        }
+        SHA2 => {
+            let once = sha256(password);
+            let mask = sha256(&[&sha256(&once), salt].concat());
+            (once, mask)
+        }
+        _ => return None,
+    };
+    let size = if password.is_empty() { 0 } else { once.len() };
+    Some(once.iter().zip(mask).map(|(a, b)| a ^ b).take(size).collect())
+}
