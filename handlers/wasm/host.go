@@ -53,7 +53,8 @@ type Config struct {
 	RoundTrip func(req *http.Request, addr string) (*http.Response, error)
 
 	// DNSServers are asked, in turn, by look-ups that name no server: each an IP and a
-	// port. Nil means the nameservers of /etc/resolv.conf.
+	// port. Nil means the nameservers of /etc/resolv.conf, whose search domains are not
+	// tried; empty means that there are none.
 	DNSServers []string
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
@@ -137,6 +138,9 @@ func New(cfg Config) (*Host, error) {
 		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
+	}
+	if err := checkServers(cfg.DNSServers); err != nil {
+		return nil, fmt.Errorf("wasm: %w", err)
 	}
 	cache, err := openCache(cfg)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -103,6 +104,9 @@ func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 		addrs := c.host.cfg.DNSServers
 		if addrs == nil {
 			addrs = c.host.nameservers.addresses()
+		}
+		if len(addrs) == 0 {
+			return nil, errors.New("dns: there is no nameserver")
 		}
 		return l.at(addrs, ""), nil
 	}
@@ -387,8 +391,8 @@ func (s *dnsServer) hear(ctx context.Context) {
 			s.read(ctx, n.buf[:size])
 		default:
 			s.part = append(s.part, n.buf[:size]...)
-			if len(s.part) >= 2 && len(s.part)-2 >= int(binary.BigEndian.Uint16(s.part)) {
-				s.read(ctx, s.part[2:2+binary.BigEndian.Uint16(s.part)])
+			if whole, ok := unframed(s.part); ok {
+				s.read(ctx, whole)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +15,16 @@ const (
 	resolvConfAge = 5 * time.Second // after which the file is read again
 	maxDNSServers = 3               // that one look-up asks
 )
+
+// checkServers says what is wrong with [Config.DNSServers].
+func checkServers(addrs []string) error {
+	for _, addr := range addrs {
+		if _, err := netip.ParseAddrPort(addr); err != nil {
+			return fmt.Errorf("nameserver %q: want an IP and a port", addr)
+		}
+	}
+	return nil
+}
 
 // nameservers are those of the system.
 type nameservers struct {

@@ -89,6 +89,18 @@ func framed(msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
 }
 
+// unframed returns the message that data begins with, if it is all there.
+func unframed(data []byte) (msg []byte, ok bool) {
+	if len(data) < 2 {
+		return nil, false
+	}
+	end := 2 + int(binary.BigEndian.Uint16(data))
+	if len(data) < end {
+		return nil, false
+	}
+	return data[2:end], true
+}
+
 // errStray is of a message that does not answer the question.
 var errStray = errors.New("not an answer to the question")
 

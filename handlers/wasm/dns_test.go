@@ -1,0 +1,481 @@
+package wasm_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// zone is a nameserver on loopback, over udp and tcp at one port.
+type zone struct {
+	addr   string
+	answer func(network string, query dnsmessage.Message) [][]byte // the messages that it answers with
+
+	mu    sync.Mutex
+	asked []string // networks, and e where EDNS was used
+}
+
+func (z *zone) reply(network string, msg []byte) [][]byte {
+	var query dnsmessage.Message
+	if err := query.Unpack(msg); err != nil {
+		return nil
+	}
+	if len(query.Additionals) > 0 {
+		network += "e"
+	}
+	z.mu.Lock()
+	z.asked = append(z.asked, network)
+	z.mu.Unlock()
+	return z.answer(network, query)
+}
+
+// seen returns what the zone was asked over, and forgets it.
+func (z *zone) seen() string {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	seen := strings.Join(z.asked, " ")
+	z.asked = nil
+	return seen
+}
+
+// nameserver serves a zone until the test ends.
+func nameserver(t testing.TB, answer func(network string, query dnsmessage.Message) [][]byte) *zone {
+	t.Helper()
+	stream, packets := listenBoth(t)
+	z := &zone{addr: stream.Addr().String(), answer: answer}
+	var wg sync.WaitGroup
+	wg.Go(func() { z.servePackets(packets) })
+	wg.Go(func() {
+		for {
+			conn, err := stream.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { z.serveStream(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		stream.Close()
+		packets.Close()
+		wg.Wait()
+	})
+	return z
+}
+
+// listenBoth listens over tcp and udp on one port.
+func listenBoth(t testing.TB) (net.Listener, net.PacketConn) {
+	t.Helper()
+	for range 10 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := net.ListenPacket("udp", l.Addr().String()); err == nil {
+			return l, p
+		}
+		l.Close()
+	}
+	t.Fatal("no port is free for both tcp and udp")
+	return nil, nil
+}
+
+func (z *zone) servePackets(p net.PacketConn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, from, err := p.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		for _, msg := range z.reply("udp", buf[:n]) {
+			_, _ = p.WriteTo(msg, from)
+		}
+	}
+}
+
+func (z *zone) serveStream(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return
+	}
+	msg := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, msg); err != nil {
+		return
+	}
+	for _, msg := range z.reply("tcp", msg) {
+		_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
+	}
+	_, _ = conn.Read(size[:]) // until the guest's host closes
+}
+
+// answering returns the message that answers a query with bodies, each a record of the
+// question's name.
+func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmessage.ResourceBody) []byte {
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, RCode: code}, Questions: query.Questions}
+	for _, b := range bodies {
+		m.Answers = append(m.Answers, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: query.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 60}, Body: b,
+		})
+	}
+	msg, err := m.Pack()
+	if err != nil {
+		panic(err) // of a message that the test itself made
+	}
+	return msg
+}
+
+var (
+	allow = plugin.Request{Capability: "dns", Allow: []string{"dns", "target"}}
+	home  = &dnsmessage.AResource{A: [4]byte{10, 0, 0, 9}}
+)
+
+// resolver is a plugin whose host asks servers.
+func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
+	t.Helper()
+	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter}
+	for _, z := range servers {
+		cfg.DNSServers = append(cfg.DNSServers, z.addr)
+	}
+	h, err := wasm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return loadAs(t, h, name, asking(name, allow), grants(t, "dns")...)
+}
+
+// resolve has a guest look a name up.
+func resolve(t testing.TB, p *wasm.Handler, req map[string]any, short bool) probe.Outcome {
+	t.Helper()
+	config := map[string]any{"req": req}
+	if short {
+		config["short"] = true
+	}
+	doc, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := probe.Target{Host: "10.0.0.7", Port: 53}
+	got, err := attempt(t, bind(t, p, string(doc), target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+type found struct {
+	RCode, Server string
+	Seconds       float64
+	Answers       []struct {
+		Name, Type, Data string
+		TTL              uint32
+	}
+}
+
+func answerOf(t testing.TB, out probe.Outcome) (f found) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out.Output), &f); err != nil || out.Result != probe.Success {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	return f
+}
+
+func TestGuestLooksNamesUp(t *testing.T) {
+	name := dnsmessage.MustNewName
+	bodies := map[dnsmessage.Type]dnsmessage.ResourceBody{
+		dnsmessage.TypeA:     home,
+		dnsmessage.TypeAAAA:  &dnsmessage.AAAAResource{AAAA: [16]byte{0xfd, 15: 1}},
+		dnsmessage.TypeCNAME: &dnsmessage.CNAMEResource{CNAME: name("other.test.")},
+		dnsmessage.TypeMX:    &dnsmessage.MXResource{Pref: 10, MX: name("mx.test.")},
+		dnsmessage.TypeNS:    &dnsmessage.NSResource{NS: name("ns.test.")},
+		dnsmessage.TypePTR:   &dnsmessage.PTRResource{PTR: name("ptr.test.")},
+		dnsmessage.TypeSOA:   &dnsmessage.SOAResource{NS: name("ns.test."), MBox: name("host.test."), Serial: 1, Refresh: 2, Retry: 3, Expire: 4, MinTTL: 5},
+		dnsmessage.TypeSRV:   &dnsmessage.SRVResource{Priority: 1, Weight: 2, Port: 3, Target: name("srv.test.")},
+		dnsmessage.TypeTXT:   &dnsmessage.TXTResource{TXT: []string{"in \"two", "\x01\xff parts"}},
+	}
+	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte {
+		return [][]byte{answering(q, 0, bodies[q.Questions[0].Type])}
+	})
+	p := resolver(t, "dns", z)
+	for typ, want := range map[string]string{
+		"A": "10.0.0.9", "AAAA": "fd00::1", "CNAME": "other.test", "MX": "10 mx.test", "NS": "ns.test", "PTR": "ptr.test",
+		"SOA": "ns.test host.test 1 2 3 4 5", "SRV": "1 2 3 srv.test", "TXT": "in \"two\x01\uFFFD parts",
+	} {
+		f := answerOf(t, resolve(t, p, map[string]any{"name": "_db.Test.", "type": typ}, false))
+		if f.RCode != "NOERROR" || f.Server != z.addr || f.Seconds <= 0 || len(f.Answers) != 1 {
+			t.Fatalf("%s: got %+v", typ, f)
+		}
+		if a := f.Answers[0]; a.Name != "_db.test" || a.Type != typ || a.TTL != 60 || a.Data != want {
+			t.Errorf("got %+v, want %s %q", a, typ, want)
+		}
+	}
+	if f := answerOf(t, resolve(t, p, map[string]any{"name": "."}, false)); f.Answers[0].Name != "." || f.Answers[0].Type != "A" {
+		t.Errorf("got %+v, want an address of the root", f)
+	}
+}
+
+func TestGuestAsksManyNamesWithoutWaiting(t *testing.T) {
+	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} })
+	f := answerOf(t, resolve(t, resolver(t, "dnspoll", z), map[string]any{"name": "db.test"}, false))
+	if seen := z.seen(); len(f.Answers) != 1 || f.Answers[0].Data != "10.0.0.9" || seen != "udpe udpe udpe udpe" {
+		t.Errorf("got %+v, asked over %s", f, seen)
+	}
+	p := resolver(t, "dnsmany", z)
+	if got := resolve(t, p, map[string]any{"name": "db.test"}, false); got.Output != "dns: more than 8 look-ups in one run" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What is asked again, and of whom: each case tells what the guest learns, and over what
+// the two servers were asked.
+func TestNameserversAreAskedInTurn(t *testing.T) {
+	good := func(q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} }
+	code := func(c dnsmessage.RCode) func(string, dnsmessage.Message) [][]byte {
+		return func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, c)} }
+	}
+	silent := func(string, dnsmessage.Message) [][]byte { return nil }
+	for _, c := range []struct {
+		name          string
+		first, second func(network string, q dnsmessage.Message) [][]byte
+		want          string // rcode and data
+		asked         string // of both servers
+	}{
+		{"the first one knows", func(_ string, q dnsmessage.Message) [][]byte { return good(q) }, silent, "NOERROR 10.0.0.9", "udpe,"},
+		{"there is no such name", code(dnsmessage.RCodeNameError), silent, "NXDOMAIN", "udpe,"},
+		{"a code without a name", code(13), silent, "RCODE13", "udpe,"},
+		{"the first one fails", code(dnsmessage.RCodeServerFailure), code(0), "NOERROR", "udpe,udpe"},
+		{"both fail", code(dnsmessage.RCodeRefused), code(dnsmessage.RCodeServerFailure), "SERVFAIL", "udpe,udpe"},
+		{"the first one fails and the second is silent", code(dnsmessage.RCodeRefused), silent, "REFUSED", "udpe,udpe udpe"},
+		{"the first one is silent", silent, func(_ string, q dnsmessage.Message) [][]byte { return good(q) }, "NOERROR 10.0.0.9", "udpe,udpe"},
+		{"without EDNS", func(n string, q dnsmessage.Message) [][]byte {
+			if strings.HasSuffix(n, "e") {
+				m := dnsmessage.Message{Header: dnsmessage.Header{ID: q.ID, Response: true, RCode: dnsmessage.RCodeFormatError}}
+				msg, _ := m.Pack()
+				return [][]byte{msg}
+			}
+			return good(q)
+		}, silent, "NOERROR 10.0.0.9", "udpe udp,"},
+		{"EDNS is not at fault", code(dnsmessage.RCodeFormatError), silent, "FORMERR", "udpe udp,"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, second := nameserver(t, c.first), nameserver(t, c.second)
+			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, true))
+			got := f.RCode
+			for _, a := range f.Answers {
+				got += " " + a.Data
+			}
+			if asked := first.seen() + "," + second.seen(); got != c.want || asked != c.asked {
+				t.Errorf("got %s, asked over %s; want %s over %s", got, asked, c.want, c.asked)
+			}
+		})
+	}
+}
+
+func TestLostQuestionIsAskedAgain(t *testing.T) {
+	lost := true
+	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte {
+		if lost {
+			lost = false
+			return nil
+		}
+		return [][]byte{answering(q, 0, home)}
+	})
+	f := answerOf(t, resolve(t, resolver(t, "dns", z), map[string]any{"name": "db.test"}, true))
+	if seen := z.seen(); len(f.Answers) != 1 || seen != "udpe udpe" || f.Seconds < 0.05 {
+		t.Errorf("got %+v, asked over %s", f, seen)
+	}
+}
+
+// cut returns an answer that says that the rest is to be had over tcp.
+func cut(q dnsmessage.Message) [][]byte {
+	msg := answering(q, 0)
+	msg[2] |= 2
+	return [][]byte{msg}
+}
+
+func TestLongAnswersComeOverTCP(t *testing.T) {
+	var long []dnsmessage.ResourceBody
+	for i := range 240 {
+		long = append(long, &dnsmessage.TXTResource{TXT: []string{strings.Repeat(string(rune('a'+i%26)), 250)}})
+	}
+	z := nameserver(t, func(network string, q dnsmessage.Message) [][]byte {
+		if strings.HasPrefix(network, "udp") {
+			return cut(q)
+		}
+		return [][]byte{answering(q, 0, long...)}
+	})
+	var answer string
+	target := probe.Target{Host: "10.0.0.7", Port: 53}
+	b := bind(t, resolver(t, "dns", z), `{"req":{"name":"db.test","type":"TXT"}}`, target)
+	got, err := attempt(t, b, probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+		if e.Name == "dns" {
+			answer = e.Detail
+		}
+	}}, 5*time.Second)
+	if err != nil || got.Result != probe.Success || answer != "TXT db.test: NOERROR, 240 records from "+z.addr {
+		t.Errorf("got %+v, %v, traced %s", got, err, answer)
+	}
+	if seen := z.seen(); seen != "udpe tcpe" {
+		t.Errorf("asked over %s", seen)
+	}
+}
+
+// TestHostileNameservers has servers say what they should not: the guest gets an answer or
+// an error, in time.
+func TestHostileNameservers(t *testing.T) {
+	over := func(udp, tcp func(q dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
+		return func(n string, q dnsmessage.Message) [][]byte {
+			if strings.HasPrefix(n, "udp") {
+				return udp(q)
+			}
+			return tcp(q)
+		}
+	}
+	garbage := slices.Repeat([]byte{0xc0, 0x0c}, 300)
+	with := func(change func(msg []byte) []byte) func(dnsmessage.Message) [][]byte {
+		return func(q dnsmessage.Message) [][]byte { return [][]byte{change(answering(q, 0, home))} }
+	}
+	asking := func(name string, typ dnsmessage.Type) func(dnsmessage.Message) [][]byte {
+		return func(q dnsmessage.Message) [][]byte {
+			q.Questions = []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: typ, Class: dnsmessage.ClassINET}}
+			return [][]byte{answering(q, 0, home)}
+		}
+	}
+	const timedOut = "no answer in time"
+	for _, c := range []struct {
+		name   string
+		answer func(string, dnsmessage.Message) [][]byte
+		want   string // in what the guest is told
+	}{
+		{"never answers", over(func(dnsmessage.Message) [][]byte { return nil }, nil), timedOut},
+		{"garbage", over(func(dnsmessage.Message) [][]byte { return [][]byte{garbage} }, nil), timedOut},
+		{"nothing", over(func(dnsmessage.Message) [][]byte { return [][]byte{{}, {0}} }, nil), timedOut},
+		{"a flood of garbage", over(func(dnsmessage.Message) [][]byte { return slices.Repeat([][]byte{garbage}, 200) }, nil), "not an answer to the question"},
+		{"another ID", over(with(func(m []byte) []byte { m[0]++; return m }), nil), timedOut},
+		{"a query", over(with(func(m []byte) []byte { m[2] &^= 0x80; return m }), nil), timedOut},
+		{"another name", over(asking("evil.test.", dnsmessage.TypeA), nil), timedOut},
+		{"another type", over(asking("db.test.", dnsmessage.TypeTXT), nil), timedOut},
+		{"two questions", over(func(q dnsmessage.Message) [][]byte {
+			q.Questions = append(q.Questions, q.Questions[0])
+			return [][]byte{answering(q, 0, home)}
+		}, nil), timedOut},
+		{"a wrong answer before the right one", over(func(q dnsmessage.Message) [][]byte {
+			return append(asking("evil.test.", dnsmessage.TypeA)(q), answering(q, 0, home))
+		}, nil), `"data":"10.0.0.9"`},
+		{"breaks off", over(with(func(m []byte) []byte { return m[:len(m)-3] }), nil), "a broken answer"},
+		{"a name that points to itself", over(with(func(m []byte) []byte {
+			at := len(m) - 4 - 10 - 2 // of the record's name, which is a pointer
+			binary.BigEndian.PutUint16(m[at:], 0xc000|uint16(at))
+			return m
+		}), nil), "a broken answer"},
+		{"more records than there are", over(with(func(m []byte) []byte { m[6] = 0xff; return m }), nil), "a broken answer"},
+		{"a huge TTL", over(with(func(m []byte) []byte {
+			binary.BigEndian.PutUint32(m[len(m)-4-2-4:], 1<<32-1)
+			return m
+		}), nil), `"type":"A","data":"10.0.0.9"`},
+		{"cut, and again over tcp", over(cut, cut), `"rcode":"NOERROR"`},
+		{"cut, and nothing over tcp", over(cut, func(dnsmessage.Message) [][]byte { return nil }), timedOut},
+		{"cut, and garbage over tcp", over(cut, func(dnsmessage.Message) [][]byte { return [][]byte{garbage} }), "not an answer to the question"},
+		{"cut, and 64 KiB of zeros over tcp", over(cut, func(dnsmessage.Message) [][]byte { return [][]byte{make([]byte, 1<<16-1)} }), "not an answer to the question"},
+		{"cut, and more records than are taken over tcp", over(cut, func(q dnsmessage.Message) [][]byte {
+			return [][]byte{answering(q, 0, slices.Repeat([]dnsmessage.ResourceBody{home}, 2000)...)}
+		}), "more than 1000 records"},
+		{"cut, and more text than is taken over tcp", over(cut, func(q dnsmessage.Message) [][]byte {
+			name := dnsmessage.MustNewName(strings.Repeat(strings.Repeat("\x01", 60)+".", 4))
+			return [][]byte{answering(q, 0, slices.Repeat([]dnsmessage.ResourceBody{&dnsmessage.NSResource{NS: name}}, 900)...)}
+		}), "or 262144 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, true)
+			if !strings.Contains(got.Output, c.want) || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
+				t.Errorf("got %+v, want %q", got, c.want)
+			}
+		})
+	}
+	t.Run("nobody listens", func(t *testing.T) {
+		p := resolver(t, "dns", &zone{addr: freePort(t)})
+		if got := resolve(t, p, map[string]any{"name": "db.test"}, false); got.Reason != probe.ReasonDNS || !strings.Contains(got.Output, "refused") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// freePort is an address at which nobody listens over udp.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, p := listenBoth(t)
+	l.Close()
+	p.Close()
+	return l.Addr().String()
+}
+
+func TestLookUpEndsAtTheDeadline(t *testing.T) {
+	z := nameserver(t, func(string, dnsmessage.Message) [][]byte { return nil })
+	target := probe.Target{Host: "10.0.0.7", Port: 53}
+	b := bind(t, resolver(t, "dns", z), `{"req":{"name":"db.test"}}`, target)
+	if got, err := attempt(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("got %+v, %v, want a time-out", got, err)
+	}
+}
+
+func TestLookUpsThatAreRefused(t *testing.T) {
+	p := resolver(t, "dns", nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0)} }))
+	var got []string
+	for _, req := range []map[string]any{
+		{"name": ""},
+		{"name": "a..b"},
+		{"name": "10.0.0.1"},
+		{"name": strings.Repeat("a.", 200) + "b"},
+		{"name": "db.test", "type": "ANY"},
+		{"name": 1},
+		{"name": "db.test", "server": "target:x"},
+	} {
+		out := resolve(t, p, req, false)
+		if out.Result != probe.Failure {
+			t.Errorf("%v: got %+v", req, out)
+		}
+		got = append(got, out.Output)
+	}
+	want := []string{
+		`dns: "" is not a name`,
+		`dns: "a..b" is not a name`,
+		`dns: "10.0.0.1" is not a name`,
+		fmt.Sprintf(`dns: "%s" is not a name`, strings.Repeat("a.", 100)),
+		`dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
+		`dns: request: name: byte 8 of JSON: want a string, not '1'`,
+		`dial udp target:x: want a port from 1 to 65535`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNameserversOfAHost(t *testing.T) {
+	if _, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), DNSServers: []string{"dns.internal:53"}}); err == nil || !strings.Contains(err.Error(), `nameserver "dns.internal:53": want an IP and a port`) {
+		t.Errorf("got %v", err)
+	}
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, DNSServers: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := loadAs(t, h, "dns", asking("dns", allow), grants(t, "dns")...)
+	if got := resolve(t, p, map[string]any{"name": "db.test"}, false); got.Output != "dns: there is no nameserver" {
+		t.Errorf("got %+v", got)
+	}
+}
