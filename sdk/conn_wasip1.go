@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -52,12 +53,8 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	default:
 		return nil, opError("dial", network, addr, net.UnknownNetworkError(network))
 	}
-	timeout := abi.UntilDeadline
-	if t, ok := ctx.Deadline(); ok {
-		timeout = max(1, int32(min(time.Until(t).Milliseconds()+1, 1<<30)))
-	}
 	url, n := pointer(scheme + "://" + addr)
-	handle := hostDial(url, n, timeout)
+	handle := hostDial(url, n, timeoutOf(ctx))
 	if handle < 0 {
 		return nil, opError("dial", network, addr, hostError(handle))
 	}
@@ -65,12 +62,21 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return &conn{handle: handle, network: scheme, addr: addr}, nil
 }
 
+// timeoutOf is the time that ctx leaves for a host call.
+func timeoutOf(ctx context.Context) int32 {
+	t, ok := ctx.Deadline()
+	if !ok {
+		return abi.UntilDeadline
+	}
+	return max(1, int32(min(time.Until(t).Milliseconds()+1, 1<<30)))
+}
+
 // StartTLS makes the TLS of a connection that [Dial] made: the host's in a guest, and
 // crypto/tls in a native program. What it returns takes the place of conn.
 func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error) {
 	c, ok := from.(*conn)
 	if !ok {
-		return nil, errors.New("starttls: not a connection of sdk.Dial")
+		return nil, fmt.Errorf("starttls: %w", errNotOurs)
 	}
 	if err := cmp.Or(ctx.Err(), c.usable(time.Time{})); err != nil {
 		return nil, opError("starttls", c.network, c.addr, err)
@@ -83,18 +89,18 @@ func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error
 	return c, nil
 }
 
-// PeerCertificates tells what the other side of a connection with TLS showed, its own
-// certificate first.
-func PeerCertificates(from net.Conn) ([]Certificate, error) {
+// Inspect tells of a connection that [Dial] made: its addresses, how long it took to make,
+// and what its TLS agreed on. A native program does not know the times.
+func Inspect(from net.Conn) (ConnInfo, error) {
 	c, ok := from.(*conn)
 	if !ok {
-		return nil, errors.New("not a connection of sdk.Dial")
+		return ConnInfo{}, errNotOurs
 	}
-	doc, err := pull(4096, func(buf unsafe.Pointer, size uint32) int32 { return hostInfo(c.handle, buf, size) })
+	doc, err := c.document()
 	if err != nil {
-		return nil, err
+		return ConnInfo{}, err
 	}
-	return abi.DecodePeer(doc)
+	return abi.DecodeConnInfo(doc)
 }
 
 // callError is an error of a host call. It matches the syscall.Errno of the same
@@ -151,6 +157,8 @@ type conn struct {
 var _ net.Conn = (*conn)(nil)
 
 var (
+	errNotOurs = errors.New("not a connection of sdk.Dial")
+
 	// activity counts what happened on any connection.
 	activity uint64
 	// readers are the handles on which a goroutine waits for data.
@@ -259,14 +267,16 @@ func (c *conn) LocalAddr() net.Addr { return address{c.network, c.info("local")}
 func (c *conn) RemoteAddr() net.Addr { return address{c.network, c.info("remote")} }
 
 func (c *conn) info(path string) string {
-	doc, err := pull(512, func(buf unsafe.Pointer, size uint32) int32 {
-		return hostInfo(c.handle, buf, size)
-	})
+	doc, err := c.document()
 	if err != nil {
 		return c.addr
 	}
 	value, _ := abi.Lookup(doc, path)
 	return abi.Text(value)
+}
+
+func (c *conn) document() ([]byte, error) {
+	return pull(512, func(buf unsafe.Pointer, size uint32) int32 { return hostInfo(c.handle, buf, size) })
 }
 
 // SetDeadline implements [net.Conn].

@@ -18,8 +18,13 @@
 // same source builds for the machine at hand, where its tests run.
 //
 // A guest has no network of its own: net.Dial there reaches a fake inside the
-// guest. [Dial] reaches the wire, and whatever takes a dialer works on top of it.
-// For net/http import sdk/sdkhttp.
+// guest. [Dial] reaches the wire, and whatever takes a dialer works on top of it:
+// database drivers, clients of queues and caches, net/http (import sdk/sdkhttp for it).
+// [HTTP] and [LookupDNS] leave the protocol to the host, and [Request.KV] is what a
+// probe remembers. A guest that does not call one of them does not import it, so nobody
+// has to grant it.
+//
+// In a native program all of them are the real thing, and [WithHost] plays them in tests.
 package sdk
 
 import (
@@ -70,6 +75,7 @@ type Request struct {
 	ContainerID      string
 	Config           *Config
 
+	kv    KV
 	trace probe.Tracer // of a native run
 }
 

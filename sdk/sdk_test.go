@@ -93,16 +93,16 @@ func TestConfigRemembersItsFirstError(t *testing.T) {
 	}
 }
 
-type plugin struct {
+type scripted struct {
 	probe    func(ctx context.Context, r *sdk.Request) (probe.Outcome, error)
 	validate error
 }
 
-func (p plugin) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+func (p scripted) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return p.probe(ctx, r)
 }
 
-func (p plugin) ValidateConfig(*sdk.Config) error { return p.validate }
+func (p scripted) ValidateConfig(*sdk.Config) error { return p.validate }
 
 func TestNative(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func TestNative(t *testing.T) {
 		Pod:    &probe.Pod{Name: "web-0"}, Container: &probe.Container{Name: "web"},
 		Trace: func(e probe.TraceEvent) { traced = append(traced, e) },
 	}
-	p := plugin{probe: func(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	p := scripted{probe: func(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		conn, err := r.Dial(ctx)
 		if err != nil {
 			return probe.Outcome{}, err
@@ -146,7 +146,7 @@ func TestNativeOutcomes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	got, err := sdk.Native(plugin{probe: hang}).Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: time.Millisecond}})
+	got, err := sdk.Native(scripted{probe: hang}).Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: time.Millisecond}})
 	if err != nil || got.Result != probe.Failure || got.Output != "timed out after 1ms" {
 		t.Errorf("got %+v, %v, want a Failure", got, err)
 	}
@@ -167,7 +167,7 @@ func TestNativeOutcomes(t *testing.T) {
 	if _, err := h.Probe(t.Context(), probe.Request{}); err == nil {
 		t.Error("want the config's error")
 	}
-	if _, err := sdk.Native(plugin{validate: errors.New("no")}).Prepare(nil, probe.Target{}); err == nil || err.Error() != "no" {
+	if _, err := sdk.Native(scripted{validate: errors.New("no")}).Prepare(nil, probe.Target{}); err == nil || err.Error() != "no" {
 		t.Errorf("got %v, want the plugin's own error", err)
 	}
 }

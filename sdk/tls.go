@@ -1,6 +1,10 @@
 package sdk
 
-import "github.com/daeace23/prober/internal/abi"
+import (
+	"net"
+
+	"github.com/daeace23/prober/internal/abi"
+)
 
 // TLSOptions is how [StartTLS] secures a connection.
 type TLSOptions struct {
@@ -12,3 +16,16 @@ type TLSOptions struct {
 
 // Certificate is one that the other side of a connection showed.
 type Certificate = abi.Certificate
+
+// ConnInfo is what is known of a connection.
+type ConnInfo = abi.ConnInfo
+
+// PeerCertificates tells what the other side of a connection with TLS showed, its own
+// certificate first; nothing without TLS.
+func PeerCertificates(conn net.Conn) ([]Certificate, error) {
+	info, err := Inspect(conn)
+	if err != nil || info.Peer == nil {
+		return nil, err
+	}
+	return info.Peer.Certificates, nil
+}

@@ -1,0 +1,124 @@
+//go:build !wasip1
+
+package sdk
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// dnsPatience is how long a server is waited for before the next one is asked.
+const dnsPatience = 2 * time.Second
+
+// LookupDNS asks a DNS server. The error means that there is no answer at all. It needs
+// the capability "dns".
+func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
+	start := time.Now()
+	h := hostOf(ctx)
+	servers, err := h.dnsServers(q.Server)
+	if err != nil {
+		return DNSAnswer{}, fmt.Errorf("dns: %w", err)
+	}
+	id := uint16(rand.Uint32())
+	message, err := packQuestion(id, q)
+	if err != nil {
+		return DNSAnswer{}, fmt.Errorf("dns: %w", err)
+	}
+	var answer DNSAnswer
+	for _, server := range servers {
+		if answer, err = h.ask(ctx, server, message); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return DNSAnswer{}, fmt.Errorf("dns: %s %s: %w", cmp.Or(q.Type, "A"), q.Name, cmp.Or(ctx.Err(), err))
+	}
+	answer.Took = time.Since(start)
+	return answer, nil
+}
+
+// dnsServers returns whom to ask.
+func (h Host) dnsServers(named string) ([]string, error) {
+	switch {
+	case named == "target" && h.Target.Host == "":
+		return nil, errors.New("the probe's target has no host")
+	case named == "target":
+		return []string{net.JoinHostPort(h.Target.Host, strconv.Itoa(h.Target.Port))}, nil
+	case named != "":
+		if _, _, err := net.SplitHostPort(named); err != nil {
+			named = net.JoinHostPort(strings.Trim(named, "[]"), "53")
+		}
+		return []string{named}, nil
+	case h.DNSServers != nil:
+		return h.DNSServers, nil
+	}
+	var servers []string
+	text, _ := os.ReadFile("/etc/resolv.conf") // without one it is the system's default
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
+			servers = append(servers, net.JoinHostPort(fields[1], "53"))
+		}
+	}
+	if servers == nil {
+		servers = []string{"127.0.0.1:53"}
+	}
+	return servers, nil
+}
+
+// ask asks one server: over udp, and over tcp for what is too long for that.
+func (h Host) ask(ctx context.Context, server string, message []byte) (DNSAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, dnsPatience)
+	defer cancel()
+	answer, cut, err := h.exchange(ctx, "udp", server, message)
+	if err == nil && cut {
+		answer, _, err = h.exchange(ctx, "tcp", server, message)
+	}
+	answer.Server = server
+	return answer, err
+}
+
+func (h Host) exchange(ctx context.Context, network, server string, message []byte) (a DNSAnswer, cut bool, err error) {
+	conn, err := h.dial(ctx, network, server)
+	if err != nil {
+		return a, false, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	sent := message
+	if network == "tcp" {
+		sent = append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
+	}
+	if _, err := conn.Write(sent); err != nil {
+		return a, false, err
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := readMessage(conn, network, buf)
+		if err != nil {
+			return a, false, cmp.Or(ctx.Err(), err)
+		}
+		if a, cut, err = readAnswer(message, buf[:n]); err != errStray {
+			return a, cut, err
+		}
+	}
+}
+
+func readMessage(conn net.Conn, network string, buf []byte) (int, error) {
+	if network == "udp" {
+		return conn.Read(buf)
+	}
+	if _, err := io.ReadFull(conn, buf[:2]); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(conn, buf[:binary.BigEndian.Uint16(buf)])
+}

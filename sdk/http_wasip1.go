@@ -1,0 +1,86 @@
+package sdk
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"unsafe"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+//go:wasmimport prober_v1_http do
+func hostHTTPDo(req unsafe.Pointer, n uint32, body unsafe.Pointer, bodyLen uint32) int32
+
+//go:wasmimport prober_v1_http head
+func hostHTTPHead(handle int32, buf unsafe.Pointer, size uint32) int32
+
+//go:wasmimport prober_v1_http read
+func hostHTTPRead(handle int32, buf unsafe.Pointer, size uint32, timeoutMs int32) int32
+
+//go:wasmimport prober_v1_http close
+func hostHTTPClose(handle int32) int32
+
+// HTTP has the host carry out a request, and returns when the head of the answer is
+// there. A status such as 500 is no error. It needs the capability "http", and a
+// fraction of the code that net/http is: see sdk/sdkhttp for that.
+func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, opError("http", "tcp", r.URL, err)
+	}
+	q := abi.HTTPRequest{Method: r.Method, URL: r.URL, Headers: r.Header, Redirects: r.Redirects, TLS: *r.TLS.abi()}
+	if timeout := timeoutOf(ctx); timeout > 0 {
+		q.TimeoutMs = int64(timeout)
+	}
+	doc, n := pointer(abi.AppendHTTPRequest(nil, &q))
+	body, bodyLen := pointer(r.Body)
+	handle := hostHTTPDo(doc, n, body, bodyLen)
+	if handle < 0 {
+		return nil, hostError(handle)
+	}
+	activity++
+	text, err := pull(1024, func(buf unsafe.Pointer, size uint32) int32 { return hostHTTPHead(handle, buf, size) })
+	var head abi.HTTPHead
+	if err == nil {
+		head, err = abi.DecodeHTTPHead(text)
+	}
+	if err != nil {
+		hostHTTPClose(handle)
+		return nil, err
+	}
+	return newHTTPResponse(head, &httpBody{handle}), nil
+}
+
+// httpBody is a body that the host holds; after Close the handle is 0.
+type httpBody struct{ handle int32 }
+
+var _ io.ReadCloser = (*httpBody)(nil)
+
+// Read implements [io.Reader].
+func (b *httpBody) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for park := abi.NonBlocking; ; park = min(max(1, park*2), maxPark) {
+		n := hostHTTPRead(b.handle, unsafe.Pointer(&p[0]), uint32(len(p)), park)
+		switch {
+		case n > 0:
+			activity++
+			return int(n), nil
+		case n == 0:
+			return 0, io.EOF
+		case n != abi.EAGAIN.Code():
+			return 0, hostError(n)
+		}
+		runtime.Gosched()
+	}
+}
+
+// Close implements [io.Closer].
+func (b *httpBody) Close() error {
+	if b.handle != 0 {
+		hostHTTPClose(b.handle)
+		b.handle = 0
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+//go:build !wasip1
+
+package sdk
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+const maxKVKey = 256 // bytes
+
+// store is what a native probe keeps.
+type store struct {
+	mu   sync.Mutex
+	data map[string][]byte // never changed, only replaced
+}
+
+// draft is what one attempt has made of a store, or of the map of a played host.
+type draft struct {
+	store   *store
+	played  map[string][]byte // in place of store; nil for none
+	data    map[string][]byte
+	changed bool
+}
+
+func (d *draft) begin(s *store, played map[string][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*d = draft{store: s, played: played, data: s.data}
+	if played != nil {
+		d.data = played
+	}
+}
+
+// write returns the data to change.
+func (d *draft) write() map[string][]byte {
+	if !d.changed {
+		d.data = maps.Clone(d.data)
+		if d.data == nil {
+			d.data = make(map[string][]byte)
+		}
+		d.changed = true
+	}
+	return d.data
+}
+
+func (d *draft) commit() {
+	switch {
+	case !d.changed:
+	case d.played != nil:
+		clear(d.played)
+		maps.Copy(d.played, d.data)
+	default:
+		d.store.mu.Lock()
+		defer d.store.mu.Unlock()
+		d.store.data = d.data
+	}
+}
+
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKVKey {
+		return fmt.Errorf("kv: a key has 1 to %d bytes", maxKVKey)
+	}
+	return nil
+}
+
+// Get returns the value of key, nil where nothing is kept.
+func (k *KV) Get(key string) ([]byte, error) {
+	value, ok := k.draft.data[key]
+	if err := checkKey(key); err != nil || !ok {
+		return nil, err
+	}
+	return append([]byte{}, value...), nil
+}
+
+// Set keeps value under key.
+func (k *KV) Set(key string, value []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	size := len(key) + len(value)
+	for name, other := range k.draft.data {
+		if name != key {
+			size += len(name) + len(other)
+		}
+	}
+	if size > abi.MaxKV {
+		return fmt.Errorf("kv: more than %d bytes", abi.MaxKV)
+	}
+	k.draft.write()[key] = slices.Clone(value)
+	return nil
+}
+
+// Delete forgets key. One that is not there is none the less gone.
+func (k *KV) Delete(key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if _, ok := k.draft.data[key]; ok {
+		delete(k.draft.write(), key)
+	}
+	return nil
+}

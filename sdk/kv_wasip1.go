@@ -1,0 +1,51 @@
+package sdk
+
+import (
+	"unsafe"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+//go:wasmimport prober_v1_kv get
+func hostKVGet(key unsafe.Pointer, n uint32, buf unsafe.Pointer, size uint32) int32
+
+//go:wasmimport prober_v1_kv set
+func hostKVSet(key unsafe.Pointer, n uint32, value unsafe.Pointer, valueLen uint32) int32
+
+//go:wasmimport prober_v1_kv delete
+func hostKVDelete(key unsafe.Pointer, n uint32) int32
+
+// draft is with the host.
+type draft struct{}
+
+// Get returns the value of key, nil where nothing is kept.
+func (*KV) Get(key string) ([]byte, error) {
+	ptr, n := pointer(key)
+	value, err := pull(256, func(buf unsafe.Pointer, size uint32) int32 { return hostKVGet(ptr, n, buf, size) })
+	switch e, _ := err.(abi.Errno); {
+	case err == nil:
+		return value, nil
+	case e == abi.ENOENT:
+		return nil, nil
+	default:
+		return nil, hostError(e.Code())
+	}
+}
+
+// Set keeps value under key.
+func (*KV) Set(key string, value []byte) error {
+	ptr, n := pointer(key)
+	data, size := pointer(value)
+	if code := hostKVSet(ptr, n, data, size); code < 0 {
+		return hostError(code)
+	}
+	return nil
+}
+
+// Delete forgets key. One that is not there is none the less gone.
+func (*KV) Delete(key string) error {
+	if code := hostKVDelete(pointer(key)); code < 0 {
+		return hostError(code)
+	}
+	return nil
+}

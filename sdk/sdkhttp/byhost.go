@@ -1,0 +1,80 @@
+package sdkhttp
+
+import (
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/daeace23/prober/sdk"
+)
+
+// ByHost is a transport whose requests the host carries out, with [sdk.HTTP]. It is for
+// what wants an http.RoundTripper where the operator grants URLs rather than connections.
+// A redirect is up to http.Client, and is authorised as a request of its own. Several
+// values of one header come as one, joined by ", ".
+type ByHost struct {
+	TLS sdk.TLSOptions // without ALPN
+}
+
+var _ http.RoundTripper = ByHost{}
+
+// RoundTrip implements [http.RoundTripper].
+func (b ByHost) RoundTrip(req *http.Request) (*http.Response, error) {
+	r := sdk.HTTPRequest{Method: req.Method, URL: req.URL.String(), Header: make(map[string]string), TLS: b.TLS}
+	for name, values := range req.Header {
+		r.Header[name] = strings.Join(values, ", ")
+	}
+	if req.Host != "" && req.Host != req.URL.Host {
+		r.Header["Host"] = req.Host
+	}
+	if req.Body != nil {
+		defer req.Body.Close()
+		var err error
+		if r.Body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	got, err := sdk.HTTP(req.Context(), r)
+	if err != nil {
+		return nil, err
+	}
+	return response(req, got), nil
+}
+
+// answer is a body, and with it all that the host has told of the answer.
+type answer struct {
+	io.ReadCloser
+	told *sdk.HTTPResponse
+}
+
+// Details returns what the host has told of an answer that came by [ByHost]: timings and
+// the peer's certificates among it. It is nil for any other answer.
+func Details(resp *http.Response) *sdk.HTTPResponse {
+	a, ok := resp.Body.(*answer)
+	if !ok {
+		return nil
+	}
+	return a.told
+}
+
+func response(req *http.Request, got *sdk.HTTPResponse) *http.Response {
+	resp := &http.Response{
+		Status:        strconv.Itoa(got.Status) + " " + http.StatusText(got.Status),
+		StatusCode:    got.Status,
+		Proto:         got.Proto,
+		Header:        make(http.Header, len(got.Header)),
+		Body:          &answer{got.Body, got},
+		ContentLength: -1,
+		Request:       req,
+	}
+	resp.ProtoMajor, resp.ProtoMinor, _ = http.ParseHTTPVersion(got.Proto)
+	for name, value := range got.Header {
+		resp.Header[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
+	}
+	if n, err := strconv.ParseInt(got.Header["content-length"], 10, 64); err == nil && n >= 0 {
+		resp.ContentLength = n
+	}
+	return resp
+}

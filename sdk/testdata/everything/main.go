@@ -1,0 +1,11 @@
+// Everything is a guest with [ways.Probe].
+package main
+
+import (
+	"github.com/daeace23/prober/sdk"
+	"github.com/daeace23/prober/sdk/testdata/ways"
+)
+
+func main() {}
+
+func init() { sdk.Register(sdk.Func(ways.Probe)) }

@@ -1,0 +1,105 @@
+// Package ways is a plugin that asks the host in all ways there are; its config says in
+// which one.
+package ways
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+	"github.com/daeace23/prober/sdk/sdkhttp"
+)
+
+// Probe is the plugin.
+func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	ways := map[string]func(context.Context, *sdk.Request) (string, error){
+		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial,
+	}
+	text, err := ways[r.Config.String("do", "dial")](ctx, r)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	if r.Config.Bool("error", false) {
+		return probe.Outcome{}, fmt.Errorf("%s, but no verdict", text)
+	}
+	return sdk.Successf("%s", text), nil
+}
+
+func overHTTP(ctx context.Context, r *sdk.Request) (string, error) {
+	resp, err := sdk.HTTP(ctx, sdk.HTTPRequest{
+		Method:    r.Config.String("method", ""),
+		URL:       r.Config.String("url", "http:///"),
+		Header:    map[string]string{"X-Probe": r.Container.Name},
+		Body:      []byte(r.Config.String("body", "")),
+		Redirects: r.Config.Int("redirects", 0),
+		TLS:       sdk.TLSOptions{CA: r.Config.String("ca", ""), ServerName: r.Config.String("serverName", "")},
+	})
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	text := fmt.Sprintf("%d %s %s after %d: %s", resp.Status, resp.Proto, resp.Header["x-answer"], resp.Redirects, body)
+	if resp.TLS != nil {
+		text += " over " + resp.TLS.Version + " of " + resp.TLS.Certificates[0].SANs[0]
+	}
+	if resp.Timings.FirstByte <= 0 || resp.Remote == "" || resp.URL == "" {
+		text += fmt.Sprintf(" but %+v %q %q", resp.Timings, resp.Remote, resp.URL)
+	}
+	return text, err
+}
+
+func overClient(ctx context.Context, r *sdk.Request) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Addr()+"/moved", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	client := http.Client{Transport: sdkhttp.ByHost{}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%s %s %d from %s", resp.Status, body, resp.ContentLength, sdkhttp.Details(resp).Proto), err
+}
+
+func overDNS(ctx context.Context, r *sdk.Request) (string, error) {
+	answer, err := sdk.LookupDNS(ctx, sdk.DNSQuery{
+		Name: r.Config.String("name", ""), Type: r.Config.String("type", ""), Server: r.Config.String("server", ""),
+	})
+	text := answer.RCode
+	for _, a := range answer.Answers {
+		text += fmt.Sprintf(" %s %s %d %s", a.Name, a.Type, a.TTL, a.Data)
+	}
+	return text, err
+}
+
+func overKV(_ context.Context, r *sdk.Request) (string, error) {
+	kept, err := r.KV().Get("n")
+	if err != nil {
+		return "", err
+	}
+	n, _ := strconv.Atoi(string(kept))
+	if n == r.Config.Int("until", 3) {
+		return "forgotten", r.KV().Delete("n")
+	}
+	if size := r.Config.Int("size", 0); size > 0 {
+		return "", r.KV().Set("large", make([]byte, size))
+	}
+	return fmt.Sprintf("%d was kept as %q", n, kept), r.KV().Set("n", strconv.AppendInt(nil, int64(n+1), 10))
+}
+
+func overDial(ctx context.Context, r *sdk.Request) (string, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	info, err := sdk.Inspect(conn)
+	return fmt.Sprintf("%s to %s", info.Network, info.Remote), err
+}

@@ -1,0 +1,260 @@
+//go:build !wasip1
+
+package sdk_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+	"github.com/daeace23/prober/sdk/testdata/ways"
+)
+
+// buildGuest builds a guest of testdata. It looks at the sources too, since go test
+// notices only what the test itself has opened.
+func buildGuest(t *testing.T, name string) []byte {
+	t.Helper()
+	for _, pattern := range []string{"testdata/*/*.go", "*.go", "sdkhttp/*.go", "../internal/abi/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out := filepath.Join(t.TempDir(), name+".wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, "./testdata/"+name)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	module, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
+}
+
+// imports returns the modules of prober from which a guest imports.
+func imports(t *testing.T, module []byte) []string {
+	t.Helper()
+	var names []string
+	for _, name := range []string{"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"} {
+		// As the name of a module stands in the section of imports: with its length.
+		if strings.Contains(string(module), string(rune(len(name)))+name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// handlersOf are the plugin as a native program and as a guest, in a host whose DNS
+// server is at address.
+func handlersOf(t *testing.T, module []byte) map[string]probe.Preparer {
+	t.Helper()
+	cache := filepath.Join(t.TempDir(), "cache")
+	if base, err := os.UserCacheDir(); err == nil {
+		cache = filepath.Join(base, "prober-test", "wasm")
+	}
+	host, err := wasm.New(wasm.Config{CacheDir: cache, Interpreter: interpreter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close() })
+	m := plugin.Minimal("everything")
+	m.Requests = []plugin.Request{
+		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target"}},
+		{Capability: "dns"}, {Capability: "kv"},
+	}
+	grants, err := plugin.ParseGrants([]string{"dns", "kv"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := host.LoadGranted(t.Context(), module, m, grants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]probe.Preparer{"native": sdk.Native(sdk.Func(ways.Probe)), "guest": guest}
+}
+
+// web is a server that tells what it was asked.
+func web(t *testing.T) (plain, secure probe.Target, ca string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Add("X-Answer", "a")
+		w.Header().Add("X-Answer", "b")
+		fmt.Fprintf(w, "%s %s by %s: %s", r.Method, r.URL, r.Header.Get("X-Probe"), body)
+	})
+	mux.Handle("/moved", http.RedirectHandler("/there", http.StatusSeeOther))
+	s, tls := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
+	tls.Config.ErrorLog = nil
+	tls.StartTLS()
+	t.Cleanup(s.Close)
+	t.Cleanup(tls.Close)
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})
+	return targetOf(s.Listener.Addr()), targetOf(tls.Listener.Addr()), string(cert)
+}
+
+func targetOf(addr net.Addr) probe.Target {
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		return probe.Target{Host: a.IP.String(), Port: a.Port}
+	case *net.UDPAddr:
+		return probe.Target{Host: a.IP.String(), Port: a.Port}
+	}
+	return probe.Target{}
+}
+
+func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got, err := h.Probe(ctx, probe.Request{
+		Target: target, Spec: probe.Spec{Timeout: 20 * time.Second}, Container: &probe.Container{Name: "web"},
+	})
+	if err != nil {
+		return "error: " + string(probe.ReasonOf(err))
+	}
+	return got.Result.String() + ": " + got.Output
+}
+
+// TestEveryWayToTheHost asks the host over HTTP, for names and to keep things: a guest
+// and a native program get the same answers.
+func TestEveryWayToTheHost(t *testing.T) {
+	plain, secure, ca := web(t)
+	names := dnsServer(t)
+	quote := func(text string) string {
+		doc, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(doc)
+	}
+	cases := []struct {
+		name   string
+		config string
+		target probe.Target
+		want   []string // of attempts one after the other
+	}{
+		{"dial", `{"do":"dial"}`, plain, []string{"success: tcp to " + fmt.Sprintf("%s:%d", plain.Host, plain.Port)}},
+		{"HTTP to the target", `{"do":"http","url":"http:///a?b=c"}`, plain, []string{"success: 200 HTTP/1.1 a, b after 0: GET /a?b=c by web: "}},
+		{"HTTP with a body", `{"do":"http","method":"PUT","url":"http:///","body":"all of it"}`, plain, []string{"success: 200 HTTP/1.1 a, b after 0: PUT / by web: all of it"}},
+		{"a redirect is an answer", `{"do":"http","url":"http:///moved"}`, plain, []string{"success: 303 HTTP/1.1  after 0: <a href=\"/there\">See Other</a>.\n\n"}},
+		{"redirects that are followed", `{"do":"http","url":"http:///moved","redirects":1}`, plain, []string{"success: 200 HTTP/1.1 a, b after 1: GET /there by web: "}},
+		{"HTTPS", `{"do":"http","url":"https:///x","ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/1.1 a, b after 0: GET /x by web:  over TLS 1.3 of example.com"}},
+		{"HTTPS by another name", `{"do":"http","url":"https:///x","serverName":"www.example.com","ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/1.1 a, b after 0: GET /x by web:  over TLS 1.3 of example.com"}},
+		{"http.Client", `{"do":"client"}`, plain, []string{"success: 200 OK GET /there by :  16 from HTTP/1.1"}},
+		{"A", `{"do":"dns","name":"db.test","server":"target"}`, names, []string{"success: NOERROR db.test CNAME 60 deep.db.test deep.db.test A 30 10.0.0.7"}},
+		{"AAAA", `{"do":"dns","name":"db.test.","type":"aaaa","server":"target"}`, names, []string{"success: NOERROR db.test AAAA 5 2001:db8::7"}},
+		{"MX", `{"do":"dns","name":"db.test","type":"MX","server":"target"}`, names, []string{"success: NOERROR db.test MX 5 10 mx.db.test"}},
+		{"SRV", `{"do":"dns","name":"db.test","type":"SRV","server":"target"}`, names, []string{"success: NOERROR db.test SRV 5 1 2 5432 deep.db.test"}},
+		{"SOA", `{"do":"dns","name":"db.test","type":"SOA","server":"target"}`, names, []string{"success: NOERROR db.test SOA 5 ns.db.test admin.db.test 1 2 3 4 5"}},
+		{"TXT, which is too long for udp", `{"do":"dns","name":"db.test","type":"TXT","server":"target"}`, names, []string{"success: NOERROR db.test TXT 5 " + strings.Repeat("long ", 500)}},
+		{"a name that does not exist", `{"do":"dns","name":"no.test","server":"target"}`, names, []string{"success: NXDOMAIN"}},
+		{"kept from attempt to attempt", `{"do":"kv","until":2}`, plain, []string{
+			`success: 0 was kept as ""`, `success: 1 was kept as "1"`, "success: forgotten", `success: 0 was kept as ""`,
+		}},
+		{"an error keeps nothing", `{"do":"kv","error":true}`, plain, []string{"error: guest", "error: guest"}},
+		{"more than there is room for", `{"do":"kv","size":65536}`, plain, []string{"failure: kv: more than 65536 bytes"}},
+		{"a type that nobody knows", `{"do":"dns","name":"db.test","type":"ANY","server":"target"}`, names, []string{
+			`failure: dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
+		}},
+		{"no URL", `{"do":"http","url":"ftp:///"}`, plain, []string{`failure: http: "ftp:///": want http:// or https://HOST/path`}},
+	}
+	for as, h := range handlersOf(t, buildGuest(t, "everything")) {
+		for _, c := range cases {
+			t.Run(as+"/"+c.name, func(t *testing.T) {
+				prepared, err := h.Prepare([]byte(c.config), c.target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for range c.want {
+					got = append(got, attempt(t, prepared, c.target))
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("got  %q\nwant %q", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// TestGuestsImportWhatTheyUse: what a guest does not call, no operator has to grant.
+func TestGuestsImportWhatTheyUse(t *testing.T) {
+	for name, want := range map[string][]string{
+		"minimal":    {"prober_v1_net"},
+		"everything": {"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"},
+	} {
+		if got := imports(t, buildGuest(t, name)); !slices.Equal(got, want) {
+			t.Errorf("%s imports from %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestPlayedHost probes without a network: all of the host is played.
+func TestPlayedHost(t *testing.T) {
+	kept := map[string][]byte{"n": []byte("7")}
+	var asked []string
+	var mu sync.Mutex
+	host := sdk.Host{
+		Dial: func(_ context.Context, network, addr string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, network+" "+addr)
+			ours, theirs := net.Pipe()
+			return ours, theirs.Close()
+		},
+		RoundTrip: func(req *http.Request) (*http.Response, error) {
+			asked = append(asked, req.Method+" "+req.URL.String())
+			return &http.Response{StatusCode: 418, Body: io.NopCloser(strings.NewReader("short and stout")), Request: req}, nil
+		},
+		DNSServers: []string{"10.0.0.2:53"},
+		KV:         kept,
+	}
+	target := probe.Target{Host: "db.internal", Port: 80}
+	for config, want := range map[string]string{
+		`{"do":"dial"}`:                   "success: pipe to pipe",
+		`{"do":"http","url":"http:///a"}`: `success: 418   after 0: short and stout`,
+		`{"do":"dns","name":"db.test"}`:   "failure: dns: A db.test: io: read/write on closed pipe",
+		`{"do":"kv"}`:                     `success: 7 was kept as "7"`,
+	} {
+		h, err := sdk.Native(sdk.Func(ways.Probe)).Prepare([]byte(config), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.Probe(sdk.WithHost(t.Context(), host), probe.Request{Target: target})
+		if text := got.Result.String() + ": " + got.Output; err != nil || !strings.HasPrefix(text, want) {
+			t.Errorf("%s: got %q, %v, want %q", config, text, err, want)
+		}
+	}
+	if string(kept["n"]) != "8" {
+		t.Errorf("kept %q", kept)
+	}
+	slices.Sort(asked)
+	if want := []string{"GET http://db.internal:80/a", "tcp db.internal:80", "udp 10.0.0.2:53"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+}
