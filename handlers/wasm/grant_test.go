@@ -31,6 +31,7 @@ func grants(t testing.TB, texts ...string) []plugin.Grant {
 // wire is a network on which nobody answers, and which remembers who was called.
 type wire struct {
 	names    map[string][]string
+	servers  []string // for names
 	dialed   []string
 	lookedUp []string
 }
@@ -51,7 +52,7 @@ func (w *wire) lookup(_ context.Context, name string) ([]netip.Addr, error) {
 
 func (w *wire) host(t testing.TB) *wasm.Host {
 	t.Helper()
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, DialContext: w.dial, LookupIP: w.lookup})
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, DialContext: w.dial, LookupIP: w.lookup, DNSServers: w.servers})
 	if err != nil {
 		t.Fatal(err)
 	}
