@@ -113,14 +113,15 @@ func (c *conn) receiveLocked(s *Step) bool {
 	return true
 }
 
-// waitsFor returns the step that still waits for something of the guest, or nil.
-func (c *conn) waitsFor() *Step {
+// waitsFor returns the step that still waits for something of the guest, or nil, and
+// what has come of it.
+func (c *conn) waitsFor() (*Step, string) {
 	c.script.Lock()
 	defer c.script.Unlock()
 	if c.peer.Behaviour != "" || c.step >= len(c.peer.Script) {
-		return nil
+		return nil, ""
 	}
-	return &c.peer.Script[c.step]
+	return &c.peer.Script[c.step], quote(c.out)
 }
 
 // served is the peer that the connection has come to.

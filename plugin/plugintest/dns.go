@@ -249,6 +249,8 @@ func (q *query) RemoteAddr() net.Addr { return q.addr }
 
 // leftZone says which records nobody asked for.
 func (n *network) leftZone() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var left []string
 	for _, z := range n.zone {
 		if z.answered == 0 && !n.looked[canonical(z.Name)] {
@@ -363,4 +365,31 @@ func numbered(t dnsmessage.Type, fields []string) (dnsmessage.ResourceBody, erro
 		}
 	}
 	return body, errors.Join(errs...)
+}
+
+// dataOf spells the data of a record as a zone file does.
+func dataOf(body dnsmessage.ResourceBody) string {
+	name := func(n dnsmessage.Name) string { return strings.TrimSuffix(n.String(), ".") }
+	switch b := body.(type) {
+	case *dnsmessage.AResource:
+		return net.IP(b.A[:]).String()
+	case *dnsmessage.AAAAResource:
+		return net.IP(b.AAAA[:]).String()
+	case *dnsmessage.CNAMEResource:
+		return name(b.CNAME)
+	case *dnsmessage.NSResource:
+		return name(b.NS)
+	case *dnsmessage.PTRResource:
+		return name(b.PTR)
+	case *dnsmessage.MXResource:
+		return fmt.Sprintf("%d %s", b.Pref, name(b.MX))
+	case *dnsmessage.SRVResource:
+		return fmt.Sprintf("%d %d %d %s", b.Priority, b.Weight, b.Port, name(b.Target))
+	case *dnsmessage.TXTResource:
+		return strings.Join(b.TXT, "")
+	case *dnsmessage.SOAResource:
+		return fmt.Sprintf("%s %s %d %d %d %d %d", name(b.NS), name(b.MBox), b.Serial, b.Refresh, b.Retry, b.Expire, b.MinTTL)
+	default:
+		return ""
+	}
 }

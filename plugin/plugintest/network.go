@@ -224,16 +224,32 @@ func refused(network, addr string) error {
 	return opError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 }
 
-// leftover says what of the scripts never came to pass.
-func (n *network) leftover() []string {
-	var left []string
-	for _, p := range n.peers {
-		if len(p.conns) == 0 {
+// connections returns those of each peer.
+func (n *network) connections() [][]*conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([][]*conn, len(n.peers))
+	for i, p := range n.peers {
+		all[i] = slices.Clone(p.conns)
+	}
+	return all
+}
+
+// ended says what the guest did that the case does not foresee, and what of the case
+// never came to pass.
+func (n *network) ended() []string {
+	all := n.connections()
+	n.mu.Lock()
+	left := slices.Clone(n.faults)
+	n.mu.Unlock()
+	for i, conns := range all {
+		p := n.peers[i]
+		if len(conns) == 0 {
 			left = append(left, fmt.Sprintf("line %d: %s is never dialled", p.Line, p.Dial))
 		}
-		for _, c := range p.conns {
-			if s := c.waitsFor(); s != nil {
-				left = append(left, fmt.Sprintf("line %d: %s still waits for %v; got %s", s.Line, p.Dial, s, quote(c.out)))
+		for _, c := range conns {
+			if s, got := c.waitsFor(); s != nil {
+				left = append(left, fmt.Sprintf("line %d: %s still waits for %v; got %s", s.Line, p.Dial, s, got))
 			}
 		}
 	}

@@ -258,11 +258,7 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 	w.rand.seed(uint64(index + 1))
 	w.network = newNetwork(c, w.clock, rand.New(rand.NewPCG(uint64(index), 0)))
 	got := &answer{}
-	config := c.Config
-	if config == nil {
-		config = []byte("{}")
-	}
-	handler, err := w.handler.Prepare(config, c.Target)
+	handler, err := w.handler.Prepare(c.ConfigJSON(), c.Target)
 	if err != nil {
 		got.err, got.config = err, true
 		return got
@@ -274,7 +270,7 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 	start := w.clock.Now()
 	ctx, cancel := w.clock.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	got.out, got.err = handler.Probe(ctx, w.request(c, got))
+	got.out, got.err = handler.Probe(ctx, got.request(c))
 	got.virtual = w.clock.Now().Sub(start)
 	if errors.Is(got.err, context.Canceled) {
 		got.faults = append(got.faults, fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck))
@@ -283,12 +279,14 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 		got.kept = keeper.Kept()
 	}
 	got.memory = w.handler.Stats().Size
-	got.faults = append(got.faults, w.network.faults...)
-	got.faults = append(got.faults, w.network.leftover()...)
+	got.faults = append(got.faults, w.network.ended()...)
 	return got
 }
 
-func (w *world) request(c *Case, got *answer) probe.Request {
+func (w *world) request(c *Case, got *answer) probe.Request { return got.request(c) }
+
+// request is what the plugin is asked; what it does is noted.
+func (a *answer) request(c *Case) probe.Request {
 	return probe.Request{
 		Kind: c.Kind, Attempt: c.Attempt, LastResult: c.LastResult, Target: c.Target, PodIP: c.PodIP,
 		Spec:      probe.Spec{Period: 10 * time.Second, Timeout: c.Timeout, SuccessThreshold: 1, FailureThreshold: 3},
@@ -296,9 +294,9 @@ func (w *world) request(c *Case, got *answer) probe.Request {
 		Container: &c.Container,
 		Trace: func(e probe.TraceEvent) {
 			if e.Type == probe.TraceDenied {
-				got.denied = append(got.denied, e.Detail)
+				a.denied = append(a.denied, e.Detail)
 			}
-			got.trace = append(got.trace, strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " "))
+			a.trace = append(a.trace, strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " "))
 		},
 	}
 }

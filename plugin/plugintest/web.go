@@ -287,6 +287,8 @@ func (n *network) trickle(ctx context.Context, body *page, r *Reply, now time.Ti
 
 // leftWeb says which exchanges never came to pass.
 func (n *network) leftWeb() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var left []string
 	for _, x := range n.web {
 		if x.answered == 0 {
