@@ -1,115 +1,21 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/handlers"
-	"github.com/daeace23/prober/handlers/builtin"
-	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 )
 
-func newProbePlugin(env *Env) *cobra.Command {
-	o := &oneShot{env: env}
-	var target, configText string
-	var grants, dirs []string
-	c := &cobra.Command{
-		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
-		Short: "Let a plugin probe a target",
-		Args:  arguments("NAME|FILE.wasm"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if target != "" {
-				if o.target, err = pluginTarget(target); err != nil {
-					return err
-				}
-			}
-			if o.config, err = env.rawJSON(configText); err != nil {
-				return usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
-			}
-			if o.grants, err = plugin.ParseGrants(grants); err != nil {
-				return usage("", "--grant: %w", err)
-			}
-			return o.runPlugin(cmd.Context(), args[0], dirs)
-		},
-	}
-	c.Flags().StringVar(&target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
-	c.Flags().StringVar(&configText, "config", "{}", "the plugin's config, as JSON or @FILE")
-	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
-	c.Flags().StringArrayVar(&grants, "grant", nil, "what the plugin may reach beside its target")
-	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
-	return o.flags(c)
-}
-
-// runPlugin carries the probe out with one plugin.
-func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) error {
-	found, err := findPlugin(name, dirs)
-	if err != nil {
-		return err
-	}
-	found.Grants = o.grants
-	logger := slog.New(slog.DiscardHandler)
-	host, err := wasm.New(wasm.Config{Logger: logger, Version: Version})
-	if err != nil {
-		return &exit{code: exitUsage, err: err}
-	}
-	defer host.Close()
-	var registry handlers.Registry
-	if err := wasm.RegisterAll(ctx, &registry, host, []plugin.Found{found}); err != nil {
-		return &exit{code: exitUsage, err: err}
-	}
-	o.handler = found.Manifest.Name
-	return o.runWith(ctx, &registry)
-}
-
-// findPlugin returns the plugin in the file name, or of that name in dirs.
-func findPlugin(name string, dirs []string) (plugin.Found, error) {
-	if strings.HasSuffix(name, ".wasm") || strings.ContainsRune(name, filepath.Separator) {
-		found, err := agent.ReadPlugin(name)
-		if err != nil {
-			return plugin.Found{}, usage("", "%w", err)
-		}
-		return found, nil
-	}
-	all, err := plugin.Find(dirs, builtinNames()...)
-	names := make([]string, 0, len(all))
-	for _, f := range all {
-		if f.Manifest.Name == name {
-			return f, nil
-		}
-		names = append(names, f.Manifest.Name)
-	}
-	if err != nil {
-		return plugin.Found{}, usage("", "%w", err)
-	}
-	hint := "--plugins names a folder of plugins"
-	if len(names) > 0 {
-		hint = "known: " + strings.Join(names, ", ")
-	}
-	return plugin.Found{}, usage(hint, "no plugin called %q", name)
-}
-
-func builtinNames() []string {
-	var registry handlers.Registry
-	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
-		return nil // they are taken in an empty registry: this can not fail
-	}
-	return registry.Names()
-}
-
 func newPlugin(env *Env) *cobra.Command {
 	return folder("plugin", "Make, build, test and look at plugins", newPluginInspect(env), newPluginList(env),
-		newPluginNew(env), newPluginBuild(env), newPluginVet(env), newPluginTest(env))
+		newPluginNew(env), newPluginBuild(env), newPluginVet(env), newPluginTest(env), newPluginRun(env), newPluginBench(env))
 }
 
 // pluginView is what can be known of a plugin without running it.

@@ -223,11 +223,7 @@ func (o *oneShot) runWith(ctx context.Context, registry *handlers.Registry) erro
 // attempts asks handler as a worker's tick does: again after an error, and with a
 // fresh timeout each time.
 func (o *oneShot) attempts(ctx context.Context, handler probe.Handler) (*verdict, error) {
-	req := probe.Request{
-		Kind: probe.Readiness, Target: o.target, PodIP: o.target.Host,
-		Spec: probe.Spec{Timeout: o.timeout, Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 1},
-		Pod:  &probe.Pod{}, Container: &probe.Container{},
-	}
+	req := o.request()
 	var (
 		outcome probe.Outcome
 		err     error
@@ -254,6 +250,15 @@ func (o *oneShot) attempts(ctx context.Context, handler probe.Handler) (*verdict
 		v.Result, v.Error = probe.Unknown, err.Error()
 	}
 	return v, err
+}
+
+// request is what the handler is asked.
+func (o *oneShot) request() probe.Request {
+	return probe.Request{
+		Kind: probe.Readiness, Target: o.target, PodIP: o.target.Host,
+		Spec: probe.Spec{Timeout: o.timeout, Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 1},
+		Pod:  &probe.Pod{}, Container: &probe.Container{},
+	}
 }
 
 // once makes one attempt under its own deadline.

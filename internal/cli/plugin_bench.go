@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+)
+
+const formatBenchstat = "benchstat"
+
+// bench is one run of `prober plugin bench`.
+type bench struct {
+	env     *Env
+	flags   pluginFlags
+	world   string // FILE or FILE:NAME of a case
+	limit   time.Duration
+	timeout time.Duration
+	count   int
+	output  string
+
+	found plugin.Found
+	ask   question
+	c     *plugintest.Case // nil for a real target
+	cache string           // folder of compiled modules
+}
+
+func newPluginBench(env *Env) *cobra.Command {
+	b := &bench{env: env}
+	c := &cobra.Command{
+		Use:   "bench NAME|FILE.wasm|DIR [--target HOST:PORT | --case FILE[:NAME]]",
+		Short: "Measure how long a plugin takes to load and to probe",
+		Long: "Bench measures the load of a plugin, compiled anew and from the cache, and its calls in each\n" +
+			"isolation: fresh, reset and pooled. The plugin probes a real target, or else the peers of a\n" +
+			"test case: the first that wants a success, of NAME_test.yaml beside the module. Calls that\n" +
+			"wait for a real target have its time in theirs.",
+		Example: "  prober plugin bench demo\n" +
+			"  prober plugin bench demo --case 'demo/demo_test.yaml:a server that is asked'\n" +
+			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
+		Args: arguments("NAME|FILE.wasm|DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := env.interruptible(cmd.Context())
+			defer stop()
+			return b.run(ctx, args[0])
+		},
+	}
+	b.flags.add(c)
+	c.Flags().StringVar(&b.world, "case", "", "a case of a test file to call the plugin in, as FILE or FILE:NAME")
+	c.Flags().DurationVar(&b.limit, "time", time.Second, "how long each measurement goes on")
+	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
+	c.Flags().IntVar(&b.count, "count", 1, "how often everything is measured")
+	outputFlag(c, &b.output, formatTable, formatBenchstat)
+	return c
+}
+
+// run measures and prints.
+func (b *bench) run(ctx context.Context, name string) error {
+	if b.limit <= 0 || b.timeout <= 0 || b.count < 1 {
+		return usage("", "--time, --timeout and --count: must be above 0")
+	}
+	if err := b.prepare(name); err != nil {
+		return err
+	}
+	cache, err := os.MkdirTemp("", "prober-bench-")
+	if err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	defer os.RemoveAll(cache)
+	b.cache = cache
+	var all []sample
+	for range b.count {
+		samples, err := b.measureAll(ctx)
+		if ctx.Err() != nil {
+			return &exit{code: exitFailed, err: context.Cause(ctx)}
+		}
+		if err != nil {
+			return &exit{code: exitFailed, err: fmt.Errorf("plugin %q: %w", b.found.Manifest.Name, err)}
+		}
+		all = append(all, samples...)
+	}
+	return printSamples(b.env.Stdout, b.output, b.found.Manifest.Name, all)
+}
+
+// prepare finds the plugin, and the world that it is called in.
+func (b *bench) prepare(name string) (err error) {
+	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
+		return err
+	}
+	if b.ask, err = b.flags.read(b.env); err != nil {
+		return err
+	}
+	switch {
+	case b.flags.target != "" && b.world != "":
+		return usage("leave one of the two out", "--target and --case: a plugin is called in one world")
+	case b.flags.target != "":
+		return nil
+	}
+	file, name, err := b.caseFile()
+	if err != nil {
+		return err
+	}
+	b.c, err = findCase(file, name)
+	return err
+}
+
+// caseFile splits --case, or returns the test file that lies beside the module.
+func (b *bench) caseFile() (file, name string, err error) {
+	if b.world == "" {
+		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
+		if _, err := os.Stat(file); err != nil {
+			return "", "", usage("--target names a real one, --case a played one", "there is nothing to probe: %w", err)
+		}
+		return file, "", nil
+	}
+	if end := strings.Index(b.world, plugintest.Suffix+":"); end >= 0 {
+		end += len(plugintest.Suffix)
+		return b.world[:end], b.world[end+1:], nil
+	}
+	return b.world, "", nil
+}
+
+// findCase returns a case of a file by its name, or the first that wants a success.
+func findCase(file, name string) (*plugintest.Case, error) {
+	f, err := plugintest.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("--case takes FILE or FILE:NAME, where FILE ends in "+plugintest.Suffix, "%w", err)
+	}
+	if err != nil {
+		return nil, usage("", "%w", err)
+	}
+	var names []string
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		if c.Name == name || name == "" && c.Want.Result == probe.Success.String() {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	if name == "" {
+		return nil, usage("--case FILE:NAME names another", "%s: no case wants a success", file)
+	}
+	return nil, usage("known: "+strings.Join(names, ", "), "%s: no case is called %q", file, name)
+}
+
+// measureAll measures everything once.
+func (b *bench) measureAll(ctx context.Context) (samples []sample, err error) {
+	for _, load := range []struct {
+		kind string
+		cold bool
+	}{{"load=cold", true}, {"load=cached", false}} {
+		s, err := b.measure(ctx, load.kind, func() (time.Duration, error) { return b.load(ctx, load.cold) })
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, s)
+	}
+	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
+	if b.found.Manifest.Mode == plugin.Command {
+		isolations = isolations[:1] // a program ends with each call
+	}
+	for _, isolation := range isolations {
+		s, err := b.measureCalls(ctx, isolation)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+// measure calls do until the time is up, and at least once. It says on stderr what it
+// is about, since that may take long.
+func (b *bench) measure(ctx context.Context, kind string, do func() (time.Duration, error)) (sample, error) {
+	fmt.Fprintf(b.env.Stderr, "prober: measuring %s\n", kind)
+	s := sample{kind: kind}
+	for start := time.Now(); len(s.took) == 0 || time.Since(start) < b.limit; {
+		took, err := do()
+		if err := cmp.Or(ctx.Err(), err); err != nil {
+			return s, err
+		}
+		s.took = append(s.took, took)
+	}
+	return s, nil
+}
+
+// load loads the plugin once: into a cache that is empty, or from one that holds it.
+func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err error) {
+	if cold {
+		if err := errors.Join(os.RemoveAll(b.cache), os.Mkdir(b.cache, 0o700)); err != nil {
+			return 0, err
+		}
+	}
+	start := time.Now()
+	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: Version})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	manifest := b.manifest(b.found.Manifest.Isolation)
+	handler, err := host.LoadGranted(ctx, b.found.Module, manifest, b.grants())
+	if err != nil {
+		return 0, err
+	}
+	took = time.Since(start)
+	return took, handler.Close()
+}
+
+// manifest is the plugin's, with another isolation.
+func (b *bench) manifest(isolation plugin.Isolation) *plugin.Manifest {
+	m := *b.found.Manifest
+	m.Isolation, m.Stateful = isolation, m.Stateful || isolation == plugin.Pooled
+	return &m
+}
+
+func (b *bench) grants() []plugin.Grant {
+	if b.c != nil {
+		return b.c.Grants
+	}
+	return b.ask.grants
+}
+
+// measureCalls measures the calls in an isolation, after one that does not count.
+func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (sample, error) {
+	callee, err := b.callee(ctx, isolation)
+	if err != nil {
+		return sample{}, err
+	}
+	defer callee.close()
+	out, _, err := callee.call(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	s, err := b.measure(ctx, "isolation="+string(isolation), func() (time.Duration, error) {
+		_, took, err := callee.call(ctx)
+		return took, err
+	})
+	s.memory, s.result = callee.memory(), out.Result.String()
+	return s, err
+}

@@ -1,0 +1,96 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// verdictModule is a plugin called demo that always answers with one number.
+func verdictModule(t *testing.T, verdict byte) string {
+	t.Helper()
+	module := "\x00asm\x01\x00\x00\x00" +
+		"\x01\x05\x01\x60\x00\x01\x7f" + // type 0: () -> i32
+		"\x03\x02\x01\x00" + // one function of it
+		"\x05\x03\x01\x00\x01" + // one page of memory
+		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00" +
+		"\x0a\x06\x01\x04\x00\x41" + string(rune(verdict)) + "\x0b" // i32.const
+	out, err := plugin.Embed([]byte(module), []byte(demoManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+const demoManifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"
+
+const demoCases = `apiVersion: prober.dev/v1
+kind: PluginTest
+plugin: ./demo.wasm
+cases:
+- name: it fails
+  request: {target: {host: a, port: 1}}
+  want: {result: failure}
+- name: all is well
+  request: {target: {host: a, port: 1}}
+  want: {result: success}
+`
+
+func TestPluginBench(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{
+		"demo/plugin.yaml": demoManifest, "demo/demo.wasm": verdictModule(t, 0), "demo/demo_test.yaml": demoCases,
+		"bare/demo.wasm":      verdictModule(t, 1),
+		"empty_test.yaml":     strings.Split(demoCases, "- name: all")[0],
+		"unbuilt/plugin.yaml": demoManifest,
+	})
+	table := `(?m)^PLUGIN +MEASURED +TIMES +P50 +P99 +MEAN +MEMORY +RESULT
+demo +load=cold +\d+ +\S+s +\S+s +\S+s +- +-
+demo +load=cached +\d+ +\S+s +\S+s +\S+s +- +-
+demo +isolation=fresh +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
+demo +isolation=reset +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
+demo +isolation=pooled +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
+$`
+	for _, c := range []struct {
+		args string
+		code int
+		want string // a pattern of stdout, or of stderr where the code is above 0
+	}{
+		{"DIR/demo", 0, table},
+		{"DIR/demo/demo.wasm --count 2 -o benchstat", 0, `^goos: \w+\ngoarch: \w+\n` +
+			`(BenchmarkPlugin/name=demo/(load=(cold|cached)|isolation=(fresh|reset|pooled)) \d+ \d+ ns/op \d+ p50-ns \d+ p99-ns( 0.0625 MiB)?\n){10}$`},
+		{"demo --plugins DIR --case DIR/demo/demo_test.yaml:it&fails", 0, table},
+		{"DIR/bare/demo.wasm --target 127.0.0.1:1", 0, `demo +isolation=reset .* warning\n`},
+		{"DIR/bare/demo.wasm", 64, "there is nothing to probe: stat DIR/bare/demo_test.yaml: no such file"},
+		{"DIR/demo --case DIR/demo/demo_test.yaml:nosuch", 64, `no case is called "nosuch"\nprober: hint: known: it fails, all is well\n`},
+		{"DIR/demo --case DIR/nosuch", 64, "DIR/nosuch: no such file or directory\nprober: hint: --case takes FILE or FILE:NAME"},
+		{"DIR/demo --case DIR/empty_test.yaml", 64, "DIR/empty_test.yaml: no case wants a success"},
+		{"DIR/demo --case DIR/demo/demo_test.yaml --target a:1", 64, "--target and --case: a plugin is called in one world"},
+		{"DIR/demo --count 0", 64, "--time, --timeout and --count: must be above 0"},
+		{"DIR/unbuilt", 64, "DIR/unbuilt/demo.wasm: no such file or directory\nprober: hint: `prober plugin build` builds"},
+	} {
+		args := strings.Fields("plugin bench --time 5ms " + strings.ReplaceAll(c.args, "DIR", dir))
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "&", " ")
+		}
+		code, stdout, stderr := run(nil, args...)
+		text := stdout
+		if c.code != 0 {
+			text = stderr
+		}
+		if code != c.code || !regexp.MustCompile(strings.ReplaceAll(c.want, "DIR", dir)).MatchString(text) {
+			t.Errorf("%s: exit code %d\n%s%s\nwant\n%s", c.args, code, stdout, stderr, c.want)
+		}
+	}
+	signals := make(chan os.Signal, 1)
+	signals <- os.Interrupt
+	code, stdout, stderr := run(signals, "plugin", "bench", "--time", "1h", filepath.Join(dir, "demo"))
+	if code != 1 || stdout != "" || !strings.HasSuffix(stderr, "prober: error: stopped by SIGINT\n") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// pluginFlags say what a plugin is to probe, and with what.
+type pluginFlags struct {
+	target, config string
+	grants, dirs   []string
+}
+
+func (f *pluginFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
+	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE")
+	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may reach beside its target")
+	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
+}
+
+// question is what the flags say.
+type question struct {
+	target probe.Target
+	config json.RawMessage
+	grants []plugin.Grant
+}
+
+// read reads the flags, and the file that --config may name.
+func (f *pluginFlags) read(env *Env) (q question, err error) {
+	if f.target != "" {
+		if q.target, err = pluginTarget(f.target); err != nil {
+			return q, err
+		}
+	}
+	if q.config, err = env.rawJSON(f.config); err != nil {
+		return q, usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+	}
+	if q.grants, err = plugin.ParseGrants(f.grants); err != nil {
+		return q, usage("", "--grant: %w", err)
+	}
+	return q, nil
+}
+
+func newProbePlugin(env *Env) *cobra.Command {
+	o := &oneShot{env: env}
+	var f pluginFlags
+	c := &cobra.Command{
+		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
+		Short: "Let a plugin probe a target",
+		Args:  arguments("NAME|FILE.wasm"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			return o.probePlugin(cmd.Context(), args[0], &f)
+		},
+	}
+	f.add(c)
+	return o.flags(c)
+}
+
+// probePlugin carries the probe out once, with one plugin.
+func (o *oneShot) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
+	q, err := f.read(o.env)
+	if err != nil {
+		return err
+	}
+	o.target, o.config, o.grants = q.target, q.config, q.grants
+	return o.runPlugin(ctx, name, f.dirs)
+}
+
+// runPlugin carries the probe out with one plugin.
+func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) error {
+	found, err := findPlugin(name, dirs)
+	if err != nil {
+		return err
+	}
+	found.Grants = o.grants
+	host, err := wasm.New(wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version})
+	if err != nil {
+		return &exit{code: exitUsage, err: err}
+	}
+	defer host.Close()
+	var registry handlers.Registry
+	if err := wasm.RegisterAll(ctx, &registry, host, []plugin.Found{found}); err != nil {
+		return &exit{code: exitUsage, err: err}
+	}
+	o.handler = found.Manifest.Name
+	return o.runWith(ctx, &registry)
+}
+
+// findPlugin returns the plugin in the file or project folder name, or of that name in
+// dirs.
+func findPlugin(name string, dirs []string) (plugin.Found, error) {
+	if path, ok, err := modulePath(name, dirs); err != nil {
+		return plugin.Found{}, err
+	} else if ok {
+		found, err := agent.ReadPlugin(path)
+		if errors.Is(err, fs.ErrNotExist) && path != name {
+			return plugin.Found{}, usage("`prober plugin build` builds the plugin of a folder", "%w", err)
+		}
+		if err != nil {
+			return plugin.Found{}, usage("", "%w", err)
+		}
+		return found, nil
+	}
+	all, err := plugin.Find(dirs, builtinNames()...)
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		if f.Manifest.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Manifest.Name)
+	}
+	if err != nil {
+		return plugin.Found{}, usage("", "%w", err)
+	}
+	hint := "--plugins names a folder of plugins"
+	if len(names) > 0 {
+		hint = "known: " + strings.Join(names, ", ")
+	}
+	return plugin.Found{}, usage(hint, "no plugin called %q", name)
+}
+
+// modulePath returns the path of the module that name means, unless it means a plugin
+// of dirs: a file, or what is built in the folder of a project.
+func modulePath(name string, dirs []string) (path string, ok bool, err error) {
+	isPath := strings.ContainsRune(name, filepath.Separator) || name == "." || len(dirs) == 0
+	if isPath {
+		if _, err := os.Stat(filepath.Join(name, "plugin.yaml")); err == nil {
+			manifest, _, err := readProject(name)
+			if err != nil {
+				return "", false, err
+			}
+			return filepath.Join(name, manifest.Name+".wasm"), true, nil
+		}
+	}
+	isFile := strings.HasSuffix(name, ".wasm") || strings.ContainsRune(name, filepath.Separator)
+	return name, isFile, nil
+}
+
+func builtinNames() []string {
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		return nil // they are taken in an empty registry: this can not fail
+	}
+	return registry.Names()
+}
