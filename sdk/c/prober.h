@@ -80,6 +80,9 @@ extern PROBER_IMPORT("prober_v1", "message") void prober_v1_message(const char *
 extern PROBER_IMPORT("prober_v1", "log") void prober_v1_log(int32_t level, const char *text, uint32_t n);
 extern PROBER_IMPORT("prober_v1", "deadline_ms") int64_t prober_v1_deadline_ms(void);
 
+PROBER_HOST("wasi_snapshot_preview1", clock_time_get) prober_wasi_clock_time_get(uint32_t clock, uint64_t precision, uint64_t *ns);
+PROBER_HOST("wasi_snapshot_preview1", random_get) prober_wasi_random_get(void *buf, uint32_t n);
+
 PROBER_HOST("prober_v1_net", dial) prober_v1_net_dial(const char *url, uint32_t n, int32_t timeout_ms);
 PROBER_HOST("prober_v1_net", read) prober_v1_net_read(int32_t h, void *buf, uint32_t cap, int32_t timeout_ms);
 PROBER_HOST("prober_v1_net", write) prober_v1_net_write(int32_t h, const void *data, uint32_t n, int32_t timeout_ms);
@@ -196,6 +199,21 @@ PROBER_FUNC void prober_add_double(prober_text *t, double v, int precision) {
 		prober_add(t, ".", 1);
 		prober_add_number(t, part, false, 10, precision, '0');
 	}
+}
+
+/* prober_add_quoted adds a text as a string of JSON. */
+PROBER_FUNC void prober_add_quoted(prober_text *t, const char *s, size_t n) {
+	prober_add(t, "\"", 1);
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == '"' || s[i] == '\\') prober_add(t, "\\", 1);
+		if ((unsigned char)s[i] >= ' ') {
+			prober_add(t, s + i, 1);
+			continue;
+		}
+		prober_add(t, "\\u", 2);
+		prober_add_number(t, (unsigned char)s[i], false, 16, 4, '0');
+	}
+	prober_add(t, "\"", 1);
 }
 
 PROBER_FUNC int prober_digits(const char **f, va_list *args) {
@@ -320,6 +338,23 @@ PROBER_FUNC PROBER_FORMAT(2, 3) void prober_log(prober_level level, const char *
 
 /* prober_deadline_ms is the time left; INT64_MAX when there is no end. */
 PROBER_FUNC int64_t prober_deadline_ms(void) { return prober_v1_deadline_ms(); }
+
+/* prober_now_ns is the time since 1970, prober_ticks_ns that of a clock which is never
+   set: for how long something takes. */
+PROBER_FUNC uint64_t prober_now_ns(void) {
+	uint64_t ns = 0;
+	prober_wasi_clock_time_get(0, 1, &ns);
+	return ns;
+}
+
+PROBER_FUNC uint64_t prober_ticks_ns(void) {
+	uint64_t ns = 0;
+	prober_wasi_clock_time_get(1, 1, &ns);
+	return ns;
+}
+
+/* prober_random fills a buffer with bytes that nobody can foresee. */
+PROBER_FUNC bool prober_random(void *buf, size_t n) { return prober_wasi_random_get(buf, (uint32_t)n) == 0; }
 
 /* prober_error_text says what went wrong in the last host call that failed. It is
    overwritten by the next call. */
