@@ -23,7 +23,9 @@ func newPluginTest(env *Env) *cobra.Command {
 		Short: "Run the test cases of plugins, with everything around the plugin played",
 		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, and the\n" +
 			"checks that every plugin has to pass. The plugin has no network, no clock and no\n" +
-			"randomness but those that the file plays.",
+			"randomness but those that the file plays.\n\n" +
+			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
+		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
@@ -64,7 +66,7 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 		return usage("", "%w", err)
 	}
 	var reports []*plugintest.Report
-	failed, changed := false, 0
+	failed, changed, ran := false, 0, 0
 	for _, f := range loaded {
 		report, err := plugintest.Run(ctx, f, cfg)
 		if err != nil {
@@ -74,7 +76,7 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 			}
 			return usage(hint, "%w", err)
 		}
-		reports = append(reports, report)
+		reports, ran = append(reports, report), ran+len(report.Results)
 		failed = failed || !report.OK()
 		if update {
 			n, err := plugintest.Update(report)
@@ -83,6 +85,9 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 			}
 			changed += n
 		}
+	}
+	if ran == 0 && cfg.Run != nil {
+		return usage("", "--run %s: no case and no check has such a name", cfg.Run)
 	}
 	if err := plugintest.Write(env.Stdout, output, reports); err != nil {
 		return err
