@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/daeace23/prober/internal/abi"
 )
@@ -116,6 +118,7 @@ func TestSDKsSpeakAllOfTheABI(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			testEverything(t, all)
+			testLookUps(t, dns)
 		})
 	}
 }
@@ -157,4 +160,54 @@ func testEverything(t *testing.T, plugins string) {
 			t.Errorf("got %v, %q; want an error with %q in it", err, out, "do no evil")
 		}
 	})
+}
+
+// testLookUps has a guest ask its target for a name.
+func testLookUps(t *testing.T, plugins string) {
+	for _, c := range []struct {
+		target, result, text string
+	}{
+		{nameserver(t, dnsmessage.RCodeSuccess), "success", "NOERROR 10.0.0.9"},
+		{nameserver(t, dnsmessage.RCodeNameError), "success", "NXDOMAIN"},
+		{freeAddress(t), "failure", "refused"},
+	} {
+		v, code := probePluginIn(t, plugins, "dns", c.target, `{}`, "--grant", "dns", "--grant", "kv")
+		want(t, v, code, c.result, c.text)
+	}
+	v, code := probePluginIn(t, plugins, "dns", freeAddress(t), `{}`, "--grant", "dns://*.example", "--grant", "kv")
+	want(t, v, code, "failure", "denied")
+}
+
+// nameserver answers questions over udp, with an address unless there is an error.
+func nameserver(t *testing.T, code dnsmessage.RCode) string {
+	t.Helper()
+	p, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { p.Close(); <-done })
+	go func() {
+		defer close(done)
+		buf := make([]byte, 512)
+		for {
+			n, from, err := p.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var query dnsmessage.Message
+			if query.Unpack(buf[:n]) != nil {
+				continue
+			}
+			m := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, RCode: code}, Questions: query.Questions}
+			if code == dnsmessage.RCodeSuccess {
+				h := dnsmessage.ResourceHeader{Name: query.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 60}
+				m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: [4]byte{10, 0, 0, 9}}}}
+			}
+			if msg, err := m.Pack(); err == nil {
+				_, _ = p.WriteTo(msg, from)
+			}
+		}
+	}()
+	return p.LocalAddr().String()
 }
