@@ -23,6 +23,7 @@ var rooms = map[string]struct {
 	"probe":           {},
 	"probe/probetest": {ours: []string{"probe"}},
 	"internal/abi":    {ours: []string{"probe"}},
+	"internal/perfdata": {ours: []string{"probe"}},
 	"sdk":             {ours: []string{"probe", "internal/abi"}},
 	"sdk/sdkhttp":     {ours: []string{"sdk"}},
 	"core/results":    {ours: []string{"probe"}},
@@ -41,7 +42,7 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "plugin", "internal/abi"},
+		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"plugin/plugintest": {

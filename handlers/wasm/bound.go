@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -22,6 +23,26 @@ var _ probe.Handler = (*bound)(nil)
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	out, err := b.attempt(ctx, req)
+	if err != nil && b.plugin.manifest.ErrorPolicy == plugin.PolicyFailure && req.Attempt >= probe.MaxAttempts {
+		return failed(err)
+	}
+	return out, err
+}
+
+// failed makes a Failure of the error of a plugin that broke down: what the error policy
+// failure wants of a tick's last attempt.
+func failed(err error) (probe.Outcome, error) {
+	switch reason := probe.ReasonOf(err); reason {
+	case probe.ReasonTrap, probe.ReasonMemory, probe.ReasonInstantiate:
+		return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(err.Error())}, nil
+	default:
+		return probe.Outcome{}, err
+	}
+}
+
+// attempt carries out one attempt.
+func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := b.plugin.host.cfg.Clock.Now()
 	if err := ctx.Err(); err != nil {
 		return b.ended(err, &req, start)
@@ -45,7 +66,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	var out probe.Outcome
 	if err == nil && ended == nil {
-		if out, err = c.outcome(code); err == nil {
+		if out, err = c.outcome(code, in.stdout.kept); err == nil {
 			c.kv.commit()
 		}
 	}

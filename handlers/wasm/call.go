@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,10 +199,17 @@ func (c *call) logFull() bool {
 	return false
 }
 
-// outcome is what the guest's return value and what it said before amount to.
-func (c *call) outcome(code int32) (probe.Outcome, error) {
+// outcome is what the guest's return value and what it said before amount to: for a
+// command the exit code and what it printed on stdout.
+func (c *call) outcome(code int32, printed []byte) (probe.Outcome, error) {
 	if c.violation != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonProtocol, Err: c.violation}
+	}
+	if c.plugin.command {
+		var err error
+		if code, err = c.readCommand(code, printed); err != nil {
+			return probe.Outcome{}, err
+		}
 	}
 	message, metrics := c.message, c.metrics
 	if c.result != nil {
@@ -228,6 +236,9 @@ func (c *call) outcome(code int32) (probe.Outcome, error) {
 	out := probe.Outcome{Result: result, Output: message, Metrics: metrics}
 	if result == probe.Failure {
 		out.Reason = c.dialFault
+		if c.plugin.command {
+			out.Reason = cmp.Or(c.dialFault, probe.ReasonExecExit)
+		}
 	}
 	return out, nil
 }

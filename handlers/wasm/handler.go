@@ -50,6 +50,7 @@ type Handler struct {
 	size0    int    // bytes of memory of the first instance, when it had started
 	reset    bool   // instances are used again after a reset
 	pooled   bool   // instances are used again as they are
+	command  bool   // it is run as a program, in a new instance each time
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size
@@ -102,7 +103,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 		return nil, err
 	}
 	b := &bound{plugin: p, config: config}
-	if p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
+	if p.command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
 		return b, nil
 	}
 	// Prepare has no context: what it waits for is bounded here.
@@ -183,7 +184,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 	}
 	p.live++
 	p.mu.Unlock()
-	in, err := p.newInstance(c.ctx)
+	in, err := p.newInstance(c.ctx, c)
 	if err == nil {
 		return in, nil
 	}
@@ -198,7 +199,8 @@ func (p *Handler) take(c *call) (*instance, error) {
 // back ends a take. Only an instance whose call ended normally is used again.
 func (p *Handler) back(in *instance, normal bool) {
 	defer p.flying.Done()
-	p.give(in, normal && !in.worn() && (p.pooled || p.reset && in.restore(p.image)))
+	again := normal && (p.pooled || p.reset) && !in.worn()
+	p.give(in, again && (p.pooled || in.restore(p.image)))
 }
 
 func (p *Handler) give(in *instance, keep bool) {

@@ -48,18 +48,19 @@ type image struct {
 // page fault costs about as much as to copy some pages.
 const mappedSize = 512 << 10
 
-// newInstance makes an instance. ctx bounds what of the guest runs for that.
-func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
+// newInstance makes an instance. ctx bounds what of the guest runs for that. of is the
+// attempt that it is for, nil while the plugin is loaded.
+func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) {
 	memory, err := newMemory(&p.host.budget, p.module.minMemory, uint64(p.limits.Memory))
 	if err != nil {
 		p.hits[plugin.LimitTotalMemory].Add(1)
 		return nil, err
 	}
 	in := &instance{plugin: p, memory: memory}
-	in.stdout = lineWriter{in: in, name: "stdout"}
+	in.stdout = lineWriter{in: in, name: "stdout", keeps: p.command}
 	in.stderr = lineWriter{in: in, name: "stderr"}
 	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
-	err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory))
+	err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of)
 	in.call.release()
 	if err != nil {
 		in.close()
@@ -69,12 +70,16 @@ func (p *Handler) newInstance(ctx context.Context) (*instance, error) {
 }
 
 // start instantiates the module and brings it to the state after _initialize.
-func (in *instance) start(ctx context.Context) error {
-	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.moduleConfig())
+func (in *instance) start(ctx context.Context, of *call) error {
+	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.moduleConfig(of))
 	if err != nil {
 		return in.fault(err, probe.ReasonInstantiate)
 	}
 	in.module = module
+	if in.plugin.command {
+		in.probe = module.ExportedFunction(abi.ExportStart)
+		return nil
+	}
 	in.probe = module.ExportedFunction(abi.ExportProbe)
 	in.validate = module.ExportedFunction(abi.ExportValidateConfig)
 	for _, name := range in.plugin.module.globals {
@@ -183,6 +188,11 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	}
 	if in.memory.starved {
 		c.hit(plugin.LimitTotalMemory)
+	}
+	if in.plugin.command {
+		if code, ok := in.exited(err); ok {
+			return code, nil
+		}
 	}
 	if err != nil {
 		return 0, in.fault(err, probe.ReasonTrap)

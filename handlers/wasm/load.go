@@ -54,9 +54,6 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 }
 
 func (p *Handler) load(ctx context.Context, code []byte) (err error) {
-	if p.manifest.Mode == plugin.Command {
-		return errors.New("mode command is not supported by this version of prober")
-	}
 	if len(code) > p.limits.Module {
 		return fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), p.limits.Module)
 	}
@@ -79,6 +76,7 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if err := p.compile(ctx); err != nil {
 		return err
 	}
+	p.command = p.isCommand()
 	if err := p.checkABI(); err != nil {
 		return err
 	}
@@ -87,16 +85,16 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 	if err := p.instantiateHost(ctx); err != nil {
 		return err
 	}
-	in, err := p.newInstance(ctx)
+	in, err := p.newInstance(ctx, nil)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
 	p.size0 = int(in.module.Memory().Size())
-	if !p.module.volatile {
+	if !p.module.volatile && !p.command {
 		p.image, err = in.takeImage()
 	}
 	p.pooled = p.manifest.Isolation == plugin.Pooled
-	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile
+	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile && !p.command
 	if err == nil {
 		err = p.host.add(p)
 	}
@@ -160,11 +158,19 @@ func (p *Handler) checkABI() error {
 	}
 	exports := p.compiled.ExportedFunctions()
 	verdict := []api.ValueType{api.ValueTypeI32}
-	for name, results := range map[string][]api.ValueType{
+	signatures := map[string][]api.ValueType{
 		abi.ExportProbe: verdict, abi.ExportValidateConfig: verdict, abi.ExportInitialize: nil,
-	} {
+	}
+	entry := abi.ExportProbe
+	if p.command {
+		entry, signatures = abi.ExportStart, map[string][]api.ValueType{abi.ExportStart: nil}
+		if p.manifest.Isolation == plugin.Pooled {
+			return errors.New("isolation pooled is for reactors: a command has a new instance each time")
+		}
+	}
+	for name, results := range signatures {
 		def := exports[name]
-		if def == nil && name == abi.ExportProbe {
+		if def == nil && name == entry {
 			return fmt.Errorf("the module exports no function %q", name)
 		}
 		if def != nil && (len(def.ParamTypes()) > 0 || !slices.Equal(def.ResultTypes(), results)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -15,12 +16,13 @@ import (
 const wasiModule = wasi_snapshot_preview1.ModuleName
 
 // moduleConfig is the outside world of one instance: no files, no sockets, no
-// arguments, an empty stdin, and the host's clock.
-func (in *instance) moduleConfig() wazero.ModuleConfig {
+// arguments, an empty stdin, and the host's clock. of is the attempt that the instance
+// is for, nil while the plugin is loaded.
+func (in *instance) moduleConfig(of *call) wazero.ModuleConfig {
 	// A Go guest in a small memory dies unless it knows how small.
 	clock := in.plugin.host.cfg.Clock
 	limit := strconv.FormatUint(in.memory.cap*6/10, 10)
-	return wazero.NewModuleConfig().
+	config := wazero.NewModuleConfig().
 		WithName("").
 		WithStartFunctions().
 		WithArgs(in.plugin.manifest.Name).
@@ -32,6 +34,10 @@ func (in *instance) moduleConfig() wazero.ModuleConfig {
 		WithNanosleep(in.sleep).
 		WithOsyield(func() {}).
 		WithRandSource(random{in})
+	if in.plugin.command {
+		return in.commandWorld(config, of)
+	}
+	return config
 }
 
 // sleep ends with the current call: wazero's own sleeps on past the deadline, for
@@ -79,6 +85,10 @@ type lineWriter struct {
 	name  string
 	line  []byte
 	first string // the first line of the run
+	// keeps says that what is written is kept rather than logged: the answer of a command.
+	keeps   bool
+	kept    []byte
+	goTrace bool // the runtime of Go has told of its goroutines, as it does when it dies
 }
 
 const maxLine = 2 << 10
@@ -95,6 +105,10 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 	keep := p[:min(len(p), room)]
 	c.stdio += len(keep)
+	if w.keeps {
+		w.kept = append(w.kept, keep...)
+		return len(p), nil
+	}
 	for _, b := range keep {
 		if b == '\n' || len(w.line) >= maxLine {
 			w.flush()
@@ -113,6 +127,7 @@ func (w *lineWriter) flush() {
 	}
 	line := string(w.line)
 	w.line = w.line[:0]
+	w.goTrace = w.goTrace || strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, "]:")
 	if w.first == "" {
 		w.first = line
 	}
@@ -120,4 +135,4 @@ func (w *lineWriter) flush() {
 }
 
 // reset forgets the run.
-func (w *lineWriter) reset() { w.line, w.first = w.line[:0], "" }
+func (w *lineWriter) reset() { w.line, w.first, w.kept, w.goTrace = w.line[:0], "", nil, false }
