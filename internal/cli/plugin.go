@@ -2,9 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"text/tabwriter"
 
@@ -14,8 +12,12 @@ import (
 )
 
 func newPlugin(env *Env) *cobra.Command {
-	return folder("plugin", "Make, build, test and look at plugins", newPluginInspect(env), newPluginList(env),
+	c := folder("plugin", "Make, build, test and look at plugins", newPluginInspect(env), newPluginList(env),
 		newPluginNew(env), newPluginBuild(env), newPluginVet(env), newPluginTest(env), newPluginRun(env), newPluginBench(env))
+	c.Long = "A plugin is a sandboxed WebAssembly module that says what a probe does. From nothing to one\n" +
+		"that is tested: new, build, test. Where a command takes NAME|FILE.wasm|DIR, NAME is looked\n" +
+		"for in the folders of --plugins, and DIR is the folder of a project, with its plugin.yaml."
+	return c
 }
 
 // pluginView is what can be known of a plugin without running it.
@@ -91,52 +93,6 @@ func (v pluginView) print(env *Env) error {
 	}
 	for _, r := range v.Requests {
 		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+r.Reason))
-	}
-	return w.Flush()
-}
-
-func newPluginList(env *Env) *cobra.Command {
-	var (
-		output    string
-		dirs      []string
-		noHeaders bool
-	)
-	c := &cobra.Command{
-		Use:   "list --plugins DIR...",
-		Short: "List the plugins of folders",
-		Args:  arguments(),
-		RunE: func(*cobra.Command, []string) error {
-			found, err := plugin.Find(dirs, builtinNames()...)
-			if errors.Is(err, fs.ErrNotExist) {
-				return usage("", "%w", err)
-			}
-			views := make([]pluginView, 0, len(found))
-			for _, f := range found {
-				views = append(views, viewOf(f))
-			}
-			printErr := printPlugins(env, output, !noHeaders, views)
-			if err != nil {
-				return &exit{code: exitFailed, err: err}
-			}
-			return printErr
-		},
-	}
-	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
-	c.Flags().BoolVar(&noHeaders, "no-headers", false, "leave the headers of the table out")
-	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
-	return c
-}
-
-func printPlugins(env *Env, output string, headers bool, views []pluginView) error {
-	if output != formatTable {
-		return env.encode(output, map[string]any{"items": views})
-	}
-	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-	if headers {
-		fmt.Fprintln(w, "NAME\tVERSION\tDIGEST\tPATH")
-	}
-	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, oneLine(v.Version), v.Digest[:len("sha256:")+12], v.Path)
 	}
 	return w.Flush()
 }

@@ -106,6 +106,8 @@ func (b *bench) prepare(name string) (err error) {
 		return usage("leave one of the two out", "--target and --case: a plugin is called in one world")
 	case b.flags.target != "":
 		return nil
+	case string(b.ask.config) != "{}" || len(b.ask.grants) > 0:
+		return usage("--target names a server to ask; a case has its own config and grants", "--config and --grant: there is no --target")
 	}
 	file, name, err := b.caseFile()
 	if err != nil {

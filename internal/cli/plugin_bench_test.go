@@ -71,6 +71,7 @@ $`
 		{"DIR/demo --case DIR/nosuch", 64, "DIR/nosuch: no such file or directory\nprober: hint: --case takes FILE or FILE:NAME"},
 		{"DIR/demo --case DIR/empty_test.yaml", 64, "DIR/empty_test.yaml: no case wants a success"},
 		{"DIR/demo --case DIR/demo/demo_test.yaml --target a:1", 64, "--target and --case: a plugin is called in one world"},
+		{"DIR/demo --config {\"a\":1}", 64, "--config and --grant: there is no --target"},
 		{"DIR/demo --count 0", 64, "--time, --timeout and --count: must be above 0"},
 		{"DIR/unbuilt", 64, "DIR/unbuilt/demo.wasm: no such file or directory\nprober: hint: `prober plugin build` builds"},
 	} {

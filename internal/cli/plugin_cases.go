@@ -26,7 +26,7 @@ func newPluginTest(env *Env) *cobra.Command {
 			"randomness but those that the file plays.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
-		Args: cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
 				return usage("usage: "+cmd.UseLine(), "%s: want a test file or a folder", cmd.CommandPath())
