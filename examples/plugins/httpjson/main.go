@@ -1,13 +1,15 @@
-// Httpjson is a plugin that gets a JSON document over HTTP and holds one of its fields
+// Httpjson is a plugin that gets a JSON document over HTTP and holds what is in it
 // against thresholds.
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,36 +28,94 @@ type check struct{}
 
 // ValidateConfig implements [sdk.ConfigValidator].
 func (check) ValidateConfig(c *sdk.Config) error {
-	for _, level := range []string{"fail", "warn"} {
-		low, high := c.Float(level+".min", 0), c.Float(level+".max", 0)
-		if c.Has(level+".min") && c.Has(level+".max") && low > high {
-			return fmt.Errorf("config.%s: min %v is above max %v: nothing could be in between", level, low, high)
+	if !c.Bool("tls", false) {
+		for _, name := range []string{"serverName", "ca"} {
+			if c.Has(name) {
+				return fmt.Errorf("config.%s: is of no use without tls", name)
+			}
 		}
 	}
-	return nil
+	if ca := c.String("ca", ""); ca != "" && !strings.Contains(ca, "-----BEGIN CERTIFICATE-----") {
+		return errors.New("config.ca: no certificate in PEM")
+	}
+	if _, err := headers(c); err != nil {
+		return err
+	}
+	_, err := assertions(c)
+	return err
+}
+
+// headers reads the headers of the request.
+func headers(c *sdk.Config) (http.Header, error) {
+	all := make(http.Header)
+	all.Set("Accept", "application/json")
+	doc := value(c.JSON("headers"))
+	if doc == nil {
+		return all, nil
+	}
+	if doc.kind() != '{' {
+		return nil, errors.New("config.headers: want an object of texts")
+	}
+	var err error
+	doc.members(func(name string, v value) bool {
+		switch text := v.text(); {
+		case v.kind() != '"':
+			err = fmt.Errorf("config.headers.%.40s: want a text", name)
+		case name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == ':' }):
+			err = fmt.Errorf("config.headers: %.40q is no name of a header", name)
+		case strings.ContainsAny(text, "\r\n\x00"):
+			err = fmt.Errorf("config.headers.%.40s: the value has more than one line", name)
+		default:
+			all.Set(name, text)
+		}
+		return err == nil
+	})
+	return all, err
 }
 
 // Probe implements [sdk.Plugin].
 func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	all, err := assertions(r.Config)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	req, err := newRequest(ctx, r)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
 	start := time.Now()
-	status, body, err := get(ctx, r)
+	status, body, err := get(r, req)
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
-	out := judge(r.Config, status, body)
+	out := judge(all, status, body)
 	out.Metrics = append(out.Metrics, probe.Metric{Name: "get_seconds", Value: time.Since(start).Seconds(), Unit: "s"})
 	return out, nil
 }
 
-func get(ctx context.Context, r *sdk.Request) (status int, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Addr()+r.Config.String("path", "/"), nil)
-	if err != nil {
-		return 0, nil, err
+func newRequest(ctx context.Context, r *sdk.Request) (*http.Request, error) {
+	scheme := "http://"
+	if r.Config.Bool("tls", false) {
+		scheme = "https://"
 	}
-	req.Header.Set("Accept", "application/json")
-	req.Host = r.Config.String("host", "")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+r.Addr()+r.Config.String("path", "/"), nil)
+	if err != nil {
+		return nil, err
+	}
+	if req.Header, err = headers(r.Config); err != nil {
+		return nil, err
+	}
+	req.Host = cmp.Or(r.Config.String("host", ""), req.Header.Get("Host"))
+	return req, nil
+}
+
+func get(r *sdk.Request, req *http.Request) (status int, body []byte, err error) {
+	transport := sdkhttp.Transport()
+	transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return dialTLS(ctx, r, network, addr)
+	}
 	client := http.Client{
-		Transport: sdkhttp.Transport(),
+		Transport: transport,
 		// A redirect is an answer: the check is of this server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -71,54 +131,49 @@ func get(ctx context.Context, r *sdk.Request) (status int, body []byte, err erro
 	return resp.StatusCode, body, err
 }
 
-// judge is the verdict on an answer.
-func judge(c *sdk.Config, status int, body []byte) probe.Outcome {
+// dialTLS makes the connections of https: with the host's TLS.
+func dialTLS(ctx context.Context, r *sdk.Request, network, addr string) (net.Conn, error) {
+	conn, err := sdk.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	secured, err := sdk.StartTLS(ctx, conn, sdk.TLSOptions{
+		ServerName:         cmp.Or(r.Config.String("serverName", ""), r.Target.Host),
+		ALPN:               []string{"http/1.1"},
+		InsecureSkipVerify: r.Config.String("verify", "full") == "none",
+		CA:                 r.Config.String("ca", ""),
+	})
+	if err != nil {
+		conn.Close()
+	}
+	return secured, err
+}
+
+// judge is the verdict on an answer: that of the worst assertion, and what all say that
+// are as bad.
+func judge(all []assertion, status int, body []byte) probe.Outcome {
 	if status < 200 || status > 299 {
 		return sdk.Failuref("HTTP status %d", status)
 	}
 	if !sdk.ValidJSON(body) {
 		return sdk.Failuref("the body is not JSON: %.60q", body)
 	}
-	field := c.String("field", "")
-	value, ok := sdk.Lookup(body, field)
-	if !ok {
-		return sdk.Failuref("%s: the answer has no such field", field)
-	}
-	out := sdk.Successf("%s is %.200s", field, value)
-	for _, level := range []struct {
-		name   string
-		result probe.Result
-	}{{"fail", probe.Failure}, {"warn", probe.Warning}} {
-		if fault := threshold(c, level.name, value); fault != "" {
-			out = probe.Outcome{Result: level.result, Output: fmt.Sprintf("%s is %.200s, %s", field, value, fault)}
-			break
+	out := probe.Outcome{Result: probe.Success}
+	texts := make(map[probe.Result][]string)
+	for i := range all {
+		v := all[i].judge(body)
+		texts[v.result] = append(texts[v.result], v.text)
+		if v.result == probe.Failure || out.Result == probe.Success {
+			out.Result = v.result
+		}
+		if v.number {
+			m := probe.Metric{Name: "value", Value: v.metric}
+			if len(all) > 1 {
+				m.Labels = map[string]string{"assertion": all[i].name}
+			}
+			out.Metrics = append(out.Metrics, m)
 		}
 	}
-	if number, err := strconv.ParseFloat(value, 64); err == nil {
-		out.Metrics = []probe.Metric{{Name: "value", Value: number}}
-	}
+	out.Output = strings.Join(texts[out.Result], "; ")
 	return out
-}
-
-// threshold says how value breaks the thresholds of a level, or "".
-func threshold(c *sdk.Config, level, value string) string {
-	if equals := c.String(level+".equals", ""); c.Has(level+".equals") && value != equals {
-		return "not " + equals
-	}
-	hasMin, hasMax := c.Has(level+".min"), c.Has(level+".max")
-	if !hasMin && !hasMax {
-		return ""
-	}
-	number, err := strconv.ParseFloat(value, 64)
-	low, high := c.Float(level+".min", 0), c.Float(level+".max", 0)
-	switch {
-	case err != nil || strings.EqualFold(value, "nan"):
-		return "no number"
-	case hasMin && number < low:
-		return fmt.Sprintf("below %v", low)
-	case hasMax && number > high:
-		return fmt.Sprintf("above %v", high)
-	default:
-		return ""
-	}
 }
