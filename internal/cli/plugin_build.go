@@ -29,7 +29,8 @@ func newPluginBuild(env *Env) *cobra.Command {
 			"  main.c     C                clang      CLANG\n" +
 			"  index.ts   AssemblyScript   asc        ASC\n" +
 			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
-			"A variable of the last column names another compiler.",
+			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml a\n" +
+			"program is built, which in Rust is main.rs, and in C has wasi-libc.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +78,7 @@ func (env *Env) buildPlugin(ctx context.Context, dir string) error {
 		return &exit{code: exitFailed, err: err}
 	}
 	defer os.RemoveAll(scratch)
-	b := &building{env: env, dir: dir, name: manifest.Name, stateful: manifest.Stateful, scratch: scratch}
+	b := &building{env: env, dir: dir, name: manifest.Name, mode: manifest.Mode, stateful: manifest.Stateful, scratch: scratch}
 	if err := lang.compile(b, ctx); err != nil {
 		if _, ok := errors.AsType[*exit](err); ok {
 			return err
@@ -117,6 +118,7 @@ type building struct {
 	env      *Env
 	dir      string // of the project
 	name     string // of the plugin
+	mode     plugin.Mode
 	stateful bool
 	scratch  string // a folder for what is no result
 }

@@ -45,6 +45,11 @@ func TestBuildRunsToolchains(t *testing.T) {
 		{"WAT2WASM", map[string]string{"other.wat": ""}, "--debug-names other.wat -o OUT"},
 		{"WAT2WASM", map[string]string{"other.wat": "", "demo-1.wat": ""}, "--debug-names demo-1.wat -o OUT"},
 		{"GO", map[string]string{"go.mod": ""}, "build -trimpath -buildmode=c-shared -o OUT ."},
+		{"GO", map[string]string{"go.mod": "", "plugin.yaml": netManifest + "mode: command\n"}, "build -trimpath -o OUT ."},
+		{"CLANG", map[string]string{"main.c": "", "prober-sdk/prober.h": "", "plugin.yaml": netManifest + "mode: command\n"},
+			"--target=wasm32-wasi -O2 -Wall -Wextra -Iprober-sdk -o OUT main.c"},
+		{"RUSTC", map[string]string{"main.rs": "", "plugin.yaml": netManifest + "mode: command\n"},
+			"--edition 2021 --target wasm32-wasip1 -O --crate-name demo_1 -C strip=debuginfo -o OUT main.rs"},
 	} {
 		dir, tools := t.TempDir(), t.TempDir()
 		writeTree(t, dir, map[string]string{"plugin.yaml": netManifest})

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/plugin"
 )
 
 // The languages that plugins are written in, as --lang and manifests spell them.
@@ -23,18 +24,18 @@ const (
 // language is how plugins in it are told apart and compiled.
 type language struct {
 	name    string
-	title   string // as people write it
-	marker  string // a pattern of the file that every project in it has
+	title   string   // as people write it
+	markers []string // patterns of files, of which every project in it has one
 	compile func(b *building, ctx context.Context) error
 }
 
 func languages() []language {
 	return []language{
-		{langGo, "Go", "go.mod", (*building).compileGo},
-		{langRust, "Rust", "lib.rs", (*building).compileRust},
-		{langC, "C", "main.c", (*building).compileC},
-		{langAssemblyScript, "AssemblyScript", "index.ts", (*building).compileAssemblyScript},
-		{langWAT, "WAT", "*.wat", (*building).compileWAT},
+		{langGo, "Go", []string{"go.mod"}, (*building).compileGo},
+		{langRust, "Rust", []string{"lib.rs", "main.rs"}, (*building).compileRust},
+		{langC, "C", []string{"main.c"}, (*building).compileC},
+		{langAssemblyScript, "AssemblyScript", []string{"index.ts"}, (*building).compileAssemblyScript},
+		{langWAT, "WAT", []string{"*.wat"}, (*building).compileWAT},
 	}
 }
 
@@ -47,10 +48,16 @@ func languageNames() (names []string) {
 
 // languageOf tells the language of the project in dir.
 func languageOf(dir string) (language, error) {
-	var found []language
+	var (
+		found []language
+		by    []string // the file that tells
+	)
 	for _, l := range languages() {
-		if files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), l.marker)); len(files) > 0 {
-			found = append(found, l)
+		for _, marker := range l.markers {
+			if files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), marker)); len(files) > 0 {
+				found, by = append(found, l), append(by, filepath.Base(files[0]))
+				break
+			}
 		}
 	}
 	switch len(found) {
@@ -65,7 +72,7 @@ func languageOf(dir string) (language, error) {
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
-			dir, found[0].marker, found[0].title, found[1].marker, found[1].title)
+			dir, by[0], found[0].title, by[1], found[1].title)
 	}
 }
 
@@ -80,10 +87,14 @@ func (b *building) compileGo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, "build", "-trimpath", "-buildmode=c-shared", "-o", b.out(), ".")
+	args := []string{"build", "-trimpath"}
+	if b.mode == plugin.Reactor {
+		args = append(args, "-buildmode=c-shared")
+	}
+	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, append(args, "-o", b.out(), ".")...)
 }
 
-// compileC runs clang, without a libc.
+// compileC runs clang: without a libc, but for a program, which begins in one.
 func (b *building) compileC(ctx context.Context) error {
 	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
 	if err != nil {
@@ -101,6 +112,9 @@ func (b *building) compileC(ctx context.Context) error {
 		sources[i] = filepath.Base(sources[i])
 	}
 	args := []string{"--target=wasm32", "-nostdlib", "-O2", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
+	if b.mode == plugin.Command {
+		args = []string{"--target=wasm32-wasi", "-O2", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
+	}
 	err = b.run(ctx, nil, tool, append(args, sources...)...)
 	if err != nil && ctx.Err() == nil && !b.linksWasm(ctx, tool) {
 		return usage("apt-get install lld", "%s has no wasm-ld to link with: %w", tool, err)
@@ -114,11 +128,15 @@ func (b *building) linksWasm(ctx context.Context, clang string) bool {
 	return err != nil || installed(name)
 }
 
-// compileRust runs rustc twice: for the SDK, and for the plugin.
+// compileRust runs rustc twice: for the SDK, and for the plugin. A program needs no SDK.
 func (b *building) compileRust(ctx context.Context) error {
 	tool, target, err := b.rustc(ctx)
 	if err != nil {
 		return err
+	}
+	if b.mode == plugin.Command {
+		return b.run(ctx, nil, tool, "--edition", "2021", "--target", target, "-O", "--crate-name", rustName(b.name),
+			"-C", "strip=debuginfo", "-o", b.out(), "main.rs")
 	}
 	sdk, err := b.sdk(langRust)
 	if err != nil {
