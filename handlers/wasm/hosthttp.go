@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,12 +37,16 @@ const (
 type exchange struct {
 	call      *call
 	options   abi.TLSOptions
+	onSocket  bool // the target's, which socketHost stands for
 	transport http.Transport
 	head      abi.HTTPHead
 	sent      time.Time // the last hop
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
+
+// socketHost stands for the target in URLs where that is a unix socket.
+const socketHost = "localhost"
 
 // hopKey is the key of the endpoint in the context of a hop.
 type hopKey struct{}
@@ -110,7 +115,7 @@ func (a *answer) Close() error {
 
 // exchange sends a request, and returns when the head of the answer is there.
 func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
-	target, err := c.webURL(r.URL)
+	named, err := webURL(r.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +126,10 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		return nil, errors.New("http: CONNECT leads past the grants")
 	case c.web.open >= c.plugin.limits.Handles:
 		return nil, &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open answers", c.web.open)}
+	}
+	target, err := c.onTarget(named)
+	if err != nil {
+		return nil, err
 	}
 	cancel := func() {}
 	if r.TimeoutMs > 0 {
@@ -137,7 +146,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	x := &exchange{call: c, options: r.TLS}
+	x := &exchange{call: c, options: r.TLS, onSocket: c.req.Target.Unix != "" && named.Host == ""}
 	x.transport = http.Transport{
 		DialContext: x.dial, DialTLSContext: x.dialTLS,
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
@@ -166,19 +175,27 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}}, nil
 }
 
-// webURL reads a URL; without a host it leads to the target.
-func (c *call) webURL(text string) (*url.URL, error) {
+// webURL reads a URL.
+func webURL(text string) (url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" {
-		return nil, fmt.Errorf("http: %.200q: want http:// or https://HOST/path", text)
+		return url.URL{}, fmt.Errorf("http: %.200q: want http:// or https://HOST/path", text)
 	}
-	if u.Host == "" {
-		if c.req.Target.Unix != "" || c.req.Target.Host == "" {
-			return nil, errors.New("http: the probe's target has no host")
-		}
-		u.Host = net.JoinHostPort(c.req.Target.Host, fmt.Sprint(c.req.Target.Port))
+	return *u, nil
+}
+
+// onTarget returns u, with the target's host where it has none.
+func (c *call) onTarget(u url.URL) (*url.URL, error) {
+	switch t := c.req.Target; {
+	case u.Host != "":
+	case t.Unix != "":
+		u.Host = socketHost
+	case t.Host == "":
+		return nil, errors.New("http: the probe's target has no host")
+	default:
+		u.Host = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	}
-	return u, nil
+	return &u, nil
 }
 
 // httpError takes off what net/http says of the URL, which the guest knows.
@@ -204,12 +221,8 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := c.mayDial(); err != nil {
 		return nil, err
 	}
-	host, port := req.URL.Hostname(), req.URL.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[req.URL.Scheme]
-	}
 	start := c.host.cfg.Clock.Now()
-	to, err := c.reach("http").host(req.Context(), req.URL.Scheme, net.JoinHostPort(host, port), req.URL.EscapedPath())
+	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +237,21 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
 	})
 	return x.transport.RoundTrip(req.WithContext(ctx))
+}
+
+// endpoint returns where a hop goes, if the grants allow it.
+func (x *exchange) endpoint(ctx context.Context, u *url.URL) (endpoint, error) {
+	r := x.call.reach("http")
+	if x.onSocket && u.Host == socketHost {
+		to, err := r.unix(r.target.Unix)
+		to.host, to.onTarget = socketHost, true
+		return to, err
+	}
+	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	if port == "" {
+		return endpoint{}, fmt.Errorf("redirect to %.200q: want http:// or https://", u)
+	}
+	return r.host(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
 }
 
 // carry has [Config.RoundTrip] carry out the hop.

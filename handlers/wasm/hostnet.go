@@ -193,6 +193,7 @@ func errnoOf(err error) abi.Errno {
 		{syscall.ECONNREFUSED, abi.ECONNREFUSED},
 		{syscall.ECONNRESET, abi.ECONNRESET},
 		{syscall.EPIPE, abi.EPIPE},
+		{syscall.EMSGSIZE, abi.EMSGSIZE},
 		{io.ErrClosedPipe, abi.EPIPE},
 		{syscall.EHOSTUNREACH, abi.EHOSTUNREACH},
 		{syscall.ENETUNREACH, abi.ENETUNREACH},

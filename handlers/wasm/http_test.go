@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +153,16 @@ func TestRedirectsDoNotEscape(t *testing.T) {
 		{"http://169.254.169.254/latest/meta-data", []string{"http://*:*"}, true},
 		{"http://2130706433:" + otherURL.Port(), []string{"http://*:*"}, true},
 		{"http://0177.0.0.1:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://0x7f000001:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://127.1:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://127.0.0.1.:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://[::ffff:7f00:1]:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://[64:ff9b::7f00:1]:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://0.0.0.0:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://[::]:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"//127.0.0.1:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"http://user@127.0.0.1:" + otherURL.Port(), []string{"http://*:*"}, true},
+		{"https://127.0.0.1:" + otherURL.Port(), []string{"http://127.0.0.1:" + otherURL.Port()}, true},
 		{other.URL, []string{"http://127.0.0.1:1"}, true},
 		{other.URL + "/secret", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, true},
 		{other.URL + "/open/../secret", []string{"http://127.0.0.1:" + otherURL.Port() + "/open/*"}, true},
@@ -168,6 +180,65 @@ func TestRedirectsDoNotEscape(t *testing.T) {
 		}
 		if denied := got.Reason == probe.ReasonDenied && p.Stats().Denied == 1 && reached == before; denied != c.denied {
 			t.Errorf("%s with %v: got %+v, reached %d, want denied: %v", c.to, c.grants, got, reached-before, c.denied)
+		}
+	}
+}
+
+func TestRedirectsToOtherSchemes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	serve(t, "unix", path)
+	s, target := web(t, (*httptest.Server).Start, "")
+	granted := []string{"unix://" + path, "tcp://127.0.0.1:*"}
+	p := loadAs(t, host, "http", asking("http", plugin.Request{Capability: "http", Allow: granted}), grants(t, granted...)...)
+	for _, to := range []string{"unix://" + path, "file:///etc/passwd", "tcp://127.0.0.1:1/", "tls://127.0.0.1:1/", "HTTP+unix://a/"} {
+		b := bind(t, p, request(t, map[string]any{"url": s.URL + "/away?to=" + url.QueryEscape(to), "redirects": 3}, true), target)
+		got, err := attempt(t, b, probe.Request{Target: target}, 5*time.Second)
+		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "want http:// or https://") {
+			t.Errorf("%s: got %+v, %v", to, got, err)
+		}
+	}
+}
+
+// A target that is a unix socket is asked over HTTP too, and what it redirects to is
+// itself or is authorised.
+func TestGuestAsksASocketOverHTTP(t *testing.T) {
+	other, _ := web(t, (*httptest.Server).Start, "")
+	otherPort := other.URL[strings.LastIndexByte(other.URL, ':'):]
+	for scheme, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+		path := filepath.Join(t.TempDir(), "socket")
+		web(t, func(s *httptest.Server) {
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Listener.Close()
+			s.Listener = l
+			start(s)
+			s.URL = scheme + "://127.0.0.1:1" // for the port of a target that this one is not
+		}, "")
+		target := probe.Target{Unix: path}
+		insecure := map[string]any{"verify": "none"}
+		for _, c := range []struct {
+			url, want string
+			reason    probe.Reason
+		}{
+			{scheme + ":///a?b=c", "GET /a?b=c  posted", ""},
+			{scheme + ":///again/1", "GET /end  ", ""},
+			{scheme + ":///away?to=" + scheme + "://localhost/b", "GET /b  ", ""},
+			{scheme + ":///away?to=http://localhost" + otherPort, "", probe.ReasonDenied},
+			{scheme + ":///away?to=http://127.0.0.1" + otherPort, "", probe.ReasonDenied},
+			{scheme + "://localhost/a", "", probe.ReasonDenied},
+		} {
+			p := load(t, host, "http", plugin.Reset)
+			got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": c.url, "redirects": 3, "tls": insecure}, true), target), probe.Request{Target: target}, 5*time.Second)
+			if err != nil || got.Reason != c.reason || c.reason == "" && got.Output != c.want {
+				t.Errorf("%s: got %+v, %v, want %q", c.url, got, err, c.want)
+			}
+		}
+		p := loadAs(t, host, "http", asking("http"), grants(t, "!unix://"+path)...)
+		got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": scheme + ":///a"}, true), target), probe.Request{Target: target}, 5*time.Second)
+		if err != nil || got.Reason != probe.ReasonDenied {
+			t.Errorf("got %+v, %v, want a denial", got, err)
 		}
 	}
 }

@@ -68,7 +68,13 @@ func (r *reach) resolve(ctx context.Context, rawURL string) (endpoint, error) {
 		if err != nil {
 			return endpoint{}, fmt.Errorf("dial %.200q: %w", rawURL, err)
 		}
-		to, err := r.host(ctx, scheme, addr, "")
+		var to endpoint
+		if addr == "" && r.target.Unix != "" {
+			to, err = r.unix(r.target.Unix)
+			to.secure = true
+		} else {
+			to, err = r.host(ctx, scheme, addr, "")
+		}
 		to.options = options
 		return to, err
 	default:

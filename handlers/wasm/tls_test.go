@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -196,5 +198,38 @@ func TestGuestSendsDatagrams(t *testing.T) {
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"udp"}`, target), probe.Request{Target: target}, 5*time.Second)
 	if want := "re:first re:sec r"; err != nil || got.Result != probe.Success || got.Output != want {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}
+
+func TestDatagramsThatFail(t *testing.T) {
+	addr, err := netip.ParseAddrPort(freePort(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := probe.Target{Host: addr.Addr().String(), Port: int(addr.Port())}
+	got, err := attempt(t, load(t, host, "udp", plugin.Reset), probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Result != probe.Success || !strings.Contains(got.Output, "connection refused") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// A target that is a unix socket is dialled with TLS as any other.
+func TestTLSOverASocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	web(t, func(s *httptest.Server) {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Listener.Close()
+		s.Listener = l
+		s.StartTLS()
+		s.URL = "https://127.0.0.1:1"
+	}, "")
+	target := probe.Target{Unix: path}
+	b := bind(t, load(t, host, "dialurl", plugin.Reset), `{"url":"tls://?verify=none&serverName=example.com"}`, target)
+	got, err := attempt(t, b, probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Result != probe.Success || !strings.Contains(got.Output, `"sans":["example.com"`) {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
