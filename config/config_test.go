@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,21 +23,23 @@ func TestParse(t *testing.T) {
 - name: redis
   digest: ` + digest + `
   grants: ["tcp://10.0.0.0/8:6379"]
-  limits: {memory: 16Mi, instances: 4}
+  limits: {memory: 16Mi, instances: 4, idle: 30s}
 - name: httpjson
   source: plugins/httpjson.wasm
+  errorPolicy: failure
+totalMemory: 512Mi
 trust: {require: false, keys: []}
 `
 	redis, err := plugin.ParseGrant("tcp://10.0.0.0/8:6379")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Plugins: []config.Plugin{
 		{
 			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
-			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4}, Line: 4,
+			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
 		},
-		{Name: "httpjson", Source: "plugins/httpjson.wasm", Line: 8},
+		{Name: "httpjson", Source: "plugins/httpjson.wasm", ErrorPolicy: plugin.PolicyFailure, Line: 8},
 	}}
 	got, err := config.Parse("prober.yaml", []byte(text))
 	if err != nil {
@@ -77,6 +80,9 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is no size: want a number of bytes, as in 65536, 64Ki or 32Mi`},
+		{"above the top", head + "plugins:\n- name: a\n  limits: {netRead: 1Gi}\n", `f:5: plugins[0].limits.netRead: 1Gi is above 64Mi, the most that is allowed`},
+		{"a limit that is a list", head + "plugins:\n- name: a\n  limits: {netRead: [1]}\n", `f:5: plugins[0].limits.netRead: want a number`},
+		{"error policy", head + "plugins:\n- name: a\n  errorPolicy: discard\n", `f:5: plugins[0].errorPolicy: unknown value "discard"; known: error, failure`},
 		{"instances", head + "plugins:\n- name: a\n  limits:\n    instances: 0\n", `f:6: plugins[0].limits.instances: want a whole number of at least 1`},
 		{"grant", head + "plugins:\n- name: a\n  grants: [target, 'tcp://a']\n", `f:5: plugins[0].grants[1]: grant "tcp://a": want a port, or * for all of them`},
 		{"grants", head + "plugins:\n- name: a\n  grants: [[]]\n", `f:5: plugins[0].grants[0]: want a text`},
