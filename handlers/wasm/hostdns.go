@@ -63,8 +63,8 @@ func dnsLookup(c *call, mem api.Memory, a args) int32 {
 	if err != nil {
 		return c.dialError("dns", l.text, l.began, err)
 	}
-	if a.i32(2) > 0 {
-		l.until = l.began.Add(time.Duration(a.i32(2)) * time.Millisecond)
+	if end := l.began.Add(time.Duration(a.i32(2)) * time.Millisecond); a.i32(2) > 0 && (l.until.IsZero() || end.Before(l.until)) {
+		l.until = end
 	}
 	c.idle(func(ctx context.Context) {
 		if l.servers, err = c.dnsServers(ctx, l, r.Server); err == nil {

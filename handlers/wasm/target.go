@@ -255,6 +255,8 @@ func sameName(a, b string) bool {
 var (
 	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT  = netip.MustParsePrefix("64:ff9b:1::/48")
+	siit      = netip.MustParsePrefix("::ffff:0:0:0/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
 	compat    = netip.MustParsePrefix("::/96")
 )
@@ -280,7 +282,7 @@ func embedded(addr netip.Addr) netip.Addr {
 	switch {
 	case addr.Is4In6():
 		return addr.Unmap()
-	case nat64.Contains(addr), compat.Contains(addr) && !addr.IsLoopback() && !addr.IsUnspecified():
+	case nat64.Contains(addr), localNAT.Contains(addr), siit.Contains(addr), compat.Contains(addr) && !addr.IsLoopback() && !addr.IsUnspecified():
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(addr):
 		return netip.AddrFrom4([4]byte(b[2:6]))
