@@ -101,8 +101,9 @@ type Agent struct {
 }
 
 // New reads manifests, configuration and plugins and returns an agent that can run
-// them. Its error tells of all that is wrong.
-func New(cfg Config) (*Agent, error) {
+// them. Its error tells of all that is wrong. To compile plugins may take long; ctx ends
+// that.
+func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if len(cfg.Paths) == 0 {
 		return nil, errors.New("no manifests given")
 	}
@@ -117,7 +118,7 @@ func New(cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
-	if err := a.assemble(); err != nil {
+	if err := a.assemble(ctx); err != nil {
 		a.close()
 		return nil, err
 	}
@@ -125,9 +126,9 @@ func New(cfg Config) (*Agent, error) {
 }
 
 // assemble makes the parts, from the bottom up.
-func (a *Agent) assemble() (err error) {
+func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner := &builtin.HostRunner{}
-	if a.handlers, err = newHandlers(a.cfg, runner, a.metrics, a.log); err != nil {
+	if a.handlers, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
 	}
 	a.source.Check = a.check

@@ -105,7 +105,7 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	for _, c := range change {
 		c(&cfg)
 	}
-	a, err := agent.New(cfg)
+	a, err := agent.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -631,7 +631,7 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 			if c.change != nil {
 				c.change(&cfg)
 			}
-			a, err := agent.New(cfg)
+			a, err := agent.New(t.Context(), cfg)
 			if err == nil {
 				t.Fatalf("got %v and no error", a)
 			}
@@ -656,7 +656,7 @@ func TestBlockedStderrDelaysNoProbe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, web.external("shop"))
 	stderr := stuck{make(chan struct{})}
-	a, err := agent.New(agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: stderr})
+	a, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

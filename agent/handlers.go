@@ -77,20 +77,24 @@ func (s *handlerSet) Close() error {
 }
 
 // newHandlers loads the built-in handlers and the plugins.
-func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (*handlerSet, error) {
+func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (*handlerSet, error) {
 	s := &handlerSet{metrics: m, plugins: make(map[string]*wasm.Handler)}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, err
 	}
-	found, err := FindPlugins(cfg.ConfigFile, cfg.PluginDirs, s.Names(), log)
+	file, err := loadConfig(cfg.ConfigFile)
+	if err != nil {
+		return s, err
+	}
+	found, err := findPlugins(file, cfg.ConfigFile, cfg.PluginDirs, s.Names())
 	if err != nil || len(found) == 0 {
 		return s, err
 	}
-	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version}); err != nil {
+	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version, TotalMemory: file.TotalMemory}); err != nil {
 		return s, err
 	}
 	log.Info("loading plugins", "count", len(found)) // takes seconds where none was compiled before
-	if err := wasm.RegisterAll(context.Background(), &s.Registry, s.host, found); err != nil {
+	if err := wasm.RegisterAll(ctx, &s.Registry, s.host, found); err != nil {
 		return s, err
 	}
 	for _, f := range found {
@@ -108,17 +112,26 @@ func newHandlers(cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, l
 	return s, nil
 }
 
+// loadConfig reads prober.yaml; "" stands for defaults.
+func loadConfig(file string) (*config.Agent, error) {
+	if file == "" {
+		return config.Default(), nil
+	}
+	return config.Load(file)
+}
+
 // FindPlugins returns the plugins of the folders as the file at configFile ("": none)
 // wants them: pinned, limited, or from a source of its own. taken are the names of
 // built-in handlers. It runs no plugin.
-func FindPlugins(configFile string, dirs, taken []string, log *slog.Logger) ([]plugin.Found, error) {
-	cfg := config.Default()
-	if configFile != "" {
-		var err error
-		if cfg, err = config.Load(configFile); err != nil {
-			return nil, err
-		}
+func FindPlugins(configFile string, dirs, taken []string) ([]plugin.Found, error) {
+	cfg, err := loadConfig(configFile)
+	if err != nil {
+		return nil, err
 	}
+	return findPlugins(cfg, configFile, dirs, taken)
+}
+
+func findPlugins(cfg *config.Agent, configFile string, dirs, taken []string) ([]plugin.Found, error) {
 	if cfg.Trust.Require {
 		// Closed rather than open: no signature can be verified yet.
 		return nil, &plugin.FieldError{

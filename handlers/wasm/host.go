@@ -106,11 +106,13 @@ type Host struct {
 
 	nameservers nameservers // of the system
 
-	compiling sync.Mutex // one compilation at a time
+	compiling chan struct{}  // holds one token while there is a compilation: one at a time
+	compilers sync.WaitGroup // those that nobody waits for any more included
 
-	mu      sync.Mutex
-	plugins []*Handler // that are open
-	closed  bool
+	mu           sync.Mutex
+	plugins      []*Handler // that are open
+	compilations int        // that use the cache
+	closed       bool
 }
 
 // New returns a Host. Close it after the handlers that it loaded.
@@ -146,25 +148,69 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
 	h.budget.total = cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	return h, nil
 }
 
-// Close closes every plugin that is still open, and the cache.
+// Close closes every plugin that is still open, and the cache. It does not wait for a
+// compilation that was given up, which nothing can stop and which may take long: the
+// cache is closed when that is over.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	plugins := h.plugins
+	already, compiles := h.closed, h.compilations > 0
 	h.plugins, h.closed = nil, true
 	h.mu.Unlock()
 	var errs []error
 	for _, p := range plugins {
 		errs = append(errs, p.Close())
 	}
+	if already || compiles {
+		return errors.Join(errs...)
+	}
+	return errors.Join(append(errs, h.closeCache())...)
+}
+
+func (h *Host) closeCache() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return errors.Join(append(errs, h.cache.Close(ctx))...)
+	return h.cache.Close(ctx)
+}
+
+// beginCompilation waits for the one before to end, and keeps the cache open until
+// endCompilation.
+func (h *Host) beginCompilation(ctx context.Context) error {
+	select {
+	case h.compiling <- struct{}{}:
+	default:
+		select {
+		case h.compiling <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		<-h.compiling
+		return errClosed
+	}
+	h.compilations++
+	return nil
+}
+
+// endCompilation lets the next one begin.
+func (h *Host) endCompilation() {
+	<-h.compiling
+	h.mu.Lock()
+	h.compilations--
+	last := h.closed && h.compilations == 0
+	h.mu.Unlock()
+	if last {
+		_ = h.closeCache() // nobody is there to be told
+	}
 }
 
 func (h *Host) add(p *Handler) error {
@@ -212,6 +258,9 @@ func (h *Host) evictIdle() bool {
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	var errs []error
 	for _, f := range found {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
 		h, err := host.LoadFound(ctx, f)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))

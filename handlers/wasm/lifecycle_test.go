@@ -1,9 +1,12 @@
 package wasm_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -56,4 +59,35 @@ func loadAs(t testing.TB, h *wasm.Host, name string, m *plugin.Manifest, grants 
 		}
 	})
 	return p
+}
+
+func TestCompilationIsGivenUp(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	_, err = h.Load(ctx, goModule(t), plugin.Minimal("guest")) // takes a second where it is not in the cache
+	if n := wasm.Compiling(h); n != 1 {
+		t.Errorf("%d compilations under way when Load returned, want the one that was given up", n)
+	}
+	if !errors.Is(err, stopped) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+		t.Errorf("got %v", err)
+	}
+	if err := h.Close(); err != nil { // does not wait either
+		t.Error(err)
+	}
+	if _, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok")); err == nil {
+		t.Error("a host that is closed loads a plugin")
+	}
+	wasm.WaitForCompilers(h)
+	if n := wasm.Compiling(h); n != 0 {
+		t.Errorf("%d compilations under way", n)
+	}
+	var reg handlers.Registry
+	if err := wasm.RegisterAll(ctx, &reg, h, []plugin.Found{{}, {}}); !errors.Is(err, stopped) || err.Error() != "stopped" {
+		t.Errorf("after the end of the context: %v", err)
+	}
 }

@@ -108,30 +108,69 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 }
 
 // compile makes native code of the module. It takes seconds for a guest of Go that
-// is not in the cache, and heeds no context.
-func (p *Handler) compile(ctx context.Context) (err error) {
-	p.host.compiling.Lock()
-	defer p.host.compiling.Unlock()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("compile: %v", r)
-		}
-	}()
-	if err := ctx.Err(); err != nil {
+// is not in the cache; when ctx ends it is left to itself.
+func (p *Handler) compile(ctx context.Context) error {
+	if err := p.host.beginCompilation(ctx); err != nil {
 		return err
 	}
+	var made compilation // the goroutine's, until it says done
+	done, gone := make(chan struct{}), ctx.Done()
+	p.host.compilers.Go(func() {
+		made = compileModule(context.WithoutCancel(ctx), p.host, p.module.bytes)
+		select {
+		case done <- struct{}{}: // to who waits
+		case <-gone:
+			made.close()
+			p.host.endCompilation()
+		}
+	})
+	select {
+	case <-done:
+		p.host.endCompilation()
+		p.runtime, p.compiled = made.runtime, made.module
+		return made.err
+	case <-gone:
+		return context.Cause(ctx)
+	}
+}
+
+// compilation is a module with the runtime that it was compiled for.
+type compilation struct {
+	runtime wazero.Runtime
+	module  wazero.CompiledModule
+	err     error
+}
+
+func (c *compilation) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if c.module != nil {
+		_ = c.module.Close(ctx)
+	}
+	if c.runtime != nil {
+		_ = c.runtime.Close(ctx)
+	}
+}
+
+// compileModule heeds no context: wazero does not.
+func compileModule(ctx context.Context, h *Host, code []byte) (made compilation) {
+	defer func() {
+		if r := recover(); r != nil {
+			made.err = fmt.Errorf("compile: %v", r)
+		}
+	}()
 	config := wazero.NewRuntimeConfig()
-	if p.host.cfg.Interpreter {
+	if h.cfg.Interpreter {
 		config = wazero.NewRuntimeConfigInterpreter()
 	}
 	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
 	// the next garbage collection.
-	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false).WithCompilationCache(p.host.cache)
-	p.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	if p.compiled, err = p.runtime.CompileModule(ctx, p.module.bytes); err != nil {
-		return fmt.Errorf("compile: %w", err)
+	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false).WithCompilationCache(h.cache)
+	made.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if made.module, made.err = made.runtime.CompileModule(ctx, code); made.err != nil {
+		made.err = fmt.Errorf("compile: %w", made.err)
 	}
-	return nil
+	return made
 }
 
 // checkABI holds the module's imports and exports against the contract.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -78,19 +79,23 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	ends, stopEnds := env.Notify(os.Interrupt, syscall.SIGTERM)
 	defer stopEnds()
 
-	a, err := agent.New(o.Config)
-	if err != nil {
-		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan struct{})
+	var running atomic.Pointer[agent.Agent]
 	var watching sync.WaitGroup
-	watching.Go(func() { endOn(ends, ended, cancel, a.Kill) })
-	err = a.Run(ctx)
-	close(ended)
-	watching.Wait()
+	watching.Go(func() { endOn(ends, ended, cancel, &running) })
+	defer watching.Wait()
+	defer close(ended)
+	a, err := agent.New(ctx, o.Config)
+	if err != nil && ctx.Err() != nil {
+		return &exit{code: exitFailed, err: context.Cause(ctx), hint: "nothing was started"}
+	}
 	if err != nil {
+		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
+	}
+	running.Store(a)
+	if err = a.Run(ctx); err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
@@ -98,13 +103,13 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 }
 
 // endOn ends the agent at the first signal, and its containers' grace at the second.
-func endOn(signals <-chan os.Signal, ended <-chan struct{}, cancel context.CancelCauseFunc, kill func()) {
+func endOn(signals <-chan os.Signal, ended <-chan struct{}, cancel context.CancelCauseFunc, running *atomic.Pointer[agent.Agent]) {
 	for first := true; ; first = false {
 		select {
 		case s := <-signals:
 			cancel(fmt.Errorf("stopped by %s", signalName(s)))
-			if !first {
-				kill()
+			if a := running.Load(); a != nil && !first {
+				a.Kill()
 			}
 		case <-ended:
 			return
