@@ -421,7 +421,7 @@ PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	return true;
 }
 
-/* prober_config_double, _int, _bool and _millis read a value and leave *value as it is
+/* prober_config_double, _int, _bool, _seconds and _millis read a value and leave *value as it is
    where there is none. They return 0, or a negative number for a value of another type,
    of which they have told the host: return PROBER_ERROR then. */
 PROBER_FUNC int prober_config_double(const char *path, double *value) {
@@ -451,26 +451,39 @@ PROBER_FUNC int prober_config_bool(const char *path, bool *value) {
 	return 0;
 }
 
-/* prober_config_millis reads a duration such as "1m30s" or "250ms". */
-PROBER_FUNC int prober_config_millis(const char *path, int64_t *value) {
+/* prober_unit is the seconds of the unit that begins at s and *used its length; 0 for none. */
+PROBER_FUNC double prober_unit(const char *s, size_t n, size_t *used) {
+	*used = n > 1 && s[1] == 's' ? 2 : 1;
+	if (*used == 2) return s[0] == 'm' ? 1e-3 : s[0] == 'u' ? 1e-6 : 0;
+	return n == 0 ? 0 : s[0] == 's' ? 1 : s[0] == 'm' ? 60 : s[0] == 'h' ? 3600 : 0;
+}
+
+/* prober_config_seconds reads a duration such as "1m30s" or "250ms" (us, ms, s, m, h). */
+PROBER_FUNC int prober_config_seconds(const char *path, double *value) {
 	char text[64];
-	int n = prober_config(path, text, sizeof text), i = 0;
+	int n = prober_config(path, text, sizeof text);
 	if (n == -PROBER_ENOENT) return 0;
 	double sum = 0;
-	while (n > 0 && i < n) {
-		int from = i;
-		double part = 0, unit = 0;
-		while (i < n && (text[i] == '.' || (text[i] >= '0' && text[i] <= '9'))) i++;
-		bool ok = prober_parse_double(text + from, (size_t)(i - from), &part);
-		bool milli = i + 1 < n && text[i] == 'm' && text[i + 1] == 's';
-		char c = i < n ? text[i] : 0;
-		unit = milli ? 1 : c == 's' ? 1e3 : c == 'm' ? 60e3 : c == 'h' ? 3600e3 : 0;
+	for (size_t i = 0, used = 0; n > 0 && i < (size_t)n; i += used) {
+		size_t from = i;
+		double part = 0;
+		while (i < (size_t)n && (text[i] == '.' || (text[i] >= '0' && text[i] <= '9'))) i++;
+		bool ok = prober_parse_double(text + from, i - from, &part);
+		double unit = prober_unit(text + i, (size_t)n - i, &used);
 		if (!ok || unit == 0) return prober_bad_config(path, text, "duration");
-		i += milli ? 2 : 1;
 		sum += part * unit;
 	}
 	if (n <= 0) return prober_bad_config(path, "it", "duration");
-	*value = (int64_t)sum;
+	*value = sum;
+	return 0;
+}
+
+/* prober_config_millis is prober_config_seconds in whole milliseconds. */
+PROBER_FUNC int prober_config_millis(const char *path, int64_t *value) {
+	double seconds = (double)*value / 1e3;
+	int bad = prober_config_seconds(path, &seconds);
+	if (bad) return bad;
+	*value = (int64_t)(seconds * 1e3 + 0.5);
 	return 0;
 }
 

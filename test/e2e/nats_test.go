@@ -56,7 +56,7 @@ func TestNATS(t *testing.T) {
 		})
 	}
 	t.Run("too many connections", func(t *testing.T) {
-		full, _ := nats(t, "-c", writeConfig(t, "max_connections: 1"))
+		full, _ := nats(t, "-c", publicConfig(t, "max_connections: 1"))
 		var conn net.Conn
 		await(t, "the only connection", func() (ok bool) {
 			conn, ok = natsClient(t, full)
@@ -90,10 +90,10 @@ func natsClient(t *testing.T, address string) (conn net.Conn, ok bool) {
 	return nil, false
 }
 
-// writeConfig writes a file for the time of the test.
-func writeConfig(t *testing.T, text string) string {
+// publicConfig writes a file that everybody can read.
+func publicConfig(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "config")
+	path := filepath.Join(dataFolder(t), "config")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
