@@ -1,10 +1,10 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 	"unsafe"
@@ -119,8 +119,8 @@ func exportProbe() int32 {
 	if registered == nil {
 		return fail(errors.New("no plugin is registered: call sdk.Register in init"))
 	}
-	ctx, cancel := deadline()
-	defer cancel()
+	ctx := newCallContext()
+	defer ctx.end()
 	out, err := registered.Probe(ctx, r)
 	if err == nil {
 		err = r.Config.Err()
@@ -179,18 +179,27 @@ func answer(out probe.Outcome) int32 {
 	return int32(out.Result.ExitCode())
 }
 
+// requestBuffer is where the request comes to, if it fits.
+var requestBuffer [4096]byte
+
 func readRequest() (*Request, error) {
-	doc, err := pull(2048, hostRequestRead)
+	doc := requestBuffer[:]
+	n := hostRequestRead(unsafe.Pointer(&doc[0]), uint32(len(doc)))
+	var err error
+	if n < 0 || int(n) > len(doc) {
+		doc, err = pull(int(max(n, 1)), hostRequestRead)
+	} else {
+		doc = doc[:n]
+	}
+	var q abi.Request
+	if err == nil {
+		q, err = abi.DecodeRequest(doc)
+	}
+	if err == nil && (len(q.Config) == 0 || q.Config[0] != '{') {
+		err = errors.New("the config is no JSON object")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	q, err := abi.DecodeRequest(doc)
-	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	c, err := NewConfig(q.Config)
-	if err != nil {
-		return nil, err
 	}
 	return &Request{
 		Kind:             q.Probe.Kind,
@@ -203,17 +212,8 @@ func readRequest() (*Request, error) {
 		Pod:              probe.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels},
 		Container:        probe.Container{Name: q.Container.Name, Ports: q.Container.Ports},
 		ContainerID:      q.Container.ID,
-		Config:           c,
+		Config:           &Config{doc: bytes.Clone(q.Config)}, // valid, or the request were not
 	}, nil
-}
-
-// deadline returns the context of one call.
-func deadline() (context.Context, context.CancelFunc) {
-	left := hostDeadlineMs()
-	if left > math.MaxInt64/int64(time.Millisecond) {
-		return context.WithCancel(context.Background())
-	}
-	return context.WithTimeout(context.Background(), time.Duration(left)*time.Millisecond)
 }
 
 // Logf hands a line to the host's log.

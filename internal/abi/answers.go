@@ -8,7 +8,7 @@ import (
 // DecodeHTTPHead reads what head tells.
 func DecodeHTTPHead(doc []byte) (HTTPHead, error) {
 	var h HTTPHead
-	texts := map[string]*string{"proto": &h.Proto, "url": &h.URL, "remote": &h.Remote}
+	texts := textFields{{"proto", &h.Proto}, {"url", &h.URL}, {"remote", &h.Remote}}
 	d := decoder{scanner{data: doc}}
 	err := d.fields(texts, func(name string) (mine bool, err error) {
 		switch name {
@@ -38,7 +38,7 @@ func DecodeHTTPHead(doc []byte) (HTTPHead, error) {
 // DecodeConnInfo reads what info tells.
 func DecodeConnInfo(doc []byte) (ConnInfo, error) {
 	var i ConnInfo
-	texts := map[string]*string{"network": &i.Network, "local": &i.Local, "remote": &i.Remote}
+	texts := textFields{{"network", &i.Network}, {"local", &i.Local}, {"remote", &i.Remote}}
 	d := decoder{scanner{data: doc}}
 	err := d.fields(texts, func(name string) (mine bool, err error) {
 		switch name {
@@ -61,7 +61,7 @@ func DecodeConnInfo(doc []byte) (ConnInfo, error) {
 func DecodeDNSAnswer(doc []byte) (DNSAnswer, error) {
 	var a DNSAnswer
 	d := decoder{scanner{data: doc}}
-	err := d.fields(map[string]*string{"rcode": &a.RCode, "server": &a.Server}, func(name string) (mine bool, err error) {
+	err := d.fields(textFields{{"rcode", &a.RCode}, {"server", &a.Server}}, func(name string) (mine bool, err error) {
 		switch name {
 		case "seconds":
 			err = d.seconds(&a.Took)
@@ -84,7 +84,7 @@ func DecodeDNSAnswer(doc []byte) (DNSAnswer, error) {
 
 func (d *decoder) record() (DNSRecord, error) {
 	var r DNSRecord
-	err := d.fields(map[string]*string{"name": &r.Name, "type": &r.Type, "data": &r.Data}, func(name string) (bool, error) {
+	err := d.fields(textFields{{"name", &r.Name}, {"type", &r.Type}, {"data", &r.Data}}, func(name string) (bool, error) {
 		if name != "ttl" {
 			return false, nil
 		}
@@ -97,7 +97,7 @@ func (d *decoder) record() (DNSRecord, error) {
 
 func (d *decoder) tlsInfo() (*TLSInfo, error) {
 	var i TLSInfo
-	texts := map[string]*string{"version": &i.Version, "cipher": &i.Cipher, "alpn": &i.ALPN, "serverName": &i.ServerName}
+	texts := textFields{{"version", &i.Version}, {"cipher", &i.Cipher}, {"alpn", &i.ALPN}, {"serverName", &i.ServerName}}
 	err := d.fields(texts, func(name string) (bool, error) {
 		if name != "peer" {
 			return false, nil

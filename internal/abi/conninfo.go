@@ -92,7 +92,7 @@ func DecodePeer(doc []byte) ([]Certificate, error) {
 
 func (d *decoder) certificate() (Certificate, error) {
 	var c Certificate
-	texts := map[string]*string{"subject": &c.Subject, "issuer": &c.Issuer, "sha256": &c.SHA256}
+	texts := textFields{{"subject", &c.Subject}, {"issuer", &c.Issuer}, {"sha256", &c.SHA256}}
 	err := d.fields(texts, func(name string) (mine bool, err error) {
 		switch name {
 		case "sans":

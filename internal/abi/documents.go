@@ -60,7 +60,7 @@ func AppendTLSOptions(b []byte, o *TLSOptions) []byte {
 }
 
 func (d *decoder) tlsOptions(o *TLSOptions) error {
-	texts := map[string]*string{"serverName": &o.ServerName, "verify": &o.Verify, "ca": &o.CA}
+	texts := textFields{{"serverName", &o.ServerName}, {"verify", &o.Verify}, {"ca", &o.CA}}
 	return d.fields(texts, func(name string) (bool, error) {
 		if name != "alpn" {
 			return false, nil
@@ -102,7 +102,7 @@ type HTTPRequest struct {
 func DecodeHTTPRequest(data []byte) (HTTPRequest, error) {
 	var r HTTPRequest
 	d := decoder{scanner{data: data}}
-	err := d.fields(map[string]*string{"method": &r.Method, "url": &r.URL}, func(name string) (mine bool, err error) {
+	err := d.fields(textFields{{"method", &r.Method}, {"url", &r.URL}}, func(name string) (mine bool, err error) {
 		switch name {
 		case "headers":
 			err = d.labels(&r.Headers)
@@ -183,7 +183,7 @@ type DNSRequest struct{ Name, Type, Server string }
 func DecodeDNSRequest(data []byte) (DNSRequest, error) {
 	var r DNSRequest
 	d := decoder{scanner{data: data}}
-	err := d.fields(map[string]*string{"name": &r.Name, "type": &r.Type, "server": &r.Server}, nil)
+	err := d.fields(textFields{{"name", &r.Name}, {"type", &r.Type}, {"server", &r.Server}}, nil)
 	if err == nil {
 		err = d.end()
 	}

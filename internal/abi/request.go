@@ -166,10 +166,11 @@ func appendList(b []byte, name string, n int, item func([]byte, int) []byte) []b
 	return append(b, ']')
 }
 
-// DecodeRequest reads a request. The config of the answer is part of data.
+// DecodeRequest reads a request. The config of the answer is part of data. Its texts are
+// parts of one copy: to make one each would cost a guest more than all the rest.
 func DecodeRequest(data []byte) (Request, error) {
 	var r Request
-	d := decoder{scanner{data: data}}
+	d := decoder{scanner{data: data, text: string(data)}}
 	err := d.object(func(name string) (err error) {
 		switch name {
 		case "abi":
@@ -225,12 +226,21 @@ func (d *decoder) readString(to *string) (err error) {
 	return err
 }
 
+// textFields are the fields of an object that are texts. There are a few of them: a map
+// would cost a guest more than to look at each.
+type textFields []struct {
+	name string
+	to   *string
+}
+
 // fields reads an object whose fields are texts, but for those that other takes;
 // other answers false for a field that is not its own.
-func (d *decoder) fields(texts map[string]*string, other func(name string) (bool, error)) error {
+func (d *decoder) fields(texts textFields, other func(name string) (bool, error)) error {
 	return d.object(func(name string) error {
-		if to, ok := texts[name]; ok {
-			return named(name, d.readString(to))
+		for i := range texts {
+			if texts[i].name == name {
+				return named(name, d.readString(texts[i].to))
+			}
 		}
 		if other != nil {
 			if mine, err := other(name); mine || err != nil {
@@ -242,7 +252,7 @@ func (d *decoder) fields(texts map[string]*string, other func(name string) (bool
 }
 
 func (d *decoder) plugin(p *Plugin) error {
-	return d.fields(map[string]*string{"name": &p.Name, "version": &p.Version, "digest": &p.Digest}, nil)
+	return d.fields(textFields{{"name", &p.Name}, {"version", &p.Version}, {"digest", &p.Digest}}, nil)
 }
 
 func (d *decoder) probe(p *Probe) error {
@@ -273,7 +283,7 @@ func (d *decoder) probe(p *Probe) error {
 }
 
 func (d *decoder) target(t *Target) error {
-	texts := map[string]*string{"host": &t.Host, "ip": &t.IP, "unix": &t.Unix}
+	texts := textFields{{"host", &t.Host}, {"ip", &t.IP}, {"unix", &t.Unix}}
 	return d.fields(texts, func(name string) (bool, error) {
 		return name == "port", d.when(name == "port", &t.Port)
 	})
@@ -288,7 +298,7 @@ func (d *decoder) when(wanted bool, to *int) error {
 }
 
 func (d *decoder) pod(p *Pod) error {
-	texts := map[string]*string{"namespace": &p.Namespace, "name": &p.Name, "uid": &p.UID}
+	texts := textFields{{"namespace", &p.Namespace}, {"name", &p.Name}, {"uid", &p.UID}}
 	return d.fields(texts, func(name string) (bool, error) {
 		if name != "labels" {
 			return false, nil
@@ -309,7 +319,7 @@ func (d *decoder) labels(to *map[string]string) error {
 }
 
 func (d *decoder) container(c *Container) error {
-	return d.fields(map[string]*string{"name": &c.Name, "id": &c.ID}, func(name string) (bool, error) {
+	return d.fields(textFields{{"name", &c.Name}, {"id", &c.ID}}, func(name string) (bool, error) {
 		if name != "ports" {
 			return false, nil
 		}
@@ -323,13 +333,13 @@ func (d *decoder) container(c *Container) error {
 }
 
 func (d *decoder) port(p *probe.Port) error {
-	return d.fields(map[string]*string{"name": &p.Name, "protocol": &p.Protocol}, func(name string) (bool, error) {
+	return d.fields(textFields{{"name", &p.Name}, {"protocol", &p.Protocol}}, func(name string) (bool, error) {
 		return name == "port", d.when(name == "port", &p.Number)
 	})
 }
 
 func (d *decoder) host(h *Host) error {
-	return d.fields(map[string]*string{"version": &h.Version}, func(name string) (bool, error) {
+	return d.fields(textFields{{"version", &h.Version}}, func(name string) (bool, error) {
 		if name != "features" {
 			return false, nil
 		}

@@ -106,7 +106,7 @@ func (d *decoder) result(r *Result, name string) error {
 
 func (d *decoder) metric() (probe.Metric, error) {
 	var m probe.Metric
-	err := d.fields(map[string]*string{"name": &m.Name, "unit": &m.Unit}, func(name string) (mine bool, err error) {
+	err := d.fields(textFields{{"name", &m.Name}, {"unit", &m.Unit}}, func(name string) (mine bool, err error) {
 		switch name {
 		case "value":
 			m.Value, err = d.float()
