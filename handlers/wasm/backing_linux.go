@@ -47,20 +47,40 @@ func (b *backing) mapOver(space []byte) bool {
 }
 
 // maxRewritten is how many pages are written back one by one. With more it is cheaper
-// to forget them all, and pay with page faults.
-const maxRewritten = 1024
+// to forget them all, and pay with page faults; besides, a page that was written once
+// is the instance's own until it is forgotten.
+const maxRewritten = 128
 
 // restore makes space, over which the image was mapped, read as the image again, and
-// as zeros after its end. scratch is kept between calls.
-func (b *backing) restore(space []byte, scratch *[]byte) bool {
+// as zeros after its end. It returns how many bytes of the image had been written to.
+// scratch is kept between calls.
+func (b *backing) restore(space []byte, scratch *[]byte) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
-		return false
+		return 0, false
 	}
-	if b.pagemap != nil && b.rewrite(image, scratch) {
-		return true
+	pages, known := b.own(image, scratch)
+	if !known {
+		return uint64(len(image)), unix.Madvise(image, unix.MADV_DONTNEED) == nil
 	}
-	return unix.Madvise(image, unix.MADV_DONTNEED) == nil
+	size := os.Getpagesize()
+	written = uint64(len(pages) * size)
+	if len(pages) > maxRewritten {
+		return written, unix.Madvise(image, unix.MADV_DONTNEED) == nil
+	}
+	for _, page := range pages {
+		copy(image[int(page)*size:int(page+1)*size], b.view[int(page)*size:])
+	}
+	return written, true
+}
+
+// written returns how many bytes of the image an instance has written to.
+func (b *backing) written(space []byte, scratch *[]byte) uint64 {
+	pages, known := b.own(space[:len(b.view)], scratch)
+	if !known {
+		return uint64(len(b.view))
+	}
+	return uint64(len(pages) * os.Getpagesize())
 }
 
 // The bits of an entry of /proc/self/pagemap that say where a page is.
@@ -70,31 +90,30 @@ const (
 	pageOfFile  = 1 << 61 // still the file's own, so nobody wrote to it
 )
 
-// rewrite copies the image over the pages that were written. It reports false where
-// there are too many of them, or where it cannot tell.
-func (b *backing) rewrite(image []byte, scratch *[]byte) bool {
+// own returns the pages of the mapped image that were written to, if that can be known.
+// They lie in scratch.
+func (b *backing) own(image []byte, scratch *[]byte) (pages []uint32, known bool) {
+	if b.pagemap == nil {
+		return nil, false
+	}
 	size := os.Getpagesize()
 	entries := len(image) / size
-	if len(*scratch) < entries*8 {
-		*scratch = make([]byte, entries*8)
+	if len(*scratch) < entries*12 {
+		*scratch = make([]byte, entries*12)
 	}
 	buf := (*scratch)[:entries*8]
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(image))) / uintptr(size)
 	if n, err := b.pagemap.ReadAt(buf, int64(first)*8); err != nil || n != len(buf) {
-		return false
+		return nil, false
 	}
-	written := 0
+	pages = unsafe.Slice((*uint32)(unsafe.Pointer(&(*scratch)[entries*8])), entries)[:0]
 	for i := range entries {
 		entry := binary.NativeEndian.Uint64(buf[i*8:])
-		if entry&(pagePresent|pageSwapped) == 0 || entry&pageOfFile != 0 {
-			continue
+		if entry&(pagePresent|pageSwapped) != 0 && entry&pageOfFile == 0 {
+			pages = append(pages, uint32(i))
 		}
-		if written++; written > maxRewritten {
-			return false
-		}
-		copy(image[i*size:(i+1)*size], b.view[i*size:])
 	}
-	return true
+	return pages, true
 }
 
 // openPagemap opens the pagemap and tries whether it tells a page that was written

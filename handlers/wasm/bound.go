@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -17,6 +18,7 @@ type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
 	store  store
+	last   atomic.Int32 // standing
 }
 
 var _ probe.Handler = (*bound)(nil)
@@ -49,6 +51,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	}
 	c := newCall(ctx, b, &req)
 	c.kv.store = &b.store
+	c.standing = standing(b.last.Load())
 	if !c.acquire(false) {
 		return probe.Outcome{}, b.named(errNoInstance)
 	}
@@ -59,8 +62,10 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return probe.Outcome{}, b.named(err)
 	}
 	c.waited += b.plugin.host.since(begun)
+	entered, waited := b.plugin.host.cfg.Clock.Now(), c.waited
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
+	b.last.Store(int32(c.standingSince(entered, waited)))
 	c.release()
 	c.finish()
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
@@ -70,7 +75,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 			c.kv.commit()
 		}
 	}
-	b.plugin.back(in, err == nil && ended == nil)
+	b.plugin.back(c, in, err == nil && ended == nil)
 	switch {
 	case ended == context.DeadlineExceeded && c.starved(start):
 		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
@@ -107,7 +112,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target})
-	c.offline = true
+	c.offline, c.standing = true, prompt
 	if !c.acquire(false) {
 		return errNoInstance
 	}
@@ -119,7 +124,7 @@ func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	code, err := in.run(c, in.validate)
 	c.release()
 	c.finish()
-	b.plugin.back(in, err == nil && ctx.Err() == nil)
+	b.plugin.back(c, in, err == nil && ctx.Err() == nil)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, ctx.Err())

@@ -23,8 +23,10 @@ type call struct {
 	plugin   *Handler
 	req      *probe.Request // nil while an instance starts
 	config   []byte
-	starting bool          // _initialize: there is no request yet
-	offline  bool          // validate_config: the network is out of reach
+	starting bool // _initialize: there is no request yet
+	offline  bool // validate_config: the network is out of reach
+	standing standing
+	share    uint64        // of the host's memory, while it is admitted
 	placed   bool          // holds one of the places of running guests
 	waited   time.Duration // for a place or an instance, all together
 
@@ -87,6 +89,16 @@ func (c *call) acquire(begun bool) bool {
 func (c *call) starved(start time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
 	return ok && c.waited > deadline.Sub(start)/2
+}
+
+// standingSince is the standing of the probe whose guest began at entered, when the call
+// had waited for so long, and has just ended. Waiting for others does not count.
+func (c *call) standingSince(entered time.Time, waited time.Duration) standing {
+	deadline, ok := c.ctx.Deadline()
+	if !ok {
+		return prompt
+	}
+	return standingOf(c.host.since(entered)-(c.waited-waited), deadline.Sub(entered))
 }
 
 func (c *call) release() {

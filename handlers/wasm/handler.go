@@ -46,6 +46,8 @@ type Handler struct {
 	compiled wazero.CompiledModule
 	limits   plugin.Limits // in force; read-only once the plugin is loaded
 	powers   powers
+	shares   shares // of limits.Instances
+	habit    habit
 	image    *image // of the first instance; nil where the module is volatile
 	size0    int    // bytes of memory of the first instance, when it had started
 	reset    bool   // instances are used again after a reset
@@ -145,7 +147,7 @@ func (p *Handler) Close() error {
 
 func (p *Handler) closeRuntime() error {
 	if p.image != nil {
-		p.host.budget.put(uint64(p.image.size))
+		p.host.budget.put(whole(uint64(p.image.size)))
 		p.image.backing.close()
 		p.image = nil
 	}
@@ -169,6 +171,11 @@ func (p *Handler) take(c *call) (*instance, error) {
 		p.mu.Unlock()
 		return nil, errClosed
 	}
+	if !c.admit() {
+		p.mu.Unlock()
+		c.hit(plugin.LimitInstances)
+		return nil, errNoInstance
+	}
 	p.flying.Add(1)
 	if n := len(p.idle); n > 0 {
 		in := p.idle[n-1]
@@ -179,6 +186,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 	if limit := p.limits.Instances; limit > 0 && p.live >= limit {
 		p.mu.Unlock()
 		p.flying.Done()
+		c.leave()
 		c.hit(plugin.LimitInstances)
 		return nil, errNoInstance
 	}
@@ -190,6 +198,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 	}
 	p.gone()
 	p.flying.Done()
+	c.leave()
 	if c.ctx.Err() == context.DeadlineExceeded {
 		err = errNoInstance // the guest never got to see its target
 	}
@@ -197,8 +206,9 @@ func (p *Handler) take(c *call) (*instance, error) {
 }
 
 // back ends a take. Only an instance whose call ended normally is used again.
-func (p *Handler) back(in *instance, normal bool) {
+func (p *Handler) back(c *call, in *instance, normal bool) {
 	defer p.flying.Done()
+	defer c.leave()
 	again := normal && (p.pooled || p.reset) && !in.worn()
 	p.give(in, again && (p.pooled || in.restore(p.image)))
 }
@@ -215,6 +225,7 @@ func (p *Handler) give(in *instance, keep bool) {
 	}
 	p.live--
 	p.mu.Unlock()
+	in.look()
 	in.close()
 }
 

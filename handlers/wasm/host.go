@@ -102,6 +102,7 @@ type Host struct {
 	born    time.Time // by the clock; guests count from here
 	cache   wazero.CompilationCache
 	budget  budget
+	shares  shares // of the budget, in bytes
 	running places // of guests that use a processor
 
 	nameservers nameservers // of the system
@@ -149,7 +150,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
 	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
-	h.budget.total = cfg.TotalMemory
+	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	return h, nil
 }

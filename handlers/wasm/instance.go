@@ -51,7 +51,7 @@ const mappedSize = 512 << 10
 // newInstance makes an instance. ctx bounds what of the guest runs for that. of is the
 // attempt that it is for, nil while the plugin is loaded.
 func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) {
-	memory, err := newMemory(&p.host.budget, p.module.minMemory, uint64(p.limits.Memory))
+	memory, err := newMemory(&p.host.budget, p.initialMemory(), uint64(p.limits.Memory))
 	if err != nil {
 		p.hits[plugin.LimitTotalMemory].Add(1)
 		return nil, err
@@ -67,6 +67,18 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 		return nil, err
 	}
 	return in, nil
+}
+
+// initialMemory is what a new instance is counted with.
+func (p *Handler) initialMemory() bytesOf {
+	switch {
+	case p.image == nil:
+		return whole(p.module.minMemory)
+	case p.image.backing == nil:
+		return whole(uint64(p.image.size))
+	default:
+		return bytesOf{written: p.habit.expect(p.image.size), writable: uint64(p.image.size)}
+	}
 }
 
 // start instantiates the module and brings it to the state after _initialize.
@@ -118,7 +130,7 @@ func (in *instance) assume(from *image) error {
 // the image.
 func (in *instance) takeImage() (*image, error) {
 	memory := in.bytes()
-	if !in.memory.budget.take(uint64(len(memory))) {
+	if !in.memory.budget.take(whole(uint64(len(memory)))) {
 		return nil, errNoInstance
 	}
 	taken := &image{size: len(memory)}
@@ -148,7 +160,12 @@ func (in *instance) restore(to *image) bool {
 	memory := in.bytes()
 	switch {
 	case in.mapped:
-		if !to.backing.restore(memory, &in.scratch) {
+		written, ok := to.backing.restore(memory, &in.scratch)
+		if !ok {
+			return false
+		}
+		in.plugin.habit.note(written)
+		if grown := uint64(len(memory) - to.size); !in.memory.recount(in.plugin.habit.expect(to.size) + grown) {
 			return false
 		}
 	case to.memory == nil:
@@ -221,6 +238,13 @@ func (in *instance) fault(err error, reason probe.Reason) error {
 		}
 	}
 	return &probe.Error{Reason: reason, Err: errors.New(text)}
+}
+
+// look notes what a mapped instance that is not used again has written to.
+func (in *instance) look() {
+	if in.mapped && in.plugin.image != nil {
+		in.plugin.habit.note(in.plugin.image.backing.written(in.bytes(), &in.scratch))
+	}
 }
 
 func (in *instance) close() {

@@ -1,0 +1,80 @@
+package wasm
+
+import (
+	"sync"
+	"time"
+)
+
+// standing is what is known of a probe, which says how long its next attempt will hold
+// an instance.
+type standing int32
+
+const (
+	untried standing = iota // no attempt has ended yet
+	prompt                  // the last one was done in good time
+	slow                    // the last one took most of its time: its target may be a black hole
+)
+
+// standingOf is that of a probe whose last attempt took so much of its timeout.
+func standingOf(took, timeout time.Duration) standing {
+	if took > timeout/2 {
+		return slow
+	}
+	return prompt
+}
+
+// shares keeps the attempts that wait for a black hole, each until its deadline, from
+// holding all that there is: those that were slow the last time get a half at most, so
+// do those of which nothing is known, and three quarters together. What is left over is
+// for those that were prompt.
+type shares struct {
+	mu    sync.Mutex
+	total uint64
+	held  [slow + 1]uint64 // by standing; not counted of the prompt
+}
+
+// take takes n for an attempt, and reports whether it may have them. A standing that
+// holds nothing may always take.
+func (s *shares) take(of standing, n uint64) bool {
+	if of == prompt || s.total == 0 {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := s.held[of] + n
+	if s.held[of] > 0 && (mine > s.total/2 || s.held[untried]+s.held[slow]+n > s.total-s.total/4) {
+		return false
+	}
+	s.held[of] = mine
+	return true
+}
+
+// give gives back what was taken.
+func (s *shares) give(of standing, n uint64) {
+	if of == prompt || s.total == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.held[of] -= n
+	s.mu.Unlock()
+}
+
+// admit takes the share of a call that is to begin, and reports whether there is one.
+// leave gives it back.
+func (c *call) admit() bool {
+	if !c.plugin.shares.take(c.standing, 1) {
+		return false
+	}
+	memory := c.plugin.initialMemory()
+	c.share = max(memory.written, memory.writable/maxOvercommit)
+	if !c.host.shares.take(c.standing, c.share) {
+		c.plugin.shares.give(c.standing, 1)
+		return false
+	}
+	return true
+}
+
+func (c *call) leave() {
+	c.host.shares.give(c.standing, c.share)
+	c.plugin.shares.give(c.standing, 1)
+}
