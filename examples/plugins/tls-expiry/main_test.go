@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"os"
@@ -134,9 +135,7 @@ func (s *signer) config(t *testing.T, more map[string]any) string {
 	t.Helper()
 	config := map[string]any{"serverName": "db.internal"}
 	config["ca"] = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw}))
-	for k, v := range more {
-		config[k] = v
-	}
+	maps.Copy(config, more)
 	doc, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
