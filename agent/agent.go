@@ -262,9 +262,16 @@ const maxSecret = 1 << 20
 
 // secret resolves ${file:…} and ${env:…} in a probe's config.
 func (a *Agent) secret(source, name string) (string, error) {
+	return Secret(a.cfg.LookupEnv, source, name)
+}
+
+// Secret returns what ${file:NAME} or ${env:NAME} stands for, for whoever resolves the
+// config of a probe without an agent; source is "file" or "env". lookupEnv may be nil:
+// then there are no variables.
+func Secret(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
 	if source == "env" {
-		if a.cfg.LookupEnv != nil {
-			if value, ok := a.cfg.LookupEnv(name); ok {
+		if lookupEnv != nil {
+			if value, ok := lookupEnv(name); ok {
 				return value, nil
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/wasm"
@@ -28,7 +29,7 @@ type pluginFlags struct {
 
 func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
-	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE")
+	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may reach beside its target")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
@@ -36,9 +37,10 @@ func (f *pluginFlags) add(c *cobra.Command) {
 
 // question is what the flags say.
 type question struct {
-	target probe.Target
-	config json.RawMessage
-	grants []plugin.Grant
+	target  probe.Target
+	config  json.RawMessage
+	secrets manager.Secrets // that config refers to
+	grants  []plugin.Grant
 }
 
 // read reads the flags, and the file that --config may name.
@@ -50,6 +52,12 @@ func (f *pluginFlags) read(env *Env) (q question, err error) {
 	}
 	if q.config, err = env.rawJSON(f.config); err != nil {
 		return q, usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+	}
+	q.config, q.secrets, err = manager.ResolveSecrets(q.config, func(source, name string) (string, error) {
+		return agent.Secret(env.LookupEnv, source, name)
+	})
+	if err != nil {
+		return q, usage("", "--config: %w", err)
 	}
 	if q.grants, err = plugin.ParseGrants(f.grants); err != nil {
 		return q, usage("", "--grant: %w", err)
@@ -78,7 +86,7 @@ func (o *oneShot) probePlugin(ctx context.Context, name string, f *pluginFlags) 
 	if err != nil {
 		return err
 	}
-	o.target, o.config, o.grants = q.target, q.config, q.grants
+	o.target, o.config, o.secrets, o.grants = q.target, q.config, q.secrets, q.grants
 	return o.runPlugin(ctx, name, f.dirs)
 }
 

@@ -45,8 +45,9 @@ func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee
 	handler, err := loaded.Prepare(b.ask.config, b.ask.target)
 	if err != nil {
 		end()
-		return nil, err
+		return nil, b.ask.secrets.Error(err)
 	}
+	handler = b.ask.secrets.Handler(handler)
 	o := oneShot{timeout: b.timeout, target: b.ask.target}
 	call := func(ctx context.Context) (probe.Outcome, time.Duration, error) {
 		start := time.Now()

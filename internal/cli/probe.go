@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -31,6 +32,7 @@ type oneShot struct {
 	handler string
 	config  any // of the handler; as JSON
 	target  probe.Target
+	secrets manager.Secrets
 	grants  []plugin.Grant // of a plugin
 }
 
@@ -209,8 +211,9 @@ func (o *oneShot) runWith(ctx context.Context, registry *handlers.Registry) erro
 	}
 	handler, err := registry.Prepare(o.handler, config, o.target)
 	if err != nil {
-		return usage("", "%w", err)
+		return usage("", "%w", o.secrets.Error(err))
 	}
+	handler = o.secrets.Handler(handler)
 	ctx, stop := o.env.interruptible(ctx)
 	defer stop()
 	v, err := o.attempts(ctx, handler)
