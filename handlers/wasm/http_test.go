@@ -130,6 +130,16 @@ func TestHTTPEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
+func TestBodyThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
+	_, target := web(t, (*httptest.Server).Start, "")
+	p := load(t, host, "httpleave", plugin.Reset)
+	start := time.Now()
+	got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": "http:///hang"}, false), target), probe.Request{Target: target}, 20*time.Second)
+	if took := time.Since(start); err != nil || got.Result != probe.Success || took > 10*time.Second {
+		t.Errorf("got %+v, %v after %v", got, err, took)
+	}
+}
+
 // Every hop of a redirect is authorised: the one place where a host name's allow-list is
 // bypassed otherwise.
 func TestRedirectsDoNotEscape(t *testing.T) {

@@ -1,0 +1,269 @@
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// lookup is one question of a guest. It is asked of its servers in turn, and again, until
+// one answers; how long each is waited for is a share of the time that is left.
+type lookup struct {
+	call     *call
+	question question
+	text     string    // the question, for people
+	began    time.Time // by the clock
+	until    time.Time // when it has failed; zero: never
+	servers  []*dnsServer
+	turns    int       // how often a server's turn has come
+	next     time.Time // when the next one's comes
+
+	spare *reply // an answer that is to be had if no better one comes, …
+	from  string // … and the server that gave it
+	rcode int
+	doc   []byte // the answer
+	err   error  // why there is none
+}
+
+// at returns the servers at addrs, of which host is the name; "" where they are the
+// host's own.
+func (l *lookup) at(addrs []string, host string) (servers []*dnsServer) {
+	for _, addr := range addrs[:min(len(addrs), maxDNSServers)] {
+		servers = append(servers, &dnsServer{lookup: l, addr: addr, host: host})
+	}
+	return servers
+}
+
+func (l *lookup) done() bool { return l.doc != nil || l.err != nil }
+
+// due is when there is something to do, even if no server answers.
+func (l *lookup) due() time.Time {
+	if !l.until.IsZero() && l.until.Before(l.next) {
+		return l.until
+	}
+	return l.next
+}
+
+// advance takes what the servers have answered, and asks the next one when it is time.
+// It waits for nothing, but for connections to be made.
+func (l *lookup) advance(ctx context.Context) {
+	for !l.done() {
+		for _, s := range l.servers {
+			s.hear(ctx)
+		}
+		now := l.call.host.cfg.Clock.Now()
+		switch {
+		case l.done():
+		case !l.until.IsZero() && !now.Before(l.until):
+			l.fail(&limit{errno: abi.ETIMEDOUT, text: "no answer in time"})
+		case l.live() == 0:
+			l.fail(cmp.Or(l.servers[0].err, error(errStray)))
+		case now.Before(l.next) && l.current().err == nil:
+			return
+		default:
+			l.askNext(ctx, now)
+		}
+	}
+}
+
+// live is how many servers may still answer.
+func (l *lookup) live() (n int) {
+	for _, s := range l.servers {
+		if s.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// current is the server whose turn it is.
+func (l *lookup) current() *dnsServer { return l.servers[max(0, l.turns-1)%len(l.servers)] }
+
+func (l *lookup) askNext(ctx context.Context, now time.Time) {
+	l.turns++
+	for l.current().err != nil {
+		l.turns++
+	}
+	l.next = now.Add(l.share(now))
+	l.current().ask(ctx)
+}
+
+// share is how long the server is waited for whose turn it is: so that each has two
+// turns in the time that is left, and no longer than seconds, more of them each round.
+func (l *lookup) share(now time.Time) time.Duration {
+	rounds := (l.turns - 1) / len(l.servers)
+	most := time.Second << min(rounds, 5)
+	if l.until.IsZero() {
+		return most
+	}
+	left := l.until.Sub(now) / time.Duration(max(1, 2*len(l.servers)-l.turns+1))
+	return max(time.Millisecond, min(left, most))
+}
+
+// fail ends the look-up without an answer, or with the spare one.
+func (l *lookup) fail(err error) {
+	if l.spare != nil {
+		l.succeed(l.from, *l.spare)
+		return
+	}
+	l.err = fmt.Errorf("dns: %s: %w", l.text, err)
+	l.close()
+}
+
+func (l *lookup) succeed(server string, r reply) {
+	took := l.call.host.since(l.began)
+	l.rcode = int(r.rcode)
+	l.doc = abi.AppendDNSAnswer(nil, &abi.DNSAnswer{RCode: rcodeName(r.rcode), Server: server, Took: took, Answers: r.records})
+	l.call.trace(probe.TraceEvent{
+		Type: probe.TraceCall, Name: "dns", Duration: took,
+		Detail: fmt.Sprintf("%s: %s, %d records from %s", l.text, rcodeName(r.rcode), len(r.records), server),
+	})
+	l.close()
+}
+
+func (l *lookup) close() {
+	for _, s := range l.servers {
+		s.close()
+	}
+}
+
+// maxStrays is how many messages of a server that answer nothing are passed over:
+// whoever guesses at the ID of an answer does not have more guesses.
+const maxStrays = 100
+
+// dnsServer is a server of one look-up.
+type dnsServer struct {
+	lookup *lookup
+	addr   string // an IP and a port
+	host   string // as the guest named it; "" where it is the host's own
+	handle int32  // of the connection; 0 without
+	tcp    bool   // it is asked over tcp
+	plain  bool   // it is asked without EDNS
+	strays int
+	part   []byte // of an answer over tcp
+	err    error  // why it is given up
+}
+
+// ask sends the question, unless the answer over tcp is on its way.
+func (s *dnsServer) ask(ctx context.Context) {
+	if s.tcp && s.handle != 0 {
+		return
+	}
+	msg, err := s.lookup.question.pack(s.plain)
+	if err == nil && s.handle == 0 {
+		err = s.dial(ctx)
+	}
+	if err == nil {
+		if s.tcp {
+			msg = framed(msg)
+		}
+		_, err = s.conn().write(msg, abi.UntilDeadline)
+	}
+	if err != nil {
+		s.giveUp(err)
+	}
+}
+
+func (s *dnsServer) dial(ctx context.Context) error {
+	l, cfg := s.lookup, &s.lookup.call.host.cfg
+	ctx, cancel := cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
+	defer cancel()
+	network := "udp"
+	if s.tcp {
+		network = "tcp"
+	}
+	raw, err := cfg.DialContext(ctx, network, s.addr)
+	if err != nil {
+		return err
+	}
+	s.handle = l.call.dns.net.add(l.call.ctx, &conn{Conn: raw, network: network, host: s.host})
+	return nil
+}
+
+func (s *dnsServer) conn() *conn { return s.lookup.call.dns.net.get(s.handle) }
+
+func (s *dnsServer) close() {
+	if s.handle != 0 {
+		s.lookup.call.dns.net.close(s.handle)
+		s.handle = 0
+	}
+}
+
+func (s *dnsServer) giveUp(err error) {
+	s.err = fmt.Errorf("%s: %w", s.addr, err)
+	s.close()
+}
+
+// hear takes what the server has sent.
+func (s *dnsServer) hear(ctx context.Context) {
+	n := &s.lookup.call.dns
+	if n.buf == nil {
+		n.buf = make([]byte, datagram)
+	}
+	for s.handle != 0 && s.conn().ready(&n.net) {
+		size, err := s.conn().take(n.buf)
+		if err == io.EOF {
+			err = &limit{errno: abi.ECONNRESET, text: "it closed the connection"}
+		}
+		switch {
+		case err != nil:
+			s.giveUp(err)
+		case size == 0:
+			return
+		case !s.tcp:
+			s.read(ctx, n.buf[:size])
+		default:
+			s.part = append(s.part, n.buf[:size]...)
+			if whole, ok := unframed(s.part); ok {
+				s.read(ctx, whole)
+			}
+		}
+	}
+}
+
+// read decides on what a message of the server means.
+func (s *dnsServer) read(ctx context.Context, msg []byte) {
+	l := s.lookup
+	r, err := l.question.readReply(msg, s.tcp)
+	switch {
+	case err == errStray:
+		if s.strays++; s.tcp || s.strays >= maxStrays {
+			s.giveUp(&limit{errno: abi.EPROTO, text: err.Error()})
+		}
+	case err != nil:
+		s.giveUp(&limit{errno: abi.EPROTO, text: "a broken answer: " + err.Error()})
+	case r.cut:
+		s.askAtLength(ctx)
+	case r.rcode == 1 && !s.plain: // FORMERR: it may be EDNS that it does not take
+		s.close()
+		s.plain, s.part = true, nil
+		s.ask(ctx)
+	case (r.rcode == 2 || r.rcode == 4 || r.rcode == 5) && l.live() > 1: // another may know more
+		l.spare, l.from = &r, s.addr
+		s.giveUp(errStray)
+	default:
+		l.succeed(s.addr, r)
+	}
+}
+
+// askAtLength asks over tcp, where an answer of any length goes.
+func (s *dnsServer) askAtLength(ctx context.Context) {
+	s.close()
+	s.tcp = true
+	if at, err := netip.ParseAddrPort(s.addr); err == nil && s.host != "" {
+		d := plugin.Dial{Scheme: "tcp", Name: strings.ToLower(strings.TrimSuffix(s.host, ".")), Addr: at.Addr().Unmap(), Port: at.Port()}
+		if g, ok := s.lookup.call.plugin.powers.denies(d); ok {
+			s.giveUp(denyf("the answer is to be had over tcp only, which the grant %q denies", g))
+			return
+		}
+	}
+	s.ask(ctx)
+}
