@@ -201,6 +201,20 @@ func ReadPlugin(path string) (plugin.Found, error) {
 	return plugin.Found{Manifest: manifest, Path: path, Module: module, Digest: plugin.Digest(module)}, nil
 }
 
+// Constrain is [FindPlugins] for one plugin that is at hand: it holds f to what cfg, the
+// file at configFile, says of a plugin of its name.
+func Constrain(f *plugin.Found, configFile string, cfg *config.Agent) error {
+	for i, p := range cfg.Plugins {
+		if p.Name != f.Manifest.Name {
+			continue
+		}
+		if err := constrain(f, &p); err != nil {
+			return &plugin.FieldError{File: configFile, Line: p.Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err}
+		}
+	}
+	return nil
+}
+
 // constrain holds f to what the operator says of it.
 func constrain(f *plugin.Found, p *config.Plugin) error {
 	if p.Digest != "" && p.Digest != f.Digest {

@@ -142,9 +142,9 @@ func lower[T int | time.Duration](value, operator, top T) T {
 // Limit is one limit as it is in force, fit to be shown.
 type Limit struct {
 	Name  LimitName `json:"name"`
-	Value string    `json:"value"` // "32Mi", "100", "5m0s" or "unlimited"
-	From  string    `json:"from"`  // "default", "manifest" or "operator"
-	Top   string    `json:"top"`   // what a manifest may ask for at most
+	Value string    `json:"value"`         // "32Mi", "100", "5m0s" or "unlimited"
+	From  string    `json:"from"`          // "default", "manifest" or "operator"
+	Top   string    `json:"top,omitempty"` // what a manifest may ask for at most; "" where it has no say
 }
 
 // ExplainLimits tells each limit in force and who set it, in the order of [LimitNames].

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/plugin"
+)
+
+// pluginView is what can be known of a plugin without running it.
+type pluginView struct {
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	Description string          `json:"description,omitempty"`
+	License     string          `json:"license,omitempty"`
+	Path        string          `json:"path"`
+	Digest      string          `json:"digest"`
+	Size        int             `json:"size"`
+	Mode        string          `json:"mode"`
+	ABI         int             `json:"abi"`
+	SDK         string          `json:"sdk,omitempty"`
+	Isolation   string          `json:"isolation"`
+	Requests    []requestView   `json:"requests"`
+	Schema      json.RawMessage `json:"configSchema,omitempty"`
+}
+
+type requestView struct {
+	Capability string   `json:"capability"`
+	Allow      []string `json:"allow,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Optional   bool     `json:"optional,omitempty"`
+}
+
+func viewOf(f plugin.Found) pluginView {
+	m := f.Manifest
+	v := pluginView{
+		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest,
+		Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
+		Requests: []requestView{}, Schema: m.Config.JSON(),
+	}
+	for _, r := range m.Requests {
+		v.Requests = append(v.Requests, requestView{r.Capability, r.Allow, r.Reason, r.Optional})
+	}
+	return v
+}
+
+func newPluginInspect(env *Env) *cobra.Command {
+	var output, configFile string
+	var dirs []string
+	c := &cobra.Command{
+		Use:   "inspect FILE|NAME",
+		Short: "Show what a plugin is, asks for and may take, without running it",
+		Long: "Show what a plugin is, asks for and may take, without running it. --config names the agent's\n" +
+			"file, so that what the operator says of the plugin is shown as well.",
+		Args: arguments("FILE|NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg := config.Default()
+			if configFile != "" {
+				var err error
+				if cfg, err = config.Load(configFile); err != nil {
+					return usage("", "%w", err)
+				}
+			}
+			f, err := inspected(args[0], configFile, cfg, dirs)
+			if err != nil {
+				return err
+			}
+			v := inspection{
+				pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy),
+				Grants: []string{}, Limits: plugin.ExplainLimits(f.Manifest.Limits, f.Limits),
+			}
+			if f.Manifest.Mode == plugin.Command {
+				v.ExitCodes = string(f.Manifest.ExitCodes)
+			}
+			for _, g := range f.Grants {
+				v.Grants = append(v.Grants, g.String())
+			}
+			v.Limits = append(v.Limits, totalMemory(cfg))
+			if output != formatTable {
+				return env.encode(output, v)
+			}
+			return v.print(env)
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
+	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml")
+	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	return c
+}
+
+// inspected returns the plugin called name as the agent's file wants it.
+func inspected(name, configFile string, cfg *config.Agent, dirs []string) (plugin.Found, error) {
+	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
+	if at >= 0 && cfg.Plugins[at].Source != "" {
+		name = cfg.Plugins[at].Source
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(configFile), name)
+		}
+	}
+	f, err := findPlugin(name, dirs)
+	if err != nil {
+		return f, err
+	}
+	if err := agent.Constrain(&f, configFile, cfg); err != nil {
+		return f, usage("", "%w", err)
+	}
+	return f, nil
+}
+
+// totalMemory is the limit that is not the plugin's alone.
+func totalMemory(cfg *config.Agent) plugin.Limit {
+	limit := plugin.Limit{Name: plugin.LimitNames[plugin.LimitTotalMemory], From: "default", Value: plugin.FormatSize(plugin.DefaultTotalMemory)}
+	if cfg.TotalMemory > 0 {
+		limit.From, limit.Value = "operator", plugin.FormatSize(int(cfg.TotalMemory))
+	}
+	return limit
+}
+
+// inspection is a plugin together with what the operator says of it.
+type inspection struct {
+	pluginView
+	ExitCodes   string         `json:"exitCodes,omitempty"` // of a command
+	ErrorPolicy string         `json:"errorPolicy"`
+	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
+	Limits      []plugin.Limit `json:"limits"`
+}
+
+func (v inspection) print(env *Env) error {
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Size", fmt.Sprint(v.Size)}, {"Mode", v.Mode},
+		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
+	} {
+		if row[1] != "" {
+			fmt.Fprintf(w, "%s:\t%s\n", row[0], oneLine(row[1]))
+		}
+	}
+	for _, r := range v.Requests {
+		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+r.Reason))
+	}
+	for _, g := range v.Grants {
+		fmt.Fprintf(w, "Granted:\t%s\n", oneLine(g))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w = tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "Limits:")
+	for _, l := range v.Limits {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", l.Name, l.Value, l.From)
+	}
+	return w.Flush()
+}
