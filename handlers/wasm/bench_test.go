@@ -3,56 +3,125 @@ package wasm_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/tetratelabs/wazero"
+
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
 // BenchmarkCall is one attempt with a deadline, by the guest's language and the
-// isolation. The Go guest reads its request; neither dials.
+// isolation. The guests read their config; none dials. C needs clang. What the same
+// machine takes at the same time for a bare call, and for a process, is under lang=bare and
+// lang=process.
 func BenchmarkCall(b *testing.B) {
-	hello, err := buildGo(b.TempDir(), "./testdata/hello")
-	if err != nil {
-		b.Fatal(err)
+	guests := []benchGuest{{"wat", guestFile(b, "ok")}, {"go", helloGo(b)}}
+	if c := helloC(b); c != nil {
+		guests = append(guests, benchGuest{"c", c})
 	}
-	for lang, module := range map[string][]byte{"go": hello, "wat": guestFile(b, "ok")} {
-		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
-			b.Run(fmt.Sprintf("lang=%s/isolation=%s", lang, isolation), func(b *testing.B) {
-				m := plugin.Minimal(lang)
-				m.Isolation = isolation
-				p, err := host.Load(b.Context(), module, m)
+	for _, guest := range guests {
+		for _, isolation := range []plugin.Isolation{plugin.Pooled, plugin.Reset, plugin.Fresh} {
+			b.Run(fmt.Sprintf("lang=%s/isolation=%s", guest.lang, isolation), func(b *testing.B) {
+				m := plugin.Minimal(guest.lang)
+				m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
+				p, err := host.Load(b.Context(), guest.module, m)
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer p.Close()
-				h := bind(b, p, `{}`, probe.Target{})
-				req := probe.Request{Spec: probe.Spec{Timeout: time.Minute}}
-				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-				defer cancel()
-				b.ReportAllocs()
-				for b.Loop() {
-					if out, err := h.Probe(ctx, req); err != nil || out.Result != probe.Success {
-						b.Fatal(out, err)
-					}
-				}
+				benchProbe(b, bind(b, p, `{}`, probe.Target{}))
 			})
 		}
 	}
+	b.Run("lang=bare", func(b *testing.B) { benchBare(b, guestFile(b, "ok")) })
+	b.Run("lang=process", benchProcess)
+}
+
+type benchGuest struct {
+	lang   string
+	module []byte
+}
+
+func benchProbe(b *testing.B, h probe.Handler) {
+	req := probe.Request{Spec: probe.Spec{Timeout: time.Minute}}
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+		if out, err := h.Probe(ctx, req); err != nil || out.Result != probe.Success {
+			b.Fatal(out, err)
+		}
+		cancel()
+	}
+}
+
+// benchBare calls a guest through wazero alone: no deadline, no reset, and a host function
+// that does nothing.
+func benchBare(b *testing.B, module []byte) {
+	r := wazero.NewRuntime(b.Context())
+	defer r.Close(b.Context())
+	_, err := r.NewHostModuleBuilder(abi.ModuleCore).NewFunctionBuilder().
+		WithFunc(func(context.Context, uint32, uint32) {}).Export("message").Instantiate(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	guest, err := r.Instantiate(b.Context(), module)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fn := guest.ExportedFunction(abi.ExportProbe)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := fn.Call(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// benchProcess starts a native program that does nothing and reads what it says, as an
+// exec probe does.
+func benchProcess(b *testing.B) {
+	for b.Loop() {
+		if _, err := exec.CommandContext(b.Context(), "/bin/true").CombinedOutput(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func helloGo(b *testing.B) []byte {
+	module, err := buildGo(b.TempDir(), "./testdata/hello")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return module
+}
+
+// helloC returns nil where there is no clang for wasm32.
+func helloC(b *testing.B) []byte {
+	out := filepath.Join(b.TempDir(), "hello.wasm")
+	cmd := exec.Command("clang", "--target=wasm32", "-nostdlib", "-O2", "-Wl,--no-entry", "-I../../sdk/c", "-o", out, "testdata/hello.c")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		b.Logf("lang=c is left out: %v %s", err, text)
+		return nil
+	}
+	module, err := os.ReadFile(out)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return module
 }
 
 // BenchmarkLoad is loading a Go guest: from the disk cache of another host, as when
 // the agent starts again.
 func BenchmarkLoad(b *testing.B) {
-	dir := b.TempDir()
-	hello, err := buildGo(dir, "./testdata/hello")
-	if err != nil {
-		b.Fatal(err)
-	}
+	dir, hello := b.TempDir(), helloGo(b)
 	load := func() {
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(dir, "cache")})
 		if err != nil {
