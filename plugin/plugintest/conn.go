@@ -101,7 +101,7 @@ func (c *conn) receiveLocked(s *Step) bool {
 		return c.receiveLocked(&c.peer.Script[0])
 	}
 	if err != nil {
-		c.host.fault("line %d: %s: %v", s.Line, c.peer.Dial, err)
+		c.host.fault("%s: %s: %v", c.host.line(s.Line), c.peer.Dial, err)
 		c.step = len(c.peer.Script)
 		c.later(0, nil, syscall.ECONNRESET)
 		return false

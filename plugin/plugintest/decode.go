@@ -1,12 +1,8 @@
 package plugintest
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"math"
-	"net/netip"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,20 +21,13 @@ const (
 )
 
 func parse(path string, data []byte) (*File, error) {
-	var doc, more yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the file is empty")
-		}
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: a test file is one YAML document", path)
+	doc, err := oneDocument(path, data)
+	if err != nil {
+		return nil, err
 	}
 	r := &reader{file: path}
 	f := &File{Path: path}
-	r.document(doc.Content[0], f)
+	r.document(doc, f)
 	return f, errors.Join(r.errs...)
 }
 
@@ -65,7 +54,8 @@ func (r *reader) document(n *yaml.Node, f *File) {
 	}
 	names := make(map[string]int)
 	r.items(cases, "cases", func(n *yaml.Node, path string) {
-		c := Case{Line: n.Line, Timeout: timeout, Grants: grants, Attempt: 1, Names: make(map[string][]netip.Addr)}
+		c := *newCase()
+		c.Line, c.Timeout, c.Grants = n.Line, timeout, grants
 		r.testCase(n, path, &c)
 		if first, ok := names[c.Name]; ok {
 			r.failf(n, path+".name", "the case of line %d has the name %q too", first, c.Name)
@@ -87,14 +77,29 @@ func (r *reader) grants(to *[]plugin.Grant) read {
 }
 
 func (r *reader) testCase(n *yaml.Node, path string, c *Case) {
+	required := []string{"name", "want"}
+	replayed := field(n, "replay")
+	if replayed != nil {
+		r.replay(replayed, join(path, "replay"), c)
+		if c.Want.Result != "" {
+			required = required[:1]
+		}
+	}
 	r.mapping(n, path, map[string]read{
+		"replay":  func(*yaml.Node, string) {},
 		"name":    r.text(&c.Name),
 		"timeout": r.duration(&c.Timeout),
 		"grants":  r.grants(&c.Grants),
 		"request": func(n *yaml.Node, path string) { r.request(n, path, c) },
-		"host":    func(n *yaml.Node, path string) { r.host(n, path, c) },
-		"want":    func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
-	}, "name", "want")
+		"host": func(n *yaml.Node, path string) {
+			if replayed != nil {
+				r.failf(n, path, "the host of a replay is that of the session")
+				return
+			}
+			r.host(n, path, c)
+		},
+		"want": func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
+	}, required...)
 	if c.Timeout == 0 {
 		r.failf(n, join(path, "timeout"), "must be above 0")
 	}

@@ -68,9 +68,6 @@ func (n *network) addZone(c *Case) {
 		}
 		n.zone = append(n.zone, z)
 	}
-	if len(n.zone) > 0 && c.Target.Port == 53 {
-		n.asked[n.at(c.Target.Host, "53")] = true
-	}
 }
 
 func (n *network) at(host, port string) string {
@@ -168,7 +165,7 @@ func (q *query) answer(packed []byte) {
 		data = q.host.junk()
 	default:
 		if data, err = r.pack(header.ID, asked, r.Behaviour == Truncate && q.addr.network == "udp"); err != nil {
-			q.host.fault("line %d: %v", r.Line, err)
+			q.host.fault("%s: %v", q.host.line(r.Line), err)
 			return
 		}
 	}
@@ -254,7 +251,7 @@ func (n *network) leftZone() []string {
 	var left []string
 	for _, z := range n.zone {
 		if z.answered == 0 && !n.looked[canonical(z.Name)] {
-			left = append(left, fmt.Sprintf("line %d: nobody looks up %s %s", z.Line, typeName(z.Type), z.Name))
+			left = append(left, fmt.Sprintf("%s: nobody looks up %s %s", n.line(z.Line), typeName(z.Type), z.Name))
 		}
 	}
 	return left

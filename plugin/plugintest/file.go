@@ -49,6 +49,8 @@ type Case struct {
 	Names  map[string][]netip.Addr // of hosts; one without an address does not exist
 
 	Want Want
+
+	session string // path of the file that is replayed
 }
 
 // Want is what a case demands. What is zero is not looked at.

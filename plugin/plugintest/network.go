@@ -20,13 +20,14 @@ import (
 
 // network is the network of one case.
 type network struct {
-	clock  timeline
-	native bool // the clock is the program's own
-	peers  []*peer
-	web    []*exchange
-	zone   []*zoneEntry
-	asked  map[string]bool         // addresses of servers that the zone is on
-	names  map[string][]netip.Addr // read-only once it is made
+	clock   timeline
+	session string // path of the session that the case replays
+	native  bool   // the clock is the program's own
+	peers   []*peer
+	web     []*exchange
+	zone    []*zoneEntry
+	asked   map[string]bool         // addresses of servers that the zone is on
+	names   map[string][]netip.Addr // read-only once it is made
 
 	mu     sync.Mutex
 	looked map[string]bool // names that were looked up to be dialled
@@ -43,7 +44,7 @@ type peer struct {
 
 func newNetwork(c *Case, clock timeline, rng *rand.Rand) *network {
 	n := &network{
-		clock: clock, rng: rng, names: make(map[string][]netip.Addr),
+		clock: clock, session: c.session, rng: rng, names: make(map[string][]netip.Addr),
 		asked: map[string]bool{dnsServer: true}, looked: make(map[string]bool),
 	}
 	for host, addrs := range c.Names {
@@ -120,6 +121,14 @@ func (n *network) LookupIP(_ context.Context, host string) ([]netip.Addr, error)
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
+// line is where something stands in the case's file, or in the session that it replays.
+func (n *network) line(number int) string {
+	if n.session == "" {
+		return fmt.Sprintf("line %d", number)
+	}
+	return fmt.Sprintf("%s:%d", n.session, number)
+}
+
 func (n *network) fault(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -188,7 +197,7 @@ func (p *peer) begins(data []byte) bool {
 // DialContext connects to the peer at addr.
 func (n *network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	c := n.connect(network, addr)
-	if c == nil && n.asked[addr] && (network == "udp" || network == "tcp") {
+	if c == nil && (n.asked[addr] || len(n.zone) > 0 && strings.HasSuffix(addr, ":53")) && (network == "udp" || network == "tcp") {
 		return n.newQuery(network, addr), nil
 	}
 	if c == nil {
@@ -245,11 +254,11 @@ func (n *network) ended() []string {
 	for i, conns := range all {
 		p := n.peers[i]
 		if len(conns) == 0 {
-			left = append(left, fmt.Sprintf("line %d: %s is never dialled", p.Line, p.Dial))
+			left = append(left, fmt.Sprintf("%s: %s is never dialled", n.line(p.Line), p.Dial))
 		}
 		for _, c := range conns {
 			if s, got := c.waitsFor(); s != nil {
-				left = append(left, fmt.Sprintf("line %d: %s still waits for %v; got %s", s.Line, p.Dial, s, got))
+				left = append(left, fmt.Sprintf("%s: %s still waits for %v; got %s", n.line(s.Line), p.Dial, s, got))
 			}
 		}
 	}

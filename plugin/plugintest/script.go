@@ -28,6 +28,8 @@ type Peer struct {
 	Latency   time.Duration // of the connection, and of each thing sent
 	TLS       *TLS          // what it shows in a handshake; nil for a peer that speaks no TLS
 	Script    []Step
+
+	note string // of a recorder
 }
 
 // TLS is what a peer shows in a handshake, which is played as well: scripts see what

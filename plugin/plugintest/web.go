@@ -30,6 +30,8 @@ type Exchange struct {
 	Reply     Reply
 	Behaviour Behaviour // in place of the reply, but for its latency
 	TLS       *TLS      // what is shown where the URL is https; nil for a certificate that is fine
+
+	note string // of a recorder
 }
 
 // Match is what a request has to be. What is zero is not looked at.
@@ -139,7 +141,7 @@ func (n *network) nearest(req *http.Request, body []byte) string {
 	var text strings.Builder
 	for _, x := range n.web {
 		if x.Match.matchesURL(req) {
-			fmt.Fprintf(&text, "; line %d: %s", x.Line, x.Match.differs(req, body))
+			fmt.Fprintf(&text, "; %s: %s", n.line(x.Line), x.Match.differs(req, body))
 		}
 	}
 	return text.String()
@@ -292,7 +294,7 @@ func (n *network) leftWeb() []string {
 	var left []string
 	for _, x := range n.web {
 		if x.answered == 0 {
-			left = append(left, fmt.Sprintf("line %d: nobody asks for %s", x.Line, &x.Match))
+			left = append(left, fmt.Sprintf("%s: nobody asks for %s", n.line(x.Line), &x.Match))
 		}
 	}
 	return left

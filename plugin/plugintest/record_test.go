@@ -1,0 +1,425 @@
+package plugintest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+)
+
+// attempt is one that is recorded.
+type attempt struct {
+	cfg    wasm.Config
+	target probe.Target
+	config string
+	grants []string
+	redact func(string) string
+}
+
+// record makes an attempt in the real world and returns the session, and what came.
+func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
+	t.Helper()
+	a.cfg.CacheDir, a.cfg.Interpreter = cache, race
+	rec := plugintest.NewRecorder()
+	rec.Wrap(&a.cfg)
+	module, err := os.ReadFile(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := plugin.ReadModule(guest, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants, err := plugin.ParseGrants(append(a.grants, "target"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := wasm.New(a.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	loaded, err := host.LoadGranted(t.Context(), module, manifest, grants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := loaded.Prepare([]byte(a.config), a.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := probe.Request{Target: a.target, Spec: probe.Spec{Timeout: time.Second}, Redact: a.redact, PodIP: "127.0.0.1", Pod: &probe.Pod{Name: "web", Labels: map[string]string{"a": "b"}}}
+	ctx, cancel := context.WithTimeout(t.Context(), req.Spec.Timeout)
+	defer cancel()
+	out, err = handler.Probe(ctx, req)
+	rec.Note(req, []byte(a.config), grants, out, err)
+	if err != nil {
+		t.Error(err)
+	}
+	path = filepath.Join(t.TempDir(), "testdata", "session.yaml")
+	if err := rec.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path, out
+}
+
+// replay replays a session, and wants the result and the message that came.
+func replay(t *testing.T, path string, want probe.Outcome) *plugintest.File {
+	t.Helper()
+	f := load(t, fmt.Sprintf("- name: whatever it answered\n  replay: %s\n- name: the same\n  replay: %s\n  want: {result: %s, message: %q}\n", path, path, want.Result, want.Output))
+	for _, r := range run(t, f, plugintest.Config{CasesOnly: true}).Results {
+		if !r.OK() {
+			text, _ := os.ReadFile(path)
+			t.Errorf("%s: %q\n%s%q\n%s", r.Name, r.Failures, r.Diff, r.Trace, text)
+		}
+	}
+	return f
+}
+
+// serve answers connections on the loopback interface until the test ends.
+func serve(t *testing.T, answer func(net.Conn)) probe.Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			answer(c)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return probe.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+}
+
+func webTarget(t *testing.T, s *httptest.Server) probe.Target {
+	t.Helper()
+	host, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return probe.Target{Host: host, Port: n}
+}
+
+func contents(t *testing.T, path string, wants ...string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestReplayOfConnections(t *testing.T) {
+	target := serve(t, func(c net.Conn) {
+		buf := make([]byte, 100)
+		n, _ := c.Read(buf)
+		fmt.Fprintf(c, "you said %q\x00", buf[:n])
+	})
+	path, out := record(t, attempt{target: target, config: `{"do":"talks","says":["one","two"]}`})
+	if want := "you said \"one\"\x00you said \"two\"\x00"; out.Output != want {
+		t.Fatalf("got %q", out.Output)
+	}
+	contents(t, path, "kind: PluginSession", "- recv: {text: one}", "close: {}", "pod: {name: web, labels: {a: b}}", "want: {result: success} # you said")
+	replay(t, path, out)
+	// The connections may come in the other order.
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {do: talks, says: [two, one]}}\n  want: {result: success, message: /two.*one/}\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+	// What is another request is no match, and the place in the session is named.
+	f = load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {do: talks, says: [one, other]}}\n", path))
+	r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]
+	if all := strings.Join(r.Failures, "\n"); !strings.Contains(all, "session.yaml:") || !strings.Contains(all, `got "other", want "two"`) {
+		t.Errorf("got %s", all)
+	}
+}
+
+func TestReplayOfRefusal(t *testing.T) {
+	target := serve(t, func(net.Conn) {})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Port = closed.Addr().(*net.TCPAddr).Port
+	closed.Close()
+	path, out := record(t, attempt{target: target, config: `{}`})
+	contents(t, path, "behaviour: refuse")
+	replay(t, path, out)
+}
+
+func TestReplayOfTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	certs, roots := server.TLS.Certificates, x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	server.Close()
+	target := serve(t, func(c net.Conn) {
+		secured := tls.Server(c, &tls.Config{Certificates: certs})
+		buf := make([]byte, 100)
+		n, _ := secured.Read(buf)
+		fmt.Fprintf(secured, "inside: %s", buf[:n])
+		secured.Close()
+	})
+	trusting := wasm.Config{Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+		config.RootCAs = roots
+		secured := tls.Client(conn, config)
+		return secured, secured.HandshakeContext(ctx)
+	}}
+	path, out := record(t, attempt{cfg: trusting, target: target, config: `{"network":"tls","say":"hi"}`})
+	if out.Output != "inside: hi" {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "dial: tls://127.0.0.1:", "{text: hi}", "{text: 'inside: hi'}", "names: [example.com")
+	replay(t, path, out)
+	path, out = record(t, attempt{target: target, config: `{"network":"tls"}`})
+	if out.Result != probe.Failure {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "unknown authority")
+	replay(t, path, out)
+}
+
+func TestReplayOfHTTP(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new?x=1", http.StatusFound)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Set-Cookie", "session=1")
+		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.URL, r.Header.Get("X-A"), body)
+	}))
+	defer server.Close()
+	target := webTarget(t, server)
+	ask := `{"do":"http","request":"{\"method\":\"POST\",\"url\":\"http:///a\",\"headers\":{\"X-A\":\"1\",\"Authorization\":\"basic x\"}}","body":"{\"b\":1}"}`
+	path, out := record(t, attempt{target: target, config: ask})
+	if out.Output != `POST /a 1 {"b":1}` {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "url: /a\n", `X-A: "1"`, "json: {\"b\": 1}", "Set-Cookie: hidden")
+	if text, _ := os.ReadFile(path); strings.Contains(string(text), "net:") || strings.Count(string(text), "basic x") != 1 {
+		t.Errorf("it is no exchange, or holds what is private:\n%s", text)
+	}
+	replay(t, path, out)
+	path, out = record(t, attempt{target: target, config: `{"do":"http","request":"{\"url\":\"http:///old\",\"redirects\":2}"}`})
+	if out.Output != "GET /new?x=1  " {
+		t.Fatalf("got %+v", out)
+	}
+	replay(t, path, out)
+	// Over a connection of its own the plugin speaks HTTP in bytes.
+	path, out = record(t, attempt{target: target, config: `{"say":"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-A: 2\r\n\r\n"}`})
+	contents(t, path, "- recv:\n            http:", `X-A: "2"`)
+	replay(t, path, out)
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {say: \"GET /a HTTP/1.1\\r\\nX-A: 2\\r\\nHost: b\\r\\n\\r\\n\"}}\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+}
+
+// What carries out requests in place of connections is recorded as well.
+func TestReplayOfRoundTrips(t *testing.T) {
+	cfg := wasm.Config{RoundTrip: func(req *http.Request, _ string) (*http.Response, error) {
+		if req.URL.Path == "/no" {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return &http.Response{StatusCode: 200, Header: http.Header{"A": {"b"}}, Body: io.NopCloser(strings.NewReader("played")), Request: req}, nil
+	}}
+	target := probe.Target{Host: "127.0.0.1", Port: 1}
+	path, out := record(t, attempt{cfg: cfg, target: target, config: `{"do":"http","request":"{\"url\":\"http:///yes\"}"}`})
+	if out.Output != "played" {
+		t.Fatalf("got %+v", out)
+	}
+	replay(t, path, out)
+	path, _ = record(t, attempt{cfg: cfg, target: target, config: `{"do":"http","request":"{\"url\":\"http:///no\"}"}`})
+	contents(t, path, "url: http://127.0.0.1:1/no\n", "behaviour: refuse")
+}
+
+// nameserver answers every question, the n-th with the address 10.0.0.n.
+func nameserver(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1000)
+		for n := byte(1); ; n++ {
+			size, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if err := m.Unpack(buf[:size]); err != nil {
+				return
+			}
+			m.Response, m.Additionals = true, nil
+			head := dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: uint32(n)}
+			m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{10, 0, 0, n}}}}
+			packed, err := m.Pack()
+			if err != nil {
+				return
+			}
+			_, _ = conn.WriteTo(packed, from)
+		}
+	}()
+	t.Cleanup(func() { conn.Close(); <-done })
+	return conn.LocalAddr().String()
+}
+
+func TestReplayOfDNS(t *testing.T) {
+	cfg := wasm.Config{DNSServers: []string{nameserver(t)}}
+	path, out := record(t, attempt{cfg: cfg, config: `{"do":"dns","times":2,"request":"{\"name\":\"web.internal\"}"}`, grants: []string{"dns"}})
+	if out.Result != probe.Success || !strings.Contains(out.Output, `"ttl":2,"data":"10.0.0.2"`) {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "name: web.internal", "{ttl: 1, data: 10.0.0.1}", "grants: [dns, target]")
+	// The time and the server are others.
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  want: {result: success, message: '/(?s)10.0.0.1.*10.0.0.2/'}\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+	server := nameserver(t)
+	host, port, _ := net.SplitHostPort(server)
+	n, _ := strconv.Atoi(port)
+	path, out = record(t, attempt{target: probe.Target{Host: host, Port: n}, config: `{"do":"dns","request":"{\"name\":\"web.internal\",\"server\":\"target\"}"}`, grants: []string{"dns"}})
+	if out.Result != probe.Success {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "server: target")
+	f = load(t, fmt.Sprintf("- name: x\n  replay: %s\n  want: {result: success, message: /10.0.0.1/}\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+}
+
+// Names are replayed as they were resolved, and what no server answers stays unanswered.
+func TestReplayOfNamesAndSilence(t *testing.T) {
+	release := make(chan struct{})
+	target := serve(t, func(c net.Conn) { <-release })
+	defer close(release)
+	path, out := record(t, attempt{target: probe.Target{Host: "localhost", Port: target.Port}, config: `{}`})
+	if out.Result != probe.Failure || out.Output != "timed out after 1s" {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "names:\n    localhost:", `{text: "hello\n"}`)
+	replay(t, path, out)
+	path, out = record(t, attempt{target: probe.Target{Host: "nosuch.invalid", Port: 1}, config: `{}`, cfg: wasm.Config{
+		LookupIP: func(_ context.Context, host string) ([]netip.Addr, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		},
+	}})
+	contents(t, path, "nosuch.invalid: []")
+	replay(t, path, out)
+}
+
+// A secret is in no form in the file, and the session is replayed all the same.
+func TestRecordHidesSecrets(t *testing.T) {
+	const secret = "hunter 2&3"
+	target := serve(t, func(c net.Conn) {
+		buf := make([]byte, 1000)
+		n, _ := c.Read(buf)
+		fmt.Fprintf(c, "%d bytes with %s", n, buf[:n])
+	})
+	coded := base64.StdEncoding.EncodeToString([]byte("\x00probe\x00" + secret))
+	redact := func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
+	path, out := record(t, attempt{target: target, redact: redact, config: `{"do":"talks","says":["AUTH ` + coded + `","PASS [` + secret + `]"],"say":"the ` + secret + `!"}`})
+	if out.Result != probe.Success || !strings.Contains(out.Output, secret) {
+		t.Fatalf("got %+v", out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "hunter") || strings.Contains(string(text), coded) || strings.Contains(string(text), "aHVudGVy") {
+		t.Errorf("a secret:\n%s", text)
+	}
+	contents(t, path, "PASS [xxxxxxxxxx]", "the xxxxxxxxxx!")
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s\n%s", r.Failures, r.Diff, text)
+	}
+}
+
+func TestRecordIsBounded(t *testing.T) {
+	target := serve(t, func(c net.Conn) {
+		buf := make([]byte, 100)
+		_, _ = c.Read(buf)
+		_, _ = c.Write(make([]byte, 100<<10))
+	})
+	path, _ := record(t, attempt{target: target, config: `{}`})
+	contents(t, path, "# of this connection 36870 more bytes were left out\n")
+	if info, err := os.Stat(path); err != nil || info.Size() > 300<<10 {
+		t.Errorf("%v, %v", info, err)
+	}
+	rec := plugintest.NewRecorder()
+	if err := rec.Write(path); err == nil {
+		t.Error("nothing was recorded, and is written")
+	}
+}
+
+func TestBadSessions(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ session, more, want string }{
+		"none":     {"", "", "no such file"},
+		"a field":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
+		"its kind": {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", "session.yaml:2: kind: unknown value"},
+		"its host": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
+		"no want":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, strings.ReplaceAll(name, " ", ""), "session.yaml")
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.session != "" {
+				if err := os.WriteFile(path, []byte(c.session), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := filepath.Join(filepath.Dir(path), "a_test.yaml")
+			text := "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n- {name: a, replay: session.yaml" + c.more + "}\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := plugintest.Load(file); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}

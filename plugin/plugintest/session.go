@@ -1,0 +1,99 @@
+package plugintest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+const sessionKind = "PluginSession"
+
+// newCase is a case of which nothing was read yet.
+func newCase() *Case {
+	return &Case{Timeout: defaultTimeout, Attempt: 1, Names: make(map[string][]netip.Addr)}
+}
+
+// parseSession reads a file that a [Recorder] wrote: the world of a case, and what the
+// plugin was asked.
+func parseSession(path string, data []byte) (*Case, error) {
+	doc, err := oneDocument(path, data)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{file: path}
+	c := newCase()
+	c.session = path
+	var recorded string
+	r.mapping(doc, "", map[string]read{
+		"apiVersion": r.constant(plugin.APIVersion),
+		"kind":       r.constant(sessionKind),
+		"recorded":   r.text(&recorded),
+		"timeout":    r.duration(&c.Timeout),
+		"grants":     r.grants(&c.Grants),
+		"request":    func(n *yaml.Node, path string) { r.request(n, path, c) },
+		"host":       func(n *yaml.Node, path string) { r.host(n, path, c) },
+		"want":       func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
+	}, "apiVersion", "kind", "request", "host")
+	c.Want.result, c.Want.message = place{}, place{} // of another file than the case's
+	return c, errors.Join(r.errs...)
+}
+
+// oneDocument reads a file of one YAML document.
+func oneDocument(path string, data []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the file is empty")
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: want one YAML document", path)
+	}
+	return doc.Content[0], nil
+}
+
+// replay has a case begin as the session that it names.
+func (r *reader) replay(n *yaml.Node, path string, c *Case) {
+	name, ok := r.scalar(n, path)
+	if !ok {
+		return
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(r.file), name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		r.failf(n, path, "%w", err)
+		return
+	}
+	session, err := parseSession(name, data)
+	if err != nil {
+		r.errs = append(r.errs, err)
+		return
+	}
+	session.Name, session.Line = c.Name, c.Line
+	if session.Grants == nil {
+		session.Grants = c.Grants
+	}
+	*c = *session
+}
+
+// field returns the value of a field of a mapping, or nil.
+func field(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
