@@ -275,10 +275,11 @@ func TestNameserversAreAskedInTurn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			first, second := nameserver(t, c.first), nameserver(t, c.second)
 			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, true))
-			got := f.RCode
+			told := []string{f.RCode}
 			for _, a := range f.Answers {
-				got += " " + a.Data
+				told = append(told, a.Data)
 			}
+			got := strings.Join(told, " ")
 			if asked := first.seen() + "," + second.seen(); got != c.want || asked != c.asked {
 				t.Errorf("got %s, asked over %s; want %s over %s", got, asked, c.want, c.asked)
 			}
