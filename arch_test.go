@@ -20,14 +20,15 @@ var rooms = map[string]struct {
 	ours   []string
 	others []string
 }{
-	"probe":           {},
-	"probe/probetest": {ours: []string{"probe"}},
-	"internal/abi":    {ours: []string{"probe"}},
+	"probe":             {},
+	"probe/probetest":   {ours: []string{"probe"}},
+	"internal/abi":      {ours: []string{"probe"}},
 	"internal/perfdata": {ours: []string{"probe"}},
-	"sdk":             {ours: []string{"probe", "internal/abi"}},
-	"sdk/sdkhttp":     {ours: []string{"sdk"}},
-	"core/results":    {ours: []string{"probe"}},
-	"core/worker":     {ours: []string{"probe", "core/results"}},
+	"sdk":               {ours: []string{"probe", "internal/abi"}},
+	"sdk/sdkhttp":       {ours: []string{"sdk"}},
+	"sdk/sdktest":       {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest"}},
+	"core/results":      {ours: []string{"probe"}},
+	"core/worker":       {ours: []string{"probe", "core/results"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/worker", "core/results"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},

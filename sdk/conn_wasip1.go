@@ -40,7 +40,8 @@ func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
 func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 
 // Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host
-// dials, and only what the operator granted; in a native program it is net.Dialer.
+// dials, and only what the operator granted; in a native program it is net.Dialer. At the
+// end of the attempt the connection is closed, if it still is open.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("dial", network, addr, err)

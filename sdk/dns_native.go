@@ -12,13 +12,16 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// dnsPatience is how long a server is waited for before the next one is asked.
-const dnsPatience = 2 * time.Second
+const (
+	dnsRounds   = 2               // of all servers: a datagram may be lost
+	dnsPatience = 2 * time.Second // with a server, in a round
+)
 
 // LookupDNS asks a DNS server. The error means that there is no answer at all. It needs
 // the capability "dns".
@@ -35,8 +38,9 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 		return DNSAnswer{}, fmt.Errorf("dns: %w", err)
 	}
 	var answer DNSAnswer
-	for _, server := range servers {
-		if answer, err = h.ask(ctx, server, message); err == nil || ctx.Err() != nil {
+	tries := slices.Repeat(servers, dnsRounds)
+	for i, server := range tries {
+		if answer, err = h.ask(ctx, server, message, len(tries)-i); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -75,9 +79,14 @@ func (h Host) dnsServers(named string) ([]string, error) {
 	return servers, nil
 }
 
-// ask asks one server: over udp, and over tcp for what is too long for that.
-func (h Host) ask(ctx context.Context, server string, message []byte) (DNSAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, dnsPatience)
+// ask asks one server: over udp, and over tcp for what is too long for that. It takes one
+// of the shares of the time that is left.
+func (h Host) ask(ctx context.Context, server string, message []byte, shares int) (DNSAnswer, error) {
+	patience := dnsPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/time.Duration(shares))
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answer, cut, err := h.exchange(ctx, "udp", server, message)
 	if err == nil && cut {

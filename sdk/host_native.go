@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -43,6 +44,8 @@ type Host struct {
 	// KV is what the probe has kept, in place of what it keeps by itself. An attempt that
 	// ends with an outcome changes it.
 	KV map[string][]byte
+
+	open *connections // of the attempt; nil outside of one
 }
 
 type hostKey struct{}
@@ -58,7 +61,8 @@ func hostOf(ctx context.Context) Host {
 }
 
 // Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host
-// dials, and only what the operator granted; in a native program it is net.Dialer.
+// dials, and only what the operator granted; in a native program it is net.Dialer. At the
+// end of the attempt the connection is closed, if it still is open.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network == "tls" {
 		raw, err := Dial(ctx, "tcp", addr)
@@ -71,10 +75,12 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		}
 		return secured, err
 	}
-	raw, err := hostOf(ctx).dial(ctx, network, addr)
+	h := hostOf(ctx)
+	raw, err := h.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
+	h.open.add(raw)
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		host = ""
@@ -93,6 +99,33 @@ func (h Host) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 type dialled struct {
 	net.Conn
 	host string // a name or an address; "" of a socket
+}
+
+// connections are those that an attempt has made. They end with it, as a guest's do.
+type connections struct {
+	mu    sync.Mutex
+	all   []net.Conn
+	ended bool
+}
+
+func (c *connections) add(conn net.Conn) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all = append(c.all, conn); c.ended {
+		_ = conn.Close()
+	}
+}
+
+func (c *connections) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for _, conn := range c.all {
+		_ = conn.Close() // most often for the second time
+	}
 }
 
 // StartTLS makes the TLS of a connection that [Dial] made: the host's in a guest, and

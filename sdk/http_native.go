@@ -93,6 +93,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := func() { x.head.FirstByte = time.Since(sent) }
 	x.head.Peer, x.head.TLS = nil, 0
 	if x.host.RoundTrip != nil {
+		x.head.Remote = req.URL.Host
 		defer first()
 		return x.host.RoundTrip(req)
 	}

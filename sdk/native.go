@@ -5,6 +5,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -78,11 +79,13 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 		return probe.Outcome{}, err
 	}
 	host := hostOf(ctx)
-	host.Target = req.Target
+	host.Target, host.open = req.Target, &connections{}
+	defer host.open.end()
+	defer context.AfterFunc(ctx, host.open.end)()
 	r.kv.draft.begin(n.kept, host.KV)
 	out, err := n.plugin.Probe(WithHost(ctx, host), r)
 	switch {
-	case ctx.Err() == context.DeadlineExceeded:
+	case late(ctx):
 		return probe.TimedOut(req.Spec.Timeout), nil
 	case ctx.Err() != nil:
 		return probe.Outcome{}, ctx.Err()
@@ -94,4 +97,11 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	}
 	r.kv.draft.commit()
 	return out, nil
+}
+
+// late reports whether the deadline has come. What waits for it too, as a dial does, may
+// be awake before the timer of ctx.
+func late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() == context.DeadlineExceeded || ctx.Err() == nil && ok && !time.Now().Before(deadline)
 }

@@ -262,9 +262,11 @@ func TestNobodyListens(t *testing.T) {
 
 func TestSilence(t *testing.T) {
 	target := server{silent: true}.start(t)
-	got, err := attempt(t, handlers["wasm"], `{}`, target, 200*time.Millisecond)
-	if err != nil || got.Result != probe.Failure || got.Output != "timed out after 200ms" {
-		t.Errorf("got %+v, %v", got, err)
+	for kind, h := range handlers {
+		got, err := attempt(t, h, `{}`, target, 200*time.Millisecond)
+		if err != nil || got.Result != probe.Failure || got.Output != "timed out after 200ms" {
+			t.Errorf("%s: got %+v, %v", kind, got, err)
+		}
 	}
 }
 
