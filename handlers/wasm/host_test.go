@@ -1,11 +1,13 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -187,35 +189,61 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// TestNothingIsLeft instantiates, traps and throws away, and looks at the memory
-// budget.
+// TestNothingIsLeft instantiates, traps and throws away, and looks at what is left of
+// it: memory, goroutines, descriptors, mappings.
 func TestNothingIsLeft(t *testing.T) {
 	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	before := descriptors(t)
-	for range 20 {
-		p, err := h.Load(t.Context(), trapModule, plugin.Minimal("trap"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 50 {
-			if _, err := p.Probe(t.Context(), probe.Request{}); err == nil {
-				t.Fatal("want a trap")
+	cycle := func(loads, calls int) {
+		for range loads {
+			p, err := h.Load(t.Context(), trapModule, plugin.Minimal("trap"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range calls {
+				if _, err := p.Probe(t.Context(), probe.Request{}); err == nil {
+					t.Fatal("want a trap")
+				}
+			}
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
+	cycle(2, 500)
+	before := takings(t)
+	cycle(10, 1000)
+	after := takings(t)
 	if used := h.budget.inUse(); used != 0 {
 		t.Errorf("%d bytes are still counted", used)
 	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors are open, %d were", after, before)
+	t.Logf("after 10,000 cycles: %+v, before: %+v", after, before)
+	if after.descriptors > before.descriptors || after.goroutines > before.goroutines {
+		t.Errorf("descriptors and goroutines: %+v, before: %+v", after, before)
 	}
+	// One leaked instance in a hundred would be 6 MiB of the guests' memory, and a hundred mappings.
+	if after.mappings > before.mappings+20 || after.heap > before.heap+1<<20 {
+		t.Errorf("mappings and heap grew: %+v, before: %+v", after, before)
+	}
+}
+
+// taking is what the process has of the system.
+type taking struct {
+	heap                              uint64 // bytes that live
+	mappings, goroutines, descriptors int
+}
+
+func takings(t *testing.T) taking {
+	t.Helper()
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	maps, _ := os.ReadFile("/proc/self/maps")
+	return taking{stats.HeapAlloc, bytes.Count(maps, []byte("\n")), runtime.NumGoroutine(), descriptors(t)}
 }
 
 func descriptors(t *testing.T) int {
