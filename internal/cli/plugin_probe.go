@@ -97,7 +97,11 @@ func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) err
 		return err
 	}
 	found.Grants = o.grants
-	host, err := wasm.New(wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version})
+	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version}
+	if o.recorder != nil {
+		o.recorder.Wrap(&cfg)
+	}
+	host, err := wasm.New(cfg)
 	if err != nil {
 		return &exit{code: exitUsage, err: err}
 	}
@@ -106,7 +110,7 @@ func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) err
 	if err := wasm.RegisterAll(ctx, &registry, host, []plugin.Found{found}); err != nil {
 		return &exit{code: exitUsage, err: err}
 	}
-	o.handler = found.Manifest.Name
+	o.handler, o.module = found.Manifest.Name, found.Path
 	return o.runWith(ctx, &registry)
 }
 

@@ -2,36 +2,91 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
 )
 
 func newPluginRun(env *Env) *cobra.Command {
 	o := &oneShot{env: env}
 	var (
-		f     pluginFlags
-		watch bool
+		f      pluginFlags
+		watch  bool
+		record string
 	)
 	c := &cobra.Command{
-		Use:     "run NAME|FILE.wasm|DIR [--target HOST:PORT] [--config JSON|@FILE] [--watch]",
-		Short:   "Let a plugin probe a target, again whenever it is built anew",
-		Args:    arguments("NAME|FILE.wasm|DIR"),
-		Example: "  prober plugin run demo --target 127.0.0.1:25 --explain\n  prober plugin run demo --target 127.0.0.1:25 --config @demo.json --watch",
+		Use:   "run NAME|FILE.wasm|DIR [--target HOST:PORT] [--config JSON|@FILE] [--watch | --record FILE]",
+		Short: "Let a plugin probe a target: again whenever it is built anew, or recorded for its tests",
+		Args:  arguments("NAME|FILE.wasm|DIR"),
+		Example: "  prober plugin run demo --target 127.0.0.1:25 --explain\n" +
+			"  prober plugin run demo --target 127.0.0.1:25 --config @demo.json --watch\n" +
+			"  prober plugin run demo --target 127.0.0.1:25 --record demo/testdata/greeting.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if watch {
+			switch {
+			case watch && record != "":
+				return usage("leave one of the two out", "--watch and --record: one run is recorded")
+			case watch:
 				return o.watchPlugin(cmd.Context(), args[0], &f)
+			case record != "":
+				return o.recordPlugin(cmd.Context(), args[0], &f, record)
+			default:
+				return o.probePlugin(cmd.Context(), args[0], &f)
 			}
-			return o.probePlugin(cmd.Context(), args[0], &f)
 		},
 	}
 	f.add(c)
 	c.Flags().BoolVar(&watch, "watch", false, "probe again when the module or the file of --config changes, until Ctrl-C")
+	c.Flags().StringVar(&record, "record", "", "write what the plugin saw of the world to a file, for a test case to replay")
 	return o.flags(c)
+}
+
+// recordPlugin probes, and writes what the plugin saw to a file.
+func (o *oneShot) recordPlugin(ctx context.Context, name string, f *pluginFlags, file string) error {
+	if strings.HasSuffix(file, plugintest.Suffix) {
+		return usage("testdata/session.yaml, say", "--record %s: that is the name of a test file, and a session is none", file)
+	}
+	o.recorder = plugintest.NewRecorder()
+	verdict := o.probePlugin(ctx, name, f)
+	if e, ok := errors.AsType[*exit](verdict); ok && e.code == exitUsage {
+		return verdict // there was nothing to record
+	}
+	if err := o.recorder.Write(file); err != nil {
+		return usage("", "%w", errors.Join(verdict, fmt.Errorf("--record: %w", err)))
+	}
+	folder := filepath.Dir(o.module)
+	path, err := filepath.Rel(folder, file)
+	if err != nil {
+		path = file
+	}
+	fmt.Fprintf(o.env.Stderr, "prober: recorded %s; look it over before you share it. As a case of %s:\n"+
+		"- name: a recorded session\n  replay: %s\n",
+		file, filepath.Join(folder, o.handler+plugintest.Suffix), filepath.ToSlash(path))
+	return verdict
+}
+
+// recording notes the attempts of a handler.
+type recording struct {
+	probe.Handler
+	recorder *plugintest.Recorder
+	config   []byte
+	grants   []plugin.Grant
+}
+
+// Probe implements [probe.Handler].
+func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	out, err := r.Handler.Probe(ctx, req)
+	r.recorder.Note(req, r.config, r.grants, out, err)
+	return out, err
 }
 
 // watchPlugin probes, and probes again when a file has changed, until ctx ends.

@@ -18,6 +18,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -33,7 +34,11 @@ type oneShot struct {
 	config  any // of the handler; as JSON
 	target  probe.Target
 	secrets manager.Secrets
-	grants  []plugin.Grant // of a plugin
+
+	// Of a plugin.
+	grants   []plugin.Grant
+	module   string               // its path
+	recorder *plugintest.Recorder // nil when nobody asked
 }
 
 func newProbe(env *Env) *cobra.Command {
@@ -212,6 +217,9 @@ func (o *oneShot) runWith(ctx context.Context, registry *handlers.Registry) erro
 	handler, err := registry.Prepare(o.handler, config, o.target)
 	if err != nil {
 		return usage("", "%w", o.secrets.Error(err))
+	}
+	if o.recorder != nil {
+		handler = recording{handler, o.recorder, config, o.grants}
 	}
 	handler = o.secrets.Handler(handler)
 	ctx, stop := o.env.interruptible(ctx)
