@@ -64,6 +64,7 @@ type Handler struct {
 	flying   sync.WaitGroup
 	closed   bool
 	evicting *time.Timer // closes what has been idle for long
+	evictAt  time.Time   // when evicting fires
 }
 
 var _ probe.Preparer = (*Handler)(nil)
@@ -251,25 +252,44 @@ func (p *Handler) evictOne() bool {
 	return true
 }
 
+// surplusTime is how long an instance may be idle beside others. The one used last is
+// used first, so nobody needed it for as long.
+const surplusTime = 15 * time.Second
+
+// restLocked is how much longer the instance that has been idle for longest may be.
+func (p *Handler) restLocked() time.Duration {
+	most := p.limits.Idle
+	if len(p.idle) > 1 {
+		most = min(most, surplusTime)
+	}
+	return most - time.Since(p.idle[0].idleSince)
+}
+
 // watchIdleLocked sees to it that what stays idle is closed.
 func (p *Handler) watchIdleLocked() {
+	rest := p.restLocked()
 	if p.evicting == nil {
-		p.evicting = time.AfterFunc(p.limits.Idle, p.closeStale)
+		p.evicting, p.evictAt = time.AfterFunc(rest, p.closeStale), time.Now().Add(rest)
+	} else if time.Until(p.evictAt) > rest+surplusTime/2 {
+		p.evicting.Reset(rest)
+		p.evictAt = time.Now().Add(rest)
 	}
 }
 
 func (p *Handler) closeStale() {
 	p.mu.Lock()
 	var stale []*instance
-	for len(p.idle) > 0 && time.Since(p.idle[0].idleSince) >= p.limits.Idle {
+	for len(p.idle) > 0 && p.restLocked() <= 0 {
+		if time.Since(p.idle[0].idleSince) >= p.limits.Idle {
+			p.hits[plugin.LimitIdle].Add(1)
+		}
 		stale = append(stale, p.idle[0])
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}
 	p.live -= len(stale)
-	p.hits[plugin.LimitIdle].Add(uint64(len(stale)))
 	p.evicting = nil
-	if len(p.idle) > 0 {
-		p.evicting = time.AfterFunc(p.limits.Idle-time.Since(p.idle[0].idleSince), p.closeStale)
+	if len(p.idle) > 0 && !p.closed {
+		p.watchIdleLocked()
 	}
 	p.mu.Unlock()
 	for _, in := range stale {

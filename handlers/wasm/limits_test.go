@@ -1,8 +1,11 @@
 package wasm_test
 
 import (
+	"context"
+	"net"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,6 +255,44 @@ func TestLimitsOfInstances(t *testing.T) {
 			t.Errorf("%d instances after a minute", got)
 		}
 		wantHits(t, p, map[plugin.LimitName]uint64{"calls": 2, "idle": 1})
+	})
+}
+
+// After a burst, instances that are not needed any more go sooner than the last one.
+func TestInstancesOfABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			time.AfterFunc(time.Second, func() { there.Close() })
+			return here, nil
+		}
+		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter, DialContext: dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		p := loadAs(t, h, "hang", limited(plugin.Limits{}))
+		var burst sync.WaitGroup
+		for range 3 {
+			burst.Go(func() {
+				req := probe.Request{Target: probe.Target{Host: "10.0.0.7", Port: 80}}
+				if got, err := attempt(t, p, req, 5*time.Second); err != nil || got.Result != probe.Success {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			})
+		}
+		burst.Wait()
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 3}, {20 * time.Second, 1}, {5 * time.Minute, 0}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := p.Stats().Idle; got != step.want {
+				t.Errorf("%v later: %d instances, want %d", step.after, got, step.want)
+			}
+		}
+		wantHits(t, p, map[plugin.LimitName]uint64{"idle": 1})
 	})
 }
 
