@@ -47,9 +47,13 @@ type probeWatch struct {
 	info worker.Info
 }
 
-func (p *probeWatch) Tick(*worker.Tick)              { p.changed() }
-func (p *probeWatch) Skipped(worker.SkipReason, int) {}
-func (p *probeWatch) Close()                         { p.changed() }
+func (p *probeWatch) Tick(*worker.Tick) { p.changed() }
+func (p *probeWatch) Skipped(reason worker.SkipReason, _ int) {
+	if reason == worker.SkipQuarantine { // of the others nothing is shown
+		p.changed()
+	}
+}
+func (p *probeWatch) Close() { p.changed() }
 
 func (p *probeWatch) changed() {
 	p.hub.each(func(s *stream) { s.probes[infoKey(p.info)] = p.info })
