@@ -69,6 +69,10 @@ func TestNewInEveryLanguage(t *testing.T) {
 			if c.lang != "go" { // which takes the interpreter long, and make test has it
 				prober(t, dir, 0, "plugin", "test", "--matrix", "demo")
 			}
+			if measured := prober(t, dir, 0, "plugin", "bench", "--time", "10ms", "demo"); strings.Count(measured, " success\n") != 3 {
+				t.Errorf("plugin bench says\n%s", measured)
+			}
+			testRecorded(t, dir, address)
 			module := filepath.Join(dir, "demo", "demo.wasm")
 			v, code := probePlugin(t, module, address, `{"expect":"220"}`)
 			want(t, v, code, "success", "220 hello")
@@ -77,6 +81,21 @@ func TestNewInEveryLanguage(t *testing.T) {
 			testMistake(t, dir, c.source, c.mistake, c.said)
 		})
 	}
+}
+
+// testRecorded records a session with a real server, which a case replays.
+func testRecorded(t *testing.T, dir, address string) {
+	t.Helper()
+	prober(t, dir, 0, "plugin", "run", "demo", "--target", address, "--timeout", "5s", "--record", "demo/testdata/hello.yaml")
+	write(t, dir, "demo/recorded_test.yaml", `apiVersion: prober.dev/v1
+kind: PluginTest
+plugin: ./demo.wasm
+cases:
+- name: hello
+  replay: testdata/hello.yaml
+  want: {result: success, message: 220 hello}
+`)
+	prober(t, dir, 0, "plugin", "test", "demo/recorded_test.yaml", "--run", "hello")
 }
 
 // testMistake breaks the source of a project: the compiler says where, and the module
