@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -107,7 +108,11 @@ func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) err
 	}
 	defer host.Close()
 	var registry handlers.Registry
-	if err := wasm.RegisterAll(ctx, &registry, host, []plugin.Found{found}); err != nil {
+	handler, err := host.LoadFound(ctx, found) // and in no quarantine: every try is made
+	if err != nil {
+		return &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+	}
+	if err := registry.Register(found.Manifest.Name, found.Path, handler); err != nil {
 		return &exit{code: exitUsage, err: err}
 	}
 	o.handler, o.module = found.Manifest.Name, found.Path
