@@ -52,7 +52,8 @@ func (m mariaDB) sql(t *testing.T, statements string) string {
 	return run(t, unprivileged(t, "mariadb", "--no-defaults", "-S", filepath.Join(m.folder, "socket"), "-u", "root", "-B", "-N", "-e", statements))
 }
 
-// pemFiles writes a certificate and its key where everybody can read them.
+// pemFiles writes a certificate and its key where unprivileged commands can read them,
+// who must be the only ones.
 func pemFiles(t *testing.T, c tls.Certificate) (cert, key, text string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
@@ -63,9 +64,10 @@ func pemFiles(t *testing.T, c tls.Certificate) (cert, key, text string) {
 	folder := dataFolder(t)
 	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	for path, data := range map[string][]byte{cert: certPEM, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		giveAway(t, path)
 	}
 	return cert, key, string(certPEM)
 }

@@ -14,15 +14,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const postgresBin = "/usr/lib/postgresql/15/bin"
 
-// logins is who may log in how: without a password, with one in clear text, or with SCRAM.
+// logins is who may log in how: without a password, with one in clear text, with SCRAM,
+// with MD5, or over TLS alone.
 const logins = `host all postgres 127.0.0.1/32 trust
 host replication postgres 127.0.0.1/32 trust
 host all clear 127.0.0.1/32 password
 host all scram 127.0.0.1/32 scram-sha-256
+host all md5 127.0.0.1/32 md5
+hostssl all secured 127.0.0.1/32 scram-sha-256
 `
 
 // unprivileged returns a command that does not run as root, as database servers demand.
@@ -61,13 +65,20 @@ func dataFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if os.Getuid() == 0 {
-		uid, gid := nobody(t)
-		if err := os.Chown(dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-	}
+	giveAway(t, dir)
 	return dir
+}
+
+// giveAway makes a file that of whom unprivileged commands run as.
+func giveAway(t *testing.T, path string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return
+	}
+	uid, gid := nobody(t)
+	if err := os.Chown(path, uid, gid); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func run(t *testing.T, cmd *exec.Cmd) string {
@@ -79,17 +90,20 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// serve starts PostgreSQL on a data folder and returns its address.
-func serve(t *testing.T, data string) string {
+// serve starts PostgreSQL on a data folder and returns its address, and what stops it.
+func serve(t *testing.T, data string, settings ...string) (address string, stop func()) {
 	t.Helper()
-	address := freeAddress(t)
+	address = freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
 	cmd := pg(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off")
+	for _, s := range settings {
+		cmd.Args = append(cmd.Args, "-c", s)
+	}
 	listening(t, address, cmd)
 	await(t, "PostgreSQL to be ready", func() bool {
 		return pg(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
 	})
-	return address
+	return address, func() { cmd.Process.Signal(syscall.SIGQUIT); cmd.Wait() }
 }
 
 func sql(t *testing.T, address, statement string) string {
@@ -100,14 +114,22 @@ func sql(t *testing.T, address, statement string) string {
 
 func primary(t *testing.T) string {
 	t.Helper()
+	address, _ := startPrimary(t)
+	return address
+}
+
+// startPrimary starts a server with roles, and returns what stops it too.
+func startPrimary(t *testing.T, settings ...string) (address string, stop func()) {
+	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")
 	run(t, pg(t, "initdb", "-D", data, "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"))
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(logins), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	address := serve(t, data)
-	sql(t, address, `CREATE ROLE clear LOGIN PASSWORD 'open sesame'; CREATE ROLE scram LOGIN PASSWORD 'open sesame'`)
-	return address
+	address, stop = serve(t, data, settings...)
+	sql(t, address, `CREATE ROLE clear LOGIN PASSWORD 'open sesame'; CREATE ROLE scram LOGIN PASSWORD 'open sesame';
+		CREATE ROLE secured LOGIN PASSWORD 'open sesame'; SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'open sesame'`)
+	return address, stop
 }
 
 // saying is a server that says one thing to everybody, and hangs up.
@@ -134,23 +156,38 @@ func saying(t *testing.T, text string) string {
 
 // TestPostgres probes with a plugin in Rust.
 func TestPostgres(t *testing.T) {
-	address := primary(t)
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	address, stop := startPrimary(t, "ssl=on", "ssl_cert_file="+cert, "ssl_key_file="+key)
+	plain := primary(t)
+	trusted := `"tls":true,"serverName":"mail.example.com","ca":` + jsonText(t, ca)
 	for _, c := range []struct{ name, config, result, text string }{
 		{"trusted", `{}`, "success", "PostgreSQL 15"},
 		{"with a password in clear text", `{"user":"clear","password":"open sesame"}`, "success", "PostgreSQL 15"},
 		{"with a wrong password", `{"user":"clear","password":"guess"}`, "failure", "(28P01)"},
 		{"without the password", `{"user":"clear"}`, "success", "asks for a login by password"},
-		{"with a login that the plugin cannot do", `{"user":"scram","password":"open sesame"}`, "success", "asks for a login by SASL"},
+		{"by SCRAM", `{"user":"scram","password":"open sesame"}`, "success", "PostgreSQL 15"},
+		{"by SCRAM with a wrong password", `{"user":"scram","password":"guess"}`, "failure", "(28P01)"},
+		{"by SCRAM without the password", `{"user":"scram"}`, "success", "asks for a login by SCRAM-SHA-256"},
+		{"with a login that the plugin can not do", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
+		{"over TLS", `{"user":"secured","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
+		{"over TLS with a wrong password", `{"user":"secured","password":"guess",` + trusted + `}`, "failure", "(28P01)"},
+		{"without the TLS that a role needs", `{"user":"secured","password":"open sesame"}`, "failure", "(28000)"},
+		{"a certificate that nobody trusts", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
+		{"a certificate that is not verified", `{"tls":true,"verify":"none"}`, "success", "PostgreSQL 15"},
 		{"of a database that is not there", `{"database":"lost"}`, "failure", `database "lost" does not exist (3D000)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "postgres", address, c.config)
 			want(t, v, code, c.result, c.text)
-			if strings.Contains(v.Output, "guess") {
+			if strings.Contains(v.Output, "guess") || strings.Contains(v.Output, "sesame") {
 				t.Errorf("the output tells the password: %q", v.Output)
 			}
 		})
 	}
+	t.Run("TLS that is not there", func(t *testing.T) {
+		v, code := probePlugin(t, "postgres", plain, `{"tls":true}`)
+		want(t, v, code, "failure", "the server does not offer TLS")
+	})
 	t.Run("a server that is no PostgreSQL", func(t *testing.T) {
 		v, code := probePlugin(t, "postgres", saying(t, "220 mail.example.com\r\n"), `{}`)
 		want(t, v, code, "failure", "no PostgreSQL: it says")
@@ -160,13 +197,18 @@ func TestPostgres(t *testing.T) {
 		want(t, v, code, "failure", "refused")
 	})
 	t.Run("a standby", func(t *testing.T) { testStandby(t, address) })
+	t.Run("a server that has stopped", func(t *testing.T) {
+		stop()
+		v, code := probePlugin(t, "postgres", address, `{}`)
+		want(t, v, code, "failure", "refused")
+	})
 }
 
 func testStandby(t *testing.T, primary string) {
 	data := filepath.Join(dataFolder(t), "data")
 	host, port, _ := net.SplitHostPort(primary)
 	run(t, pg(t, "pg_basebackup", "-R", "-c", "fast", "-N", "-h", host, "-p", port, "-U", "postgres", "-D", data))
-	standby := serve(t, data)
+	standby, _ := serve(t, data)
 	sql(t, primary, "CREATE TABLE t (i int)")
 	await(t, "the standby to be in step", func() bool {
 		v, _ := probePlugin(t, "postgres", standby, `{}`)

@@ -2,7 +2,6 @@
 //! that refuses is a Failure. On request it looks at how far a replica is behind, and at
 //! how many connections are left.
 
-mod digest;
 mod login;
 mod wire;
 

@@ -1,7 +1,7 @@
 //! Logging in: by mysql_native_password, by caching_sha2_password, or over to whom can.
 
-use crate::digest::{sha1, sha256};
 use crate::wire::{Error, Reader, Session, CONNECT_WITH_DB, PLUGIN_AUTH, PROTOCOL_41, SECURE_CONNECTION, SSL};
+use prober::digest::{sha1, sha256};
 
 /// How a login ended.
 pub enum Login {
@@ -80,13 +80,11 @@ fn answer(method: &str, c: &Credentials, salt: &[u8]) -> Option<Vec<u8>> {
     let (once, mask) = match method {
         NATIVE => {
             let once = sha1(password);
-            let mask = sha1(&[salt, &sha1(&once)].concat());
-            (once, mask)
+            (once.to_vec(), sha1(&[salt, &sha1(&once)].concat()).to_vec())
         }
         SHA2 => {
             let once = sha256(password);
-            let mask = sha256(&[&sha256(&once), salt].concat());
-            (once, mask)
+            (once.to_vec(), sha256(&[&sha256(&once), salt].concat()).to_vec())
         }
         _ => return None,
     };

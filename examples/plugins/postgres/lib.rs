@@ -1,11 +1,12 @@
 //! Postgres logs in to a PostgreSQL server and asks it SELECT 1. A server that refuses,
 //! or that is still starting, is a Failure; a standby that lags is a Warning. Where the
-//! server wants a login that this plugin cannot do (SCRAM, MD5, …), its question is proof
+//! server wants a login that this plugin cannot do (MD5, GSSAPI, …), its question is proof
 //! enough that it takes connections.
 
+mod scram;
 mod wire;
 
-use prober::{config, deadline, log, net, Level, Outcome, Request};
+use prober::{config, deadline, json, log, net, Level, Outcome, Request};
 use std::time::Duration;
 use wire::{Login, Session};
 
@@ -15,15 +16,22 @@ struct Config {
     user: String,
     database: String,
     password: Option<String>,
+    /// How to secure the connection, as JSON; None in clear text.
+    tls: Option<String>,
     max_lag: Duration,
 }
 
 impl Config {
     fn read() -> prober::Result<Config> {
+        let mut options = Vec::new();
+        for name in ["serverName", "verify", "ca"] {
+            options.extend(config::get(name)?.map(|text| (name, json::quote(&text))));
+        }
         Ok(Config {
             user: config::string("user", "postgres")?,
             database: config::string("database", "postgres")?,
             password: config::get("password")?,
+            tls: config::value("tls", false)?.then(|| json::object(options)),
             max_lag: config::duration("maxLag", Duration::from_secs(10))?,
         })
     }
@@ -31,8 +39,9 @@ impl Config {
 
 fn validate() -> prober::Result<()> {
     let c = Config::read()?;
-    if [&c.user, &c.database].iter().any(|text| text.contains('\0')) {
-        return Err("config: a zero byte is in the user or the database".into());
+    let password = c.password.unwrap_or_default();
+    if [&c.user, &c.database, &password].iter().any(|text| text.contains('\0')) {
+        return Err("config: a zero byte is in the user, the database or the password".into());
     }
     Ok(())
 }
@@ -49,10 +58,16 @@ const LAG: &str = "SELECT CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_
 fn ask(c: &Config) -> Result<Outcome, wire::Error> {
     let begun = deadline();
     let mut session = Session::new(net::dial_target()?);
+    if let Some(options) = &c.tls {
+        if !session.start_tls(options)? {
+            return Ok(Outcome::failure("the server does not offer TLS"));
+        }
+    }
     match session.log_in(&c.user, &c.database, c.password.as_deref())? {
         Login::Ready => {}
         Login::Wanted(method) => {
-            return Ok(Outcome::success(format!("takes connections, and asks for a login by {}", method)));
+            let text = format!("takes connections, and asks for a login by {}", method);
+            return Ok(if c.password.is_some() { Outcome::warning(text) } else { Outcome::success(text) });
         }
     }
     let ready = begun.zip(deadline()).map_or(0.0, |(from, to)| (from.saturating_sub(to)).as_secs_f64());
@@ -60,7 +75,7 @@ fn ask(c: &Config) -> Result<Outcome, wire::Error> {
     if one != ["1"] {
         return Ok(Outcome::failure(format!("SELECT 1 answers {:?}", one)));
     }
-    let version = session.parameter("server_version").to_string();
+    let version = session.version.clone();
     let out = judge(&session.query(LAG)?, &version, c.max_lag);
     if let Err(e) = session.end() {
         log(Level::Debug, format!("the end: {}", e));

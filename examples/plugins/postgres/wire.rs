@@ -1,7 +1,7 @@
-//! As much of PostgreSQL's protocol, version 3.0, as a question in clear text needs.
+//! As much of PostgreSQL's protocol, version 3.0, as a few questions need.
 
+use crate::scram::{Proof, Scram, MECHANISM};
 use prober::net::Conn;
-use std::collections::HashMap;
 use std::convert::TryFrom;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -31,29 +31,43 @@ impl From<io::Error> for Error {
     }
 }
 
+fn broken(what: &str) -> Error {
+    Error::Protocol(what.into())
+}
+
 /// How a login ended.
 pub enum Login {
     Ready,
     /// The server wants a method that is not spoken here, or a password that is not there.
-    Wanted(&'static str),
+    Wanted(String),
 }
 
 pub struct Session {
     conn: Conn,
-    parameters: HashMap<String, String>,
+    /// What the server told at the login.
+    pub version: String,
 }
 
 const VERSION: i32 = 3 << 16;
+const SSL_REQUEST: i32 = 80877103;
 const MAX_MESSAGE: usize = 64 << 10;
+const NONCE: usize = 18;
 
 impl Session {
     pub fn new(conn: Conn) -> Session {
-        Session { conn, parameters: HashMap::new() }
+        Session { conn, version: String::new() }
     }
 
-    /// A parameter that the server told at the login.
-    pub fn parameter(&self, name: &str) -> &str {
-        self.parameters.get(name).map_or("", String::as_str)
+    /// Secures the connection; false where the server does not offer it.
+    pub fn start_tls(&mut self, options: &str) -> Result<bool, Error> {
+        self.send(None, &SSL_REQUEST.to_be_bytes())?;
+        let mut answer = [0];
+        self.conn.read_exact(&mut answer)?;
+        match answer[0] {
+            b'S' => Ok(self.conn.start_tls(options).map(|_| true)?),
+            b'N' => Ok(false),
+            _ => Err(Error::Protocol(format!("it says {:?} to TLS", String::from_utf8_lossy(&answer)))),
+        }
     }
 
     pub fn log_in(&mut self, user: &str, database: &str, password: Option<&str>) -> Result<Login, Error> {
@@ -66,16 +80,44 @@ impl Session {
         loop {
             let (kind, body) = self.receive()?;
             match kind {
-                b'R' => match (number(&body), password) {
-                    (Some(0), _) => {}
-                    (Some(3), Some(password)) => self.send(Some(b'p'), &[password.as_bytes(), b"\0"].concat())?,
-                    (Some(method), _) => return Ok(Login::Wanted(method_name(method))),
-                    (None, _) => return Err(Error::Protocol("a short answer to the login".into())),
-                },
+                b'R' => {
+                    let method = number(&body).ok_or_else(|| broken("a short answer to the login"))?;
+                    match (method, password) {
+                        (0, _) => {}
+                        (3, Some(password)) => self.send(Some(b'p'), &[password.as_bytes(), b"\0"].concat())?,
+                        (10, Some(password)) if offers(&body[4..], MECHANISM) => self.scram(password)?,
+                        _ => return Ok(Login::Wanted(method_name(method, &body[4..]))),
+                    }
+                }
                 b'S' => self.note(&body),
                 b'Z' => return Ok(Login::Ready),
                 _ => {}
             }
+        }
+    }
+
+    /// Goes through a login by SCRAM, up to where the server has proved itself.
+    fn scram(&mut self, password: &str) -> Result<(), Error> {
+        let mut random = [0; NONCE];
+        prober::random(&mut random)?;
+        let scram = Scram::new(&random);
+        let first = scram.first();
+        let size = (first.len() as u32).to_be_bytes();
+        self.send(Some(b'p'), &[MECHANISM.as_bytes(), b"\0", &size, first.as_bytes()].concat())?;
+        let Proof { message, wanted } =
+            scram.prove(&self.sasl(11)?, password).ok_or_else(|| broken("a broken challenge of SCRAM"))?;
+        self.send(Some(b'p'), message.as_bytes())?;
+        match self.sasl(12)? == wanted {
+            true => Ok(()),
+            false => Err(Error::Server("the server does not prove that it knows the password".into())),
+        }
+    }
+
+    /// The text of a step of SASL.
+    fn sasl(&mut self, step: i32) -> Result<String, Error> {
+        match self.receive()? {
+            (b'R', body) if number(&body) == Some(step) => Ok(String::from_utf8_lossy(&body[4..]).into_owned()),
+            _ => Err(broken("a strange answer to the login")),
         }
     }
 
@@ -86,7 +128,7 @@ impl Session {
         loop {
             let (kind, body) = self.receive()?;
             match kind {
-                b'D' if row.is_none() => row = Some(columns(&body).ok_or_else(|| Error::Protocol("a broken row".into()))?),
+                b'D' if row.is_none() => row = Some(columns(&body).ok_or_else(|| broken("a broken row"))?),
                 b'Z' => return Ok(row.unwrap_or_default()),
                 _ => {}
             }
@@ -121,9 +163,9 @@ impl Session {
     }
 
     fn note(&mut self, body: &[u8]) {
-        let mut texts = body.split(|b| *b == 0).map(String::from_utf8_lossy);
-        if let (Some(name), Some(value)) = (texts.next(), texts.next()) {
-            self.parameters.insert(name.into(), value.into());
+        let mut texts = body.split(|b| *b == 0);
+        if texts.next() == Some(b"server_version") {
+            self.version = texts.next().map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned());
         }
     }
 }
@@ -132,14 +174,19 @@ fn number(bytes: &[u8]) -> Option<i32> {
     Some(i32::from_be_bytes(<[u8; 4]>::try_from(bytes.get(..4)?).ok()?))
 }
 
-fn method_name(method: i32) -> &'static str {
+/// Whether a mechanism is among those of SASL.
+fn offers(body: &[u8], mechanism: &str) -> bool {
+    body.split(|b| *b == 0).any(|name| name == mechanism.as_bytes())
+}
+
+fn method_name(method: i32, rest: &[u8]) -> String {
     match method {
-        3 => "password",
-        5 => "MD5",
-        7 | 8 => "GSSAPI",
-        9 => "SSPI",
-        10 => "SASL",
-        _ => "an unknown method",
+        3 => "password".into(),
+        5 => "MD5".into(),
+        7 | 8 => "GSSAPI".into(),
+        9 => "SSPI".into(),
+        10 => String::from_utf8_lossy(rest).replace('\0', " ").trim().into(),
+        _ => "an unknown method".into(),
     }
 }
 

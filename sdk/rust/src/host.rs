@@ -29,6 +29,9 @@ imports! {
         "deadline_ms" deadline_ms() -> i64;
         "last_error" last_error(buf: *mut u8, cap: usize) -> i32;
     }
+    "wasi_snapshot_preview1" {
+        "random_get" random_get(buf: *mut u8, len: usize) -> i32;
+    }
     "prober_v1_net" {
         "dial" net_dial(url: *const u8, len: usize, timeout_ms: i32) -> i32;
         "read" net_read(handle: i32, buf: *mut u8, cap: usize, timeout_ms: i32) -> i32;

@@ -20,6 +20,7 @@
 //! builds with rustc 1.63 for wasm32-wasi and wasm32-unknown-unknown.
 
 pub mod config;
+pub mod digest;
 pub mod dns;
 mod host;
 pub mod http;
@@ -232,6 +233,14 @@ pub fn deadline() -> Option<Duration> {
     match unsafe { host::deadline_ms() } {
         i64::MAX => None,
         left => Some(Duration::from_millis(left.max(0) as u64)),
+    }
+}
+
+/// Fills a buffer with bytes that nobody can foresee.
+pub fn random(buf: &mut [u8]) -> io::Result<()> {
+    match unsafe { host::random_get(buf.as_mut_ptr(), buf.len()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "no randomness")),
     }
 }
 
