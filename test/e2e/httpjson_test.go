@@ -44,6 +44,8 @@ func TestHTTPJSONAssertions(t *testing.T) {
 			map[string]any{"name": "failed jobs", "jsonPath": "$.jobs[?@.state == 'failed']", "count": true, "warnIf": "> 0"},
 			map[string]any{"field": "version", "failIf": `!~ ^3\.`},
 		}}, "failure", `version is 2.10.0, which does not match ^3\.`},
+		{"another name of the server", map[string]any{"field": "version", "serverName": "example.com"}, "success", "version is 2.10.0"},
+		{"a name of another server", map[string]any{"field": "version", "serverName": "db.internal"}, "failure", "not db.internal"},
 		{"without a token", map[string]any{"field": "version", "headers": nil}, "failure", "HTTP status 401"},
 		{"another authority", map[string]any{"field": "version", "ca": newAuthority(t).pem}, "failure", "certificate"},
 		{"in clear text", map[string]any{"field": "version", "tls": nil, "ca": nil}, "failure", "HTTP status 400"},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 // modulePath is the guest with its manifest inside; read-only after TestMain.
@@ -28,3 +29,6 @@ func TestCases(t *testing.T) {
 		})
 	}
 }
+
+// The same cases without the sandbox: for coverage, and for a debugger.
+func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}, "grpc-health_test.yaml") }

@@ -3,19 +3,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
-	"github.com/daeace23/prober/sdk/sdkhttp"
 )
 
 const maxBody = 512 << 10
@@ -46,9 +42,11 @@ func (check) ValidateConfig(c *sdk.Config) error {
 }
 
 // headers reads the headers of the request.
-func headers(c *sdk.Config) (http.Header, error) {
-	all := make(http.Header)
-	all.Set("Accept", "application/json")
+func headers(c *sdk.Config) (map[string]string, error) {
+	all := map[string]string{"accept": "application/json"}
+	if host := c.String("host", ""); host != "" {
+		all["host"] = host
+	}
 	doc := value(c.JSON("headers"))
 	if doc == nil {
 		return all, nil
@@ -66,7 +64,7 @@ func headers(c *sdk.Config) (http.Header, error) {
 		case strings.ContainsAny(text, "\r\n\x00"):
 			err = fmt.Errorf("config.headers.%.40s: the value has more than one line", name)
 		default:
-			all.Set(name, text)
+			all[strings.ToLower(name)] = text
 		}
 		return err == nil
 	})
@@ -79,12 +77,12 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	req, err := newRequest(ctx, r)
+	req, err := newRequest(r.Config)
 	if err != nil {
 		return probe.Outcome{}, err
 	}
 	start := time.Now()
-	status, body, err := get(r, req)
+	status, body, err := get(ctx, req)
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
@@ -93,33 +91,27 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
-func newRequest(ctx context.Context, r *sdk.Request) (*http.Request, error) {
+// newRequest returns the request to the target, which a URL without a host leads to.
+func newRequest(c *sdk.Config) (sdk.HTTPRequest, error) {
 	scheme := "http://"
-	if r.Config.Bool("tls", false) {
+	if c.Bool("tls", false) {
 		scheme = "https://"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+r.Addr()+r.Config.String("path", "/"), nil)
-	if err != nil {
-		return nil, err
-	}
-	if req.Header, err = headers(r.Config); err != nil {
-		return nil, err
-	}
-	req.Host = cmp.Or(r.Config.String("host", ""), req.Header.Get("Host"))
-	return req, nil
+	header, err := headers(c)
+	return sdk.HTTPRequest{
+		URL:    scheme + c.String("path", "/"),
+		Header: header,
+		TLS: sdk.TLSOptions{
+			ServerName:         c.String("serverName", ""),
+			InsecureSkipVerify: c.String("verify", "full") == "none",
+			CA:                 c.String("ca", ""),
+		},
+	}, err
 }
 
-func get(r *sdk.Request, req *http.Request) (status int, body []byte, err error) {
-	transport := sdkhttp.Transport()
-	transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return dialTLS(ctx, r, network, addr)
-	}
-	client := http.Client{
-		Transport: transport,
-		// A redirect is an answer: the check is of this server.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
+// get follows no redirect, which is an answer: the check is of this server.
+func get(ctx context.Context, req sdk.HTTPRequest) (status int, body []byte, err error) {
+	resp, err := sdk.HTTP(ctx, req)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -128,25 +120,7 @@ func get(r *sdk.Request, req *http.Request) (status int, body []byte, err error)
 	if err == nil && len(body) > maxBody {
 		err = fmt.Errorf("the body has more than %d bytes", maxBody)
 	}
-	return resp.StatusCode, body, err
-}
-
-// dialTLS makes the connections of https: with the host's TLS.
-func dialTLS(ctx context.Context, r *sdk.Request, network, addr string) (net.Conn, error) {
-	conn, err := sdk.Dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	secured, err := sdk.StartTLS(ctx, conn, sdk.TLSOptions{
-		ServerName:         cmp.Or(r.Config.String("serverName", ""), r.Target.Host),
-		ALPN:               []string{"http/1.1"},
-		InsecureSkipVerify: r.Config.String("verify", "full") == "none",
-		CA:                 r.Config.String("ca", ""),
-	})
-	if err != nil {
-		conn.Close()
-	}
-	return secured, err
+	return resp.Status, body, err
 }
 
 // judge is the verdict on an answer: that of the worst assertion, and what all say that
