@@ -1,10 +1,12 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,33 +15,51 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// calls is how often the check for growth calls the guest. What grows by a page a call,
-// or by a page in ten calls, shows.
-const calls = 200
+// The check for growth calls the guest so often, as long as its time suffices, and the
+// least of that in any case: what grows by a page in ten calls shows.
+const (
+	maxCalls = 10_000
+	minCalls = 200
+)
+
+// check is one that every plugin has to pass. note is worth knowing even where all is
+// well.
+type check struct {
+	name string
+	run  func(ctx context.Context) (failures []string, note string, err error)
+}
+
+// plainly is a check that has nothing to note.
+func plainly(run func(context.Context) ([]string, error)) func(context.Context) ([]string, string, error) {
+	return func(ctx context.Context) ([]string, string, error) {
+		failures, err := run(ctx)
+		return failures, "", err
+	}
+}
 
 // conformance runs the checks that every plugin has to pass.
 func (s *session) conformance(ctx context.Context) ([]Result, error) {
 	var results []Result
-	for _, check := range []struct {
-		name string
-		run  func(context.Context) ([]string, error)
-	}{
-		{"a bad config gives a message and no trap", s.badConfigs},
-		{"the deadline is obeyed when the target is a black hole", s.blackHoles},
-		{"reset and fresh agree", s.isolations},
-		{fmt.Sprintf("no growth over %d calls", calls), s.growth},
+	for _, check := range []check{
+		{"a bad config gives a message and no trap", plainly(s.badConfigs)},
+		{"the deadline is obeyed when the target is a black hole", plainly(s.blackHoles)},
+		{"reset and fresh agree", plainly(s.isolations)},
+		{"nothing beyond its manifest is asked for", plainly(s.modesty)},
+		{"no growth over 10,000 calls", s.growth},
 	} {
 		name := "conformance: " + check.name
 		if s.cfg.Run != nil && !s.cfg.Run.MatchString(name) {
 			continue
 		}
 		start := time.Now()
-		failures, err := check.run(ctx)
+		failures, note, err := check.run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		v := s.plain(s.manifest.Isolation)
-		results = append(results, Result{Name: name, Variant: v.String(), File: s.file.Path, Failures: failures, Real: time.Since(start)})
+		results = append(results, Result{
+			Name: name, Variant: s.plain(s.manifest.Isolation).String(), File: s.file.Path,
+			Failures: failures, Note: note, Real: time.Since(start),
+		})
 	}
 	return results, nil
 }
@@ -68,19 +88,16 @@ func (s *session) grants() []plugin.Grant {
 	return s.file.Cases[0].Grants
 }
 
-// server returns the case with a peer of a behaviour at its target.
-func (c *Case) server(b Behaviour) *Case {
+// everywhere returns the case in a world in which whatever is dialled, asked or looked
+// up behaves so.
+func (c *Case) everywhere(b Behaviour) *Case {
 	with := *c
-	dial := fmt.Sprintf("tcp://%s:%d", c.Target.Host, c.Target.Port)
-	if strings.Contains(c.Target.Host, ":") {
-		dial = fmt.Sprintf("tcp://[%s]:%d", c.Target.Host, c.Target.Port)
-	}
-	if c.Target.Unix != "" {
-		dial = "unix://" + c.Target.Unix
-	}
-	with.Peers = []Peer{{Dial: dial, Behaviour: b}}
+	with.all, with.Peers, with.Web, with.Zone = b, nil, nil, nil
 	return &with
 }
+
+// silent matches what a host says for a guest that says nothing.
+var silent = regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not take this config)?\s*$`)
 
 // badConfigs calls the guest with configs that the schema would keep from it, since a
 // schema is easily made too weak.
@@ -93,7 +110,7 @@ func (s *session) badConfigs(ctx context.Context) (failures []string, err error)
 	}
 	defer w.close()
 	for i, config := range s.strangeConfigs() {
-		c := s.typical().server(Refuse)
+		c := s.typical().everywhere(Refuse)
 		c.Config = config
 		got := w.attempt(ctx, c, i)
 		reason := probe.ReasonOf(got.err)
@@ -101,7 +118,7 @@ func (s *session) badConfigs(ctx context.Context) (failures []string, err error)
 		case got.err == nil:
 		case reason == probe.ReasonTrap || reason == probe.ReasonMemory || reason == probe.ReasonProtocol:
 			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.err))
-		case strings.TrimSpace(got.message()) == "":
+		case silent.MatchString(got.message()):
 			failures = append(failures, fmt.Sprintf("config %s: refused without a message", config))
 		}
 	}
@@ -137,12 +154,12 @@ func (s *session) blackHoles(ctx context.Context) (failures []string, err error)
 	}
 	defer w.close()
 	for i, b := range []Behaviour{Timeout, HalfOpen} {
-		c := s.typical().server(b)
+		c := s.typical().everywhere(b)
 		got := w.attempt(ctx, c, i)
 		if got.virtual > c.Timeout {
 			failures = append(failures, fmt.Sprintf("%s: ends after %v, the timeout is %v", b, got.virtual, c.Timeout))
 		}
-		dialled := len(w.network.peers[0].conns) > 0
+		dialled := w.network.met()
 		if dialled && (got.err != nil || got.out.Result == probe.Success) {
 			failures = append(failures, fmt.Sprintf("%s: answers %s (%s); want a failure", b, got.result(), got.message()))
 		}
@@ -158,7 +175,7 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 	var all []Result
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 		only := *s
-		only.cfg.Run = nil
+		only.cfg.Run, only.warm = nil, true
 		results, err := only.cases(ctx, s.plain(isolation))
 		if err != nil {
 			return nil, err
@@ -177,36 +194,88 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 	return failures, nil
 }
 
-// growth calls the guest many times and looks at its memory.
-func (s *session) growth(ctx context.Context) (failures []string, err error) {
-	w, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, s.grants()...)
+// everything is what an operator can grant at most.
+var everything = []string{"target", "tcp://*:*", "udp://*:*", "unix:///*", "dns", "kv"}
+
+// modesty runs the cases with everything granted: what is denied then, and would not be
+// if the manifest asked for everything, the manifest ought to ask for. Imports that it
+// does not ask for have failed the load.
+func (s *session) modesty(ctx context.Context) (failures []string, err error) {
+	grants, err := plugin.ParseGrants(everything)
 	if err != nil {
 		return nil, err
 	}
+	greedy := *s.manifest
+	greedy.Requests = nil
+	for _, capability := range []string{"net", "http", "dns", "kv"} {
+		greedy.Requests = append(greedy.Requests, plugin.Request{Capability: capability, Allow: everything, Optional: true})
+	}
+	own, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, grants...)
+	if err != nil {
+		return nil, err
+	}
+	defer own.close()
+	all, err := s.open(ctx, s.plain(s.manifest.Isolation), &greedy, grants...)
+	if err != nil {
+		return nil, err
+	}
+	defer all.close()
+	for i := range s.file.Cases {
+		c := &s.file.Cases[i]
+		if len(c.Want.Denied) > 0 {
+			continue // the denial is the point
+		}
+		denied := own.attempt(ctx, c, i).denied
+		if len(denied) > 0 && !slices.Equal(denied, all.attempt(ctx, c, i).denied) {
+			failures = append(failures, fmt.Sprintf("%s: its manifest does not ask for: %s", c.Name, strings.Join(denied, "; ")))
+		}
+	}
+	return failures, nil
+}
+
+// growth calls the guest many times and looks at its memory.
+func (s *session) growth(ctx context.Context) (failures []string, note string, err error) {
+	w, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, s.grants()...)
+	if err != nil {
+		return nil, "", err
+	}
 	defer w.close()
-	c := s.typical().server(Refuse)
+	c := s.typical().everywhere(Refuse)
 	for i := range s.file.Cases {
 		if own := &s.file.Cases[i]; own.Want.Result == "success" {
 			c = own
 			break
 		}
 	}
-	var early, total uint64
-	for i := range calls {
-		got := w.attempt(ctx, c, i)
+	var guest, total []uint64 // after each call
+	start := time.Now()
+	for i := range maxCalls {
+		if i >= minCalls && time.Since(start) > cmp.Or(s.cfg.Patience, defaultPatience) {
+			break
+		}
+		guest = append(guest, w.attempt(ctx, c, i).memory)
+		total = append(total, w.host.Memory())
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if i == calls/10 {
-			early, total = got.memory, w.host.Memory()
+			return nil, "", ctx.Err()
 		}
 	}
-	late, now := w.handler.Stats().Size, w.host.Memory()
-	if late > early {
-		failures = append(failures, fmt.Sprintf("the guest's memory grew from %s to %s", bytesUnit.spell(float64(early)), bytesUnit.spell(float64(late))))
+	failures = append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
+	return failures, fmt.Sprintf("%d calls", len(guest)), nil
+}
+
+// grown says how sizes rise once the guest is warm. Who leaks may be thrown away for it
+// now and then, and begin again.
+func grown(what string, sizes []uint64) []string {
+	warm := len(sizes) / 5
+	rises := 0
+	for i := warm + 1; i < len(sizes); i++ {
+		if sizes[i] > sizes[i-1] {
+			rises++
+		}
 	}
-	if now > total {
-		failures = append(failures, fmt.Sprintf("all instances grew from %s to %s", bytesUnit.spell(float64(total)), bytesUnit.spell(float64(now))))
+	early, late := sizes[warm], slices.Max(sizes[warm:])
+	if late <= early && rises < 2 {
+		return nil
 	}
-	return failures, nil
+	return []string{fmt.Sprintf("%s grew %d times, from %s to %s", what, rises, bytesUnit.spell(float64(early)), bytesUnit.spell(float64(late)))}
 }

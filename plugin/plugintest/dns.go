@@ -148,6 +148,9 @@ func (q *query) answer(packed []byte) {
 		return
 	}
 	r := q.host.recordFor(q.addr.addr, asked)
+	if r == nil && q.host.all != "" {
+		r = &Record{Behaviour: q.host.meet().Behaviour}
+	}
 	if r == nil {
 		q.host.fault("the plugin looks up %s %s, of which host.dns says nothing", typeName(asked.Type), canonical(asked.Name.String()))
 		r = &Record{RCode: dnsmessage.RCodeNameError}

@@ -50,7 +50,8 @@ type Case struct {
 
 	Want Want
 
-	session string // path of the file that is replayed
+	session string    // path of the file that is replayed
+	all     Behaviour // of whatever the case has no peer for; of conformance checks
 }
 
 // Want is what a case demands. What is zero is not looked at.

@@ -21,8 +21,9 @@ import (
 // network is the network of one case.
 type network struct {
 	clock   timeline
-	session string // path of the session that the case replays
-	native  bool   // the clock is the program's own
+	session string    // path of the session that the case replays
+	native  bool      // the clock is the program's own
+	all     Behaviour // of whatever nothing is said of; "": that is a fault
 	peers   []*peer
 	web     []*exchange
 	zone    []*zoneEntry
@@ -30,6 +31,7 @@ type network struct {
 	names   map[string][]netip.Addr // read-only once it is made
 
 	mu     sync.Mutex
+	meets  int             // that were due to all
 	looked map[string]bool // names that were looked up to be dialled
 	rng    *rand.Rand
 	faults []string // what the guest did that the case does not foresee
@@ -44,7 +46,7 @@ type peer struct {
 
 func newNetwork(c *Case, clock timeline, rng *rand.Rand) *network {
 	n := &network{
-		clock: clock, session: c.session, rng: rng, names: make(map[string][]netip.Addr),
+		clock: clock, session: c.session, all: c.all, rng: rng, names: make(map[string][]netip.Addr),
 		asked: map[string]bool{dnsServer: true}, looked: make(map[string]bool),
 	}
 	for host, addrs := range c.Names {
@@ -135,6 +137,21 @@ func (n *network) fault(format string, args ...any) {
 	n.faults = append(n.faults, fmt.Sprintf(format, args...))
 }
 
+// meet is the peer that stands for all.
+func (n *network) meet() *Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.meets++
+	return &Peer{Behaviour: n.all, TLS: newTLS()}
+}
+
+// met reports whether the guest has tried to reach anyone.
+func (n *network) met() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.meets > 0
+}
+
 // junk is what a peer says that makes no sense.
 func (n *network) junk() []byte {
 	n.mu.Lock()
@@ -199,6 +216,9 @@ func (n *network) DialContext(ctx context.Context, network, addr string) (net.Co
 	c := n.connect(network, addr)
 	if c == nil && (n.asked[addr] || len(n.zone) > 0 && strings.HasSuffix(addr, ":53")) && (network == "udp" || network == "tcp") {
 		return n.newQuery(network, addr), nil
+	}
+	if c == nil && n.all != "" {
+		c = n.newConn(&peer{Peer: n.meet(), network: network, addr: addr})
 	}
 	if c == nil {
 		n.fault("the plugin dials %s://%s, of which host.net says nothing", network, n.spelt(addr))

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -76,7 +77,7 @@ func writeTable(out io.Writer, reports []*Report) error {
 				passed--
 				failed++
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%v virtual\t%v\n", word, r.Name, r.Variant, r.Virtual, r.Real.Round(time.Millisecond))
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.Name, r.Variant, cmp.Or(r.Note, r.Virtual.String()+" virtual"), r.Real.Round(time.Millisecond))
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -98,6 +99,7 @@ type resultDoc struct {
 	Line           int      `json:"line,omitzero"`
 	OK             bool     `json:"ok"`
 	Failures       []string `json:"failures,omitempty"`
+	Note           string   `json:"note,omitzero"`
 	Diff           string   `json:"diff,omitzero"`
 	Trace          []string `json:"trace,omitempty"`
 	Seconds        float64  `json:"seconds"`
@@ -117,7 +119,7 @@ func writeJSON(w io.Writer, reports []*Report) error {
 		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
-				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures,
+				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, Note: r.Note,
 				Diff: r.Diff, Trace: r.Trace, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
 			})
 		}

@@ -48,9 +48,14 @@ type Config struct {
 	// Stuck is how long a guest may run in real time without an end. 0 means 20 s.
 	Stuck time.Duration
 
+	// Patience is how long the check for growth may call the guest. 0 means 5 s.
+	Patience time.Duration
+
 	// Version is the version of prober that guests are told.
 	Version string
 }
+
+const defaultPatience = 5 * time.Second
 
 // variant is one way to run a guest.
 type variant struct {
@@ -72,6 +77,7 @@ type Result struct {
 	File     string
 	Line     int           // 0 for a conformance check
 	Failures []string      // empty when all is well
+	Note     string        // of a conformance check: how far it went
 	Diff     string        // of what was wanted and what came
 	Trace    []string      // what the guest did; of a case that failed
 	Real     time.Duration // that it took
@@ -156,6 +162,7 @@ type session struct {
 	module   []byte
 	manifest *plugin.Manifest
 	file     *File
+	warm     bool // each guest has been called before its first case
 }
 
 // cases runs the cases of the file in one variant.
@@ -181,6 +188,9 @@ func (s *session) cases(ctx context.Context, v variant) ([]Result, error) {
 				return nil, err
 			}
 			worlds[granted] = w
+			if s.warm {
+				w.attempt(ctx, s.typical().everywhere(Refuse), -1)
+			}
 		}
 		got := w.attempt(ctx, c, i)
 		r := Result{
@@ -282,8 +292,6 @@ func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
 	got.faults = append(got.faults, w.network.ended()...)
 	return got
 }
-
-func (w *world) request(c *Case, got *answer) probe.Request { return got.request(c) }
 
 // request is what the plugin is asked; what it does is noted.
 func (a *answer) request(c *Case) probe.Request {

@@ -88,7 +88,7 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 }
 
 func TestCases(t *testing.T) {
-	for path, checks := range map[string]int{"testdata/good_test.yaml": 4, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0} {
+	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0} {
 		f, err := plugintest.Load(path)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestCases(t *testing.T) {
 		if race {
 			checks = 0 // they make hundreds of calls, for minutes under the race detector
 		}
-		report := run(t, f, plugintest.Config{Plugin: guest, CasesOnly: checks == 0})
+		report := run(t, f, plugintest.Config{Plugin: guest, CasesOnly: checks == 0, Patience: time.Second})
 		if want := len(f.Cases) + checks; len(report.Results) != want {
 			t.Errorf("%s: %d results, want %d", path, len(report.Results), want)
 		}
@@ -204,23 +204,102 @@ func TestGuestThatNeverWaits(t *testing.T) {
 	}
 }
 
-// A plugin that breaks is told so by the checks, whatever its cases say.
+// variantOf returns the path of the guest with another manifest.
+func variantOf(t *testing.T, edit func(string) string) string {
+	t.Helper()
+	module, err := os.ReadFile(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile("testdata/plugin.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err = plugin.Embed(module, []byte(edit(string(manifest))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "variant.wasm")
+	if err := os.WriteFile(path, module, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A plugin that breaks is told so by the checks, whatever its cases say: each check has a
+// guest that fails it.
 func TestConformance(t *testing.T) {
-	for do, want := range map[string]string{
-		"spin":  "conformance: the deadline is obeyed when the target is a black hole",
-		"panic": "conformance: the deadline is obeyed when the target is a black hole",
-		"talk":  "",
-	} {
-		f := load(t, "\n- {name: x, request: {target: {host: web.internal, port: 80}, config: {do: "+do+"}}, want: {result: failure}}\n")
-		cfg := plugintest.Config{Run: regexp.MustCompile("black hole")}
-		if do == "spin" {
-			cfg.Stuck = 300 * time.Millisecond
+	property := func(name string) func(string) string {
+		return func(manifest string) string {
+			return strings.Replace(manifest, "      do: {type: string}\n", "      do: {type: string}\n      "+name+": {}\n", 1)
 		}
-		report := run(t, f, cfg)
-		for _, r := range report.Results {
-			if r.OK() != (r.Name != want) {
-				t.Errorf("%s: %s: %q", do, r.Name, r.Failures)
+	}
+	for _, c := range []struct {
+		name, check, do string
+		edit            func(string) string
+		want            string // in the failures; "" for none
+	}{
+		{"a good guest takes any config", "bad config", "fine", nil, ""},
+		{"a config that traps", "bad config", "fine", property("traps"), `config {"traps":-1}: plugin "guest": `},
+		{"a config without a message", "bad config", "fine", property("mute"), `refused without a message`},
+		{"a deadline that is kept", "black hole", "talk", nil, ""},
+		{"a deadline that is kept over HTTP", "black hole", "http", nil, ""},
+		{"a guest that spins", "black hole", "spin", nil, "timeout: "},
+		{"a guest that traps", "black hole", "panic", nil, "timeout: error(trap)"},
+		{"a guest that is the same in any isolation", "agree", "talk", nil, ""},
+		{"a guest that asks for what it dials", "manifest", "talk", nil, ""},
+		{"a guest that dials what it does not ask for", "manifest", "elsewhere", nil, "x: its manifest does not ask for: dial tcp 10.0.0.9:80"},
+		{"a guest that dials what it asks for", "manifest", "elsewhere", func(m string) string {
+			return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'tcp://10.0.0.9:80']", 1)
+		}, ""},
+		{"a guest that does not grow", "growth", "talk", nil, ""},
+		{"a guest that leaks", "growth", "leak", func(m string) string { return m + "isolation: pooled\nstateful: true\n" }, "the guest's memory grew "},
+	} {
+		if race && c.check != "black hole" {
+			continue // hundreds of calls take minutes under the race detector
+		}
+		t.Run(c.name, func(t *testing.T) {
+			f := load(t, "\n- {name: x, request: {target: {host: web.internal, port: 80}, config: {do: "+c.do+", request: '{\"url\":\"http:///\"}'}}, want: {result: success}}\n")
+			cfg := plugintest.Config{Run: regexp.MustCompile("conformance: .*" + c.check), Patience: time.Millisecond}
+			if c.edit != nil {
+				cfg.Plugin = variantOf(t, c.edit)
 			}
+			if c.do == "spin" {
+				cfg.Stuck = 300 * time.Millisecond
+			}
+			report := run(t, f, cfg)
+			if len(report.Results) != 1 {
+				t.Fatalf("%d results", len(report.Results))
+			}
+			r := report.Results[0]
+			if all := strings.Join(r.Failures, "\n"); r.OK() != (c.want == "") || !strings.Contains(all, c.want) {
+				t.Errorf("%s: got %q, want %q", r.Name, r.Failures, c.want)
+			}
+			if c.check == "growth" && r.Note != "200 calls" {
+				t.Errorf("noted %q", r.Note)
+			}
+		})
+	}
+}
+
+// counting is a module whose memory grows by a page a call, and which fails when it has
+// grown before: (memory.grow 1), then memory.size > 5 ? 2 : 0. It has 4 pages at first.
+const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x04" +
+	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x11\x01\x0f\x00\x41\x01\x40\x00\x1a\x3f\x00\x41\x05\x4a\x41\x01\x74\x0b"
+
+func TestConformanceOfIsolations(t *testing.T) {
+	module, err := plugin.Embed([]byte(counting), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: counting\nversion: 1.0.0\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "counting.wasm")
+	if err := os.WriteFile(path, module, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	for _, r := range run(t, f, plugintest.Config{Plugin: path, Run: regexp.MustCompile("agree")}).Results {
+		if want := "-result: failure\n+result: success"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
+			t.Errorf("%s: got %q, want %q", r.Name, r.Failures, want)
 		}
 	}
 }

@@ -28,6 +28,9 @@ func (guest) ValidateConfig(c *sdk.Config) error {
 
 // Probe implements [sdk.Plugin].
 func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	if out, err, done := misbehave(ctx, r); done {
+		return out, err
+	}
 	switch do := r.Config.String("do", "talk"); do {
 	case "talk":
 		return talk(ctx, r, r.Config.String("say", "hello\n"))

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+)
+
+// kept is what a guest leaks.
+var kept [][]byte
+
+// misbehave does what no plugin should, as the manifests of the tests of the checks ask
+// for: a property of that name in the schema is enough.
+func misbehave(ctx context.Context, r *sdk.Request) (out probe.Outcome, err error, done bool) {
+	switch {
+	case r.Config.Has("traps"):
+		panic("a config of this kind was not foreseen")
+	case r.Config.Has("mute"):
+		return out, fmt.Errorf(""), true
+	}
+	switch r.Config.String("do", "") {
+	case "leak":
+		kept = append(kept, make([]byte, 100_000))
+		return sdk.Successf("leaked"), nil, true
+	case "elsewhere":
+		_, err := sdk.Dial(ctx, "tcp", "10.0.0.9:80")
+		return sdk.Failuref("%v", err), nil, true
+	}
+	return out, nil, false
+}
