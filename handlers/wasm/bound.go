@@ -71,7 +71,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	var out probe.Outcome
 	if err == nil && ended == nil {
-		if out, err = c.outcome(code, in.stdout.kept); err == nil {
+		if out, err = c.outcome(code, in); err == nil {
 			c.kv.commit()
 		}
 	}

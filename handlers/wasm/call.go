@@ -212,14 +212,14 @@ func (c *call) logFull() bool {
 }
 
 // outcome is what the guest's return value and what it said before amount to: for a
-// command the exit code and what it printed on stdout.
-func (c *call) outcome(code int32, printed []byte) (probe.Outcome, error) {
+// command the exit code and what it printed.
+func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 	if c.violation != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonProtocol, Err: c.violation}
 	}
 	if c.plugin.command {
 		var err error
-		if code, err = c.readCommand(code, printed); err != nil {
+		if code, err = c.readCommand(code, in); err != nil {
 			return probe.Outcome{}, err
 		}
 	}

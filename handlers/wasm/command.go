@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,12 +145,11 @@ func (in *instance) exited(err error) (code int32, ok bool) {
 }
 
 // readCommand takes in what a command printed, as far as it did not say it to the host by
-// functions, and returns its exit code in the numbers of a reactor.
-func (c *call) readCommand(code int32, printed []byte) (int32, error) {
-	message, numbers := perfdata.Split(strings.ToValidUTF8(string(printed), "\uFFFD"))
-	if c.message == "" {
-		c.message = message
-	}
+// functions, and returns its exit code in the numbers of a reactor. A command that says
+// nothing on stdout is taken by the first line that it wrote to stderr.
+func (c *call) readCommand(code int32, in *instance) (int32, error) {
+	message, numbers := perfdata.Split(strings.ToValidUTF8(string(in.stdout.kept), "\uFFFD"))
+	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(in.stderr.first, "\uFFFD"))
 	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.limits.Series-len(c.metrics)))
 	if more {
 		c.hit(plugin.LimitSeries)
