@@ -34,6 +34,19 @@ func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may reach beside its target")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
+	c.ValidArgsFunction = f.complete
+}
+
+// complete offers the plugins of the folders that were named, and files.
+func (f *pluginFlags) complete(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, _ := plugin.Find(f.dirs, builtinNames()...)
+	for _, p := range found {
+		names = append(names, p.Manifest.Name)
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // question is what the flags say.

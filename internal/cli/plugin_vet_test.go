@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,16 +61,27 @@ func TestPluginVetKnowsSdkhttp(t *testing.T) {
 	}
 }
 
+// unknownImports is a module that imports env.abort and prober_v1.frobs.
+const unknownImports = "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" +
+	"\x02\x1f\x02\x03env\x05abort\x00\x00\x09prober_v1\x05frobs\x00\x00"
+
 // What a module imports and no prober has is said by name.
 func TestPluginVetUnknownImports(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{
 		"plugin.yaml":    "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\nconfig: {schema: {type: object}}\n",
 		"demo_test.yaml": "",
-		"demo.wasm": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" +
-			"\x02\x1f\x02\x03env\x05abort\x00\x00\x09prober_v1\x05frobs\x00\x00",
+		"demo.wasm":      unknownImports,
 	})
 	_, stdout, stderr := run(nil, "plugin", "vet", dir)
+	writeTree(t, dir, map[string]string{
+		"demo.wat": "", "module": unknownImports, "cp": "#!/bin/sh\ncp module \"$4\"\n",
+	})
+	t.Setenv("WAT2WASM", filepath.Join(dir, "cp"))
+	_, _, warned := run(nil, "plugin", "build", dir)
+	if want := "prober: warning: the module imports env.abort, which this prober does not have\n"; !strings.Contains(warned, want) {
+		t.Errorf("no %q in\n%s", want, warned)
+	}
 	for _, want := range []string{"imports env.abort, which this prober does not have\n", "imports prober_v1.frobs, which this prober does not have\n"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s%s", want, stdout, stderr)
