@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 var (
@@ -355,4 +356,15 @@ func TestQuarantineIsAHandler(t *testing.T) {
 	if err := reg.Close(); err != nil {
 		t.Errorf("a handler that needs no Close: %v", err)
 	}
+}
+
+func TestQuarantineKeepsTheContract(t *testing.T) {
+	probetest.HandlerSuite(t, func(*testing.T) probetest.HandlerUnderTest {
+		around := func(steps ...probetest.Step) probe.Handler {
+			return handlers.NewQuarantine(probetest.NewHandler(steps...), handlers.QuarantineConfig{})
+		}
+		return probetest.HandlerUnderTest{
+			Good: around(), Hanging: around(probetest.Hang()), Erring: around(probetest.Error(errTrap)),
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 // program is the text of a command whose _start is body. Memory holds printed at 1024,
@@ -150,6 +151,17 @@ func TestCommandBreaks(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCommandKeepsTheContract(t *testing.T) {
+	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
+		return probetest.HandlerUnderTest{
+			Good:     command(t, program("well", toStdout), nil),
+			Hanging:  command(t, program("", "loop br 0 end"), nil),
+			Flooding: command(t, program(strings.Repeat("x", 60_000), toStdout), nil),
+			Erring:   command(t, program("", "unreachable"), nil),
+		}
+	})
 }
 
 func TestCommandIsLimited(t *testing.T) {
