@@ -50,24 +50,13 @@ func newPluginTest(env *Env) *cobra.Command {
 
 // testPlugins runs the test files of paths and writes the reports.
 func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.Config, output string, update bool) error {
-	files, err := plugintest.Find(paths)
+	files, err := loadCases(paths)
 	if err != nil {
-		return usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
-	}
-	var (
-		loaded []*plugintest.File
-		errs   []error
-	)
-	for _, path := range files {
-		f, err := plugintest.Load(path)
-		loaded, errs = append(loaded, f), append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return usage("", "%w", err)
+		return err
 	}
 	var reports []*plugintest.Report
 	failed, changed, ran := false, 0, 0
-	for _, f := range loaded {
+	for _, f := range files {
 		report, err := plugintest.Run(ctx, f, cfg)
 		if err != nil {
 			hint := ""
@@ -99,4 +88,21 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 		return &exit{code: exitFailed}
 	}
 	return nil
+}
+
+// loadCases reads the test files of paths.
+func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
+	files, err := plugintest.Find(paths)
+	if err != nil {
+		return nil, usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
+	}
+	var errs []error
+	for _, path := range files {
+		f, err := plugintest.Load(path)
+		loaded, errs = append(loaded, f), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usage("", "%w", err)
+	}
+	return loaded, nil
 }
