@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,10 +87,18 @@ $`
 			t.Errorf("%s: exit code %d\n%s%s\nwant\n%s", c.args, code, stdout, stderr, c.want)
 		}
 	}
-	signals := make(chan os.Signal, 1)
-	signals <- os.Interrupt
-	code, stdout, stderr := run(signals, "plugin", "bench", "--time", "1h", filepath.Join(dir, "demo"))
-	if code != 1 || stdout != "" || !strings.HasSuffix(stderr, "prober: error: stopped by SIGINT\n") {
-		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+}
+
+func TestASignalEndsABenchAndATest(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 0), "demo_test.yaml": demoCases})
+	for _, args := range [][]string{{"bench", "--time", "1h"}, {"test"}} {
+		signals := make(chan os.Signal, 1)
+		signals <- os.Interrupt
+		code, stdout, stderr := run(signals, append([]string{"plugin", args[0], dir}, args[1:]...)...)
+		if code != 1 || stdout != "" || !strings.HasSuffix(stderr, "prober: error: stopped by SIGINT\n") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args[0], code, stdout, stderr)
+		}
 	}
 }

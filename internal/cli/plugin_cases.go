@@ -58,6 +58,9 @@ func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.
 	failed, changed, ran := false, 0, 0
 	for _, f := range files {
 		report, err := plugintest.Run(ctx, f, cfg)
+		if ctx.Err() != nil {
+			return &exit{code: exitFailed, err: context.Cause(ctx)}
+		}
 		if err != nil {
 			hint := ""
 			if errors.Is(err, fs.ErrNotExist) {
