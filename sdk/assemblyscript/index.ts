@@ -206,6 +206,7 @@ function isLetter(c: i32): bool {
 }
 
 function unitMillis(unit: string): f64 {
+  if (unit == "us") return 1e-3;
   if (unit == "ms") return 1;
   if (unit == "s") return 1e3;
   if (unit == "m") return 60e3;
