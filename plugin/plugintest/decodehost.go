@@ -152,12 +152,18 @@ func (r *reader) recv(n *yaml.Node, path string, to *Recv) {
 		return
 	}
 	r.one(n, path, map[string]read{
-		"hex":    r.data(&to.Exact, fromHex),
-		"text":   r.data(&to.Exact, asBytes),
-		"prefix": r.data(&to.Prefix, asBytes),
-		"regex":  parsed(r, &to.Regex, func(text string) (*regexp.Regexp, error) { return regexp.Compile(`\A(?s:` + text + `)`) }),
-		"http":   func(n *yaml.Node, path string) { to.HTTP = new(Match); r.match(n, path, to.HTTP) },
-		"any":    func(*yaml.Node, string) { to.Any = true },
+		"hex":  r.data(&to.Exact, fromHex),
+		"text": r.data(&to.Exact, asBytes),
+		"prefix": func(n *yaml.Node, path string) {
+			if n.Kind == yaml.ScalarNode {
+				r.data(&to.Prefix, asBytes)(n, path)
+				return
+			}
+			r.one(n, path, map[string]read{"hex": r.data(&to.Prefix, fromHex), "text": r.data(&to.Prefix, asBytes)})
+		},
+		"regex": parsed(r, &to.Regex, func(text string) (*regexp.Regexp, error) { return regexp.Compile(`\A(?s:` + text + `)`) }),
+		"http":  func(n *yaml.Node, path string) { to.HTTP = new(Match); r.match(n, path, to.HTTP) },
+		"any":   func(*yaml.Node, string) { to.Any = true },
 	})
 }
 

@@ -233,14 +233,9 @@ func encodeStep(s *Step) *fields {
 	return f
 }
 
-// prefixOf is {prefix: …}; of what is no text only something is wanted.
+// prefixOf is {prefix: …}.
 func prefixOf(data []byte) *yaml.Node {
-	if !isText(data) {
-		return scalar("any")
-	}
-	f := &fields{Style: yaml.FlowStyle}
-	f.text("prefix", string(data))
-	return f.node()
+	return (&fields{Content: []*yaml.Node{scalar("prefix"), spelt(data)}}).node()
 }
 
 const hexLine = 40 // bytes
