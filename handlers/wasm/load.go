@@ -53,7 +53,27 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 	return p, nil
 }
 
-func (p *Handler) load(ctx context.Context, code []byte) (err error) {
+func (p *Handler) load(ctx context.Context, code []byte) error {
+	if err := p.admit(code); err != nil {
+		return err
+	}
+	if err := p.compile(ctx); err != nil {
+		return err
+	}
+	p.command = p.isCommand()
+	if err := p.checkABI(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := p.instantiateHost(ctx); err != nil {
+		return err
+	}
+	return p.tryOut(ctx)
+}
+
+// admit holds the module against limits and grants before anything is made of it.
+func (p *Handler) admit(code []byte) (err error) {
 	if len(code) > p.limits.Module {
 		return fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), p.limits.Module)
 	}
@@ -73,18 +93,11 @@ func (p *Handler) load(ctx context.Context, code []byte) (err error) {
 		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
 			p.module.minMemory, p.limits.Memory)}
 	}
-	if err := p.compile(ctx); err != nil {
-		return err
-	}
-	p.command = p.isCommand()
-	if err := p.checkABI(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := p.instantiateHost(ctx); err != nil {
-		return err
-	}
+	return nil
+}
+
+// tryOut makes the first instance, and the image that the others are made of.
+func (p *Handler) tryOut(ctx context.Context) error {
 	in, err := p.newInstance(ctx, nil)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
