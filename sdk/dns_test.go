@@ -17,16 +17,7 @@ import (
 // dnsServer knows db.test, over udp as far as it is short, and over tcp.
 func dnsServer(t *testing.T) probe.Target {
 	t.Helper()
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { udp.Close() })
-	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tcp.Close() })
+	udp, tcp := onePort(t)
 	go func() {
 		buf := make([]byte, 2048)
 		for {
@@ -57,6 +48,26 @@ func dnsServer(t *testing.T) probe.Target {
 		}
 	}()
 	return targetOf(udp.LocalAddr())
+}
+
+// onePort listens on a port that is free both ways.
+func onePort(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	var err error
+	for range 20 {
+		tcp, tcpErr := net.Listen("tcp", "127.0.0.1:0")
+		if tcpErr != nil {
+			t.Fatal(tcpErr)
+		}
+		var udp net.PacketConn
+		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
+			t.Cleanup(func() { udp.Close(); tcp.Close() })
+			return udp, tcp
+		}
+		tcp.Close()
+	}
+	t.Fatal(err)
+	return nil, nil
 }
 
 // answerTo returns the answer to a question; one over udp is short.

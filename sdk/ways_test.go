@@ -258,3 +258,23 @@ func TestPlayedHost(t *testing.T) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
+
+// TestGuestsAreSmall: what makes a guest large and slow to load is there for those who
+// import it.
+func TestGuestsAreSmall(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", ".")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	for _, name := range []string{"crypto/tls", "crypto/x509", "net/http", "encoding/json", "regexp"} {
+		if slices.Contains(deps, name) {
+			t.Errorf("every Go guest has %s", name)
+		}
+	}
+	if module := buildGuest(t, "minimal"); len(module) > 4<<20 {
+		t.Errorf("the minimal guest has %d bytes", len(module))
+	}
+}

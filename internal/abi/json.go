@@ -1,18 +1,17 @@
 package abi
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // The JSON in this file is written by hand because encoding/json costs a Go guest
-// ten times the call itself, in time and in memory.
+// ten times the call itself, in time and in memory. What counts there is the number of
+// branches and calls rather than of bytes: at each turn of a loop, and Go makes its
+// branches of loops, a guest looks whether its time is over.
 
 const maxDepth = 64 // of nested arrays and objects
 
@@ -37,9 +36,6 @@ func (s *scanner) fail(want string) error {
 }
 
 func (s *scanner) space() {
-	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
-		return // as nearly always
-	}
 	for s.pos < len(s.data) {
 		switch s.data[s.pos] {
 		case ' ', '\t', '\n', '\r':
@@ -50,8 +46,16 @@ func (s *scanner) space() {
 	}
 }
 
-// next skips space and returns the byte that follows, 0 at the end.
+// next skips space and returns the byte that follows, 0 at the end. It is small enough to
+// be inlined.
 func (s *scanner) next() byte {
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
+		return s.data[s.pos]
+	}
+	return s.nextAfterSpace()
+}
+
+func (s *scanner) nextAfterSpace() byte {
 	s.space()
 	if s.pos == len(s.data) {
 		return 0
@@ -67,8 +71,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// list walks the members between open and close and calls member before each.
-func (s *scanner) list(open, close byte, what string, member func() error) error {
+// open consumes the first byte of an array or object.
+func (s *scanner) open(open byte, what string) error {
 	if s.next() != open {
 		return s.fail(what)
 	}
@@ -76,32 +80,37 @@ func (s *scanner) list(open, close byte, what string, member func() error) error
 		return errDepth
 	}
 	s.pos++
-	if s.next() == close {
+	return nil
+}
+
+// more reports whether a member follows, and consumes what is before it. It is asked
+// before each member, at first with a count of 0, until it says no.
+func (s *scanner) more(count int, close byte) (bool, error) {
+	switch c := s.next(); {
+	case c == close:
 		s.pos++
 		s.depth--
-		return nil
-	}
-	for {
-		if err := member(); err != nil {
-			return err
-		}
-		switch s.next() {
-		case ',':
-			s.pos++
-		case close:
-			s.pos++
-			s.depth--
-			return nil
-		default:
-			return s.fail(`"," or "` + string(close) + `"`)
-		}
+		return false, nil
+	case count == 0:
+		return true, nil
+	case c == ',':
+		s.pos++
+		return true, nil
+	default:
+		return false, s.fail(`"," or "` + string(close) + `"`)
 	}
 }
 
 // object calls field for each of an object's fields, with the scanner at the
 // field's value, which field must consume.
 func (s *scanner) object(field func(name string) error) error {
-	return s.list('{', '}', "an object", func() error {
+	if err := s.open('{', "an object"); err != nil {
+		return err
+	}
+	for count := 0; ; count++ {
+		if more, err := s.more(count, '}'); !more {
+			return err
+		}
 		if s.next() != '"' {
 			return s.fail("a field's name")
 		}
@@ -113,159 +122,25 @@ func (s *scanner) object(field func(name string) error) error {
 			return s.fail(`":"`)
 		}
 		s.pos++
-		return field(name)
-	})
+		if err := field(name); err != nil {
+			return err
+		}
+	}
 }
 
 // array calls item for each of an array's items, which item must consume.
 func (s *scanner) array(item func(i int) error) error {
-	i := -1
-	return s.list('[', ']', "an array", func() error {
-		i++
-		return item(i)
-	})
-}
-
-// str consumes a string.
-func (s *scanner) str() (string, error) {
-	if s.next() != '"' {
-		return "", s.fail("a string")
+	if err := s.open('[', "an array"); err != nil {
+		return err
 	}
-	start := s.pos + 1
-	for i := start + plain(s.data[start:]); i < len(s.data); i++ {
-		switch c := s.data[i]; {
-		case c == '"':
-			s.pos = i + 1
-			if s.text != "" {
-				return s.text[start:i], nil
-			}
-			return string(s.data[start:i]), nil
-		case c == '\\':
-			return s.escaped(start, i)
-		case c < ' ':
-			s.pos = i
-			return "", s.fail("a string without control characters")
+	for i := 0; ; i++ {
+		if more, err := s.more(i, ']'); !more {
+			return err
+		}
+		if err := item(i); err != nil {
+			return err
 		}
 	}
-	s.pos = len(s.data)
-	return "", errTruncated
-}
-
-// plain returns how many bytes at least come before a quote, a backslash or a control
-// character. It looks at eight bytes at a time: in a guest each turn of a loop has the
-// host look at the clock.
-func plain(data []byte) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	n := 0
-	for ; len(data)-n >= 8; n += 8 {
-		w := binary.LittleEndian.Uint64(data[n:])
-		quote, backslash := w^ones*'"', w^ones*'\\'
-		found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & tops
-		if found != 0 {
-			return n + bits.TrailingZeros64(found)/8
-		}
-	}
-	return n
-}
-
-// escaped consumes the rest of the string that began at start and has its first
-// escape at i.
-func (s *scanner) escaped(start, i int) (string, error) {
-	out := append([]byte(nil), s.data[start:i]...)
-	for s.pos = i; s.pos < len(s.data); {
-		switch c := s.data[s.pos]; {
-		case c == '"':
-			s.pos++
-			return string(out), nil
-		case c < ' ':
-			return "", s.fail("a string without control characters")
-		case c != '\\':
-			out = append(out, c)
-			s.pos++
-		default:
-			s.pos++
-			var err error
-			if out, err = s.escape(out); err != nil {
-				return "", err
-			}
-		}
-	}
-	return "", errTruncated
-}
-
-// escape consumes one escape, whose backslash is behind, and appends what it
-// stands for.
-func (s *scanner) escape(out []byte) ([]byte, error) {
-	if s.pos == len(s.data) {
-		return nil, errTruncated
-	}
-	c := s.data[s.pos]
-	switch c {
-	case '"', '\\', '/':
-	case 'b':
-		c = '\b'
-	case 'f':
-		c = '\f'
-	case 'n':
-		c = '\n'
-	case 'r':
-		c = '\r'
-	case 't':
-		c = '\t'
-	case 'u':
-		r, err := s.unicode()
-		if err != nil {
-			return nil, err
-		}
-		return utf8.AppendRune(out, r), nil
-	default:
-		return nil, s.fail("an escape")
-	}
-	s.pos++
-	return append(out, c), nil
-}
-
-// unicode consumes "uXXXX", and the second half of a surrogate pair with it.
-func (s *scanner) unicode() (rune, error) {
-	r, err := s.hex4()
-	if err != nil || !utf16.IsSurrogate(r) {
-		return r, err
-	}
-	if s.pos+1 >= len(s.data) || s.data[s.pos] != '\\' || s.data[s.pos+1] != 'u' {
-		return utf8.RuneError, nil
-	}
-	back := s.pos
-	s.pos++
-	low, err := s.hex4()
-	if err != nil {
-		return 0, err
-	}
-	if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-		return pair, nil
-	}
-	s.pos = back
-	return utf8.RuneError, nil
-}
-
-// hex4 consumes "uXXXX".
-func (s *scanner) hex4() (rune, error) {
-	if s.pos+5 > len(s.data) {
-		s.pos = len(s.data)
-		return 0, errTruncated
-	}
-	var r rune
-	for _, c := range s.data[s.pos+1 : s.pos+5] {
-		switch {
-		case '0' <= c && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, s.fail("four hexadecimal digits")
-		}
-	}
-	s.pos += 5
-	return r, nil
 }
 
 // number consumes a number and returns its text.
@@ -319,6 +194,9 @@ func (s *scanner) float() (float64, error) {
 }
 
 func (s *scanner) int() (int64, error) {
+	if n, ok := s.shortInt(); ok {
+		return n, nil
+	}
 	text, err := s.number()
 	if err != nil {
 		return 0, err
@@ -328,6 +206,24 @@ func (s *scanner) int() (int64, error) {
 		return 0, fmt.Errorf("number %s of JSON is no integer in range", text)
 	}
 	return i, nil
+}
+
+// shortInt consumes a number of a few digits, if one is next.
+func (s *scanner) shortInt() (n int64, ok bool) {
+	s.space()
+	for i := s.pos; i < len(s.data) && i < s.pos+10; i++ {
+		c := s.data[i]
+		switch {
+		case '0' <= c && c <= '9':
+			n = n*10 + int64(c-'0')
+		case (c == ',' || c == '}') && i > s.pos && (s.data[s.pos] != '0' || i == s.pos+1):
+			s.pos = i
+			return n, true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
 }
 
 func (s *scanner) literal(word string) error {

@@ -201,10 +201,10 @@ func DecodeRequest(data []byte) (Request, error) {
 }
 
 func named(name string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // decoder reads the parts of the two documents.
@@ -252,7 +252,19 @@ func (d *decoder) fields(texts textFields, other func(name string) (bool, error)
 }
 
 func (d *decoder) plugin(p *Plugin) error {
-	return d.fields(textFields{{"name", &p.Name}, {"version", &p.Version}, {"digest", &p.Digest}}, nil)
+	return d.object(func(name string) (err error) {
+		switch name {
+		case "name":
+			p.Name, err = d.str()
+		case "version":
+			p.Version, err = d.str()
+		case "digest":
+			p.Digest, err = d.str()
+		default:
+			err = d.skip()
+		}
+		return named(name, err)
+	})
 }
 
 func (d *decoder) probe(p *Probe) error {
@@ -283,27 +295,38 @@ func (d *decoder) probe(p *Probe) error {
 }
 
 func (d *decoder) target(t *Target) error {
-	texts := textFields{{"host", &t.Host}, {"ip", &t.IP}, {"unix", &t.Unix}}
-	return d.fields(texts, func(name string) (bool, error) {
-		return name == "port", d.when(name == "port", &t.Port)
+	return d.object(func(name string) (err error) {
+		switch name {
+		case "host":
+			t.Host, err = d.str()
+		case "ip":
+			t.IP, err = d.str()
+		case "unix":
+			t.Unix, err = d.str()
+		case "port":
+			err = d.readInt(&t.Port)
+		default:
+			err = d.skip()
+		}
+		return named(name, err)
 	})
 }
 
-// when reads a number if it is the one that is wanted.
-func (d *decoder) when(wanted bool, to *int) error {
-	if !wanted {
-		return nil
-	}
-	return d.readInt(to)
-}
-
 func (d *decoder) pod(p *Pod) error {
-	texts := textFields{{"namespace", &p.Namespace}, {"name", &p.Name}, {"uid", &p.UID}}
-	return d.fields(texts, func(name string) (bool, error) {
-		if name != "labels" {
-			return false, nil
+	return d.object(func(name string) (err error) {
+		switch name {
+		case "namespace":
+			p.Namespace, err = d.str()
+		case "name":
+			p.Name, err = d.str()
+		case "uid":
+			p.UID, err = d.str()
+		case "labels":
+			err = d.labels(&p.Labels)
+		default:
+			err = d.skip()
 		}
-		return true, d.labels(&p.Labels)
+		return named(name, err)
 	})
 }
 
@@ -319,34 +342,53 @@ func (d *decoder) labels(to *map[string]string) error {
 }
 
 func (d *decoder) container(c *Container) error {
-	return d.fields(textFields{{"name", &c.Name}, {"id", &c.ID}}, func(name string) (bool, error) {
-		if name != "ports" {
-			return false, nil
+	return d.object(func(name string) (err error) {
+		switch name {
+		case "name":
+			c.Name, err = d.str()
+		case "id":
+			c.ID, err = d.str()
+		case "ports":
+			err = d.array(func(int) error {
+				p, err := d.port()
+				c.Ports = append(c.Ports, p)
+				return err
+			})
+		default:
+			err = d.skip()
 		}
-		return true, d.array(func(int) error {
-			var p probe.Port
-			err := d.port(&p)
-			c.Ports = append(c.Ports, p)
-			return err
-		})
+		return named(name, err)
 	})
 }
 
-func (d *decoder) port(p *probe.Port) error {
-	return d.fields(textFields{{"name", &p.Name}, {"protocol", &p.Protocol}}, func(name string) (bool, error) {
-		return name == "port", d.when(name == "port", &p.Number)
+func (d *decoder) port() (p probe.Port, err error) {
+	err = d.object(func(name string) (err error) {
+		switch name {
+		case "name":
+			p.Name, err = d.str()
+		case "protocol":
+			p.Protocol, err = d.str()
+		case "port":
+			err = d.readInt(&p.Number)
+		default:
+			err = d.skip()
+		}
+		return named(name, err)
 	})
+	return p, err
 }
 
 func (d *decoder) host(h *Host) error {
-	return d.fields(textFields{{"version", &h.Version}}, func(name string) (bool, error) {
-		if name != "features" {
-			return false, nil
+	return d.object(func(name string) (err error) {
+		switch name {
+		case "version":
+			h.Version, err = d.str()
+		case "features":
+			h.Features = make([]string, 0, 4) // of which there are so many
+			err = d.texts(&h.Features)
+		default:
+			err = d.skip()
 		}
-		return true, d.array(func(int) error {
-			text, err := d.str()
-			h.Features = append(h.Features, text)
-			return err
-		})
+		return named(name, err)
 	})
 }
