@@ -85,3 +85,21 @@ func TestFind(t *testing.T) {
 		t.Error("a missing folder is no error")
 	}
 }
+
+func FuzzLoad(f *testing.F) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: x\ncases:\n- name: a\n  want: {result: success}\n  host:\n"
+	f.Add(head + "    net: [{dial: 'tcp://a:1', script: [{recv: {http: {url: /}}}, {send: {hex: 00}}]}]")
+	f.Add(head + "    http: [{match: {body: {json: [1]}}, reply: {headers: {a: [b]}}}]")
+	f.Add(head + "    dns: [{name: a, type: SOA, answers: [a b 1 2 3 4 5]}]")
+	f.Add(head + "    names: &a {b: [*a]}")
+	path := filepath.Join(f.TempDir(), "x_test.yaml")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := plugintest.Load(path)
+		if err == nil && len(file.Cases) > 0 && file.Cases[0].Want.Result == "" {
+			t.Error("a case without a result")
+		}
+	})
+}

@@ -86,6 +86,9 @@ func (r *reader) items(n *yaml.Node, path string, item read) {
 		return
 	}
 	for i, child := range n.Content {
+		if child.Kind == yaml.AliasNode {
+			child = child.Alias
+		}
 		item(child, fmt.Sprintf("%s[%d]", path, i))
 	}
 }

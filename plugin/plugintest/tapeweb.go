@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -70,19 +72,7 @@ const leftOut = "of this answer more was left out"
 
 // describeWeb adds a hop of HTTP, and reports whether it is one.
 func (t *tape) describeWeb(c *Case) bool {
-	var asked, answered []byte
-	latency := t.latency
-	for _, m := range t.marks {
-		switch {
-		case m.what == sent:
-			asked = append(asked, m.data...)
-		case m.what == received && len(answered) == 0:
-			latency = m.at.Sub(t.begun)
-			answered = append(answered, m.data...)
-		case m.what == received:
-			answered = append(answered, m.data...)
-		}
-	}
+	asked, answered, latency := t.exchanged()
 	x := Exchange{Behaviour: behaviourOf(t.err), TLS: t.tls}
 	x.Reply.Latency = rounded(latency)
 	x.Match.URL.Source = strings.Replace(t.url(c), t.network+"://", "http://", 1) + "/"
@@ -113,6 +103,23 @@ func (t *tape) describeWeb(c *Case) bool {
 	}
 	c.Web = append(c.Web, x)
 	return true
+}
+
+// exchanged is all that was sent and received, and how long the answer took.
+func (t *tape) exchanged() (asked, answered []byte, latency time.Duration) {
+	latency = t.latency
+	for _, m := range t.marks {
+		switch {
+		case m.what == sent:
+			asked = append(asked, m.data...)
+		case m.what == received:
+			if len(answered) == 0 {
+				latency = m.at.Sub(t.begun)
+			}
+			answered = append(answered, m.data...)
+		}
+	}
+	return asked, answered, latency
 }
 
 func (t *tape) has(what happening) bool {
@@ -203,58 +210,57 @@ func (h *heard) exchange() Exchange {
 
 // describeDNS adds a look-up, and reports whether it is one.
 func (t *tape) describeDNS(c *Case) bool {
-	var question, answer []byte
-	var r Record
-	for _, m := range t.marks {
-		switch {
-		case m.what == sent:
-			question = append(question[:0], m.data...)
-		case m.what == received && answer == nil:
-			answer = m.data
-			r.Latency = rounded(m.at.Sub(t.begun))
-		case m.what == received && t.network == "tcp":
-			answer = append(answer, m.data...)
-		}
-	}
-	if t.network == "tcp" {
-		question, answer = unframed(question), unframed(answer)
-	}
-	var asked dnsmessage.Message
+	question, answer, latency := t.lookup()
+	var asked, answered dnsmessage.Message
 	if asked.Unpack(question) != nil || asked.Response || len(asked.Questions) != 1 || !known(asked.Questions[0].Type) {
 		return false
 	}
 	at, err := netip.ParseAddrPort(t.addr)
-	if err != nil || t.network == "unix" {
+	if err != nil {
 		return false
 	}
-	r.Name, r.Type = strings.TrimSuffix(asked.Questions[0].Name.String(), "."), asked.Questions[0].Type
+	r := Record{Name: strings.TrimSuffix(asked.Questions[0].Name.String(), "."), Type: asked.Questions[0].Type, Latency: latency}
 	switch {
 	case slices.Contains(t.recorder.servers, t.addr):
 	case at.Addr().String() == c.Target.Host && int(at.Port()) == c.Target.Port:
 		r.Server = "target"
 	case at.Port() != 53:
-		r.Server = net.JoinHostPort(nameOf(c, at.Addr().Unmap()), t.addr[strings.LastIndexByte(t.addr, ':')+1:])
+		r.Server = net.JoinHostPort(nameOf(c, at.Addr().Unmap()), strconv.Itoa(int(at.Port())))
 	}
-	var m dnsmessage.Message
-	switch err := m.Unpack(answer); {
+	err = answered.Unpack(answer)
+	switch {
+	case answer == nil && t.has(unreachable):
+		r.Behaviour = Refuse
+	case answer == nil && t.has(reset):
+		r.Behaviour = ResetNow
 	case answer == nil:
 		r.Behaviour, r.Latency = Timeout, 0
-		switch {
-		case t.has(reset):
-			r.Behaviour = ResetNow
-		case t.has(unreachable):
-			r.Behaviour = Refuse
-		}
-	case err != nil || !m.Response || m.ID != asked.ID:
+	case err != nil || !answered.Response || answered.ID != asked.ID:
 		return false
-	case m.Truncated:
+	case answered.Truncated:
 		r.Behaviour = Truncate
 	default:
-		r.RCode = m.RCode
-		r.Answers = slices.DeleteFunc(m.Answers, func(a dnsmessage.Resource) bool { return dataOf(a.Body) == "" })
+		r.RCode = answered.RCode
+		r.Answers = slices.DeleteFunc(answered.Answers, func(a dnsmessage.Resource) bool { return dataOf(a.Body) == "" })
 	}
 	c.Zone = append(c.Zone, r)
 	return true
+}
+
+// lookup is what was asked last and answered first, if it is a look-up.
+func (t *tape) lookup() (question, answer []byte, latency time.Duration) {
+	for _, m := range t.marks {
+		switch {
+		case m.what == sent:
+			question = m.data
+		case m.what == received && answer == nil:
+			answer, latency = m.data, rounded(m.at.Sub(t.begun))
+		}
+	}
+	if t.network == "tcp" {
+		question, answer = unframed(question), unframed(answer)
+	}
+	return question, answer, latency
 }
 
 func unframed(data []byte) []byte {
