@@ -12,6 +12,10 @@ const SectionName = "prober.manifest"
 // MaxModule is the most bytes that a module may have.
 const MaxModule = 32 << 20
 
+// maxSections is the most sections that a module may have: what is kept of each takes
+// more than the bytes of a small one.
+const maxSections = 10_000
+
 var moduleHeader = []byte("\x00asm\x01\x00\x00\x00")
 
 // Section is one section of a WebAssembly module.
@@ -35,6 +39,9 @@ func Sections(module []byte) ([]Section, error) {
 	var sections []Section
 	module = module[:len(module):len(module)]
 	for pos := len(moduleHeader); pos < len(module); {
+		if len(sections) == maxSections {
+			return nil, fmt.Errorf("more than %d sections", maxSections)
+		}
 		s := Section{ID: module[pos], Start: pos}
 		size, body, err := prefix(module[pos+1:])
 		if err != nil {

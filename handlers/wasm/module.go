@@ -13,11 +13,15 @@ import (
 
 // The numbers of the sections that are looked into.
 const (
+	sectionCustom    = 0
+	sectionType      = 1
 	sectionImport    = 2
+	sectionFunction  = 3
 	sectionTable     = 4
 	sectionMemory    = 5
 	sectionGlobal    = 6
 	sectionExport    = 7
+	sectionElement   = 9
 	sectionCode      = 10
 	sectionData      = 11
 	sectionDataCount = 12
@@ -52,6 +56,9 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 	bodies := make(map[int][]byte) // of the sections that are rewritten
 	counted := false
 	for i, s := range sections {
+		if err := checkCounts(s, int(tableEntries)); err != nil {
+			return nil, fmt.Errorf("section %d: %w", s.ID, err)
+		}
 		r := reader{data: s.Body}
 		switch s.ID {
 		case sectionImport:
@@ -95,7 +102,7 @@ func checkModules(imports []string) error {
 // readImports returns the modules that are imported from. Only functions may be.
 func readImports(r *reader) []string {
 	var modules []string
-	for range r.count() {
+	for range r.items() {
 		module, name := r.name(), r.name()
 		kind := r.byte()
 		if kind != 0 && r.err == nil {
@@ -132,7 +139,7 @@ func clampTables(r *reader, limit uint32) []byte {
 	}
 	var tables []table
 	var total uint64
-	for range r.count() {
+	for range r.items() {
 		t := table{kind: r.byte(), max: limit}
 		flags := r.byte()
 		t.min = r.u32()
@@ -247,7 +254,7 @@ func (r *reader) count() int {
 }
 
 func (r *reader) name() string {
-	n := r.count()
+	n := r.atMost(maxName, "bytes in a name")
 	if r.err != nil {
 		return ""
 	}

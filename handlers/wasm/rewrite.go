@@ -16,17 +16,9 @@ const globalPrefix = "prober:global:"
 // readGlobals notes the mutable globals. One of a type that the host cannot set makes
 // the module volatile.
 func (m *module) readGlobals(r *reader) {
-	for i := range r.count() {
+	for i := range r.atMost(maxGlobals, "globals") {
 		kind, mutable := r.byte(), r.byte() == 1
-		for r.err == nil {
-			if len(r.data) > 0 && r.data[0] == 0x0b { // end
-				r.byte()
-				break
-			}
-			if r.instruction() {
-				r.fail()
-			}
-		}
+		r.expression()
 		if r.err != nil {
 			return
 		}
@@ -41,7 +33,7 @@ func (m *module) readGlobals(r *reader) {
 
 // exportGlobals returns the export section with the globals of the module added.
 func (m *module) exportGlobals(r *reader) []byte {
-	count := r.count()
+	count := r.items()
 	entries := r.data
 	for range count {
 		if name := r.name(); strings.HasPrefix(name, globalPrefix) && r.err == nil {

@@ -1,0 +1,211 @@
+package wasm
+
+import (
+	"fmt"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// What a module may say that it has. wazero makes room for everything before it reads
+// it: a module of fifteen bytes that said it had four billion segments ended the whole
+// process, and one function with as many locals took all the memory there is.
+const (
+	maxItems   = 1 << 20  // of one section, or of one list in it
+	maxGlobals = 10_000   // each is an allocation of every instance
+	maxParams  = 1000     // of one function; and as many results
+	maxLocals  = 50_000   // of one function
+	allLocals  = 4 << 20  // of all functions
+	maxName    = 64 << 10 // bytes; names are in the text of every trap
+)
+
+// checkCounts holds the numbers of a section that is not looked into otherwise against
+// what is there and what may be. Where it cannot follow, wazero does not go.
+func checkCounts(s plugin.Section, tableEntries int) error {
+	r := reader{data: s.Body}
+	switch s.ID {
+	case sectionCustom:
+		if s.Name == "name" {
+			r.names()
+		}
+	case sectionType:
+		r.types()
+	case sectionFunction:
+		for range r.items() {
+			r.u32()
+		}
+	case sectionElement:
+		r.elements(2 * tableEntries)
+	case sectionCode:
+		r.locals()
+	case sectionData:
+		r.segments()
+	}
+	return r.err
+}
+
+func (r *reader) failf(format string, args ...any) {
+	r.fail()
+	r.err = fmt.Errorf(format, args...)
+}
+
+// items reads the length of a vector of things that cost more than their bytes.
+func (r *reader) items() int { return r.atMost(maxItems, "items in one list") }
+
+func (r *reader) atMost(most int, what string) int {
+	n := r.count()
+	if n > most {
+		r.failf("more than %d %s", most, what)
+		return 0
+	}
+	return n
+}
+
+// valueType passes over the type of a value.
+func (r *reader) valueType() {
+	if t := r.byte(); t == 0x63 || t == 0x64 { // a reference to what follows
+		r.leb()
+	}
+}
+
+// types passes over the signatures of functions.
+func (r *reader) types() {
+	for left := r.items(); left > 0 && r.err == nil; left-- {
+		switch r.byte() {
+		case 0x4e: // a group
+			left += r.items()
+		case 0x60:
+			for range 2 {
+				for range r.atMost(maxParams, "parameters or results") {
+					r.valueType()
+				}
+			}
+		default:
+			r.fail()
+		}
+	}
+}
+
+// expression passes over a constant expression.
+func (r *reader) expression() {
+	for r.err == nil {
+		if len(r.data) > 0 && r.data[0] == 0x0b { // end
+			r.byte()
+			return
+		}
+		if r.instruction() {
+			r.fail()
+		}
+	}
+}
+
+// elements passes over the contents of tables, of which there may be so many.
+func (r *reader) elements(most int) {
+	const passive, indexed, expressions = 1, 2, 4
+	for range r.items() {
+		flags := r.u32()
+		if flags > 7 {
+			r.fail()
+			return
+		}
+		if flags&passive == 0 {
+			if flags&indexed != 0 {
+				r.u32()
+			}
+			r.expression()
+		}
+		if flags&(passive|indexed) != 0 {
+			r.valueType()
+		}
+		n := r.items()
+		if most -= n; most < 0 {
+			r.failf("more elements than two for each entry that tables may have")
+		}
+		for i := 0; i < n && r.err == nil; i++ {
+			if flags&expressions != 0 {
+				r.expression()
+			} else {
+				r.u32()
+			}
+		}
+	}
+}
+
+// locals passes over the functions, and counts their locals.
+func (r *reader) locals() {
+	var all uint64
+	for range r.items() {
+		size := r.count()
+		if r.err != nil {
+			return
+		}
+		body := reader{data: r.data[:size]}
+		r.skip(size)
+		var own uint64
+		for range body.count() {
+			own += uint64(body.u32())
+			body.valueType()
+		}
+		switch all += own; {
+		case body.err != nil:
+			r.fail()
+		case own > maxLocals || all > allLocals:
+			r.failf("more than %d locals in one function, or %d in all", maxLocals, allLocals)
+		}
+	}
+}
+
+// segments passes over the contents of memory.
+func (r *reader) segments() {
+	for range r.items() {
+		switch r.u32() {
+		case 0:
+			r.expression()
+		case 1: // passive
+		case 2:
+			r.u32()
+			r.expression()
+		default:
+			r.fail()
+		}
+		r.skip(r.count())
+	}
+}
+
+// names passes over the names of the module, of functions and of locals. What comes
+// after the end of one list would be read as another one.
+func (r *reader) names() {
+	for len(r.data) > 0 && r.err == nil {
+		kind, size := r.byte(), r.count()
+		if r.err != nil {
+			return
+		}
+		part := reader{data: r.data[:size]}
+		r.skip(size)
+		switch kind {
+		case 0:
+			part.name()
+		case 1:
+			part.nameMap()
+		case 2:
+			for range part.items() {
+				part.u32()
+				part.nameMap()
+			}
+		default:
+			continue
+		}
+		switch {
+		case part.err != nil:
+			r.failf("names: %w", part.err)
+		case len(part.data) > 0:
+			r.fail()
+		}
+	}
+}
+
+func (r *reader) nameMap() {
+	for range r.items() {
+		r.u32()
+		r.name()
+	}
+}

@@ -1,0 +1,59 @@
+package wasm_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	moduleHeader = "\x00asm\x01\x00\x00\x00"
+	fourBillion  = "\xff\xff\xff\xff\x0f"
+)
+
+// section is a section of a module with a body of less than 128 bytes.
+func section(id byte, body string) string { return string([]byte{id, byte(len(body))}) + body }
+
+// A few bytes must not take the memory of the whole process, which no recover gets back.
+func TestModulesThatSayTheyHaveMore(t *testing.T) {
+	function := section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(5, "\x01\x00\x01") +
+		section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00")
+	code := func(locals string) string { return section(10, "\x01"+string(sized([]byte(locals+"\x41\x00\x0b")))) }
+	name := func(parts string) string { return section(0, "\x04name"+parts) }
+	for what, c := range map[string]struct{ module, want string }{
+		"types":               {section(1, fourBillion), "malformed"},
+		"parameters":          {section(1, "\x01\x60"+fourBillion), "malformed"},
+		"functions":           {section(3, fourBillion), "malformed"},
+		"elements":            {section(9, fourBillion), "malformed"},
+		"items of an element": {section(9, "\x01\x01\x00"+fourBillion), "malformed"},
+		"expressions":         {section(9, "\x01\x05\x70"+fourBillion), "malformed"},
+		"bodies":              {section(10, fourBillion), "malformed"},
+		"locals":              {function + code("\x01\x80\x80\x80\x80\x01\x7f"), "more than 50000 locals"},
+		"locals in parts":     {function + code("\x02\x80\xfe\x01\x7f\x80\xc0\x02\x7e"), "more than 50000 locals"},
+		"groups of locals":    {function + code(fourBillion), "malformed"},
+		"segments":            {section(11, fourBillion), "malformed"},
+		"bytes of a segment":  {section(11, "\x01\x01"+fourBillion), "malformed"},
+		"names":               {name("\x01\x05" + fourBillion), "malformed"},
+		"names past the end":  {name("\x01\x00" + fourBillion), "malformed"},
+		"names after names":   {name("\x01\x06\x00" + fourBillion), "malformed"},
+		"names of locals":     {name("\x02\x07\x01\x00" + fourBillion), "malformed"},
+		"a long name":         {name("\x00\x05" + fourBillion), "malformed"},
+		"sections":            {strings.Repeat(section(0, "\x00"), 10_001), "more than 10000 sections"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := host.Load(t.Context(), []byte(moduleHeader+c.module), plugin.Minimal("bomb"))
+			if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	p, err := host.Load(t.Context(), []byte(moduleHeader+function+code("\x01\xd0\x86\x03\x7f")), plugin.Minimal("many"))
+	if err != nil {
+		t.Fatalf("50,000 locals: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
