@@ -154,7 +154,18 @@ func fromJSON(doc []byte) (*yaml.Node, error) {
 	if err := yaml.Unmarshal(doc, &n); err != nil {
 		return nil, err
 	}
+	unquote(n.Content[0])
 	return n.Content[0], nil
+}
+
+// unquote leaves out the quotes that YAML can do without.
+func unquote(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		*n = *scalar(n.Value)
+	}
+	for _, child := range n.Content {
+		unquote(child)
+	}
 }
 
 func encodeHost(c *Case) *yaml.Node {
