@@ -60,7 +60,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		return nil, opError("dial", network, addr, hostError(handle))
 	}
 	activity++
-	return &conn{handle: handle, network: scheme, addr: addr}, nil
+	return &conn{handle: handle, attempt: attempts, network: scheme, addr: addr}, nil
 }
 
 // timeoutOf is the time that ctx leaves for a host call.
@@ -149,6 +149,7 @@ func (a address) String() string  { return a.addr }
 // read before it writes.
 type conn struct {
 	handle        int32
+	attempt       uint64 // whose handle it is
 	network, addr string
 	readDeadline  time.Time
 	writeDeadline time.Time
@@ -220,7 +221,7 @@ func yield(park int32, deadline time.Time) int32 {
 }
 
 func (c *conn) usable(deadline time.Time) error {
-	if c.closed {
+	if c.closed || c.attempt != attempts {
 		return net.ErrClosed
 	}
 	if !deadline.IsZero() && !time.Now().Before(deadline) {
@@ -252,8 +253,8 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // Close implements [net.Conn].
 func (c *conn) Close() error {
-	if c.closed {
-		return opError("close", c.network, c.addr, net.ErrClosed)
+	if err := c.usable(time.Time{}); err != nil {
+		return opError("close", c.network, c.addr, err)
 	}
 	c.closed = true
 	activity++
@@ -277,6 +278,9 @@ func (c *conn) info(path string) string {
 }
 
 func (c *conn) document() ([]byte, error) {
+	if err := c.usable(time.Time{}); err != nil {
+		return nil, opError("info", c.network, c.addr, err)
+	}
 	return pull(512, func(buf unsafe.Pointer, size uint32) int32 { return hostInfo(c.handle, buf, size) })
 }
 

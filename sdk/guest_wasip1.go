@@ -37,8 +37,15 @@ func hostDeadlineMs() int64
 //go:wasmimport prober_v1 last_error
 func hostLastError(buf unsafe.Pointer, size uint32) int32
 
-// registered is the guest's one plugin; its exports have no other way to find it.
-var registered Plugin
+var (
+	// registered is the guest's one plugin; its exports have no other way to find it.
+	registered Plugin
+
+	// attempts counts calls of probe. A handle is of one of them: the host closes it at
+	// the end, and the next one has its number for another connection. A goroutine that
+	// was left over in a pooled guest must not touch that.
+	attempts uint64
+)
 
 func register(p Plugin) {
 	registered = p
@@ -112,6 +119,8 @@ func pull(size int, call func(buf unsafe.Pointer, size uint32) int32) ([]byte, e
 
 //go:wasmexport probe
 func exportProbe() int32 {
+	attempts++
+	readers = readers[:0]
 	r, err := readRequest()
 	if err != nil {
 		return fail(err)

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"io"
+	"net"
 	"runtime"
 	"unsafe"
 
@@ -48,11 +49,14 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 		hostHTTPClose(handle)
 		return nil, err
 	}
-	return newHTTPResponse(head, &httpBody{handle}), nil
+	return newHTTPResponse(head, &httpBody{handle, attempts}), nil
 }
 
 // httpBody is a body that the host holds; after Close the handle is 0.
-type httpBody struct{ handle int32 }
+type httpBody struct {
+	handle  int32
+	attempt uint64 // whose handle it is
+}
 
 var _ io.ReadCloser = (*httpBody)(nil)
 
@@ -62,6 +66,9 @@ func (b *httpBody) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for park := abi.NonBlocking; ; park = min(max(1, park*2), maxPark) {
+		if b.handle == 0 || b.attempt != attempts {
+			return 0, net.ErrClosed
+		}
 		n := hostHTTPRead(b.handle, unsafe.Pointer(&p[0]), uint32(len(p)), park)
 		switch {
 		case n > 0:
@@ -78,9 +85,9 @@ func (b *httpBody) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (b *httpBody) Close() error {
-	if b.handle != 0 {
+	if b.handle != 0 && b.attempt == attempts {
 		hostHTTPClose(b.handle)
-		b.handle = 0
 	}
+	b.handle = 0
 	return nil
 }

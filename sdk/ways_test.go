@@ -68,9 +68,15 @@ func imports(t *testing.T, module []byte) []string {
 	return names
 }
 
-// handlersOf are the plugin as a native program and as a guest, in a host whose DNS
-// server is at address.
+// handlersOf are the plugin as a native program and as a guest.
 func handlersOf(t *testing.T, module []byte) map[string]probe.Preparer {
+	t.Helper()
+	return map[string]probe.Preparer{
+		"native": sdk.Native(sdk.Func(ways.Probe)), "guest": load(t, module, plugin.Reset), "pooled": load(t, module, plugin.Pooled),
+	}
+}
+
+func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Preparer {
 	t.Helper()
 	cache := filepath.Join(t.TempDir(), "cache")
 	if base, err := os.UserCacheDir(); err == nil {
@@ -82,6 +88,7 @@ func handlersOf(t *testing.T, module []byte) map[string]probe.Preparer {
 	}
 	t.Cleanup(func() { host.Close() })
 	m := plugin.Minimal("everything")
+	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
 	m.Requests = []plugin.Request{
 		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target"}},
 		{Capability: "dns"}, {Capability: "kv"},
@@ -94,7 +101,7 @@ func handlersOf(t *testing.T, module []byte) map[string]probe.Preparer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]probe.Preparer{"native": sdk.Native(sdk.Func(ways.Probe)), "guest": guest}
+	return guest
 }
 
 // web is a server that tells what it was asked.
@@ -199,6 +206,20 @@ func TestEveryWayToTheHost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestConnectionsEndWithTheirAttempt: a guest that is not reset holds a connection whose
+// number is another one's by now.
+func TestConnectionsEndWithTheirAttempt(t *testing.T) {
+	plain, _, _ := web(t)
+	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keep"}`), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{attempt(t, h, plain), attempt(t, h, plain)}
+	if want := []string{"success: the first", "success: true true true <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

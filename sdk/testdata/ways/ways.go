@@ -4,8 +4,10 @@ package ways
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -17,7 +19,7 @@ import (
 // Probe is the plugin.
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
-		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial,
+		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
 	}
 	text, err := ways[r.Config.String("do", "dial")](ctx, r)
 	if err != nil {
@@ -102,4 +104,24 @@ func overDial(ctx context.Context, r *sdk.Request) (string, error) {
 	defer conn.Close()
 	info, err := sdk.Inspect(conn)
 	return fmt.Sprintf("%s to %s", info.Network, info.Remote), err
+}
+
+// kept is a connection of an earlier attempt, in a guest that is not reset.
+var kept net.Conn
+
+// keep tries to go on with the connection of an earlier attempt, after it made its own.
+func keep(ctx context.Context, r *sdk.Request) (string, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	old := kept
+	if kept = conn; old == nil {
+		return "the first", nil
+	}
+	_, err = old.Read(make([]byte, 1))
+	_, writeErr := old.Write([]byte("x"))
+	closeErr := old.Close()
+	_, ownErr := io.WriteString(conn, "own")
+	return fmt.Sprintf("%t %t %t %v", errors.Is(err, net.ErrClosed), errors.Is(writeErr, net.ErrClosed), errors.Is(closeErr, net.ErrClosed), ownErr), nil
 }
