@@ -13,14 +13,13 @@ import (
 // many x, in the config and wherever it was sent, so that lengths stay what they are, and
 // the plugin sends on a replay what is expected.
 type hider struct {
-	redact   func(string) string
+	redact   func(string) string // has the last word
 	replacer *strings.Replacer
-	any      bool
 }
 
 // newHider finds the secrets of a config, which are what redact changes in it.
 func newHider(config []byte, redact func(string) string) *hider {
-	h := &hider{redact: redact}
+	h := &hider{redact: redact, replacer: strings.NewReplacer()}
 	var doc any
 	if json.Unmarshal(config, &doc) == nil {
 		var secrets []string
@@ -43,7 +42,6 @@ func (h *hider) know(secrets []string) {
 		if s == "" {
 			continue
 		}
-		h.any = true
 		hidden := strings.Repeat("x", len(s))
 		pairs = append(pairs, s, hidden, url.QueryEscape(s), hidden, url.PathEscape(s), hidden)
 		if text, err := json.Marshal(s); err == nil {
@@ -90,17 +88,13 @@ var base64Like = regexp.MustCompile(`[A-Za-z0-9+/_-]{4,}={0,2}`)
 
 // text returns text without secrets, those of base64 included.
 func (h *hider) text(text string) string {
-	if !h.any {
-		return h.redact(text)
-	}
-	text = h.replacer.Replace(text)
-	return base64Like.ReplaceAllStringFunc(text, func(token string) string {
+	return base64Like.ReplaceAllStringFunc(h.plain(text), func(token string) string {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
 			decoded, err := encoding.DecodeString(token)
 			if err != nil {
 				continue
 			}
-			if hidden := h.replacer.Replace(string(decoded)); hidden != string(decoded) {
+			if hidden := h.plain(string(decoded)); hidden != string(decoded) {
 				return encoding.EncodeToString([]byte(hidden))
 			}
 		}
@@ -108,9 +102,11 @@ func (h *hider) text(text string) string {
 	})
 }
 
+func (h *hider) plain(text string) string { return h.redact(h.replacer.Replace(text)) }
+
 func (h *hider) bytes(data []byte) []byte {
-	if !h.any || len(data) == 0 {
-		return data // what no config says can not be replaced in the same length
+	if len(data) == 0 {
+		return data
 	}
 	return []byte(h.text(string(data)))
 }

@@ -1,0 +1,76 @@
+package plugintest_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+)
+
+// A secret is in no form in the file, and the session is replayed all the same.
+func TestRecordHidesSecrets(t *testing.T) {
+	const secret = "hunter 2&3"
+	target := serve(t, func(c net.Conn) {
+		buf := make([]byte, 1000)
+		n, _ := c.Read(buf)
+		fmt.Fprintf(c, "%d bytes with %s", n, buf[:n])
+	})
+	coded := base64.StdEncoding.EncodeToString([]byte("\x00probe\x00" + secret))
+	redact := func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
+	path, out := record(t, attempt{target: target, redact: redact, config: `{"do":"talks","says":["AUTH ` + coded + `","PASS [` + secret + `]"],"say":"the ` + secret + `!"}`})
+	if out.Result != probe.Success || !strings.Contains(out.Output, secret) {
+		t.Fatalf("got %+v", out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "hunter") || strings.Contains(string(text), coded) || strings.Contains(string(text), "aHVudGVy") {
+		t.Errorf("a secret:\n%s", text)
+	}
+	contents(t, path, "PASS [xxxxxxxxxx]", "the xxxxxxxxxx!")
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s\n%s", r.Failures, r.Diff, text)
+	}
+}
+
+// A secret of which the config does not tell is hidden as well, in another length.
+func TestRecordHidesWhatTheConfigHasNot(t *testing.T) {
+	target := serve(t, func(c net.Conn) {
+		buf := make([]byte, 1000)
+		n, _ := c.Read(buf)
+		_, _ = c.Write(buf[:n])
+	})
+	redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") }
+	cfg := wasm.Config{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &secretive{conn}, err
+	}}
+	path, out := record(t, attempt{cfg: cfg, target: target, redact: redact, config: `{"say":"hello"}`})
+	if !strings.Contains(out.Output, "hunter2") {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "my [redacted]")
+	if text, _ := os.ReadFile(path); strings.Contains(string(text), "hunter2") || strings.Contains(string(text), base64.StdEncoding.EncodeToString([]byte("hunter2"))) {
+		t.Errorf("a secret:\n%s", text)
+	}
+}
+
+// secretive is a connection over which a secret comes, where something else was sent.
+type secretive struct{ net.Conn }
+
+func (s *secretive) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	return copy(p, "my hunter2 "+base64.StdEncoding.EncodeToString([]byte("hunter2"))), err
+}
