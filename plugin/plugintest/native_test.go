@@ -39,7 +39,7 @@ func native(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		if err := json.Unmarshal([]byte(r.Config.String("request", "")), &q); err != nil {
 			return probe.Outcome{}, err
 		}
-		text := ""
+		var text strings.Builder
 		for range r.Config.Int("times", 1) {
 			answer, err := sdk.LookupDNS(ctx, q)
 			if err != nil {
@@ -49,9 +49,9 @@ func native(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 			if err != nil {
 				return probe.Outcome{}, err
 			}
-			text += string(doc) + "\n"
+			text.WriteString(string(doc) + "\n")
 		}
-		return sdk.Successf("%s", text), nil
+		return sdk.Successf("%s", text.String()), nil
 	case "count":
 		value, err := r.KV().Get("count")
 		if err != nil {
