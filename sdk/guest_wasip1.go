@@ -210,7 +210,11 @@ func readRequest() (*Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	return &Request{
+	r := &struct { // in one piece: to allocate is dear
+		Request
+		config Config
+	}{config: Config{doc: bytes.Clone(q.Config)}} // valid, or the request were not
+	r.Request = Request{
 		Kind:             q.Probe.Kind,
 		Attempt:          q.Probe.Attempt,
 		Period:           time.Duration(q.Probe.PeriodMs) * time.Millisecond,
@@ -221,8 +225,9 @@ func readRequest() (*Request, error) {
 		Pod:              probe.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels},
 		Container:        probe.Container{Name: q.Container.Name, Ports: q.Container.Ports},
 		ContainerID:      q.Container.ID,
-		Config:           &Config{doc: bytes.Clone(q.Config)}, // valid, or the request were not
-	}, nil
+		Config:           &r.config,
+	}
+	return &r.Request, nil
 }
 
 // Logf hands a line to the host's log.

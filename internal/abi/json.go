@@ -71,30 +71,33 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// open consumes the first byte of an array or object.
-func (s *scanner) open(open byte, what string) error {
+// open consumes the first byte of an array or object, and reports whether it is empty,
+// which it then has consumed too.
+func (s *scanner) open(open, close byte, what string) (empty bool, err error) {
 	if s.next() != open {
-		return s.fail(what)
+		return false, s.fail(what)
 	}
 	if s.depth++; s.depth > maxDepth {
-		return errDepth
+		return false, errDepth
 	}
 	s.pos++
-	return nil
+	if s.next() != close {
+		return false, nil
+	}
+	s.pos++
+	s.depth--
+	return true, nil
 }
 
-// more reports whether a member follows, and consumes what is before it. It is asked
-// before each member, at first with a count of 0, until it says no.
-func (s *scanner) more(count int, close byte) (bool, error) {
-	switch c := s.next(); {
-	case c == close:
+// ended consumes what comes after a member, and reports whether that was the end.
+func (s *scanner) ended(close byte) (bool, error) {
+	switch s.next() {
+	case ',':
+		s.pos++
+		return false, nil
+	case close:
 		s.pos++
 		s.depth--
-		return false, nil
-	case count == 0:
-		return true, nil
-	case c == ',':
-		s.pos++
 		return true, nil
 	default:
 		return false, s.fail(`"," or "` + string(close) + `"`)
@@ -104,43 +107,36 @@ func (s *scanner) more(count int, close byte) (bool, error) {
 // object calls field for each of an object's fields, with the scanner at the
 // field's value, which field must consume.
 func (s *scanner) object(field func(name string) error) error {
-	if err := s.open('{', "an object"); err != nil {
-		return err
-	}
-	for count := 0; ; count++ {
-		if more, err := s.more(count, '}'); !more {
-			return err
-		}
+	ended, err := s.open('{', '}', "an object")
+	for !ended && err == nil {
 		if s.next() != '"' {
 			return s.fail("a field's name")
 		}
-		name, err := s.str()
-		if err != nil {
-			return err
+		name, strErr := s.str()
+		if strErr != nil {
+			return strErr
 		}
 		if s.next() != ':' {
 			return s.fail(`":"`)
 		}
 		s.pos++
-		if err := field(name); err != nil {
+		if err = field(name); err != nil {
 			return err
 		}
+		ended, err = s.ended('}')
 	}
+	return err
 }
 
 // array calls item for each of an array's items, which item must consume.
 func (s *scanner) array(item func(i int) error) error {
-	if err := s.open('[', "an array"); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		if more, err := s.more(i, ']'); !more {
-			return err
-		}
-		if err := item(i); err != nil {
-			return err
+	ended, err := s.open('[', ']', "an array")
+	for i := 0; !ended && err == nil; i++ {
+		if err = item(i); err == nil {
+			ended, err = s.ended(']')
 		}
 	}
+	return err
 }
 
 // number consumes a number and returns its text.

@@ -200,12 +200,15 @@ func DecodeRequest(data []byte) (Request, error) {
 	return r, err
 }
 
+// named is small enough to be inlined.
 func named(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return inField(name, err)
 }
+
+func inField(name string, err error) error { return fmt.Errorf("%s: %w", name, err) }
 
 // decoder reads the parts of the two documents.
 type decoder struct{ scanner }
