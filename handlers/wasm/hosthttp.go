@@ -48,8 +48,15 @@ var _ http.RoundTripper = (*exchange)(nil)
 // socketHost stands for the target in URLs where that is a unix socket.
 const socketHost = "localhost"
 
-// hopKey is the key of the endpoint in the context of a hop.
+// hopKey is the key of the hop in its context.
 type hopKey struct{}
+
+// hop is where a request goes, and until when there is time to get there: net/http dials
+// without the deadline of the request.
+type hop struct {
+	to    endpoint
+	until time.Time // zero: for ever
+}
 
 // tlsKey is the key of the TLS in the context of a hop.
 type tlsKey struct{}
@@ -233,7 +240,8 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if c.host.cfg.RoundTrip != nil {
 		return x.carry(req, to)
 	}
-	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), hopKey{}, &to), &httptrace.ClientTrace{
+	until, _ := req.Context().Deadline()
+	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), hopKey{}, &hop{to, until}), &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
 	})
 	return x.transport.RoundTrip(req.WithContext(ctx))
@@ -274,12 +282,17 @@ func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error)
 
 // dial connects to the endpoint of the hop, whatever net/http makes of its name.
 func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	to, ok := ctx.Value(hopKey{}).(*endpoint)
+	hop, ok := ctx.Value(hopKey{}).(*hop)
 	if !ok {
 		return nil, errors.New("http: a dial that nobody asked for")
 	}
 	start := x.call.host.cfg.Clock.Now()
-	raw, err := x.call.dialAny(ctx, *to)
+	if !hop.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = x.call.host.cfg.Clock.WithTimeout(ctx, hop.until.Sub(start))
+		defer cancel()
+	}
+	raw, err := x.call.dialAny(ctx, hop.to)
 	if err != nil {
 		return nil, err
 	}
@@ -292,8 +305,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	to, _ := ctx.Value(hopKey{}).(*endpoint)
-	c := &conn{Conn: raw, host: to.host}
+	c := &conn{Conn: raw, host: ctx.Value(hopKey{}).(*hop).to.host}
 	options := x.options
 	options.ALPN = []string{"http/1.1"}
 	if err := x.call.secure(ctx, c, options); err != nil {

@@ -1,12 +1,14 @@
 package wasm_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -285,5 +288,33 @@ func TestHTTPRequestsThatAreRefused(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An address that swallows what is sent to it must not cost the others their turn.
+func TestHTTPTriesEveryAddress(t *testing.T) {
+	_, target := web(t, (*httptest.Server).Start, "")
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(), Interpreter: true,
+		LookupIP: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.1")}, nil
+		},
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if strings.HasPrefix(addr, "127.0.0.9:") {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	target.Host = "localhost"
+	p := load(t, h, "http", plugin.Reset)
+	got, err := attempt(t, bind(t, p, request(t, map[string]any{"url": "http:///a"}, true), target), probe.Request{Target: target}, time.Second)
+	if err != nil || got.Output != "GET /a  posted" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
