@@ -272,3 +272,19 @@ func TestGrantedSocketIsReached(t *testing.T) {
 		t.Errorf("got %+v, %v, denied %v of %d", got, err, denied, p.Stats().Denied)
 	}
 }
+
+// A guest's spelling of its target's name leads where the target's own does: with a dot
+// at its end a name is looked up as it is, and without one below the search domains.
+func TestTheTargetIsLookedUpAsItIsNamed(t *testing.T) {
+	for _, c := range [][2]string{{"db.internal.", "tcp://db.internal:5432"}, {"db.internal", "tcp://DB.internal.:5432"}, {"db.internal", ""}} {
+		w := &wire{names: map[string][]string{"db.internal.": {"10.0.0.7"}, "db.internal": {"10.0.0.7"}}}
+		p := load(t, w.host(t), "dialurl", plugin.Reset)
+		target := probe.Target{Host: c[0], Port: 5432}
+		if _, err := attempt(t, bind(t, p, `{"url":"`+c[1]+`"}`, target), probe.Request{Target: target}, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{c[0]}, w.lookedUp); diff != "" {
+			t.Errorf("%q of %q: %s", c[1], c[0], diff)
+		}
+	}
+}

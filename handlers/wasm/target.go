@@ -148,6 +148,9 @@ func (a *attempted) addresses(ctx context.Context, host string) ([]string, error
 	case !a.onTarget && !a.powers.mayName(a.capability, a.dial):
 		return nil, a.denyf("not the probe's target")
 	}
+	if a.onTarget { // whose dot at the end decides whether search domains are tried
+		host = a.target.Host
+	}
 	addrs, err := a.resolveName(ctx, host)
 	if err != nil {
 		return nil, err
