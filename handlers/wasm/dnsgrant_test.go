@@ -1,7 +1,9 @@
 package wasm_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -192,5 +195,49 @@ func TestGuestsAreToldTheirFeatures(t *testing.T) {
 		if err != nil || !strings.Contains(got.Output, c.want) {
 			t.Errorf("%v with %v: got %+v, %v, want %s", c.requests, c.grants, got, err, c.want)
 		}
+	}
+}
+
+// Look-ups that come to nothing are counted too.
+func TestLookupsThatAreRefusedAreCounted(t *testing.T) {
+	var log bytes.Buffer
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	code := assemble(t, `(module
+  (import "prober_v1_dns" "lookup" (func $lookup (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "{\22name\22:\22evil.example\22}")
+  (func (export "probe") (result i32)
+    (local i32)
+    loop
+    i32.const 0
+    i32.const 23
+    i32.const -1
+    call $lookup
+    drop
+    local.get 0
+    i32.const 1
+    i32.add
+    local.tee 0
+    i32.const 1000
+    i32.lt_s
+    br_if 0
+    end
+    i32.const 0))`)
+	m := plugin.Minimal("asker")
+	m.Requests = []plugin.Request{{Capability: "dns"}}
+	p, err := h.LoadGranted(t.Context(), code, m, grants(t, "dns://*.internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 8 || p.Stats().Denied != 8 {
+		t.Errorf("%d lines of log and %d denials of 1,000 look-ups, want 8", n, p.Stats().Denied)
 	}
 }

@@ -26,6 +26,7 @@ const maxDNSRequest = 2 << 10 // bytes of the request's document
 // lookups are those of one call, and the connections that they are carried out over.
 type lookups struct {
 	net   network
+	begun int       // those that came to nothing included
 	asked []*lookup // by handle; nil where the answer was read
 	buf   []byte    // for one message
 }
@@ -45,9 +46,9 @@ func dnsLookup(c *call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	case uint32(a[1]) > maxDNSRequest:
 		return c.fail(abi.EMSGSIZE, "dns: a request of %d bytes", uint32(a[1]))
-	case len(c.dns.asked) >= c.plugin.limits.Lookups:
+	case c.dns.begun >= c.plugin.limits.Lookups:
 		c.hit(plugin.LimitLookups)
-		return c.fail(abi.EDQUOT, "dns: more than %d look-ups in one run", len(c.dns.asked))
+		return c.fail(abi.EDQUOT, "dns: more than %d look-ups in one run", c.dns.begun)
 	}
 	doc, ok := a.span(mem, 0)
 	if !ok {
@@ -57,6 +58,7 @@ func dnsLookup(c *call, mem api.Memory, a args) int32 {
 	if err != nil {
 		return c.fail(abi.EINVAL, "dns: request: %v", err)
 	}
+	c.dns.begun++
 	l, err := c.newLookup(r)
 	if err != nil {
 		return c.dialError("dns", l.text, l.began, err)
