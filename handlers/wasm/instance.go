@@ -62,11 +62,15 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
 	err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of)
 	in.call.release()
-	if err != nil {
-		in.close()
-		return nil, err
+	if err == nil {
+		return in, nil
 	}
-	return in, nil
+	in.close()
+	if of != nil && memory.starved { // by other instances: it says nothing of the plugin
+		of.hit(plugin.LimitTotalMemory)
+		err = errNoInstance
+	}
+	return nil, err
 }
 
 // initialMemory is what a new instance is counted with.

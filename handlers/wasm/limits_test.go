@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -307,4 +308,57 @@ func TestLimitsAreTheDefaults(t *testing.T) {
 	if len(p.Stats().Limits) != 0 {
 		t.Errorf("limits that were hit: %v", p.Stats().Limits)
 	}
+}
+
+// A guest that gets no memory while it starts says nothing of the plugin.
+func TestNoMemoryToStartIn(t *testing.T) {
+	began := make(chan struct{}, 1)
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(), Interpreter: true, TotalMemory: 2 << 20,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			began <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	// It changes its table, so that no snapshot spares it _initialize.
+	p, err := h.Load(t.Context(), assemble(t, `(module
+  (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (table 1 2 funcref)
+  (func (export "_initialize")
+    i32.const 16
+    memory.grow
+    i32.const 0
+    i32.lt_s
+    if
+    unreachable
+    end)
+  (func (export "probe") (result i32)
+    i32.const 0
+    i32.const 0
+    i32.const 0
+    call $dial
+    drop
+    ref.null
+    i32.const 0
+    table.grow))`), plugin.Minimal("large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	req := probe.Request{Target: probe.Target{Host: "10.0.0.7", Port: 1}}
+	first.Go(func() { _, _ = p.Probe(ctx, req) })
+	<-began
+	_, err = attempt(t, p, req, time.Second)
+	if !errors.Is(err, probe.ErrNoSlot) || p.Stats().Limits["totalMemory"] != 1 {
+		t.Errorf("got %v, limits %v, want no instance, and totalMemory hit once", err, p.Stats().Limits)
+	}
+	cancel()
+	first.Wait()
 }
