@@ -677,3 +677,23 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 		t.Error("a closed plugin answered")
 	}
 }
+
+// What a guest does to its files is not there for the next call.
+func TestClosedFilesAreOpenAgain(t *testing.T) {
+	code := assemble(t, `(module
+  (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "probe") (result i32)
+    i32.const 1
+    call $close))`)
+	p, err := host.Load(t.Context(), code, plugin.Minimal("closer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for range 3 {
+		if got, err := attempt(t, p, probe.Request{}, time.Second); err != nil || got.Result != probe.Success {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -235,7 +234,7 @@ func (p *Handler) checkABI() error {
 func (p *Handler) instantiateHost(ctx context.Context) error {
 	for _, module := range p.module.imports {
 		if module == wasiModule {
-			if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
+			if err := p.instantiateWASI(ctx); err != nil {
 				return err
 			}
 			continue

@@ -8,12 +8,38 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
 
 const wasiModule = wasi_snapshot_preview1.ModuleName
+
+// instantiateWASI gives the plugin's runtime wazero's functions, but for those with which
+// a guest closes its files: it has stdin, stdout and stderr only, and no reset opens them
+// again for the next call.
+func (p *Handler) instantiateWASI(ctx context.Context) error {
+	builder := p.runtime.NewHostModuleBuilder(wasiModule)
+	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
+	one := []api.ValueType{api.ValueTypeI32}
+	builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(closeFile), one, one).Export("fd_close")
+	two := []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}
+	builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(renumberFile), two, one).Export("fd_renumber")
+	_, err := builder.Instantiate(ctx)
+	return err
+}
+
+func closeFile(_ context.Context, stack []uint64) {
+	errno := abi.OK
+	if uint32(stack[0]) > 2 {
+		errno = abi.EBADF
+	}
+	stack[0] = uint64(errno)
+}
+
+func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENOTSUP) }
 
 // moduleConfig is the outside world of one instance: no files, no sockets, no
 // arguments, an empty stdin, and the host's clock. of is the attempt that the instance
