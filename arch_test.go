@@ -70,6 +70,7 @@ var rooms = map[string]struct {
 		ours:   []string{".", "agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
+	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},
 	"examples/quickstart":    {},

@@ -17,13 +17,8 @@ func prober(t *testing.T, dir string, code int, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(program, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "ASC="+filepath.Join(cache, "prober/assemblyscript/node_modules/.bin/asc"))
+	cmd.Dir, cmd.Env = dir, toolchains(t)
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
 		t.Fatalf("prober %s: %v, want exit code %d\n%s", strings.Join(args, " "), err, code, text)

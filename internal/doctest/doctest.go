@@ -1,0 +1,128 @@
+// Package doctest carries out a page of the documentation, so that what it tells a
+// reader to type is what works.
+//
+// Three kinds of fenced blocks count. ```console holds commands, each after "$ ", and
+// what they print, standard error included: "…" stands for the rest of a word or line,
+// or, alone on a line, for any lines; "(exit 2)" is the exit code where it is not 0.
+// A language and a path, as in ```go queue/main.go, is a file that is written. A third
+// word, as in ```console rust, is a toolchain: who runs the page says which it has.
+package doctest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Page is a page and what to run it with.
+type Page struct {
+	File string   // of Markdown
+	Dir  string   // in which its commands run
+	Env  []string // of the commands
+	Has  func(toolchain string) bool
+}
+
+var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+
+// Run carries the page out, from top to bottom.
+func Run(t *testing.T, p Page) {
+	text, err := os.ReadFile(p.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	for _, at := range fenced.FindAllStringSubmatchIndex(string(text), -1) {
+		info, body := strings.Fields(string(text[at[2]:at[3]])), string(text[at[4]:at[5]])
+		line := 1 + bytes.Count(text[:at[4]], []byte("\n"))
+		switch {
+		case len(info) > 0 && info[0] == "console":
+			if len(info) == 1 || p.Has(info[1]) {
+				commands += p.console(t, line, body)
+			}
+		case len(info) == 2:
+			p.write(t, info[1], body)
+		}
+	}
+	if commands == 0 {
+		t.Errorf("%s: no command was run", p.File)
+	}
+}
+
+func (p Page) write(t *testing.T, path, body string) {
+	path = filepath.Join(p.Dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// console runs the commands of a block and returns how many there were.
+func (p Page) console(t *testing.T, line int, body string) (commands int) {
+	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+	for i := 0; i < len(lines); {
+		command, ok := strings.CutPrefix(lines[i], "$ ")
+		if !ok {
+			t.Fatalf("%s:%d: want a command after \"$ \": %q", p.File, line+i, lines[i])
+		}
+		from := i + 1
+		for i++; i < len(lines) && !strings.HasPrefix(lines[i], "$ "); i++ {
+		}
+		got := p.shell(t, command)
+		if want := strings.Join(lines[from:i], "\n"); !Like(want, got) {
+			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", p.File, line+from-1, command, got, want)
+		}
+		commands++
+	}
+	return commands
+}
+
+// shell runs a command and returns what it prints.
+func (p Page) shell(t *testing.T, command string) string {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Dir, cmd.Env = p.Dir, p.Env
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimRight(string(out), "\n")
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		text += fmt.Sprintf("\n(exit %d)", exit.ExitCode())
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// Like reports whether got is what a page says: see the package.
+func Like(want, got string) bool {
+	if want == "" {
+		return got == ""
+	}
+	var pattern strings.Builder
+	pattern.WriteString(`(?s)\A`)
+	for line := range strings.SplitSeq(want, "\n") {
+		if strings.TrimSpace(line) == "…" {
+			pattern.WriteString(`(\n[^\n]*)*?`)
+			continue
+		}
+		pattern.WriteString(`\n`)
+		words := regexp.MustCompile(` +`).Split(strings.TrimRight(line, " "), -1)
+		for j, word := range words {
+			if j > 0 {
+				pattern.WriteString(` +`)
+			}
+			pattern.WriteString(strings.ReplaceAll(regexp.QuoteMeta(word), "…", `[^\n]*`))
+		}
+		pattern.WriteString(` *`)
+	}
+	pattern.WriteString(`\z`)
+	return regexp.MustCompile(pattern.String()).MatchString("\n" + got)
+}
