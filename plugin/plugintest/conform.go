@@ -247,13 +247,18 @@ func (s *session) growth(ctx context.Context) (failures []string, note string, e
 			break
 		}
 	}
+	handler, err := w.handler.Prepare(c.ConfigJSON(), c.Target)
+	if err != nil {
+		return nil, "no call: it takes no config at hand", nil
+	}
 	var guest, total []uint64 // after each call
 	start := time.Now()
 	for i := range maxCalls {
 		if i >= minCalls && time.Since(start) > cmp.Or(s.cfg.Patience, defaultPatience) {
 			break
 		}
-		guest = append(guest, w.attempt(ctx, c, i).memory)
+		w.begin(c, i)
+		guest = append(guest, w.carry(ctx, handler, c).memory)
 		total = append(total, w.host.Memory())
 		if ctx.Err() != nil {
 			return nil, "", ctx.Err()

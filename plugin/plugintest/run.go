@@ -264,17 +264,27 @@ type answer struct {
 
 // attempt makes one attempt at a case. index gives it a time and a seed of its own.
 func (w *world) attempt(ctx context.Context, c *Case, index int) *answer {
+	w.begin(c, index)
+	handler, err := w.handler.Prepare(c.ConfigJSON(), c.Target)
+	if err != nil {
+		return &answer{err: err, config: true}
+	}
+	return w.carry(ctx, handler, c)
+}
+
+// begin begins a day of its own, with a seed of its own, on which the case has not
+// happened yet.
+func (w *world) begin(c *Case, index int) {
 	w.clock.startAt(epoch.AddDate(0, 0, index+1))
 	w.rand.seed(uint64(index + 1))
 	w.network = newNetwork(c, w.clock, rand.New(rand.NewPCG(uint64(index), 0)))
+}
+
+// carry has a handler that is prepared for the case carry it out.
+func (w *world) carry(ctx context.Context, handler probe.Handler, c *Case) *answer {
 	got := &answer{}
-	handler, err := w.handler.Prepare(c.ConfigJSON(), c.Target)
-	if err != nil {
-		got.err, got.config = err, true
-		return got
-	}
 	keeper, _ := handler.(wasm.Keeper)
-	if keeper != nil && c.KV != nil {
+	if keeper != nil {
 		keeper.Keep(c.KV)
 	}
 	start := w.clock.Now()
