@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,33 @@ func TestSchemaReachesNothingOutside(t *testing.T) {
 	}
 	if _, err := s.Apply(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A schema of a few lines must not take all the time and memory there is.
+func TestSchemasThatExplode(t *testing.T) {
+	var levels []string
+	for i := range 30 {
+		ref := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		levels = append(levels, fmt.Sprintf(`"a%d":{"KIND":[%s,%s]}`, i, ref, ref))
+	}
+	refs := `{"$ref":"#/$defs/a0","$defs":{` + strings.Join(levels, ",") + `,"a30":{"type":"object"}}}`
+	child := `{"$ref":"#","default":{}}`
+	for what, source := range map[string]string{
+		"all of":       strings.ReplaceAll(refs, "KIND", "allOf"),
+		"any of":       strings.ReplaceAll(refs, "KIND", "anyOf"),
+		"one of":       strings.ReplaceAll(refs, "KIND", "oneOf"),
+		"defaults":     `{"properties":{"a":` + child + `,"b":` + child + `,"c":` + child + `}}`,
+		"long default": `{"properties":{"a":` + child + `,"b":` + child + `,"c":{"default":"` + strings.Repeat("x", 10_000) + `"}}}`,
+		"long name":    `{"properties":{"a":` + child + `,"b":` + child + `,"` + strings.Repeat("x", 10_000) + `":{"default":1}}}`,
+	} {
+		s, err := plugin.NewSchema([]byte(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Apply(nil); err == nil || !strings.Contains(err.Error(), "the schema is too complicated") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -78,7 +78,11 @@ func (s *Schema) Apply(config []byte) ([]byte, error) {
 		return nil, errors.New("config: want an object")
 	}
 	if s.compiled != nil {
-		fill(s.compiled, object, 0)
+		e := effort{left: maxSteps}
+		e.fill(s.compiled, object, 0)
+		if e.validate(s.compiled, object, 0); e.err != nil {
+			return nil, fmt.Errorf("config: %w", e.err)
+		}
 		if err := s.compiled.Validate(object); err != nil {
 			return nil, configError(err)
 		}
@@ -89,51 +93,59 @@ func (s *Schema) Apply(config []byte) ([]byte, error) {
 const maxFillDepth = 32 // a schema may refer to itself
 
 // fill sets the fields of object that s has a default for and that are missing.
-func fill(s *jsonschema.Schema, object map[string]any, depth int) {
-	if s == nil || depth > maxFillDepth {
+func (e *effort) fill(s *jsonschema.Schema, object map[string]any, depth int) {
+	if s == nil || depth > maxFillDepth || !e.step(1, depth) {
 		return
 	}
-	fill(s.Ref, object, depth+1)
+	e.fill(s.Ref, object, depth+1)
 	for _, part := range s.AllOf {
-		fill(part, object, depth+1)
+		e.fill(part, object, depth+1)
 	}
 	for name, property := range s.Properties {
 		value, ok := object[name]
 		if !ok {
-			if value = defaultOf(property, depth); value == nil {
+			if value = e.defaultOf(property, depth); value == nil || !e.text(name) {
 				continue
 			}
 			object[name] = value
 		}
 		if child, ok := value.(map[string]any); ok {
-			fill(property, child, depth+1)
+			e.fill(property, child, depth+1)
 		}
 	}
 }
 
 // defaultOf returns a copy of the default that s has, nil where it has none.
-func defaultOf(s *jsonschema.Schema, depth int) any {
+func (e *effort) defaultOf(s *jsonschema.Schema, depth int) any {
 	for ; s != nil && depth <= maxFillDepth; depth++ {
 		if s.Default != nil {
-			return clone(*s.Default)
+			return e.clone(*s.Default)
 		}
 		s = s.Ref
 	}
 	return nil
 }
 
-func clone(value any) any {
+// clone returns a copy of a default.
+func (e *effort) clone(value any) any {
+	if !e.step(1, 0) {
+		return nil
+	}
 	switch v := value.(type) {
+	case string:
+		e.text(v)
+		return v
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, item := range v {
-			out[name] = clone(item)
+			e.text(name)
+			out[name] = e.clone(item)
 		}
 		return out
 	case []any:
 		out := slices.Clone(v)
 		for i := range out {
-			out[i] = clone(out[i])
+			out[i] = e.clone(out[i])
 		}
 		return out
 	default:
