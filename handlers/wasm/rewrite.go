@@ -84,7 +84,7 @@ func mergeData(body []byte) []byte {
 	var filled uint64
 	for _, s := range segments {
 		if len(merged) == 0 {
-			merged = append(merged, segment{s.at, slices.Clone(s.data)})
+			merged = append(merged, segment{s.at, append(make([]byte, 0, len(body)), s.data...)})
 			continue
 		}
 		last := &merged[len(merged)-1]
@@ -117,8 +117,9 @@ func mergeData(body []byte) []byte {
 // active with a constant offset.
 func readData(body []byte) []segment {
 	r := reader{data: body}
-	var out []segment
-	for range r.count() {
+	n := r.count()
+	out := make([]segment, 0, min(n, 1<<16)) // a module in Go has nearly as many
+	for range n {
 		if r.byte() != 0 || r.byte() != 0x41 {
 			return nil
 		}
