@@ -498,6 +498,18 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
+// What is too long is refused, rather than cut to something else.
+func TestNamesThatAreTooLong(t *testing.T) {
+	if got, err := attempt(t, load(t, host, "longkey", plugin.Reset), probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+		t.Errorf("config_get: got %+v, %v", got, err)
+	}
+	long := fmt.Sprintf(`{"url": "tcp://127.0.0.1:1/%s"}`, strings.Repeat("x", 3000))
+	got, err := attempt(t, bind(t, load(t, host, "dialurl", plugin.Reset), long, probe.Target{}), probe.Request{}, 5*time.Second)
+	if err != nil || !strings.Contains(got.Output, "at most 2048 are allowed") {
+		t.Errorf("dial: got %+v, %v", got, err)
+	}
+}
+
 func TestIdleInstancesMakeRoom(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 4 << 16})
 	if err != nil {

@@ -149,7 +149,10 @@ func configGet(c *call, mem api.Memory, a args) int32 {
 	if c.starting {
 		return c.fail(abi.EPERM, "there is no config during _initialize")
 	}
-	key, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), maxKey))
+	if uint32(a[1]) > maxKey {
+		return c.fail(abi.EINVAL, "config: a path of %d bytes; at most %d are allowed", uint32(a[1]), maxKey)
+	}
+	key, ok := a.span(mem, 0)
 	if !ok {
 		return c.badPointer()
 	}

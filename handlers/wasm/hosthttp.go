@@ -41,6 +41,7 @@ type exchange struct {
 	transport http.Transport
 	head      abi.HTTPHead
 	sent      time.Time // the last hop
+	hops      int
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
@@ -228,6 +229,9 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := c.mayDial(); err != nil {
 		return nil, err
 	}
+	if err := x.countAgain(req.ContentLength); err != nil {
+		return nil, err
+	}
 	start := c.host.cfg.Clock.Now()
 	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
@@ -245,6 +249,20 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
 	})
 	return x.transport.RoundTrip(req.WithContext(ctx))
+}
+
+// countAgain counts a body that a redirect has sent once more.
+func (x *exchange) countAgain(n int64) error {
+	if x.hops++; x.hops == 1 || n <= 0 {
+		return nil
+	}
+	c := x.call
+	if n > int64(c.plugin.limits.NetWrite-c.net.written) {
+		c.hit(plugin.LimitNetWrite)
+		return &limit{plugin.LimitNetWrite, abi.EDQUOT, fmt.Sprintf("more than %d bytes written in one run", c.plugin.limits.NetWrite)}
+	}
+	c.net.written += int(n)
+	return nil
 }
 
 // endpoint returns where a hop goes, if the grants allow it.

@@ -36,7 +36,10 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	if c.starting || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
-	url, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), maxURL))
+	if uint32(a[1]) > maxURL {
+		return c.fail(abi.EINVAL, "dial: a URL of %d bytes; at most %d are allowed", uint32(a[1]), maxURL)
+	}
+	url, ok := a.span(mem, 0)
 	if !ok {
 		return c.badPointer()
 	}

@@ -197,6 +197,36 @@ func TestRedirectsDoNotEscape(t *testing.T) {
 	}
 }
 
+// A body that a redirect sends once more counts once more.
+func TestBodyOfARedirectCounts(t *testing.T) {
+	bodies := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			bodies++
+		}
+		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := probe.Target{Host: u.Hostname(), Port: port}
+	m := plugin.Minimal("http")
+	m.Limits.NetWrite = 2*len("posted") + 1
+	p := loadAs(t, host, "http", m)
+	b := bind(t, p, request(t, map[string]any{"method": "POST", "url": s.URL, "redirects": 3}, true), target)
+	got, err := attempt(t, b, probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "more than 13 bytes written") || bodies != 2 {
+		t.Errorf("got %+v, %v after %d bodies, want the third to be too much", got, err, bodies)
+	}
+	wantHits(t, p, map[plugin.LimitName]uint64{"netWrite": 1})
+}
+
 func TestRedirectsToOtherSchemes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	serve(t, "unix", path)
