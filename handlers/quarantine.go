@@ -131,7 +131,38 @@ type quarantined struct {
 	own     streak
 }
 
-var _ probe.Handler = (*quarantined)(nil)
+var (
+	_ Inheritor = (*quarantined)(nil)
+	_ Trier     = (*quarantined)(nil)
+	_ io.Closer = (*quarantined)(nil)
+)
+
+// Inherit implements [Inheritor] for the handler inside. The quarantine itself begins
+// afresh: it was another handler that broke down.
+func (p *quarantined) Inherit(from probe.Handler) {
+	if old, ok := from.(*quarantined); ok {
+		from = old.handler
+	}
+	if heir, ok := p.handler.(Inheritor); ok {
+		heir.Inherit(from)
+	}
+}
+
+// Try implements [Trier] for the handler inside.
+func (p *quarantined) Try(ctx context.Context) error {
+	if t, ok := p.handler.(Trier); ok {
+		return t.Try(ctx)
+	}
+	return nil
+}
+
+// Close implements [io.Closer] for the handler inside, if that was prepared for p.
+func (p *quarantined) Close() error {
+	if _, ok := p.of.handler.(probe.Preparer); !ok {
+		return nil
+	}
+	return closeHandler(p.handler)
+}
 
 // Probe implements [probe.Handler]. The attempts that follow the first of a tick are
 // never held back: the tick has begun.

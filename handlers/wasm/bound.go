@@ -17,7 +17,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
-	store  store
+	store  *store
 	last   atomic.Int32 // standing
 }
 
@@ -50,7 +50,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return b.ended(err, &req, start)
 	}
 	c := newCall(ctx, b, &req)
-	c.kv.store = &b.store
+	c.kv.store = b.store
 	c.standing = standing(b.last.Load())
 	if !c.acquire(false) {
 		return probe.Outcome{}, b.named(errNoInstance)

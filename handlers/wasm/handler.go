@@ -105,7 +105,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if err != nil {
 		return nil, err
 	}
-	b := &bound{plugin: p, config: config}
+	b := &bound{plugin: p, config: config, store: new(store)}
 	if p.command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
 		return b, nil
 	}
@@ -124,7 +124,7 @@ func (p *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	return (&bound{plugin: p, config: config}).Probe(ctx, req)
+	return (&bound{plugin: p, config: config, store: new(store)}).Probe(ctx, req)
 }
 
 // Close waits for the attempts in flight and frees what the plugin holds.

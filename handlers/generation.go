@@ -1,0 +1,142 @@
+package handlers
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// generation is one handler behind a [Swap], and the attempts that use it.
+type generation struct {
+	handler probe.Handler
+	users   atomic.Int64  // attempts under way; retired is added when no more may begin
+	drained chan struct{} // closed when the last attempt of a retired generation has ended
+	once    sync.Once
+}
+
+const retired = int64(1) << 62
+
+func newGeneration(h probe.Handler) *generation {
+	return &generation{handler: h, drained: make(chan struct{})}
+}
+
+// enter counts an attempt in, and reports false when the generation is retired. Every
+// enter that reports true is followed by a leave.
+func (g *generation) enter() bool {
+	if g.users.Add(1) < retired {
+		return true
+	}
+	g.leave()
+	return false
+}
+
+func (g *generation) leave() {
+	if g.users.Add(-1) == retired {
+		g.once.Do(func() { close(g.drained) })
+	}
+}
+
+// retire lets no attempt begin any more. The channel is closed when the last has ended.
+func (g *generation) retire() <-chan struct{} {
+	if g.users.Add(retired) == retired {
+		g.once.Do(func() { close(g.drained) })
+	}
+	return g.drained
+}
+
+// binding is one probe's handler in one generation.
+type binding struct {
+	gen     *generation
+	handler probe.Handler
+}
+
+// held is one probe of a [Swap].
+type held struct {
+	of     *Swap
+	config []byte // read-only
+	target probe.Target
+	bound  atomic.Pointer[binding]       // nil: there is no generation
+	shadow atomic.Pointer[shadowBinding] // nil: there is no shadow
+	redact func(string) string           // guarded by of's mu; nil: the config has no secrets
+
+	last probe.Handler // the newest ever bound, for who comes after it; guarded by of's mu
+}
+
+var _ io.Closer = (*held)(nil)
+
+// Probe implements [probe.Handler].
+func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	for {
+		b := h.bound.Load()
+		if b == nil {
+			return probe.Outcome{}, h.of.gone()
+		}
+		if !b.gen.enter() {
+			continue // it was replaced this moment, and h has the next one already
+		}
+		return h.attempt(ctx, b, req)
+	}
+}
+
+// attempt makes an attempt in the generation of b, which it has entered.
+func (h *held) attempt(ctx context.Context, b *binding, req probe.Request) (probe.Outcome, error) {
+	defer b.gen.leave()
+	if int64(req.Spec.Timeout) > h.of.longest.Load() {
+		h.of.note(req.Spec.Timeout)
+	}
+	if s := h.shadow.Load(); s != nil && req.Attempt <= 1 {
+		return s.beside(ctx, b.handler, req)
+	}
+	return b.handler.Probe(ctx, req)
+}
+
+// swap lets h go over to next, and returns what it used before, nil for nothing. The
+// caller holds the lock of h.of.
+func (h *held) swap(next *binding) probe.Handler {
+	if old := h.bound.Load(); old != nil {
+		h.last = old.handler
+	}
+	if next != nil {
+		if heir, ok := next.handler.(Inheritor); ok && h.last != nil {
+			heir.Inherit(h.last)
+		}
+		h.last = nil
+	}
+	if old := h.bound.Swap(next); old != nil {
+		return old.handler
+	}
+	return nil
+}
+
+// Redact tells how to take the secrets of the probe's config out of a text: a later
+// generation may tell of them when it refuses the config.
+func (h *held) Redact(redact func(text string) string) {
+	h.of.mu.Lock()
+	defer h.of.mu.Unlock()
+	h.redact = redact
+}
+
+func (h *held) redacted(err error) error {
+	h.of.mu.Lock()
+	redact := h.redact
+	h.of.mu.Unlock()
+	if redact == nil {
+		return err
+	}
+	return &redactedText{err, redact(err.Error())}
+}
+
+// Close implements [io.Closer]: the probe has ended, and its config is not held against
+// later generations. An attempt of it may still be under way.
+func (h *held) Close() error {
+	if !h.of.forget(h) {
+		return nil
+	}
+	if b := h.bound.Load(); b != nil {
+		return closeHandler(b.handler)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/probe"
+)
+
+// version is one generation of a plugin: it answers with its number and its config.
+type version struct {
+	number  int
+	refuses string        // configs with this text
+	breaks  error         // of Try
+	hold    chan struct{} // not nil: attempts wait for it
+
+	prepared, ended, tried atomic.Int32
+	closed                 atomic.Bool
+}
+
+func (v *version) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return (&boundVersion{of: v}).Probe(ctx, req)
+}
+
+func (v *version) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
+	if v.refuses != "" && strings.Contains(string(config), v.refuses) {
+		return nil, fmt.Errorf("config %s is refused", config)
+	}
+	v.prepared.Add(1)
+	return &boundVersion{of: v, config: string(config), kept: new(atomic.Int32)}, nil
+}
+
+func (v *version) Close() error {
+	v.closed.Store(true)
+	return nil
+}
+
+type boundVersion struct {
+	of     *version
+	config string
+	kept   *atomic.Int32 // attempts of the probe so far
+}
+
+func (b *boundVersion) Probe(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+	if b.of.closed.Load() {
+		return probe.Outcome{}, errors.New("used after it was closed")
+	}
+	if b.of.hold != nil {
+		select {
+		case <-b.of.hold:
+		case <-ctx.Done():
+			return probe.Outcome{}, ctx.Err()
+		}
+	}
+	n := int32(0)
+	if b.kept != nil {
+		n = b.kept.Add(1)
+	}
+	return probe.Outcome{Result: probe.Success, Output: fmt.Sprintf("v%d %s %d", b.of.number, b.config, n)}, nil
+}
+
+func (b *boundVersion) Inherit(from probe.Handler) { b.kept = from.(*boundVersion).kept }
+
+func (b *boundVersion) Try(context.Context) error {
+	b.of.tried.Add(1)
+	return b.of.breaks
+}
+
+func (b *boundVersion) Close() error {
+	b.of.ended.Add(1)
+	return nil
+}
+
+// swapOf returns a Swap that begins with v.
+func swapOf(t testing.TB, v probe.Handler, cfg handlers.SwapConfig) *handlers.Swap {
+	t.Helper()
+	cfg.Name = "demo"
+	s := handlers.NewSwap(cfg)
+	if err := s.Replace(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func prepareProbe(t testing.TB, s *handlers.Swap, config string) probe.Handler {
+	t.Helper()
+	h, err := s.Prepare([]byte(config), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func says(t testing.TB, h probe.Handler, want string) {
+	t.Helper()
+	out, err := h.Probe(t.Context(), probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Second}})
+	if err != nil || out.Output != want {
+		t.Errorf("got %q, %v; want %q", out.Output, err, want)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v1, v2 := &version{number: 1}, &version{number: 2}
+		var closed []probe.Handler
+		s := swapOf(t, v1, handlers.SwapConfig{Closed: func(h probe.Handler, _ error) { closed = append(closed, h) }})
+		a, b := prepareProbe(t, s, `{"a":1}`), prepareProbe(t, s, `{"b":1}`)
+		says(t, a, `v1 {"a":1} 1`)
+		if err := s.Replace(t.Context(), v2); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !v1.closed.Load() || len(closed) != 1 || closed[0] != v1 || v1.ended.Load() != 2+1 {
+			t.Errorf("v1 closed: %v, told %v, %d of its probes; want all 3 of them", v1.closed.Load(), closed, v1.ended.Load())
+		}
+		says(t, a, `v2 {"a":1} 2`) // what the probe keeps is the probe's
+		says(t, b, `v2 {"b":1} 1`)
+		if s.Generation() != 2 || s.Handler() != v2 || v2.prepared.Load() != 2 || v2.tried.Load() != 1 {
+			t.Errorf("generation %d, %v, prepared %d, tried %d", s.Generation(), s.Handler(), v2.prepared.Load(), v2.tried.Load())
+		}
+		if err := s.Close(); err != nil || !v2.closed.Load() {
+			t.Errorf("closed %v, %v", v2.closed.Load(), err)
+		}
+		if err := s.Replace(t.Context(), v1); !errors.Is(err, handlers.ErrSwapClosed) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestABadGenerationChangesNothing(t *testing.T) {
+	v1 := &version{number: 1}
+	s := swapOf(t, v1, handlers.SwapConfig{})
+	defer s.Close()
+	a, b := prepareProbe(t, s, `{"key":"hunter2"}`), prepareProbe(t, s, `{"b":1}`)
+	a.(interface{ Redact(func(string) string) }).Redact(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
+	for _, c := range []struct {
+		name string
+		v    *version
+		want string
+	}{
+		{"refuses a live config", &version{refuses: "key"}, `the configs of 1 of 2 probes are refused: config {"key":"[redacted]"} is refused`},
+		{"breaks when it is tried", &version{breaks: errTrap}, "trap"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := s.Replace(t.Context(), c.v); err == nil || err.Error() != c.want {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+			if c.v.closed.Load() || c.v.prepared.Load() != c.v.ended.Load() {
+				t.Errorf("closed %v, %d probes prepared, %d ended", c.v.closed.Load(), c.v.prepared.Load(), c.v.ended.Load())
+			}
+			out, err := b.Probe(t.Context(), probe.Request{})
+			if err != nil || !strings.HasPrefix(out.Output, "v1 ") || s.Handler() != v1 || s.Generation() != 1 {
+				t.Errorf("got %q, %v, generation %d", out.Output, err, s.Generation())
+			}
+		})
+	}
+	// A config of a probe that has ended is held against nobody.
+	if err := a.(io.Closer).Close(); err != nil || s.Live() != 1 {
+		t.Errorf("%v; %d live", err, s.Live())
+	}
+	if err := s.Replace(t.Context(), &version{number: 3, refuses: "key"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithdraw(t *testing.T) {
+	v1 := &version{number: 1}
+	s := swapOf(t, v1, handlers.SwapConfig{})
+	defer s.Close()
+	a := prepareProbe(t, s, `{}`)
+	says(t, a, "v1 {} 1")
+	why := errors.New("its file is gone")
+	s.Withdraw(why)
+	_, err := a.Probe(t.Context(), probe.Request{})
+	if !errors.Is(err, why) || err.Error() != `plugin "demo": its file is gone` || probe.ReasonOf(err) != probe.ReasonInstantiate {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Prepare(nil, probe.Target{}); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, a, "v2 {} 2")
+}
+
+// The attempts of an old generation end in it, for as long as the longest timeout lets
+// them; the next ones do not wait for that.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v1 := &version{number: 1, hold: make(chan struct{})}
+		s := swapOf(t, v1, handlers.SwapConfig{})
+		a := prepareProbe(t, s, `{}`)
+		said := make(chan string)
+		ask := func() {
+			out, err := a.Probe(t.Context(), probe.Request{Spec: probe.Spec{Timeout: 10 * time.Second}})
+			said <- fmt.Sprint(out.Output, err)
+		}
+		go ask()
+		synctest.Wait()
+		if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+			t.Fatal(err)
+		}
+		says(t, a, "v2 {} 1")
+		time.Sleep(9 * time.Second)
+		if v1.closed.Load() {
+			t.Error("closed while an attempt was under way")
+		}
+		close(v1.hold)
+		if got := <-said; got != "v1 {} 2<nil>" {
+			t.Errorf("got %s", got)
+		}
+		synctest.Wait()
+		if !v1.closed.Load() {
+			t.Error("not closed after the last attempt")
+		}
+		v3 := &version{number: 3, hold: make(chan struct{})}
+		if err := s.Replace(t.Context(), v3); err != nil {
+			t.Fatal(err)
+		}
+		go ask()
+		synctest.Wait()
+		s.Withdraw(errTrap)
+		start := time.Now()
+		if err := s.Close(); err != nil || time.Since(start) != 10*time.Second || !v3.closed.Load() {
+			t.Errorf("%v after %s, closed %v", err, time.Since(start), v3.closed.Load())
+		}
+		close(v3.hold)
+		<-said
+	})
+}
+
+// Probes go on, and none meets a generation that is closed, while there are replacements
+// and while others come and go.
+func TestReplaceUnderLoad(t *testing.T) {
+	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				h, err := s.Prepare([]byte(`{}`), probe.Target{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 50 {
+					if _, err := h.Probe(t.Context(), probe.Request{Attempt: 1}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				if err := h.(io.Closer).Close(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for n := range 1000 {
+		if err := s.Replace(t.Context(), &version{number: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if err := s.Close(); err != nil || s.Live() != 0 || s.Generation() != 1001 {
+		t.Errorf("%v; %d live, generation %d", err, s.Live(), s.Generation())
+	}
+}
+
+type quick struct{}
+
+func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, nil }
+
+// BenchmarkSwap is what an attempt pays for the handler to be replaceable.
+func BenchmarkSwap(b *testing.B) {
+	direct := probe.Handler(quick{})
+	s := swapOf(b, direct, handlers.SwapConfig{})
+	held := prepareProbe(b, s, "{}")
+	for name, h := range map[string]probe.Handler{"direct": direct, "swap": held} {
+		b.Run("handler="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = h.Probe(b.Context(), probe.Request{Spec: probe.Spec{Timeout: time.Second}})
+			}
+		})
+		b.Run("parallel/handler="+name, func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_, _ = h.Probe(context.Background(), probe.Request{Spec: probe.Spec{Timeout: time.Second}})
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/probe"
+)
+
+var (
+	_ handlers.Inheritor = (*bound)(nil)
+	_ handlers.Trier     = (*bound)(nil)
+)
+
+// Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
+// version of the plugin takes that away. Neither does it make the probe one of which
+// nothing is known.
+func (b *bound) Inherit(from probe.Handler) {
+	if old, ok := from.(*bound); ok {
+		b.store = old.store
+		b.last.Store(old.last.Load())
+	}
+}
+
+// tryTimeout is the timeout of the attempt that [bound.Try] makes.
+const tryTimeout = time.Second
+
+// Try implements [handlers.Trier]. It calls probe out of reach of the network, of names
+// and of what the probe keeps. The guest finds that its host calls fail, so that its
+// verdict, and an error of its own, say nothing; nor does a deadline, since it may wait
+// for a target. But it must not trap, and must keep the contract.
+func (b *bound) Try(ctx context.Context) error {
+	ctx, cancel := b.plugin.host.cfg.Clock.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	for {
+		err := b.try(ctx)
+		if !errors.Is(err, ErrNoInstance) {
+			return b.named(err)
+		}
+		if ctx.Err() != nil {
+			return nil // the host is busy, which says nothing of the guest
+		}
+		wait(ctx, nil, patience)
+	}
+}
+
+func (b *bound) try(ctx context.Context) error {
+	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
+	c := newCall(ctx, b, &request)
+	c.offline, c.standing = true, prompt
+	if !c.acquire(false) {
+		return errNoInstance
+	}
+	in, err := b.plugin.take(c)
+	if err != nil {
+		c.release()
+		return err
+	}
+	code, err := in.run(c, in.probe)
+	ended := c.ended()
+	c.release()
+	c.finish()
+	if err == nil && ended == nil {
+		_, err = c.outcome(code, in)
+	}
+	b.plugin.back(c, in, err == nil && ended == nil)
+	if ended != nil || err != nil && probe.ReasonOf(err) == probe.ReasonGuest {
+		return nil
+	}
+	return err
+}

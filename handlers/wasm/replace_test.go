@@ -1,0 +1,61 @@
+package wasm_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// A new version of a plugin finds what its probes have kept, and their quarantine is
+// over.
+func TestProbesKeepOverAReplacement(t *testing.T) {
+	swap := handlers.NewSwap(handlers.SwapConfig{Name: "kv"})
+	replace := func() {
+		p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := swap.Replace(t.Context(), handlers.NewQuarantine(p, handlers.QuarantineConfig{Errors: 1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace()
+	b, ill := bind(t, swap, `{"add":"x","code":0}`, probe.Target{}), bind(t, swap, `{"add":"x","code":8}`, probe.Target{})
+	for _, want := range []string{"", "x", "xx", "xxx"} {
+		if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Output != want {
+			t.Errorf("got %q, %v; want %q", got.Output, err, want)
+		}
+		for _, want := range []bool{false, true} {
+			_, err := attempt(t, ill, probe.Request{Attempt: 1}, 5*time.Second)
+			if skipped := err != nil && strings.HasPrefix(err.Error(), "in quarantine"); skipped != want {
+				t.Errorf("got %v, in quarantine: %v, want %v", err, skipped, want)
+			}
+		}
+		replace()
+	}
+	if err := swap.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is tried before it replaces another must not trap; its verdict does not count,
+// since it reaches nothing.
+func TestTry(t *testing.T) {
+	for name, want := range map[string]string{
+		"ok": "", "dialurl": "", "guesterr": "", "spin": "", "sleep": "",
+		"trap": `plugin "trap": wasm error: unreachable`, "code": "returned 42",
+	} {
+		h, err := load(t, host, name, plugin.Reset).Prepare([]byte("{}"), probe.Target{Host: "127.0.0.1", Port: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = h.(handlers.Trier).Try(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
