@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 
@@ -65,7 +64,10 @@ type held struct {
 	last probe.Handler // the newest ever bound, for who comes after it; guarded by of's mu
 }
 
-var _ io.Closer = (*held)(nil)
+var (
+	_ probe.Releaser     = (*held)(nil)
+	_ probe.SecretKeeper = (*held)(nil)
+)
 
 // Probe implements [probe.Handler].
 func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -111,9 +113,9 @@ func (h *held) swap(next *binding) probe.Handler {
 	return nil
 }
 
-// Redact tells how to take the secrets of the probe's config out of a text: a later
-// generation may tell of them when it refuses the config.
-func (h *held) Redact(redact func(text string) string) {
+// KeepSecret implements [probe.SecretKeeper]: a later generation may tell of the config
+// when it refuses it.
+func (h *held) KeepSecret(redact func(text string) string) {
 	h.of.mu.Lock()
 	defer h.of.mu.Unlock()
 	h.redact = redact
@@ -129,14 +131,12 @@ func (h *held) redacted(err error) error {
 	return &redactedText{err, redact(err.Error())}
 }
 
-// Close implements [io.Closer]: the probe has ended, and its config is not held against
-// later generations. An attempt of it may still be under way.
-func (h *held) Close() error {
+// Release implements [probe.Releaser]: the config is not held against later generations.
+func (h *held) Release() {
 	if !h.of.forget(h) {
-		return nil
+		return
 	}
 	if b := h.bound.Load(); b != nil {
-		return closeHandler(b.handler)
+		probe.Release(b.handler)
 	}
-	return nil
 }

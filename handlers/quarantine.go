@@ -132,9 +132,9 @@ type quarantined struct {
 }
 
 var (
-	_ Inheritor = (*quarantined)(nil)
-	_ Trier     = (*quarantined)(nil)
-	_ io.Closer = (*quarantined)(nil)
+	_ Inheritor      = (*quarantined)(nil)
+	_ Trier          = (*quarantined)(nil)
+	_ probe.Releaser = (*quarantined)(nil)
 )
 
 // Inherit implements [Inheritor] for the handler inside. The quarantine itself begins
@@ -156,13 +156,8 @@ func (p *quarantined) Try(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [io.Closer] for the handler inside, if that was prepared for p.
-func (p *quarantined) Close() error {
-	if _, ok := p.of.handler.(probe.Preparer); !ok {
-		return nil
-	}
-	return closeHandler(p.handler)
-}
+// Release implements [probe.Releaser] for the handler inside.
+func (p *quarantined) Release() { probe.Release(p.handler) }
 
 // Probe implements [probe.Handler]. The attempts that follow the first of a tick are
 // never held back: the tick has begun.

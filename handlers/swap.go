@@ -35,7 +35,7 @@ type SwapConfig struct {
 // generation is closed when its last attempt has ended, at the latest after the longest
 // timeout that a probe has asked for.
 //
-// A probe lives from its Prepare until the [io.Closer] that Prepare returns is closed.
+// A probe lives from Prepare until the [probe.Releaser] that Prepare returns is released.
 // Swap is safe for concurrent use.
 type Swap struct {
 	cfg     SwapConfig
@@ -99,7 +99,7 @@ func (s *Swap) Replace(ctx context.Context, h probe.Handler) error {
 	ready := make(map[*held]probe.Handler)
 	err := s.bringUp(ctx, newGeneration(h), ready)
 	if err != nil {
-		closePrepared(ready)
+		releaseAll(ready)
 	}
 	return err
 }
@@ -245,7 +245,7 @@ func tryOne(ctx context.Context, handler probe.Handler, ready map[*held]probe.Ha
 	if err != nil {
 		return nil // it needs a config, which nobody has given it yet
 	}
-	defer closeHandler(prepared)
+	defer probe.Release(prepared)
 	if t, ok := prepared.(Trier); ok {
 		return t.Try(ctx)
 	}
@@ -268,7 +268,7 @@ func (s *Swap) installLocked(gen *generation, ready map[*held]probe.Handler, why
 	}
 	for h, prepared := range ready { // of probes that have ended meanwhile
 		if _, ok := s.live[h]; !ok {
-			closeHandler(prepared)
+			probe.Release(prepared)
 		}
 	}
 	if s.current, s.why = gen, why; gen != nil {
@@ -293,7 +293,7 @@ func (s *Swap) endLocked(gen *generation, prepared []probe.Handler) {
 		case <-timer.C:
 		}
 		for _, p := range prepared {
-			closeHandler(p)
+			probe.Release(p)
 		}
 		err := closeHandler(gen.handler)
 		if s.cfg.Closed != nil {
@@ -302,8 +302,7 @@ func (s *Swap) endLocked(gen *generation, prepared []probe.Handler) {
 	})
 }
 
-// Prepare implements [probe.Preparer]. What it returns is an [io.Closer], to be closed
-// when the probe ends.
+// Prepare implements [probe.Preparer]. What it returns is a [probe.Releaser].
 func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	h := &held{of: s, config: slices.Clone(config), target: target}
 	for {
@@ -322,7 +321,7 @@ func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error
 			s.addShadow(h)
 			return h, nil
 		}
-		closeHandler(prepared)
+		probe.Release(prepared)
 	}
 }
 
@@ -396,15 +395,12 @@ func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler
 	if len(config) > 0 && string(config) != "{}" {
 		return nil, errors.New("it takes no config")
 	}
-	return shared{h}, nil
+	return h, nil
 }
 
-// shared is a handler that is not bound to a probe, and is not closed with one.
-type shared struct{ probe.Handler }
-
-func closePrepared(ready map[*held]probe.Handler) {
+func releaseAll(ready map[*held]probe.Handler) {
 	for _, h := range ready {
-		closeHandler(h)
+		probe.Release(h)
 	}
 }
 

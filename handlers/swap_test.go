@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,10 +74,7 @@ func (b *boundVersion) Try(context.Context) error {
 	return b.of.breaks
 }
 
-func (b *boundVersion) Close() error {
-	b.of.ended.Add(1)
-	return nil
-}
+func (b *boundVersion) Release() { b.of.ended.Add(1) }
 
 // swapOf returns a Swap that begins with v.
 func swapOf(t testing.TB, v probe.Handler, cfg handlers.SwapConfig) *handlers.Swap {
@@ -141,7 +137,7 @@ func TestABadGenerationChangesNothing(t *testing.T) {
 	s := swapOf(t, v1, handlers.SwapConfig{})
 	defer s.Close()
 	a, b := prepareProbe(t, s, `{"key":"hunter2"}`), prepareProbe(t, s, `{"b":1}`)
-	a.(interface{ Redact(func(string) string) }).Redact(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
+	a.(probe.SecretKeeper).KeepSecret(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
 	for _, c := range []struct {
 		name string
 		v    *version
@@ -164,8 +160,8 @@ func TestABadGenerationChangesNothing(t *testing.T) {
 		})
 	}
 	// A config of a probe that has ended is held against nobody.
-	if err := a.(io.Closer).Close(); err != nil || s.Live() != 1 {
-		t.Errorf("%v; %d live", err, s.Live())
+	if probe.Release(a); s.Live() != 1 {
+		t.Errorf("%d live", s.Live())
 	}
 	if err := s.Replace(t.Context(), &version{number: 3, refuses: "key"}); err != nil {
 		t.Error(err)
@@ -259,9 +255,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 						return
 					}
 				}
-				if err := h.(io.Closer).Close(); err != nil {
-					t.Error(err)
-				}
+				probe.Release(h)
 				select {
 				case <-stop:
 					return
@@ -284,7 +278,9 @@ func TestReplaceUnderLoad(t *testing.T) {
 
 type quick struct{}
 
-func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, nil }
+func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) {
+	return probe.Outcome{}, nil
+}
 
 // BenchmarkSwap is what an attempt pays for the handler to be replaceable.
 func BenchmarkSwap(b *testing.B) {

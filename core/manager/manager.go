@@ -44,7 +44,8 @@ type StatusSource interface {
 }
 
 // Handlers finds handlers by name and binds them to a probe. The handlers.Registry
-// is one.
+// is one. A handler that Prepare returned, and that is a [probe.Releaser], is released
+// when its probe has ended.
 type Handlers interface {
 	Prepare(name string, config []byte, target probe.Target) (probe.Handler, error)
 }
@@ -109,7 +110,7 @@ type entry struct {
 	key    Key
 	worker *worker.Worker
 	record *record
-	shape  shape // guarded by the manager's mu
+	shape  shape // guarded by the manager's mu, and read-only once the entry was taken
 }
 
 // shape is what a probe is at present.
@@ -313,6 +314,7 @@ func (m *Manager) stopPods(match func(types.UID) bool) {
 func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
 	for _, e := range m.take(uid, func(e *entry) bool { return match(e.key) }) {
 		e.worker.Stop()
+		release(e.shape.bound)
 		m.awaitEnd(e.worker)
 	}
 }
@@ -356,7 +358,8 @@ func (m *Manager) awaitEnd(w *worker.Worker) {
 
 // ended is called by a worker that has ended by itself.
 func (m *Manager) ended(uid types.UID, w *worker.Worker) {
-	for range m.take(uid, func(e *entry) bool { return e.worker == w }) {
+	for _, e := range m.take(uid, func(e *entry) bool { return e.worker == w }) {
+		release(e.shape.bound)
 		m.awaitEnd(w)
 	}
 }

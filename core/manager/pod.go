@@ -78,6 +78,16 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 	if err != nil {
 		return err
 	}
+	started, err := m.startWorker(set, c, handler)
+	if !started {
+		release(handler)
+	}
+	return err
+}
+
+// startWorker starts the worker of a probe whose handler is prepared, and reports false
+// when there is one already.
+func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler probe.Handler) (started bool, err error) {
 	key := c.key(set.pod.UID)
 	container := set.container(c.Container)
 	delay, phase := m.spread(key, c.Spec.Period)
@@ -86,9 +96,9 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return ErrClosed
+		return false, ErrClosed
 	case m.entryLocked(key) != nil:
-		return nil
+		return false, nil
 	}
 	w := worker.Start(&m.shared, worker.Config{
 		Info: worker.Info{
@@ -101,7 +111,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) error {
 	})
 	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, record: rec, shape: shape{c, handler}})
 	m.memory.probes.Add(1)
-	return nil
+	return true, nil
 }
 
 // change gives a running probe a new shape.
@@ -123,13 +133,26 @@ func (m *Manager) change(set *podSet, old *entry, c ProbeConfig) error {
 	if was.config.Paused == c.Paused {
 		paused = old.worker.Status().Paused // by Pause or Resume: the pod says nothing new of it
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old.shape = shape{c, handler}
-	old.worker.Update(worker.Change{
+	unused := m.reform(old, shape{c, handler}, worker.Change{
 		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: paused,
 	})
+	if !same {
+		release(unused)
+	}
 	return nil
+}
+
+// reform gives e a new shape, unless it has been taken. It returns the handler that is
+// not used any more: the one before, or the new one.
+func (m *Manager) reform(e *entry, next shape, change worker.Change) (unused probe.Handler) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entryLocked(e.key) != e {
+		return next.bound
+	}
+	unused, e.shape = e.shape.bound, next
+	e.worker.Update(change)
+	return unused
 }
 
 // reshape tells w of the pod as it is now: it looks at labels, ports and restart
@@ -159,7 +182,18 @@ func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, secrets))
 	}
+	if k, ok := handler.(probe.SecretKeeper); ok && len(secrets) > 0 {
+		k.KeepSecret(secretReplacer(secrets).Replace)
+	}
 	return redacted(handler, secrets), nil
+}
+
+// release lets go of a handler that prepare returned.
+func release(h probe.Handler) {
+	if r, ok := h.(redactor); ok {
+		h = r.Handler
+	}
+	probe.Release(h)
 }
 
 var seed = maphash.MakeSeed()

@@ -1,0 +1,26 @@
+package probe
+
+// Releaser is implemented by the handlers that a [Preparer] returns and that want to
+// know when they are no longer used.
+type Releaser interface {
+	Handler
+	// Release is called once, when the probe has ended or has another handler now. An
+	// attempt that was cancelled may still be under way.
+	Release()
+}
+
+// Release calls h's Release, if it has one. h may be nil.
+func Release(h Handler) {
+	if r, ok := h.(Releaser); ok {
+		r.Release()
+	}
+}
+
+// SecretKeeper is implemented by the handlers that a [Preparer] returns and that tell of
+// their config outside of attempts, whose [Request] says what is secret.
+type SecretKeeper interface {
+	Handler
+	// KeepSecret is called once, before the first attempt, when the config has secrets.
+	// redact takes them out of a text.
+	KeepSecret(redact func(text string) string)
+}
