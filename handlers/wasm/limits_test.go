@@ -362,3 +362,59 @@ func TestNoMemoryToStartIn(t *testing.T) {
 	cancel()
 	first.Wait()
 }
+
+// Attempts that wait for a black hole do not hold all the instances that the plugin may
+// have.
+func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
+	began := make(chan struct{}, 10)
+	h, err := wasm.New(wasm.Config{
+		CacheDir: t.TempDir(), Interpreter: true,
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			if addr == "10.0.0.7:1" {
+				return nil, errors.New("refused")
+			}
+			began <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p, err := h.LoadFound(t.Context(), plugin.Found{Module: guestFile(t, "dialurl"), Manifest: plugin.Minimal("dialurl"), Limits: plugin.Limits{Instances: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	well, hole := probe.Request{Target: probe.Target{Host: "10.0.0.7", Port: 1}}, probe.Request{Target: probe.Target{Host: "10.0.0.9", Port: 1}}
+	prompt := bind(t, p, `{"url":""}`, well.Target)
+	if _, err := attempt(t, prompt, well, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var slow sync.WaitGroup
+	refused := make(chan struct{}, 10)
+	for range 4 {
+		b := bind(t, p, `{"url":""}`, hole.Target)
+		if _, err := attempt(t, b, hole, 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		slow.Go(func() {
+			if _, err := b.Probe(ctx, hole); errors.Is(err, probe.ErrNoSlot) {
+				refused <- struct{}{}
+			}
+		})
+	}
+	for range 4 {
+		select {
+		case <-began:
+		case <-refused:
+		}
+	}
+	if got, err := attempt(t, prompt, well, 5*time.Second); err != nil || got.Result != probe.Failure {
+		t.Errorf("got %+v, %v, want an instance for the prompt probe", got, err)
+	}
+	cancel()
+	slow.Wait()
+}
