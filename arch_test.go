@@ -42,6 +42,7 @@ var rooms = map[string]struct {
 		ours:   []string{"probe"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
+	"plugin/trust": {ours: []string{"plugin"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -20,6 +21,26 @@ type Found struct {
 	Digest   string  // of Module
 	Grants   []Grant // of the operator, beside the probe's own target
 	Limits   Limits  // of the operator; see [Resolve]
+
+	// Beside is the digest of the file that Manifest is from; "" when it is inside Module,
+	// and covered by Digest.
+	Beside string
+	// Signatures came along with Module; nil means those in the files beside Path.
+	Signatures []Signature
+}
+
+// Signature is what came with a plugin to vouch for it. Nothing of it can be relied on
+// before plugin/trust has verified it.
+type Signature struct {
+	From string // where it is from, for people
+	Data []byte // as prober or cosign wrote it
+	Err  error  // why it could not be read
+
+	// Payload is what was signed when that is not the module: of a module that was pulled,
+	// what cosign calls the payload of the artifact's signature.
+	Payload []byte
+	// Artifact is the manifest of the artifact that Payload names, and that names the module.
+	Artifact []byte
 }
 
 // Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside, and
@@ -136,8 +157,11 @@ func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 	if err != nil {
 		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
 	}
-	path := filepath.Join(dir, modules[0])
-	return Found{Manifest: manifest, Path: path, Module: module, Digest: Digest(module)}, true, nil
+	f = Found{Manifest: manifest, Path: filepath.Join(dir, modules[0]), Module: module, Digest: Digest(module)}
+	if inside, err := Extract(module); err != nil || !bytes.Equal(inside, data) {
+		f.Beside = Digest(data)
+	}
+	return f, true, nil
 }
 
 func escapeGlob(name string) string {

@@ -1,0 +1,46 @@
+// Package trust decides which plugins are vouched for: by the signature of a key that
+// the operator trusts, and by a lock file. It looks at the very bytes that are loaded,
+// and runs none of them.
+//
+// # Keys
+//
+// Public keys are PEM files with one block "PUBLIC KEY" (PKIX), of Ed25519 or of ECDSA
+// on P-256; private ones have one block "PRIVATE KEY" (PKCS #8), of Ed25519. A key's
+// id is the first 16 bytes of the SHA-256 of its PKIX form, as 32 hexadecimal digits:
+//
+//	openssl pkey -pubin -in ops.pub -outform DER | sha256sum | cut -c1-32
+//
+// # Signature files
+//
+// The signature of x.wasm is x.wasm.sig beside it, a text of at most 4 KiB:
+//
+//	prober.dev/signature/v1
+//	ed25519 KEYID SIGNATURE
+//
+// with one line for each key that signed, 16 at most and no key twice. SIGNATURE is in
+// base64, of the standard alphabet and padded. What an Ed25519 key signs is this text,
+// each line of which ends in a newline:
+//
+//	prober.dev/signature/v1
+//	module sha256:DIGEST
+//	manifest sha256:DIGEST
+//
+// The last line is there when the manifest is no part of the module, but a file of its
+// own beside it: else anybody could change what a signed module asks for.
+//
+// # Cosign
+//
+// What `cosign sign-blob --key` writes is read as well, from x.wasm.sig,
+// x.wasm.cosign.sig, x.wasm.cosign.bundle and x.wasm.sigstore.json: a signature in
+// base64, or a bundle of either format. ECDSA keys sign the SHA-256 of the module;
+// Ed25519 keys the module itself, or its SHA-512 (Ed25519ph). Certificates and
+// transparency logs are not looked at. Such a signature covers no manifest beside the
+// module, and is refused where there is one.
+//
+// # Artifacts
+//
+// Cosign signs an OCI artifact by a small payload that holds the digest of its
+// manifest. [plugin.Signature] carries both for a module that was pulled, so that each
+// step from the key to the module is checked: the key signs the payload, the payload
+// names the manifest, the manifest names the module.
+package trust

@@ -1,0 +1,87 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+const (
+	maxSignature = 4 << 10   // bytes of prober's signature files
+	maxBundle    = 256 << 10 // bytes of cosign's
+	maxProgram   = 1 << 30   // bytes of what is no module: a process plugin
+)
+
+// besides are the names of signature files, without the name of what they sign.
+var besides = []string{Suffix, ".cosign.sig", ".cosign.bundle", ".sigstore.json"}
+
+// readFile reads a regular file, of which accept (nil: nobody) approves once it is open:
+// what is looked at is what is read.
+func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block else
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err == nil && accept != nil {
+		err = accept(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return data, err
+}
+
+// beside returns the signatures in the files beside the one at path. Those that cannot
+// be read are among them: to be unreadable is not to be absent.
+func beside(path string) (all []plugin.Signature) {
+	for _, suffix := range besides {
+		s := plugin.Signature{From: path + suffix}
+		if s.Data, s.Err = readFile(s.From, maxBundle, nil); !errors.Is(s.Err, fs.ErrNotExist) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Read returns what is signed when the file at path is: a module, with the manifest
+// inside or else with the plugin.yaml beside it, or a process plugin with its manifest
+// in the file of that name and .yaml. It parses no manifest.
+func Read(path string) (*plugin.Found, error) {
+	isModule := strings.HasSuffix(path, ".wasm")
+	most, manifest := int64(plugin.MaxModule), filepath.Join(filepath.Dir(path), "plugin.yaml")
+	if !isModule {
+		most, manifest = maxProgram, path+".yaml"
+	}
+	data, err := readFile(path, most, nil)
+	if err != nil {
+		return nil, err
+	}
+	f := &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}
+	if isModule {
+		if _, err := plugin.Extract(data); err == nil {
+			return f, nil
+		}
+	}
+	text, err := readFile(manifest, plugin.MaxManifest, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no manifest inside, and none beside it: %w", path, err)
+	}
+	f.Beside = plugin.Digest(text)
+	return f, nil
+}

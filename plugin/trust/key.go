@@ -1,0 +1,195 @@
+package trust
+
+import (
+	"cmp"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+const maxKey = 16 << 10 // bytes of a key's file
+
+const (
+	publicBlock  = "PUBLIC KEY"
+	privateBlock = "PRIVATE KEY"
+)
+
+// Key is a public key that signatures are held against.
+type Key struct {
+	ID   string // 32 hexadecimal digits
+	File string // where it was read from; "" for one that was not
+
+	public crypto.PublicKey // an ed25519.PublicKey, or an *ecdsa.PublicKey on P-256
+}
+
+// String returns the key's id and its file.
+func (k Key) String() string {
+	if k.File == "" {
+		return k.ID
+	}
+	return k.ID + " (" + k.File + ")"
+}
+
+// PEM returns the key as [ReadKey] reads it.
+func (k Key) PEM() []byte {
+	der, err := x509.MarshalPKIXPublicKey(k.public)
+	if err != nil {
+		return nil // of no kind that newKey lets through
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
+}
+
+// ReadKey reads the public key in a PEM file.
+func ReadKey(file string) (Key, error) {
+	data, err := readFile(file, maxKey, nil)
+	if err != nil {
+		return Key{}, fmt.Errorf("key: %w", err)
+	}
+	return ParseKey(file, data)
+}
+
+// ParseKey reads a public key; file names it in errors and in [Key.File].
+func ParseKey(file string, data []byte) (Key, error) {
+	key, err := parseKey(data)
+	if err != nil {
+		return Key{}, fmt.Errorf("key %s: %w", file, err)
+	}
+	key.File = file
+	return key, nil
+}
+
+func parseKey(data []byte) (Key, error) {
+	block, err := onlyBlock(data)
+	switch {
+	case err != nil:
+		return Key{}, err
+	case strings.HasSuffix(block.Type, privateBlock):
+		return Key{}, errors.New("a private key, which nobody else may have; want the public one")
+	case block.Type != publicBlock:
+		return Key{}, fmt.Errorf("the PEM block is %.40q; want %q", block.Type, publicBlock)
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return Key{}, err
+	}
+	return newKey(public)
+}
+
+// onlyBlock returns the PEM block that data consists of. A second key in the file, which
+// a reader of one would pass over, is an error.
+func onlyBlock(data []byte) (*pem.Block, error) {
+	block, rest := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("no PEM block")
+	}
+	if more, _ := pem.Decode(rest); more != nil {
+		return nil, errors.New("more than one PEM block; want one key a file")
+	}
+	return block, nil
+}
+
+func newKey(public crypto.PublicKey) (Key, error) {
+	switch key := public.(type) {
+	case ed25519.PublicKey:
+	case *ecdsa.PublicKey:
+		if key.Curve != elliptic.P256() {
+			return Key{}, fmt.Errorf("an ECDSA key on %s; want one on P-256, or an Ed25519 key", key.Params().Name)
+		}
+	default:
+		return Key{}, fmt.Errorf("a key of the kind %T; want Ed25519, or ECDSA on P-256", public)
+	}
+	der, err := x509.MarshalPKIXPublicKey(public) // the same for every spelling of a key
+	if err != nil {
+		return Key{}, err
+	}
+	sum := sha256.Sum256(der)
+	return Key{ID: hex.EncodeToString(sum[:16]), public: public}, nil
+}
+
+// PrivateKey signs.
+type PrivateKey struct {
+	Key     // the public half
+	private ed25519.PrivateKey
+}
+
+// Generate makes a key.
+func Generate() (PrivateKey, error) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return PrivateKey{}, err
+	}
+	return newPrivateKey(private)
+}
+
+func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
+	public, err := newKey(private.Public())
+	return PrivateKey{Key: public, private: private}, err
+}
+
+// ReadPrivateKey reads a private key from a PEM file, which nobody but its owner may
+// read.
+func ReadPrivateKey(file string) (PrivateKey, error) {
+	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			return fmt.Errorf("%s has the mode %04o: others than its owner may use it", file, mode)
+		}
+		return nil
+	})
+	if err != nil {
+		return PrivateKey{}, fmt.Errorf("key: %w", err)
+	}
+	key, err := parsePrivateKey(data)
+	if err != nil {
+		return PrivateKey{}, fmt.Errorf("key %s: %w", file, err)
+	}
+	key.File = file
+	return key, nil
+}
+
+func parsePrivateKey(data []byte) (PrivateKey, error) {
+	block, err := onlyBlock(data)
+	switch {
+	case err != nil:
+		return PrivateKey{}, err
+	case strings.Contains(block.Type, "ENCRYPTED"):
+		return PrivateKey{}, errors.New("the key is encrypted; cosign's keys sign with cosign")
+	case block.Type != privateBlock:
+		return PrivateKey{}, fmt.Errorf("the PEM block is %.40q; want %q", block.Type, privateBlock)
+	}
+	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return PrivateKey{}, errors.New("no private key in PKCS #8") // the cause may hold some of it
+	}
+	key, ok := private.(ed25519.PrivateKey)
+	if !ok {
+		return PrivateKey{}, fmt.Errorf("a key of the kind %T; want Ed25519", private)
+	}
+	return newPrivateKey(key)
+}
+
+// Write writes the private key to a file that is not there yet, and that only its owner
+// may read.
+func (k PrivateKey) Write(file string) error {
+	der, err := x509.MarshalPKCS8PrivateKey(k.private)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = pem.Encode(f, &pem.Block{Type: privateBlock, Bytes: der})
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(file)) // it was made just now
+	}
+	return nil
+}

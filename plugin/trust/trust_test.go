@@ -1,0 +1,566 @@
+package trust_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+const manifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"
+
+// module returns a module with a manifest inside; different texts give different ones.
+func module(t testing.TB, text string) []byte {
+	t.Helper()
+	m, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifest+"description: "+text+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// private returns a new key of prober's.
+func private(t testing.TB) trust.PrivateKey {
+	t.Helper()
+	k, err := trust.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// public returns a public key as it is read from a file.
+func public(t testing.TB, name string, key crypto.PublicKey) trust.Key {
+	t.Helper()
+	k, err := trust.ParseKey(name, publicPEM(t, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func publicPEM(t testing.TB, key crypto.PublicKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+func ecdsaKey(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func ecdsaSign(t testing.TB, k *ecdsa.PrivateKey, message []byte) []byte {
+	t.Helper()
+	sum := sha256.Sum256(message)
+	signature, err := ecdsa.SignASN1(rand.Reader, k, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+func found(code []byte) plugin.Found {
+	return plugin.Found{Path: "demo.wasm", Module: code, Digest: plugin.Digest(code), Manifest: plugin.Minimal("demo")}
+}
+
+func sign(t testing.TB, k trust.PrivateKey, f plugin.Found, others []byte) []byte {
+	t.Helper()
+	data, err := k.Sign(&f, others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// check asks a policy with keys about f as it came with signatures.
+func check(t testing.TB, require bool, keys []trust.Key, f plugin.Found, signatures ...plugin.Signature) (trust.Verdict, error) {
+	t.Helper()
+	p, err := trust.New(trust.Config{Keys: keys, Require: require})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Signatures = append([]plugin.Signature{}, signatures...)
+	return p.Check(f)
+}
+
+func from(name string, data []byte) plugin.Signature { return plugin.Signature{From: name, Data: data} }
+
+// refused checks that err is a refusal in one line that holds all of wants.
+func refused(t *testing.T, err error, wants ...string) {
+	t.Helper()
+	if _, ok := errors.AsType[*trust.Refusal](err); !ok {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	for _, want := range append(wants, "demo.wasm", "; trusted keys: ") {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q says nothing of %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q has several lines", err)
+	}
+}
+
+func TestSigned(t *testing.T) {
+	a, b := private(t), private(t)
+	f := found(module(t, "one"))
+	file := sign(t, b, f, sign(t, a, f, nil))
+	for _, require := range []bool{false, true} {
+		v, err := check(t, require, []trust.Key{a.Key}, f, from("demo.wasm.sig", file))
+		if err != nil || v.State != trust.Signed || v.Signer() != a.ID {
+			t.Errorf("require %v: got %v, %v", require, v, err)
+		}
+		if diff := cmp.Diff([]string{b.ID}, v.Unknown); diff != "" {
+			t.Errorf("unknown keys (-want +got)\n%s", diff)
+		}
+	}
+	v, err := check(t, true, []trust.Key{a.Key, b.Key}, f, from("demo.wasm.sig", file))
+	if want := "signed by " + a.ID + ", " + b.ID; err != nil || v.String() != want {
+		t.Errorf("got %q, %v; want %q", v, err, want)
+	}
+	if got := strings.Count(string(sign(t, a, f, file)), "\n"); got != 3 {
+		t.Errorf("a second signature of the same key makes a file of %d lines, want 3", got)
+	}
+}
+
+func TestNotSigned(t *testing.T) {
+	key, stranger, f := private(t), private(t), found(module(t, "one"))
+	keys := []trust.Key{key.Key}
+
+	v, err := check(t, false, keys, f)
+	if err != nil || v.State != trust.Unsigned || v.String() != "not signed" {
+		t.Errorf("not required: got %v, %v", v, err)
+	}
+	_, err = check(t, true, keys, f)
+	refused(t, err, "not signed, and trust.require is set", key.ID)
+
+	unknown := from("demo.wasm.sig", sign(t, stranger, f, nil))
+	v, err = check(t, false, keys, f, unknown)
+	if err != nil || v.State != trust.UnknownKey || v.Signer() != "" {
+		t.Errorf("an unknown key: got %v, %v", v, err)
+	}
+	_, err = check(t, true, keys, f, unknown)
+	refused(t, err, "signed by "+stranger.ID+", which is not trusted", key.ID)
+
+	var nobody *trust.Policy
+	if v, err := nobody.Check(f); err != nil || v.State != trust.Unchecked {
+		t.Errorf("no policy: got %v, %v", v, err)
+	}
+}
+
+// Whatever is wrong with a signature, the plugin is refused, required or not.
+func TestWrongSignatures(t *testing.T) {
+	key, stranger := private(t), private(t)
+	f, other := found(module(t, "one")), found(module(t, "two"))
+	good := string(sign(t, key, f, nil))
+	head, row, _ := strings.Cut(good, "\n")
+	elliptic256 := ecdsaKey(t, elliptic.P256())
+	confused := public(t, "ec.pub", &elliptic256.PublicKey)
+	lines := func(rows ...string) []byte { return []byte(strings.Join(append([]string{head}, rows...), "\n") + "\n") }
+	row = strings.TrimSuffix(row, "\n")
+	signature := row[strings.LastIndex(row, " ")+1:]
+	seventeen := make([]string, 17)
+	for i := range seventeen {
+		seventeen[i] = fmt.Sprintf("ed25519 %032x %s", i, signature)
+	}
+	beside := f
+	beside.Beside = plugin.Digest([]byte(manifest))
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+	}{
+		{"of another file", "is not of this plugin, " + f.Digest, sign(t, key, other, nil)},
+		{"of the same module with a manifest beside it", "is not of this plugin", sign(t, key, beside, nil)},
+		{"another key's, under the name of one that is trusted", "is not of this plugin",
+			[]byte(strings.ReplaceAll(string(sign(t, stranger, f, nil)), stranger.ID, key.ID))},
+		{"good, and stale by another trusted key", "is not of this plugin", sign(t, key, f, sign(t, stranger, other, nil))},
+		{"empty", "neither of prober's nor of cosign's", nil},
+		{"garbage", "neither of prober's nor of cosign's", []byte("\x00\xff\xfe garbage")},
+		{"truncated in the line", "cut off", []byte(good[:len(good)-10])},
+		{"truncated before the newline", "cut off", []byte(good[:len(good)-1])},
+		{"truncated to its head", "0 signatures; want 1 to 16", []byte(head + "\n")},
+		{"oversized", "more than 4096 bytes", lines(row + strings.Repeat(" ", 4096))},
+		{"too many lines", "17 signatures; want 1 to 16", lines(seventeen...)},
+		{"another version", `"prober.dev/signature/v2"`, []byte(strings.Replace(good, "/v1", "/v2", 1))},
+		{"the key twice", "line 3: key " + key.ID + " is there twice", lines(row, row)},
+		{"an empty line", "line 3: want", lines(row, "")},
+		{"carriage returns", "reads", []byte(strings.ReplaceAll(good, "\n", "\r\n"))},
+		{"a carriage return in the signature", "is no signature", lines(row + "\r")},
+		{"another algorithm", `the algorithm is "ecdsa"`, lines("ecdsa" + strings.TrimPrefix(row, "ed25519"))},
+		{"a key id in upper case", "is no key id", lines(strings.Replace(row, key.ID, strings.ToUpper("A"+key.ID[1:]), 1))},
+		{"a short key id", "is no key id", lines(strings.Replace(row, key.ID, key.ID[:30], 1))},
+		{"a short signature", "is no signature", lines("ed25519 " + key.ID + " " + base64.StdEncoding.EncodeToString([]byte("short")))},
+		{"unpadded", "is no signature", lines(strings.TrimRight(row, "="))},
+		{"stray bits behind the signature", "is no signature", lines(strings.TrimSuffix(row, signature) + strayBits(signature))},
+		{"a key of another kind", "is no Ed25519 key", lines(strings.Replace(row, key.ID, confused.ID, 1))},
+		{"a bundle that is none", "no bundle of cosign's", []byte("{")},
+		{"a bundle of nothing", "a bundle must have one signature", []byte("{}")},
+		{"a bundle of two", "a bundle must have one signature", []byte(`{"base64Signature":"AAAA","messageSignature":{}}`)},
+		{"an empty bundle", "a bundle with no signature", []byte(`{"messageSignature":{}}`)},
+		{"an attestation", "a bundle with an attestation", []byte(`{"dsseEnvelope":{}}`)},
+		{"cosign's of another file", "no trusted key verifies it", base64ed(ecdsaSign(t, elliptic256, other.Module))},
+		{"a bundle of another file", "a bundle of sha256:", messageBundle(t, other.Module, ecdsaSign(t, elliptic256, other.Module))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, require := range []bool{false, true} {
+				_, err := check(t, require, []trust.Key{key.Key, stranger.Key, confused}, f, from("demo.wasm.sig", c.data))
+				refused(t, err, "demo.wasm.sig: ", c.want, key.ID)
+			}
+		})
+	}
+}
+
+// strayBits changes bits of base64 that no byte is made of.
+func strayBits(text string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	last := strings.TrimRight(text, "=")
+	at := strings.IndexByte(alphabet, last[len(last)-1])
+	return last[:len(last)-1] + string(alphabet[at|1]) + text[len(last):]
+}
+
+func base64ed(data []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(data) + "\n") }
+
+func messageBundle(t testing.TB, message, signature []byte) []byte {
+	t.Helper()
+	sum := sha256.Sum256(message)
+	data, err := json.Marshal(map[string]any{
+		"mediaType":            "application/vnd.dev.sigstore.bundle.v0.3+json",
+		"verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "any"}},
+		"messageSignature": map[string]any{
+			"messageDigest": map[string]any{"algorithm": "SHA2_256", "digest": sum[:]}, "signature": signature,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestCosign(t *testing.T) {
+	f := found(module(t, "one"))
+	ec := ecdsaKey(t, elliptic.P256())
+	_, ed, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha512.Sum512(f.Module)
+	hashed, err := ed.Sign(nil, sum[:], &ed25519.Options{Hash: crypto.SHA512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := ecdsaSign(t, ec, f.Module)
+	own, err := json.Marshal(map[string]any{"base64Signature": signature, "cert": "ignored", "rekorBundle": map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecKey, edKey := public(t, "cosign.pub", &ec.PublicKey), public(t, "ed.pub", ed.Public())
+	for _, c := range []struct {
+		name string
+		key  trust.Key
+		data []byte
+	}{
+		{"ECDSA", ecKey, base64ed(signature)},
+		{"cosign's bundle", ecKey, own},
+		{"Sigstore's bundle", ecKey, messageBundle(t, f.Module, signature)},
+		{"Ed25519", edKey, base64ed(ed25519.Sign(ed, f.Module))},
+		{"Ed25519ph", edKey, base64ed(hashed)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := check(t, true, []trust.Key{ecKey, edKey}, f, from("demo.wasm.cosign.sig", c.data))
+			if err != nil || v.Signer() != c.key.ID || v.String() != "signed by "+c.key.String() {
+				t.Errorf("got %v, %v; want %s", v, err, c.key)
+			}
+			_, err = check(t, false, []trust.Key{private(t).Key}, f, from("demo.wasm.cosign.sig", c.data))
+			refused(t, err, "demo.wasm.cosign.sig: no trusted key verifies it")
+			beside := f
+			beside.Beside = plugin.Digest([]byte(manifest))
+			_, err = check(t, false, []trust.Key{c.key}, beside, from("demo.wasm.cosign.sig", c.data))
+			refused(t, err, "signed the module only")
+		})
+	}
+	// A stranger's cosign signature harms no plugin that a trusted key has signed.
+	key := private(t)
+	v, err := check(t, true, []trust.Key{key.Key}, f, from("a", base64ed(signature)), from("b", sign(t, key, f, nil)))
+	if err != nil || v.Signer() != key.ID {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
+// What a key signs for prober means nothing to cosign, and the reverse.
+func TestDomains(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ops.key")
+	key := private(t)
+	if err := key.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	raw := readRaw(t, file)
+	f := found(module(t, "one"))
+	keys := []trust.Key{key.Key}
+	sum := sha256.Sum256(f.Module)
+	text := func(data []byte) []byte {
+		return []byte("prober.dev/signature/v1\ned25519 " + key.ID + " " + base64.StdEncoding.EncodeToString(data) + "\n")
+	}
+	for _, c := range []struct {
+		name   string
+		signed []byte
+	}{
+		{"the module, as cosign signs", f.Module},
+		{"its sum", sum[:]},
+		{"its digest", []byte(f.Digest)},
+		{"the statement without its prefix", []byte("module " + f.Digest + "\n")},
+		{"the statement without its newline", []byte("prober.dev/signature/v1\nmodule " + f.Digest)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := check(t, false, keys, f, from("demo.wasm.sig", text(ed25519.Sign(raw, c.signed))))
+			refused(t, err, "is not of this plugin")
+		})
+	}
+	t.Run("a plugin that reads like a statement", func(t *testing.T) {
+		good := string(sign(t, key, f, nil))
+		statement := found([]byte("prober.dev/signature/v1\nmodule " + f.Digest + "\n"))
+		signature := good[strings.LastIndex(good, " ")+1:]
+		_, err := check(t, false, keys, statement, from("demo.wasm.cosign.sig", []byte(signature)))
+		refused(t, err, "no trusted key verifies it")
+	})
+	t.Run("what the statement is", func(t *testing.T) { // as docs tell others to verify it
+		good := string(sign(t, key, f, nil))
+		signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(good[strings.LastIndex(good, " ")+1:], "\n"))
+		statement := "prober.dev/signature/v1\nmodule " + f.Digest + "\n"
+		if err != nil || !ed25519.Verify(raw.Public().(ed25519.PublicKey), []byte(statement), signature) {
+			t.Errorf("the signature is not of %q (%v)", statement, err)
+		}
+	})
+}
+
+func readRaw(t *testing.T, file string) ed25519.PrivateKey {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(data)
+	raw, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw.(ed25519.PrivateKey)
+}
+
+// An artifact's chain: the key signs the payload, which names the manifest, which names
+// the module.
+func TestArtifact(t *testing.T) {
+	ec := ecdsaKey(t, elliptic.P256())
+	key := public(t, "cosign.pub", &ec.PublicKey)
+	f := found(module(t, "one"))
+	artifact := []byte(`{"layers":[{"digest":"` + f.Digest + `"}]}`)
+	payload := func(kind string, artifact []byte) []byte {
+		return []byte(`{"critical":{"identity":{"docker-reference":"x"},"image":{"docker-manifest-digest":"` + plugin.Digest(artifact) + `"},"type":"` + kind + `"},"optional":null}`)
+	}
+	const kind = "cosign container image signature"
+	good := payload(kind, artifact)
+	signed := func(payload, artifact []byte) plugin.Signature {
+		return plugin.Signature{From: "oci://r/x", Data: base64ed(ecdsaSign(t, ec, payload)), Payload: payload, Artifact: artifact}
+	}
+	v, err := check(t, true, []trust.Key{key}, f, signed(good, artifact))
+	if err != nil || v.Signer() != key.ID {
+		t.Errorf("got %v, %v", v, err)
+	}
+	elsewhere := []byte(`{"layers":[{"digest":"` + plugin.Digest(nil) + `"}]}`)
+	moved := signed(good, artifact)
+	moved.Payload = payload(kind, elsewhere)
+	for _, c := range []struct {
+		name, want string
+		signature  plugin.Signature
+	}{
+		{"another artifact", "signed the artifact " + plugin.Digest(artifact), signed(good, elsewhere)},
+		{"an artifact of another module", "has no layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
+		{"another payload", "no trusted key verifies it", moved},
+		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
+		{"no payload", "is no payload of cosign's", signed([]byte("text"), artifact)},
+		{"no artifact", "signed the artifact", signed(good, nil)},
+		{"a manifest that is none", "the artifact's manifest", signed(payload(kind, []byte("{")), []byte("{"))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := check(t, false, []trust.Key{key}, f, c.signature)
+			refused(t, err, c.want)
+		})
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	key := private(t)
+	again := public(t, "again.pub", readPublic(t, key.Key))
+	for _, c := range []struct {
+		name, want string
+		cfg        trust.Config
+	}{
+		{"nobody to trust", "signatures are required, and no key is trusted", trust.Config{Require: true}},
+		{"a key twice", "keys " + key.ID + " and " + again.ID + " (again.pub) are the same", trust.Config{Keys: []trust.Key{key.Key, again}}},
+		{"an empty key", "key 0 is empty", trust.Config{Keys: []trust.Key{{}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := trust.New(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func readPublic(t *testing.T, k trust.Key) crypto.PublicKey {
+	t.Helper()
+	block, _ := pem.Decode(k.PEM())
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestKeys(t *testing.T) {
+	key := private(t)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(key.PEM())
+	for _, c := range []struct{ name, want, data string }{
+		{"empty", "no PEM block", ""},
+		{"garbage", "no PEM block", "-----BEGIN"},
+		{"two keys", "more than one PEM block", good + string(private(t).PEM())},
+		{"a private key", "a private key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"},
+		{"a certificate", `the PEM block is "CERTIFICATE"`, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
+		{"no key in it", "asn1", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"},
+		{"RSA", "*rsa.PublicKey; want Ed25519, or ECDSA on P-256", string(publicPEM(t, &rsaKey.PublicKey))},
+		{"P-384", "ECDSA key on P-384", string(publicPEM(t, &ecdsaKey(t, elliptic.P384()).PublicKey))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := trust.ParseKey("k.pub", []byte(c.data))
+			if err == nil || !strings.HasPrefix(err.Error(), "key k.pub: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "k.pub")
+	if _, err := trust.ReadKeys([]string{file, filepath.Dir(file)}); err == nil || !strings.Contains(err.Error(), "no such file") ||
+		!strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("got %v for a file that is not there and a folder", err)
+	}
+	write(t, file, good)
+	if got, err := trust.ReadKeys([]string{file}); err != nil || got[0].ID != key.ID {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestPrivateKeys(t *testing.T) {
+	dir := t.TempDir()
+	key, file := private(t), filepath.Join(dir, "ops.key")
+	if err := key.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := trust.ReadPrivateKey(file); err != nil || got.ID != key.ID {
+		t.Errorf("got %v, %v; want %s", got.Key, err, key.ID)
+	}
+	if err := private(t).Write(file); !errors.Is(err, os.ErrExist) {
+		t.Errorf("got %v for a file that is there", err)
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o601} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := trust.ReadPrivateKey(file); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has the mode %04o", mode)) {
+			t.Errorf("mode %o: got %v", mode, err)
+		}
+	}
+	link := filepath.Join(dir, "link.key")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trust.ReadPrivateKey(link); err == nil {
+		t.Error("a link hides the mode of the key")
+	}
+	ec, err := x509.MarshalPKCS8PrivateKey(ecdsaKey(t, elliptic.P256()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+	}{
+		{"public.key", `the PEM block is "PUBLIC KEY"`, key.PEM()},
+		{"cosign.key", "the key is encrypted", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY"})},
+		{"broken.key", "no private key in PKCS #8", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})},
+		{"ec.key", "*ecdsa.PrivateKey; want Ed25519", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ec})},
+	} {
+		path := filepath.Join(dir, c.name)
+		write(t, path, string(c.data))
+		if _, err := trust.ReadPrivateKey(path); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plainBase64 takes away what base64 and JSON put up with.
+var plainBase64 = strings.NewReplacer("\n", "", "\r", "", `\`, "")
+
+// No data but what the key's owner made passes for a signature.
+func FuzzSignature(f *testing.F) {
+	key, ec := private(f), ecdsaKey(f, elliptic.P256())
+	ecKey := public(f, "ec.pub", &ec.PublicKey)
+	plain := found(module(f, "one"))
+	good := sign(f, key, plain, nil)
+	_, row, _ := strings.Cut(strings.TrimSuffix(string(good), "\n"), "\n")
+	signature := ecdsaSign(f, ec, plain.Module)
+	f.Add(good)
+	f.Add(sign(f, private(f), plain, good))
+	f.Add(base64ed(signature))
+	f.Add(messageBundle(f, plain.Module, signature))
+	f.Add([]byte(`{"base64Signature":"AAAA","cert":"x"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := check(t, true, []trust.Key{key.Key, ecKey}, plain, from("demo.wasm.sig", data))
+		if err != nil {
+			refused(t, err)
+			return
+		}
+		text, want := "\n"+string(data), "\n"+row+"\n"
+		if v.Signer() == ecKey.ID {
+			text, want = plainBase64.Replace(text), base64.StdEncoding.EncodeToString(signature)
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%q went through as %v", data, v)
+		}
+	})
+}
