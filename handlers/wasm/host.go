@@ -239,6 +239,14 @@ func (h *Host) remove(p *Handler) {
 // [Config.TotalMemory].
 func (h *Host) Memory() uint64 { return h.budget.inUse() }
 
+// SetTotalMemory changes [Config.TotalMemory]. Where more is in use, no further instance
+// is made until there is room again.
+func (h *Host) SetTotalMemory(bytes uint64) {
+	bytes = cmp.Or(bytes, plugin.DefaultTotalMemory)
+	h.budget.resize(bytes)
+	h.shares.resize(bytes)
+}
+
 // evictIdle closes one idle instance of some plugin, and reports whether there was
 // one.
 func (h *Host) evictIdle() bool {

@@ -16,7 +16,7 @@ type budget struct {
 
 	mu    sync.Mutex
 	used  bytesOf
-	total uint64 // read-only after New
+	total uint64
 }
 
 // bytesOf is a part of the budget.
@@ -47,7 +47,7 @@ func (b *budget) take(n bytesOf) bool {
 func (b *budget) tryTake(n bytesOf) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n.written > b.total-b.used.written || n.writable > maxOvercommit*b.total-b.used.writable {
+	if b.used.written+n.written > b.total || b.used.writable+n.writable > maxOvercommit*b.total {
 		return false
 	}
 	b.used.written += n.written
@@ -60,6 +60,13 @@ func (b *budget) put(n bytesOf) {
 	b.used.written -= n.written
 	b.used.writable -= n.writable
 	b.mu.Unlock()
+}
+
+// resize changes the total. What is in use above it stays until it is given back.
+func (b *budget) resize(total uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total = total
 }
 
 func (b *budget) inUse() uint64 {

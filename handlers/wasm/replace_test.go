@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -56,6 +57,28 @@ func TestTry(t *testing.T) {
 		err = h.(handlers.Trier).Try(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestTotalMemoryChanges(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p := load(t, h, "ok", plugin.Fresh)
+	for _, c := range []struct {
+		total uint64
+		want  bool
+	}{{0, true}, {1, false}, {1 << 20, true}} {
+		h.SetTotalMemory(c.total)
+		if _, err := attempt(t, p, probe.Request{}, 5*time.Second); (err == nil) != c.want {
+			t.Errorf("%d bytes: %v", c.total, err)
 		}
 	}
 }

@@ -36,11 +36,14 @@ type shares struct {
 // take takes n for an attempt, and reports whether it may have them. A standing that
 // holds nothing may always take.
 func (s *shares) take(of standing, n uint64) bool {
-	if of == prompt || s.total == 0 {
+	if of == prompt {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.total == 0 {
+		return true
+	}
 	mine := s.held[of] + n
 	if s.held[of] > 0 && (mine > s.total/2 || s.held[untried]+s.held[slow]+n > s.total-s.total/4) {
 		return false
@@ -51,12 +54,21 @@ func (s *shares) take(of standing, n uint64) bool {
 
 // give gives back what was taken.
 func (s *shares) give(of standing, n uint64) {
-	if of == prompt || s.total == 0 {
+	if of == prompt {
 		return
 	}
 	s.mu.Lock()
-	s.held[of] -= n
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.total > 0 {
+		s.held[of] -= n
+	}
+}
+
+// resize changes the total, which neither is nor becomes 0.
+func (s *shares) resize(total uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total = total
 }
 
 // admit takes the share of a call that is to begin, and reports whether there is one.
