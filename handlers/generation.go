@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,9 @@ type generation struct {
 	drained chan struct{} // closed when the last attempt of a retired generation has ended
 	once    sync.Once
 }
+
+// errReleased is the error of a probe that goes on after its end.
+var errReleased = errors.New("the probe has ended")
 
 const retired = int64(1) << 62
 
@@ -76,10 +80,14 @@ func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, err
 		if b == nil {
 			return probe.Outcome{}, h.of.gone()
 		}
-		if !b.gen.enter() {
-			continue // it was replaced this moment, and h has the next one already
+		if b.gen.enter() {
+			return h.attempt(ctx, b, req)
 		}
-		return h.attempt(ctx, b, req)
+		// It was replaced this moment, and h has the next one already, unless it was
+		// released: then it gets no other.
+		if h.bound.Load() == b {
+			return probe.Outcome{}, errReleased
+		}
 	}
 }
 

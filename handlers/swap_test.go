@@ -303,3 +303,22 @@ func BenchmarkSwap(b *testing.B) {
 		})
 	}
 }
+
+// A probe may be under way when it is released, and make one more attempt.
+func TestAttemptAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+		h := prepareProbe(t, s, "a")
+		probe.Release(h)
+		says(t, h, "v1 a 1")
+		if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := h.Probe(t.Context(), probe.Request{Attempt: 2}); err == nil {
+			t.Errorf("got %+v of a generation that is closed", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
