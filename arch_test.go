@@ -42,6 +42,10 @@ var rooms = map[string]struct {
 		ours:   []string{"probe"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
+	"plugin/oci": {
+		ours:   []string{"plugin"},
+		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
+	},
 	"plugin/trust": {ours: []string{"plugin"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},

@@ -1,0 +1,196 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// headerTimeout is how long a registry may think about a request.
+const headerTimeout = 30 * time.Second
+
+// ClientConfig says how registries are talked to.
+type ClientConfig struct {
+	// PlainHTTP talks HTTP; else it is HTTPS, with no way round its certificates.
+	PlainHTTP bool
+	// DockerConfig is docker's config.json, which has credentials or names the helpers
+	// that have them; a file that does not exist has none. "": no credentials.
+	DockerConfig string
+	// UserAgent is what registries see; "" means "prober".
+	UserAgent string
+	// Progress, when not nil, is told of every part of a transfer: how many bytes of how
+	// many are through. It is called by one transfer at a time, and must not block.
+	Progress func(done, total int64)
+}
+
+// Client talks to registries. It is safe for concurrent use when Progress is.
+type Client struct {
+	plainHTTP bool
+	config    string // of docker
+	transport *http.Transport
+	auth      auth.Client
+}
+
+// NewClient returns a client, which the caller closes. It talks to nobody yet.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	c := &Client{plainHTTP: cfg.PlainHTTP, config: cfg.DockerConfig}
+	c.transport = http.DefaultTransport.(*http.Transport).Clone()
+	c.transport.ResponseHeaderTimeout = headerTimeout
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "prober"
+	}
+	c.auth = auth.Client{
+		Client: &http.Client{Transport: retry.NewTransport(&metered{c.transport, cfg.Progress})},
+		Header: http.Header{"User-Agent": {cfg.UserAgent}},
+		Cache:  auth.NewCache(),
+	}
+	if cfg.DockerConfig != "" {
+		store, err := credentials.NewStore(cfg.DockerConfig, credentials.StoreOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("docker's config %s: %w", cfg.DockerConfig, err)
+		}
+		c.auth.Credential = bounded(credentials.Credential(store))
+	}
+	return c, nil
+}
+
+// bounded returns of with an end at that of the context: a helper that docker's config
+// names is killed then, but what it started may hold on to its output.
+func bounded(of auth.CredentialFunc) auth.CredentialFunc {
+	type answer struct {
+		credential auth.Credential
+		err        error
+	}
+	return func(ctx context.Context, registry string) (auth.Credential, error) {
+		answers := make(chan answer, 1) // nobody may be there to take it
+		go func() {
+			credential, err := of(ctx, registry)
+			answers <- answer{credential, err}
+		}()
+		select {
+		case a := <-answers:
+			return a.credential, a.err
+		case <-ctx.Done():
+			return auth.EmptyCredential, context.Cause(ctx)
+		}
+	}
+}
+
+// Close closes the connections that rest.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// DockerConfig returns where docker keeps its config: in $DOCKER_CONFIG, or else in
+// .docker of the home folder; "" when there is neither.
+func DockerConfig(lookupEnv func(name string) (string, bool)) string {
+	if dir, ok := lookupEnv("DOCKER_CONFIG"); ok && dir != "" {
+		return filepath.Join(dir, "config.json")
+	}
+	if home, ok := lookupEnv("HOME"); ok && home != "" {
+		return filepath.Join(home, ".docker", "config.json")
+	}
+	return ""
+}
+
+func (c *Client) repository(ref plugin.Reference) *remote.Repository {
+	return &remote.Repository{
+		Client: &c.auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest,
+		Reference: registry.Reference{Registry: ref.Registry, Repository: ref.Repository},
+		// All that may be there is asked for, so that what is no plugin can be named.
+		ManifestMediaTypes: []string{
+			ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
+			"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+		},
+	}
+}
+
+// Push puts a where ref says, which must have a tag and no digest. What the registry has
+// already is not sent again.
+func (c *Client) Push(ctx context.Context, ref plugin.Reference, a *Artifact) error {
+	if ref.Tag == "" || ref.Digest != "" {
+		return fmt.Errorf("%s: to push wants a :TAG, and no digest", ref)
+	}
+	repo := c.repository(ref)
+	for _, b := range a.blobs {
+		if err := pushBlob(ctx, repo.Blobs(), b); err != nil {
+			return c.explain(ctx, ref, err)
+		}
+	}
+	err := repo.Manifests().PushReference(ctx, a.root.desc, bytes.NewReader(a.root.data), ref.Tag)
+	return c.explain(ctx, ref, err)
+}
+
+func pushBlob(ctx context.Context, to registry.BlobStore, b blob) error {
+	if there, err := to.Exists(ctx, b.desc); err != nil || there {
+		return err
+	}
+	return to.Push(ctx, b.desc, bytes.NewReader(b.data))
+}
+
+// Pull returns the plugin that ref names. All of it is verified against the digests that
+// lead to it, beginning with ref's own where it has one.
+func (c *Client) Pull(ctx context.Context, ref plugin.Reference) (*Artifact, error) {
+	root, err := c.pullRoot(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return c.pullRest(ctx, ref, root)
+}
+
+// pullRoot returns the manifest that ref names, whatever it is of.
+func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, error) {
+	desc, body, err := c.repository(ref).Manifests().FetchReference(ctx, target(ref))
+	if err != nil {
+		return blob{}, c.explain(ctx, ref, err)
+	}
+	defer body.Close()
+	if ref.Digest != "" && desc.Digest.String() != ref.Digest {
+		return blob{}, c.explain(ctx, ref, ErrTampered)
+	}
+	data, err := verified(body, desc, MaxManifest)
+	if err != nil {
+		return blob{}, c.explain(ctx, ref, fmt.Errorf("manifest: %w", err))
+	}
+	return blob{desc, data}, nil
+}
+
+// pullRest returns the plugin with the manifest root.
+func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) (*Artifact, error) {
+	blobs := c.repository(ref).Blobs()
+	a, err := read(root.desc, root.data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+		if err := checkDescriptor(desc, most); err != nil {
+			return nil, err
+		}
+		body, err := blobs.Fetch(ctx, desc)
+		if err != nil {
+			return nil, err
+		}
+		defer body.Close()
+		return verified(body, desc, most)
+	})
+	return a, c.explain(ctx, ref, err)
+}
+
+// target is the part of ref after the repository.
+func target(ref plugin.Reference) string {
+	if ref.Digest != "" {
+		return ref.Digest
+	}
+	return ref.Tag
+}
+
+// isNotFound reports whether err is one of oras that means so.
+func isNotFound(err error) bool { return errors.Is(err, errdef.ErrNotFound) }

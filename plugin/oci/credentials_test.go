@@ -1,0 +1,182 @@
+package oci_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+)
+
+// locked asks for a user and a password.
+func locked(w http.ResponseWriter, r *http.Request) bool {
+	if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+	http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+	return true
+}
+
+func TestCredentials(t *testing.T) {
+	h := newHub(t)
+	h.stand(locked)
+	a := pack(t, "1.0.0", "")
+	ref := h.ref(t, "demo:1")
+	dir := t.TempDir()
+	config := func(text string) string {
+		t.Helper()
+		path := filepath.Join(dir, "config.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Run("none", func(t *testing.T) {
+		err := client(t, oci.ClientConfig{}).Push(t.Context(), ref, a)
+		wants(t, err, ref.String()+": unauthorized: "+h.host+" wants credentials, and there are none")
+	})
+	t.Run("no config", func(t *testing.T) {
+		path := filepath.Join(dir, "nosuch.json")
+		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
+		wants(t, err, "unauthorized", "wants other credentials than "+path+" has; `docker login "+h.host+"` puts them there")
+	})
+	t.Run("wrong", func(t *testing.T) {
+		path := config(fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6d3Jvbmc="}}}`, h.host))
+		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
+		wants(t, err, "unauthorized")
+	})
+	t.Run("right", func(t *testing.T) {
+		c := client(t, oci.ClientConfig{DockerConfig: config(fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, h.host))})
+		push(t, c, ref, a)
+		got, err := c.Pull(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, a)
+	})
+	helper := func(script string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "docker-credential-demo"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	helped := config(`{"credsStore":"demo"}`)
+	t.Run("helper", func(t *testing.T) {
+		helper(`read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"me\",\"Secret\":\"secret\"}"` + "\n")
+		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("helper that hangs", func(t *testing.T) {
+		started, held := pipe(t, dir, "started"), pipe(t, dir, "held")
+		// What it started outlives the helper, and holds its stdout.
+		helper(fmt.Sprintf("(exec <%[1]s/held; echo >%[1]s/started; cat) & wait\n", dir))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		go func() {
+			_, _ = started.Read(make([]byte, 1))
+			cancel(errors.New("enough"))
+		}()
+		_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(ctx, ref)
+		wants(t, err, ref.String()+": enough")
+		held.Close()
+	})
+	t.Run("broken config", func(t *testing.T) {
+		path := config("{")
+		_, err := oci.NewClient(oci.ClientConfig{DockerConfig: path})
+		wants(t, err, "docker's config "+path+": ")
+	})
+}
+
+// pipe makes a named pipe and opens both of its ends.
+func pipe(t *testing.T, dir, name string) *os.File {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestDockerConfig(t *testing.T) {
+	for _, tc := range []struct{ dockerConfig, home, want string }{
+		{"", "", ""},
+		{"", "/home/me", "/home/me/.docker/config.json"},
+		{"/etc/docker", "/home/me", "/etc/docker/config.json"},
+	} {
+		got := oci.DockerConfig(func(name string) (string, bool) {
+			value := map[string]string{"DOCKER_CONFIG": tc.dockerConfig, "HOME": tc.home}[name]
+			return value, value != ""
+		})
+		if got != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
+func TestRegistryIsAwayOrSlow(t *testing.T) {
+	h := newHub(t)
+	ref := h.ref(t, "demo:1")
+	c := client(t, oci.ClientConfig{})
+	h.stand(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done() // until the client has had enough
+		return true
+	})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, fmt.Errorf("%s is slow", h.host))
+	defer cancel()
+	_, err := c.Pull(ctx, ref)
+	wants(t, err, ref.String()+": "+h.host+" is slow")
+	wants(t, c.Push(ctx, ref, pack(t, "1.0.0", "")), ref.String()+": "+h.host+" is slow")
+
+	h.stand(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, `{"errors":[{"code":"TEAPOT","message":"short\nand\u001b[2Jstout"}]}`, http.StatusTeapot)
+		return true
+	})
+	_, err = c.Pull(t.Context(), ref)
+	wants(t, err, "the registry answered 418 teapot: short and [2Jstout")
+
+	strict, err := oci.NewClient(oci.ClientConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strict.Close()
+	_, err = strict.Pull(t.Context(), ref)
+	wants(t, err, "the registry speaks plain HTTP, which must be allowed")
+
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	away, err := plugin.ParseReference(strings.TrimPrefix(closed.URL, "http://") + "/demo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Pull(t.Context(), away)
+	wants(t, err, away.String()+": dial tcp ", "connection refused")
+}
+
+func TestPushWantsATag(t *testing.T) {
+	c := client(t, oci.ClientConfig{})
+	a := pack(t, "1.0.0", "")
+	for _, rest := range []string{"demo@" + a.Digest, "demo:1@" + a.Digest} {
+		ref, err := plugin.ParseReference("127.0.0.1:1/" + rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(t, c.Push(t.Context(), ref, a), "to push wants a :TAG, and no digest")
+	}
+}

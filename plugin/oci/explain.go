@@ -1,0 +1,91 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// explain returns err as one line that begins with what it is about.
+func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", ref, context.Cause(ctx))
+	}
+	response, answered := errors.AsType[*errcode.ErrorResponse](err)
+	switch {
+	case answered && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden),
+		errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return c.unauthorized(ref)
+	case isNotFound(err), answered && response.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%s: %w", ref, ErrNotFound)
+	case answered:
+		return fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s: the registry speaks plain HTTP, which must be allowed", ref)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // without the address, which ref says better
+	}
+	return &refError{ref, err}
+}
+
+// unauthorized says who was asked for what.
+func (c *Client) unauthorized(ref plugin.Reference) error {
+	if c.config == "" {
+		return fmt.Errorf("%s: %w: %s wants credentials, and there are none", ref, ErrUnauthorized, ref.Registry)
+	}
+	return fmt.Errorf("%s: %w: %s wants other credentials than %s has; `docker login %s` puts them there",
+		ref, ErrUnauthorized, ref.Registry, c.config, ref.Registry)
+}
+
+// reason is what the registry says, or what the code means.
+func reason(response *errcode.ErrorResponse) string {
+	if len(response.Errors) > 0 {
+		return response.Errors.Error()
+	}
+	return http.StatusText(response.StatusCode)
+}
+
+// refError is err of what ref names, on one line.
+type refError struct {
+	ref plugin.Reference
+	err error
+}
+
+func (e *refError) Error() string {
+	if errors.Is(e.err, ErrNotPlugin) && strings.HasPrefix(e.err.Error(), "is ") {
+		return e.ref.String() + " " + oneLine(e.err.Error())
+	}
+	return e.ref.String() + ": " + oneLine(e.err.Error())
+}
+
+func (e *refError) Unwrap() error { return e.err }
+
+// maxReason bounds what is shown of what a registry says.
+const maxReason = 500
+
+// oneLine returns text without what would break a line or move a cursor.
+func oneLine(text string) string {
+	text = strings.ToValidUTF8(text, "�")
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
+}

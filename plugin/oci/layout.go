@@ -1,0 +1,254 @@
+package oci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// maxIndex bounds the index of a layout.
+const maxIndex = MaxManifest
+
+// layoutMark is the file that makes a folder an OCI layout.
+const layoutMark = `{"imageLayoutVersion":"1.0.0"}`
+
+// SaveDir writes an OCI layout with a into the folder dir, which is made if need be. A
+// layout that is there already gets a as well, in the place of what has the same tag.
+// tag may be empty.
+func SaveDir(dir, tag string, a *Artifact) error {
+	if err := a.complete(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	index, err := indexOf(root)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	files, err := layoutFiles(index, tag, a)
+	if err != nil {
+		return err
+	}
+	if err := root.MkdirAll("blobs/sha256", 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := writeFile(root, f.name, f.data); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// complete refuses an artifact that has layers which were not read.
+func (a *Artifact) complete() error {
+	m, err := parseRoot(a.root.desc, a.root.data)
+	if err != nil {
+		return err
+	}
+	if len(m.Layers)+1 != len(a.blobs) {
+		return errors.New("it has layers that prober does not know, and can not be saved whole")
+	}
+	return nil
+}
+
+// indexOf returns the index of the layout in root: an empty one of an empty folder.
+func indexOf(root *os.Root) (*ocispec.Index, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return &ocispec.Index{}, nil
+	}
+	return readIndex(root.FS())
+}
+
+// file is one file of a layout.
+type file struct {
+	name string
+	data []byte
+}
+
+// layoutFiles returns the files of a layout that gets a, the index last.
+func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) {
+	files := []file{{"oci-layout", []byte(layoutMark)}}
+	for _, b := range append(slices.Clone(a.blobs), a.root) {
+		if f := (file{blobName(b.desc), b.data}); !slices.ContainsFunc(files, func(o file) bool { return o.name == f.name }) {
+			files = append(files, f)
+		}
+	}
+	desc := a.root.desc
+	desc.ArtifactType = ArtifactType
+	if tag != "" {
+		desc.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
+	}
+	others := slices.DeleteFunc(slices.Clone(index.Manifests), func(d ocispec.Descriptor) bool {
+		return d.Digest == desc.Digest || tag != "" && d.Annotations[ocispec.AnnotationRefName] == tag
+	})
+	data, err := json.Marshal(ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: append(others, desc),
+	})
+	return append(files, file{"index.json", data}), err
+}
+
+func blobName(desc ocispec.Descriptor) string {
+	return path.Join("blobs", desc.Digest.Algorithm().String(), desc.Digest.Encoded())
+}
+
+// writeFile makes a file appear with all of its bytes at once.
+func writeFile(root *os.Root, name string, data []byte) error {
+	next := name + ".new"
+	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(next, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(next))
+	}
+	return nil
+}
+
+// Load returns the plugins of the OCI layout at path, a folder or a tar archive, in the
+// order of its index. Nothing that leads out of the layout is followed. A layout without
+// any plugin is an error.
+func Load(path string) ([]*Artifact, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Artifact
+	if info.IsDir() {
+		all, err = loadDir(path)
+	} else {
+		all, err = loadTar(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+func loadDir(dir string) ([]*Artifact, error) {
+	root, err := os.OpenRoot(dir) // no link leads out of it
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return load(root.FS())
+}
+
+func load(layout fs.FS) ([]*Artifact, error) {
+	index, err := readIndex(layout)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		all   []*Artifact
+		other error // what is there instead of a plugin
+	)
+	for _, desc := range index.Manifests {
+		a, err := loadOne(layout, desc)
+		switch {
+		case errors.Is(err, ErrNotPlugin):
+			other = err
+		case err != nil:
+			return nil, err
+		case !slices.ContainsFunc(all, func(o *Artifact) bool { return o.Digest == a.Digest }):
+			all = append(all, a)
+		}
+	}
+	if len(all) == 0 {
+		if other == nil {
+			other = fmt.Errorf("plugin %w", ErrNotFound)
+		}
+		return nil, other
+	}
+	return all, nil
+}
+
+func loadOne(layout fs.FS, desc ocispec.Descriptor) (*Artifact, error) {
+	get := func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+		if err := checkDescriptor(desc, most); err != nil {
+			return nil, err
+		}
+		f, err := openRegular(layout, blobName(desc))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return verified(f, desc, most)
+	}
+	root, err := get(desc, MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	return read(ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}, root, get)
+}
+
+// openRegular opens a file that is one: to open a named pipe would block.
+func openRegular(layout fs.FS, name string) (fs.File, error) {
+	if info, err := fs.Stat(layout, name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	return layout.Open(name)
+}
+
+func readIndex(layout fs.FS) (*ocispec.Index, error) {
+	mark, err := readSmall(layout, "oci-layout")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("is no OCI layout: it has no file oci-layout")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var version ocispec.ImageLayout
+	if err := json.Unmarshal(mark, &version); err != nil || !strings.HasPrefix(version.Version, "1.") {
+		return nil, fmt.Errorf("oci-layout: %.80q is no version that prober reads", bytes.TrimSpace(mark))
+	}
+	data, err := readSmall(layout, "index.json")
+	if err != nil {
+		return nil, err
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, fmt.Errorf("index.json: %w", err)
+	}
+	return &index, nil
+}
+
+// readSmall reads a file that no digest bounds.
+func readSmall(layout fs.FS, name string) ([]byte, error) {
+	f, err := openRegular(layout, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	if err == nil && len(data) > maxIndex {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxIndex)
+	}
+	return data, err
+}

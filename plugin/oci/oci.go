@@ -1,0 +1,93 @@
+// Package oci carries plugins through registries, and through OCI layouts where there
+// is no registry.
+//
+// A plugin is an OCI artifact as the CNCF's Wasm working group lays it out: a config of
+// [ConfigType] and one layer of [LayerType], the module. What is prober's own is the
+// [ArtifactType], and a second layer with the module's signature where it has one. The
+// same module and signature always make the same manifest.
+//
+// artifact.go packs and reads artifacts, client.go and transfer.go talk to registries,
+// layout.go and tar.go keep artifacts in folders and archives, store.go keeps what an
+// agent has pulled.
+package oci
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// Media types.
+const (
+	ConfigType    = "application/vnd.wasm.config.v0+json"
+	LayerType     = "application/wasm"
+	ArtifactType  = "application/vnd.prober.plugin.v1"
+	SignatureType = "application/vnd.prober.plugin.signature.v1"
+)
+
+// SignatureSuffix ends the name of the file beside a module that holds its signature.
+const SignatureSuffix = ".sig"
+
+// The most bytes that are read of each part of an artifact.
+const (
+	MaxManifest  = 4 << 20 // what registries take as well
+	MaxConfig    = 1 << 20
+	MaxSignature = 64 << 10
+	MaxBlob      = plugin.MaxModule
+)
+
+var (
+	// ErrNotPlugin means that something else is there: an image, a chart, …
+	ErrNotPlugin = errors.New("not a plugin")
+	// ErrNotFound means that a registry or a layout has no such thing.
+	ErrNotFound = errors.New("not found")
+	// ErrUnauthorized means that a registry wants other credentials, or any.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrTampered means that bytes are not those that their digest stands for.
+	ErrTampered = errors.New("the bytes are not those of their digest")
+)
+
+// verified reads all of r, which must be what desc describes and of at most most bytes.
+func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) {
+	if err := checkDescriptor(desc, most); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(r, desc.Size+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != desc.Size || digestOf(data) != desc.Digest.String() {
+		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
+	}
+	return data, nil
+}
+
+// checkDescriptor refuses what would be too large, or could not be verified, before
+// anything of it is read.
+func checkDescriptor(desc ocispec.Descriptor, most int64) error {
+	sum, ok := strings.CutPrefix(desc.Digest.String(), "sha256:")
+	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || strings.ToLower(sum) != sum {
+		return fmt.Errorf("%.80q is no digest that can be verified: want sha256", desc.Digest)
+	}
+	if desc.Size < 0 || desc.Size > most {
+		return fmt.Errorf("%s of %d bytes (%.80s); at most %d are allowed", short(desc.Digest), desc.Size, desc.MediaType, most)
+	}
+	return nil
+}
+
+func digestOf(data []byte) string { return plugin.Digest(data) }
+
+// short returns what people tell digests apart by.
+func short(d digest.Digest) string { return fmt.Sprintf("%.19s", string(d)) }
+
+func describe(mediaType string, data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.Digest(digestOf(data)), Size: int64(len(data))}
+}

@@ -1,0 +1,332 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// How long a registry may keep an agent waiting.
+const (
+	PatienceWithout = 30 * time.Second // where there is nothing to go on with
+	PatienceWith    = 5 * time.Second  // where the last good one is at hand
+)
+
+// keepUnused is how long an artifact stays that no reference leads to: somebody else may
+// be about to make one.
+const keepUnused = time.Hour
+
+// Store keeps the artifacts that were pulled by the digests of their manifests, and for
+// each reference the digest that it had last. What is read back is verified.
+type Store struct {
+	dir string
+}
+
+// Names in the folder of an artifact. The signature lies beside the module, as it does
+// everywhere.
+const (
+	fileRoot      = "manifest.json"
+	fileConfig    = "config.json"
+	fileModule    = "plugin.wasm"
+	fileSignature = fileModule + SignatureSuffix
+)
+
+// OpenStore returns the store in the folder dir, which is made if need be. One in which
+// somebody else could put plugins is refused.
+func OpenStore(dir string) (*Store, error) {
+	for _, d := range []string{dir, filepath.Join(dir, "refs")} {
+		if err := plugin.PrivateDir(d); err != nil {
+			return nil, fmt.Errorf("plugin cache: %w", err)
+		}
+	}
+	return &Store{dir}, nil
+}
+
+// Wanted is a plugin that must be had.
+type Wanted struct {
+	Ref plugin.Reference
+	// Digest, when not empty, is the one that the module must have. What is kept and has
+	// it is taken without a look at the registry.
+	Digest string
+	// Accept, when not nil, says what is wrong with an artifact that is otherwise well.
+	Accept func(*Artifact) error
+}
+
+// accept holds a against all that is wanted of it.
+func (w *Wanted) accept(a *Artifact) error {
+	if w.Ref.Digest != "" && a.Digest != w.Ref.Digest {
+		return ErrTampered
+	}
+	if digest := plugin.Digest(a.Module); w.Digest != "" && w.Digest != digest {
+		return fmt.Errorf("%s: the digest of its module is %s, want %s", w.Ref, digest, w.Digest)
+	}
+	if w.Accept == nil {
+		return nil
+	}
+	return w.Accept(a)
+}
+
+// settled reports whether no registry could say anything new.
+func (w *Wanted) settled() bool { return w.Ref.Digest != "" || w.Digest != "" }
+
+// Kept is an artifact of a store.
+type Kept struct {
+	*Artifact
+	Path string // of the module in the store; the signature is beside it
+	// Stale says why this is the last good one, and not what the registry has now; nil
+	// when it is.
+	Stale error
+	// Unkept says why it could not be kept for the next time; nil when it is. Then there
+	// is nothing at Path.
+	Unkept error
+}
+
+// Resolve returns the plugin that w wants: what is kept where that settles it, else what
+// the registry has now, else the last good one. It keeps what it pulls. It takes no
+// longer than [PatienceWith] when there is a last good one, else [PatienceWithout].
+func (s *Store) Resolve(ctx context.Context, c *Client, w Wanted) (*Kept, error) {
+	last, lastErr := s.Last(w)
+	if last != nil && w.settled() {
+		return last, nil
+	}
+	patience := PatienceWithout
+	if last != nil {
+		patience = PatienceWith
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s did not answer within %s", w.Ref.Registry, patience))
+	defer cancel()
+	now, err := s.pull(ctx, c, &w, last)
+	switch {
+	case err == nil:
+		return now, nil
+	case last != nil:
+		last.Stale = err
+		return last, nil
+	case lastErr != nil && !errors.Is(lastErr, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w (and what was kept of it: %w)", err, lastErr)
+	default:
+		return nil, err
+	}
+}
+
+// pull returns what the registry has now. last, if any, is not pulled again.
+func (s *Store) pull(ctx context.Context, c *Client, w *Wanted, last *Kept) (*Kept, error) {
+	root, err := c.pullRoot(ctx, w.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if last != nil && last.Digest == root.desc.Digest.String() {
+		return last, nil
+	}
+	a, err := c.pullRest(ctx, w.Ref, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.accept(a); err != nil {
+		return nil, err
+	}
+	return s.Keep(w.Ref, a), nil
+}
+
+// Keep puts a into the store as what ref names now.
+func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
+	k := &Kept{Artifact: a, Path: filepath.Join(s.folder(a.Digest), fileModule)}
+	if err := s.put(ref, a); err != nil {
+		k.Unkept = fmt.Errorf("plugin cache: %w", err)
+	}
+	return k
+}
+
+func (s *Store) put(ref plugin.Reference, a *Artifact) error {
+	if _, err := s.get(a.Digest); err != nil {
+		if err := s.putArtifact(a); err != nil {
+			return err
+		}
+	}
+	if err := s.putRef(ref, a.Digest); err != nil {
+		return err
+	}
+	return s.prune()
+}
+
+func (s *Store) putArtifact(a *Artifact) error {
+	next, err := os.MkdirTemp(s.dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(next) // nothing is there when all went well
+	root, err := os.OpenRoot(next)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	files := []file{{fileRoot, a.root.data}, {fileModule, a.Module}, {fileConfig, a.blobs[0].data}}
+	if a.Signature != nil {
+		files = append(files, file{fileSignature, a.Signature})
+	}
+	for _, f := range files {
+		if err := writeFile(root, f.name, f.data); err != nil {
+			return err
+		}
+	}
+	folder := s.folder(a.Digest)
+	if err := os.RemoveAll(folder); err != nil { // it was looked at, and is broken
+		return err
+	}
+	return os.Rename(next, folder)
+}
+
+func (s *Store) folder(digest string) string {
+	return filepath.Join(s.dir, strings.TrimPrefix(digest, "sha256:"))
+}
+
+// remembered is the digest that a reference had last.
+type remembered struct {
+	Reference string `json:"reference"`
+	Digest    string `json:"digest"`
+}
+
+// refName returns the file of ref, whose own text may be no name of a file.
+func refName(ref plugin.Reference) string {
+	return "refs/" + strings.TrimPrefix(digestOf([]byte(ref.String())), "sha256:") + ".json"
+}
+
+func (s *Store) putRef(ref plugin.Reference, digest string) error {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	data, err := json.Marshal(remembered{ref.String(), digest})
+	if err != nil {
+		return err
+	}
+	return writeFile(root, refName(ref), data)
+}
+
+// Last returns what is kept of w, with no look at the registry. Its error matches
+// [fs.ErrNotExist] where nothing is kept.
+func (s *Store) Last(w Wanted) (*Kept, error) {
+	digest := w.Ref.Digest
+	if digest == "" {
+		root, err := os.OpenRoot(s.dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		data, err := readSmall(root.FS(), refName(w.Ref))
+		if err != nil {
+			return nil, err
+		}
+		var r remembered
+		if err := json.Unmarshal(data, &r); err != nil || r.Reference != w.Ref.String() {
+			return nil, errors.New("what the reference meant last can not be read")
+		}
+		digest = r.Digest
+	}
+	a, err := s.get(digest)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.accept(a); err != nil {
+		return nil, err
+	}
+	return &Kept{Artifact: a, Path: filepath.Join(s.folder(digest), fileModule)}, nil
+}
+
+// get reads an artifact back, and verifies all of it.
+func (s *Store) get(digest string) (*Artifact, error) {
+	if !strings.HasPrefix(digest, "sha256:") || filepath.Base(s.folder(digest)) != strings.TrimPrefix(digest, "sha256:") {
+		return nil, fmt.Errorf("%.80q is no digest", digest)
+	}
+	root, err := os.OpenRoot(s.folder(digest))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	data, err := readSmall(root.FS(), fileRoot)
+	if err != nil {
+		return nil, err
+	}
+	desc := describe(ocispec.MediaTypeImageManifest, data)
+	if desc.Digest.String() != digest {
+		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
+	}
+	return read(desc, data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+		f, err := openRegular(root.FS(), fileOf(desc))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return verified(f, desc, most)
+	})
+}
+
+func fileOf(desc ocispec.Descriptor) string {
+	switch desc.MediaType {
+	case LayerType:
+		return fileModule
+	case SignatureType:
+		return fileSignature
+	default:
+		return fileConfig
+	}
+}
+
+// prune removes artifacts that no reference has led to for a while, and what writers
+// left that died.
+func (s *Store) prune() error {
+	used, err := s.used()
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || e.Name() == "refs" || used[e.Name()] || time.Since(info.ModTime()) < keepUnused {
+			continue // gone meanwhile, or of use
+		}
+		if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// used returns the folders of the artifacts that references lead to.
+func (s *Store) used() (map[string]bool, error) {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	names, err := fs.Glob(root.FS(), "refs/*.json")
+	if err != nil {
+		return nil, err
+	}
+	used := make(map[string]bool)
+	for _, name := range names {
+		data, err := readSmall(root.FS(), name)
+		if err != nil {
+			return nil, err
+		}
+		var r remembered
+		if json.Unmarshal(data, &r) == nil {
+			used[strings.TrimPrefix(r.Digest, "sha256:")] = true
+		}
+	}
+	return used, nil
+}

@@ -1,0 +1,99 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// OCIScheme begins the source of a plugin that is in a registry.
+const OCIScheme = "oci://"
+
+// Reference is where a plugin is in a registry. It has a tag, a digest or both; where it
+// has both, the digest decides.
+type Reference struct {
+	Registry   string // HOST or HOST:PORT
+	Repository string
+	Tag        string
+	Digest     string // "sha256:…" of the OCI manifest
+}
+
+var (
+	repositoryPattern = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
+	tagPattern        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	digestPattern     = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// maxReference is longer than any registry takes.
+const maxReference = 1024
+
+// ParseReference reads [oci://]HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]. There is no
+// registry that stands in for a host that is left out.
+func ParseReference(text string) (Reference, error) {
+	fail := func(format string, args ...any) (Reference, error) {
+		return Reference{}, fmt.Errorf("reference %.200q: "+format, append([]any{text}, args...)...)
+	}
+	if len(text) > maxReference {
+		return fail("more than %d bytes", maxReference)
+	}
+	rest, schemed := strings.CutPrefix(text, OCIScheme)
+	if scheme, _, ok := strings.Cut(rest, "://"); ok {
+		return fail("%.80q is no scheme that prober knows; known: oci", scheme)
+	}
+	var r Reference
+	var ok bool
+	if r.Registry, rest, ok = strings.Cut(rest, "/"); !ok {
+		return fail("want HOST/REPOSITORY:TAG, as in ghcr.io/me/demo:1.0.0")
+	}
+	if err := checkRegistry(r.Registry, schemed); err != nil {
+		return fail("%w", err)
+	}
+	rest, r.Digest, ok = strings.Cut(rest, "@")
+	if ok && !digestPattern.MatchString(r.Digest) {
+		return fail("%.80q is no digest: want sha256: and 64 hexadecimal digits in lower case", r.Digest)
+	}
+	r.Repository, r.Tag, ok = strings.Cut(rest, ":")
+	if ok && !tagPattern.MatchString(r.Tag) {
+		return fail("%.80q is no tag", r.Tag)
+	}
+	if !repositoryPattern.MatchString(r.Repository) {
+		return fail("%.80q is no repository: want lower-case letters, digits, and single separators between them", r.Repository)
+	}
+	if r.Tag == "" && r.Digest == "" {
+		return fail("want a :TAG or an @sha256:DIGEST")
+	}
+	return r, nil
+}
+
+// checkRegistry takes a host with or without a port. One without a dot may as well be
+// the first folder of a path, unless a scheme says otherwise.
+func checkRegistry(host string, schemed bool) error {
+	u, err := url.ParseRequestURI(OCIScheme + host)
+	if err != nil || u.Host != host || u.Hostname() == "" || u.User != nil {
+		return fmt.Errorf("%.80q is no registry", host)
+	}
+	if !schemed && u.Hostname() != "localhost" && !strings.ContainsAny(host, ".:") {
+		return errors.New("want HOST/REPOSITORY:TAG with a whole host, as in ghcr.io/me/demo:1.0.0")
+	}
+	return nil
+}
+
+// String returns r without its scheme.
+func (r Reference) String() string {
+	text := r.Registry + "/" + r.Repository
+	if r.Tag != "" {
+		text += ":" + r.Tag
+	}
+	if r.Digest != "" {
+		text += "@" + r.Digest
+	}
+	return text
+}
+
+// Pinned returns the reference of the manifest with this digest in r's repository.
+func (r Reference) Pinned(digest string) Reference {
+	r.Tag, r.Digest = "", digest
+	return r
+}
