@@ -48,6 +48,16 @@ func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	return nil
 }
 
+// Remove takes the handler called name away without closing it, and returns it; nil where
+// there is none.
+func (r *Registry) Remove(name string) probe.Handler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.entries[name].handler
+	delete(r.entries, name)
+	return h
+}
+
 // Lookup returns the handler called name. The error of an unknown name lists the
 // known ones.
 func (r *Registry) Lookup(name string) (probe.Handler, error) {

@@ -37,7 +37,7 @@ func (b *bound) Try(ctx context.Context) error {
 	for {
 		err := b.try(ctx)
 		if !errors.Is(err, ErrNoInstance) {
-			return b.named(err)
+			return err
 		}
 		if ctx.Err() != nil {
 			return nil // the host is busy, which says nothing of the guest

@@ -48,7 +48,7 @@ func TestProbesKeepOverAReplacement(t *testing.T) {
 func TestTry(t *testing.T) {
 	for name, want := range map[string]string{
 		"ok": "", "dialurl": "", "guesterr": "", "spin": "", "sleep": "",
-		"trap": `plugin "trap": wasm error: unreachable`, "code": "returned 42",
+		"trap": "wasm error: unreachable", "code": "returned 42",
 	} {
 		h, err := load(t, host, name, plugin.Reset).Prepare([]byte("{}"), probe.Target{Host: "127.0.0.1", Port: 1})
 		if err != nil {
