@@ -48,9 +48,11 @@ type Config struct {
 	Stdin            io.Reader // of "-"
 	AllowUnsupported bool      // fields that a process cannot have are warnings
 	PluginDirs       []string
-	ConfigFile       string // prober.yaml; "": defaults
-	Listen           string // "": [DefaultListen]
-	AddrFile         string // gets the bound address; "": none
+	ConfigFile       string            // prober.yaml; "": defaults
+	LockFile         string            // prober.plugins.lock, which must name every plugin; "": none
+	DevPlugins       map[string]string // see [AdmissionConfig]
+	Listen           string            // "": [DefaultListen]
+	AddrFile         string            // gets the bound address; "": none
 	RestartBackoff   time.Duration
 	StateDir         string
 	Compat           probe.Compat

@@ -622,7 +622,7 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 		{"cut module", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{folder} }, filepath.Join(folder, "cut.wasm")},
 		{"no such config", pod("{}"), func(c *agent.Config) { c.ConfigFile = "/nosuch.yaml" }, "/nosuch.yaml"},
 		{"plugin of the config", pod("{}"), func(c *agent.Config) { c.ConfigFile = bad }, bad + `:3: plugins[0]: plugin "nosuch" is in none of the plugin folders`},
-		{"signatures fail closed", pod("{}"), func(c *agent.Config) { c.ConfigFile = closed }, closed + `:1: trust.require: signatures are not supported`},
+		{"signatures fail closed", pod("{}"), func(c *agent.Config) { c.ConfigFile = closed }, closed + `:3: trust: key: open ` + filepath.Join(filepath.Dir(closed), "a.pub")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pod.yaml")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -82,34 +82,60 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, err
 	}
-	file, err := loadConfig(cfg.ConfigFile)
+	admission, err := NewAdmission(AdmissionConfig{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins})
 	if err != nil {
 		return s, err
 	}
-	found, err := findPlugins(file, cfg.ConfigFile, cfg.PluginDirs, s.Names())
-	if err != nil || len(found) == 0 {
+	admitted, err := admission.Find(cfg.PluginDirs, s.Names())
+	if err != nil || len(admitted) == 0 {
 		return s, err
 	}
-	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version, TotalMemory: file.TotalMemory}); err != nil {
+	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version, TotalMemory: admission.Config().TotalMemory}); err != nil {
 		return s, err
+	}
+	return s, s.load(ctx, admitted, log)
+}
+
+// load loads plugins.
+func (s *handlerSet) load(ctx context.Context, admitted []Admitted, log *slog.Logger) error {
+	found := make([]plugin.Found, len(admitted))
+	for i, f := range admitted {
+		found[i] = f.Found
+		warn(log, f)
 	}
 	log.Info("loading plugins", "count", len(found)) // takes seconds where none was compiled before
 	if err := wasm.RegisterAll(ctx, &s.Registry, s.host, found); err != nil {
-		return s, err
+		return err
 	}
-	for _, f := range found {
-		log.Info("plugin loaded", "handler", f.Manifest.Name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest)
+	for _, f := range admitted {
+		attrs := []any{"handler", f.Manifest.Name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest}
+		if signer := f.Verdict.Signer(); signer != "" {
+			attrs = append(attrs, "signer", signer)
+		}
+		log.Info("plugin loaded", attrs...)
 		h, err := s.Lookup(f.Manifest.Name)
 		if err != nil {
-			return s, err
+			return err
 		}
 		if q, ok := h.(*handlers.Quarantine); ok {
 			h = q.Unwrap()
 		}
 		s.plugins[f.Manifest.Name], _ = h.(*wasm.Handler)
-		m.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
+		s.metrics.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
+		s.metrics.PluginTrusted(f.Manifest.Name, string(f.Verdict.State))
 	}
-	return s, nil
+	return nil
+}
+
+// warn says what nobody vouches for.
+func warn(log *slog.Logger, f Admitted) {
+	attrs := []any{"handler", f.Manifest.Name, "path", f.Path, "digest", f.Digest}
+	switch f.Verdict.State {
+	case underDevelopment:
+		log.Warn("plugin is under development: no pin, no signature and no lock holds for it", attrs...)
+	case trust.Unsigned, trust.UnknownKey:
+		log.Warn("plugin is "+f.Verdict.String(), attrs...)
+	}
 }
 
 // loadConfig reads prober.yaml; "" stands for defaults.
@@ -118,38 +144,6 @@ func loadConfig(file string) (*config.Agent, error) {
 		return config.Default(), nil
 	}
 	return config.Load(file)
-}
-
-// FindPlugins returns the plugins of the folders as the file at configFile ("": none)
-// wants them: pinned, limited, or from a source of its own. taken are the names of
-// built-in handlers. It runs no plugin.
-func FindPlugins(configFile string, dirs, taken []string) ([]plugin.Found, error) {
-	cfg, err := loadConfig(configFile)
-	if err != nil {
-		return nil, err
-	}
-	return findPlugins(cfg, configFile, dirs, taken)
-}
-
-func findPlugins(cfg *config.Agent, configFile string, dirs, taken []string) ([]plugin.Found, error) {
-	if cfg.Trust.Require {
-		// Closed rather than open: no signature can be verified yet.
-		return nil, &plugin.FieldError{
-			File: configFile, Line: 1, Field: "trust.require", Err: errors.New("signatures are not supported by this version of prober"),
-		}
-	}
-	found, findErr := plugin.Find(dirs, taken...)
-	errs := []error{findErr}
-	for i, p := range cfg.Plugins {
-		f, err := place(&p, configFile, &found, taken)
-		if err == nil {
-			err = constrain(f, &p)
-		}
-		if err != nil {
-			errs = append(errs, &plugin.FieldError{File: configFile, Line: p.Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err})
-		}
-	}
-	return found, errors.Join(errs...)
 }
 
 // place returns the plugin that p is about among found, to which it adds it when it
@@ -168,11 +162,7 @@ func place(p *config.Plugin, configFile string, found *[]plugin.Found, taken []s
 	case strings.Contains(p.Source, "://"):
 		return nil, fmt.Errorf("source %s: only files are supported by this version of prober", p.Source)
 	}
-	path := p.Source
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(configFile), path)
-	}
-	f, err := ReadPlugin(path)
+	f, err := ReadPlugin(beside(configFile, p.Source))
 	if err != nil {
 		return nil, err
 	}
@@ -199,32 +189,4 @@ func ReadPlugin(path string) (plugin.Found, error) {
 		return plugin.Found{}, err
 	}
 	return plugin.Found{Manifest: manifest, Path: path, Module: module, Digest: plugin.Digest(module)}, nil
-}
-
-// Constrain is [FindPlugins] for one plugin that is at hand: it holds f to what cfg, the
-// file at configFile, says of a plugin of its name.
-func Constrain(f *plugin.Found, configFile string, cfg *config.Agent) error {
-	for i, p := range cfg.Plugins {
-		if p.Name != f.Manifest.Name {
-			continue
-		}
-		if err := constrain(f, &p); err != nil {
-			return &plugin.FieldError{File: configFile, Line: p.Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err}
-		}
-	}
-	return nil
-}
-
-// constrain holds f to what the operator says of it.
-func constrain(f *plugin.Found, p *config.Plugin) error {
-	if p.Digest != "" && p.Digest != f.Digest {
-		return fmt.Errorf("digest of %s is %s, want %s", f.Path, f.Digest, p.Digest)
-	}
-	f.Grants, f.Limits = p.Grants, p.Limits
-	if p.ErrorPolicy != "" {
-		manifest := *f.Manifest
-		manifest.ErrorPolicy = p.ErrorPolicy
-		f.Manifest = &manifest
-	}
-	return nil
 }

@@ -47,7 +47,9 @@ type Plugin struct {
 // Trust says which plugins may be loaded.
 type Trust struct {
 	Require bool     // a signature by one of Keys
-	Keys    []string // paths
+	Keys    []string // paths of public keys, those that are relative from the file's folder
+
+	Line int // of the file, for errors that are found later
 }
 
 // Default returns what holds without a file.

@@ -34,7 +34,7 @@ trust: {require: false, keys: []}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 12}, Plugins: []config.Plugin{
 		{
 			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
 			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
@@ -79,6 +79,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"null", head + "plugins:\n- name:\n", `f:4: plugins[0].name: want a text`},
 		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
+		{"digest in upper case", head + "plugins:\n- name: a\n  digest: sha256:" + strings.ToUpper(digest[7:]) + "\n", `f:5: plugins[0].digest: "sha256:` + strings.ToUpper(digest[7:]) + `" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is no size: want a number of bytes, as in 65536, 64Ki or 32Mi`},
 		{"above the top", head + "plugins:\n- name: a\n  limits: {netRead: 1Gi}\n", `f:5: plugins[0].limits.netRead: 1Gi is above 64Mi, the most that is allowed`},
 		{"a limit that is a list", head + "plugins:\n- name: a\n  limits: {netRead: [1]}\n", `f:5: plugins[0].limits.netRead: want a number`},
@@ -86,6 +87,8 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"instances", head + "plugins:\n- name: a\n  limits:\n    instances: 0\n", `f:6: plugins[0].limits.instances: want a whole number of at least 1`},
 		{"grant", head + "plugins:\n- name: a\n  grants: [target, 'tcp://a']\n", `f:5: plugins[0].grants[1]: grant "tcp://a": want a port, or * for all of them`},
 		{"grants", head + "plugins:\n- name: a\n  grants: [[]]\n", `f:5: plugins[0].grants[0]: want a text`},
+		{"keys", head + "trust: {keys: a.pub}\n", `f:3: trust.keys: want a list`},
+		{"an empty key", head + "trust: {keys: ['']}\n", `f:3: trust.keys[0]: must not be empty`},
 		{"require", head + "trust: {require: maybe}\n", `f:3: trust.require: want true or false`},
 		{"require without keys", head + "trust: {require: true}\n", `f:1: trust.keys: trust.require needs at least one key`},
 		{"several", head + "plugins: 1\ntrust: 2\n", "f:3: plugins: want a list\nf:4: trust: want a mapping"},

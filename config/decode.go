@@ -161,6 +161,7 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 		}),
 		"totalMemory": d.size(&a.TotalMemory),
 		"trust": func(n *yaml.Node, path string) {
+			a.Trust.Line = n.Line
 			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
 		},
 	}, "apiVersion", "kind")

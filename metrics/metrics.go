@@ -41,6 +41,7 @@ type Metrics struct {
 
 	build         prometheus.Gauge
 	plugins       *prometheus.GaugeVec
+	trust         *prometheus.GaugeVec
 	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
 	reloadOK      prometheus.Gauge
@@ -68,6 +69,9 @@ func New(cfg Config) *Metrics {
 		plugins: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "prober_plugin_info", Help: "1 for each plugin that is loaded; its labels say which.",
 		}, []string{"name", "version", "digest", "runtime"}),
+		trust: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "prober_plugin_trust_info", Help: "1 for each plugin that is loaded; trust says who vouches for it.",
+		}, []string{"plugin", "trust"}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "prober_plugin_call_seconds", Help: "Duration of the attempts of plugins' probes.", Buckets: callBuckets,
 		}, []string{"plugin"}),
@@ -89,7 +93,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.calls, m.restarts, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -196,6 +200,13 @@ func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 // PluginLoaded notes that a plugin is loaded. runtime is "wasm" or "process".
 func (m *Metrics) PluginLoaded(name, version, digest, runtime string) {
 	m.plugins.WithLabelValues(name, version, digest, runtime).Set(1)
+}
+
+// PluginTrusted notes what vouches for a plugin: "signed" by a key that is trusted,
+// "unknown-key", "unsigned", "unchecked" where no key is trusted, or "dev".
+func (m *Metrics) PluginTrusted(name, trust string) {
+	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
+	m.trust.WithLabelValues(name, trust).Set(1)
 }
 
 // PodGone drops what is counted for a pod beyond its workers' lives.

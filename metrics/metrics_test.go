@@ -272,6 +272,11 @@ func TestOwnMetrics(t *testing.T) {
 	if got, want := samples(t, registry, "prober_plugin_info"), "prober_plugin_info{digest=sha256:12,name=redis,runtime=wasm,version=1.0.0} 1"; !slices.Equal(got, []string{want}) {
 		t.Errorf("got %v, want %s", got, want)
 	}
+	m.PluginTrusted("redis", "unsigned")
+	m.PluginTrusted("redis", "signed")
+	if got, want := samples(t, registry, "prober_plugin_trust_info"), "prober_plugin_trust_info{plugin=redis,trust=signed} 1"; !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, want %s", got, want)
+	}
 	m.Reloaded(false, time.Now())
 	if got := samples(t, registry, "prober_config_last_reload_successful"); got[0] != "prober_config_last_reload_successful{} 0" {
 		t.Errorf("after a failed reload: %v", got)
@@ -392,6 +397,7 @@ func TestLint(t *testing.T) {
 	m.Observe(web).Tick(k)
 	m.Restarted("exit", "default", "shop", "web")
 	m.PluginLoaded("redis", "1.0.0", "sha256:12", "wasm")
+	m.PluginTrusted("redis", "signed")
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {
 		t.Fatal(err)

@@ -62,14 +62,12 @@ func newPluginInspect(env *Env) *cobra.Command {
 			"file, so that what the operator says of the plugin is shown as well.",
 		Args: arguments("FILE|NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cfg := config.Default()
-			if configFile != "" {
-				var err error
-				if cfg, err = config.Load(configFile); err != nil {
-					return usage("", "%w", err)
-				}
+			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+			if err != nil {
+				return usage("", "%w", err)
 			}
-			f, err := inspected(args[0], configFile, cfg, dirs)
+			cfg := admission.Config()
+			f, err := inspected(args[0], configFile, admission, dirs)
 			if err != nil {
 				return err
 			}
@@ -97,7 +95,8 @@ func newPluginInspect(env *Env) *cobra.Command {
 }
 
 // inspected returns the plugin called name as the agent's file wants it.
-func inspected(name, configFile string, cfg *config.Agent, dirs []string) (plugin.Found, error) {
+func inspected(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
+	cfg := admission.Config()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
 	if at >= 0 && cfg.Plugins[at].Source != "" {
 		name = cfg.Plugins[at].Source
@@ -109,7 +108,7 @@ func inspected(name, configFile string, cfg *config.Agent, dirs []string) (plugi
 	if err != nil {
 		return f, err
 	}
-	if err := agent.Constrain(&f, configFile, cfg); err != nil {
+	if err := admission.Constrain(&f); err != nil {
 		return f, usage("", "%w", err)
 	}
 	return f, nil

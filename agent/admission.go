@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// AdmissionConfig is what an operator says of the plugins that may be loaded.
+type AdmissionConfig struct {
+	ConfigFile string // prober.yaml, with pins and trusted keys; "": none
+	LockFile   string // prober.plugins.lock, which must name every plugin; "": none
+	// Dev are paths of plugins under development, by name: each is loaded in the place of
+	// the plugin of that name, and neither pin nor signature nor lock is asked for. A path is
+	// of a module, or of a folder with a module of that name.
+	Dev map[string]string
+}
+
+// Admission decides which plugins may be loaded.
+type Admission struct {
+	asked  AdmissionConfig
+	file   *config.Agent
+	policy *trust.Policy
+	lock   *trust.Lock // nil: none
+}
+
+// underDevelopment is the state of a plugin that nothing was asked for.
+const underDevelopment trust.State = "dev"
+
+// Admitted is a plugin that may be loaded.
+type Admitted struct {
+	plugin.Found
+	Verdict trust.Verdict
+}
+
+// NewAdmission reads what cfg names.
+func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
+	a := &Admission{asked: cfg}
+	var err error
+	if a.file, err = loadConfig(cfg.ConfigFile); err != nil {
+		return nil, err
+	}
+	if a.policy, err = TrustPolicy(cfg.ConfigFile, a.file); err != nil {
+		return nil, err
+	}
+	if cfg.LockFile != "" {
+		if a.lock, err = trust.ReadLock(cfg.LockFile); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Config returns what the file at ConfigFile says, or what holds without one.
+func (a *Admission) Config() *config.Agent { return a.file }
+
+// TrustPolicy reads the keys that cfg, the file at configFile, trusts.
+func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {
+	files := make([]string, len(cfg.Trust.Keys))
+	for i, file := range cfg.Trust.Keys {
+		files[i] = beside(configFile, file)
+	}
+	keys, err := trust.ReadKeys(files)
+	var policy *trust.Policy
+	if err == nil {
+		policy, err = trust.New(trust.Config{Keys: keys, Require: cfg.Trust.Require})
+	}
+	if err != nil {
+		return nil, &plugin.FieldError{File: configFile, Line: max(cfg.Trust.Line, 1), Field: "trust", Err: err}
+	}
+	return policy, nil
+}
+
+// beside returns the path that file, which the file at configFile names, stands for.
+func beside(configFile, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(filepath.Dir(configFile), file)
+}
+
+// Find returns the plugins of folders and of prober.yaml as the operator wants them:
+// pinned, signed, locked and limited. taken are the names of built-in handlers. It runs
+// no plugin. Those that may be loaded are returned along with the errors of the others.
+func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
+	found, err := plugin.Find(dirs, taken...)
+	errs := []error{err}
+	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return a.asked.Dev[f.Manifest.Name] != "" })
+	for i, p := range a.file.Plugins {
+		if a.asked.Dev[p.Name] != "" {
+			continue
+		}
+		if _, err := place(&p, a.asked.ConfigFile, &found, taken); err != nil {
+			errs = append(errs, a.fieldError(i, err))
+		}
+	}
+	var all []Admitted
+	for _, f := range found {
+		verdict, err := a.Admit(&f)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, Admitted{f, verdict})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.asked.Dev)) {
+		f, err := a.develop(name, taken)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plugin-dev %s=%s: %w", name, a.asked.Dev[name], err))
+			continue
+		}
+		all = append(all, f)
+	}
+	return all, errors.Join(errs...)
+}
+
+// Admit holds f to what the operator says of a plugin of its name. The bytes in f.Module
+// are what it decides about, and what must be loaded.
+func (a *Admission) Admit(f *plugin.Found) (trust.Verdict, error) {
+	if err := a.Constrain(f); err != nil {
+		return trust.Verdict{}, err
+	}
+	if a.lock != nil {
+		if err := a.lock.Check(*f); err != nil {
+			return trust.Verdict{}, err
+		}
+	}
+	verdict, err := a.policy.Check(*f)
+	if err != nil {
+		err = &plugin.FieldError{
+			File: a.asked.ConfigFile, Line: max(a.file.Trust.Line, 1), Field: "trust",
+			Err: fmt.Errorf("plugin %q of %w", f.Manifest.Name, err),
+		}
+	}
+	return verdict, err
+}
+
+// Constrain is [Admission.Admit] without signatures and the lock.
+func (a *Admission) Constrain(f *plugin.Found) error {
+	for i, p := range a.file.Plugins {
+		if p.Name != f.Manifest.Name {
+			continue
+		}
+		if digest := plugin.Digest(f.Module); p.Digest != "" && p.Digest != digest {
+			return a.fieldError(i, fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, p.Digest))
+		}
+		constrain(f, &p)
+	}
+	return nil
+}
+
+// constrain gives f what the operator says of it.
+func constrain(f *plugin.Found, p *config.Plugin) {
+	f.Grants, f.Limits = p.Grants, p.Limits
+	if p.ErrorPolicy != "" {
+		manifest := *f.Manifest
+		manifest.ErrorPolicy = p.ErrorPolicy
+		f.Manifest = &manifest
+	}
+}
+
+// develop reads a plugin under development. Its grants and limits are the operator's.
+func (a *Admission) develop(name string, taken []string) (Admitted, error) {
+	if slices.Contains(taken, name) {
+		return Admitted{}, errors.New("the name is taken by a built-in handler")
+	}
+	path := a.asked.Dev[name]
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, name+".wasm")
+	}
+	f, err := ReadPlugin(path)
+	if err != nil {
+		return Admitted{}, err
+	}
+	if f.Manifest.Name != name {
+		return Admitted{}, fmt.Errorf("its manifest calls the plugin %q", f.Manifest.Name)
+	}
+	for _, p := range a.file.Plugins {
+		if p.Name == name {
+			constrain(&f, &p)
+		}
+	}
+	return Admitted{f, trust.Verdict{State: underDevelopment}}, nil
+}
+
+// fieldError places err at the i-th plugin of the file.
+func (a *Admission) fieldError(i int, err error) error {
+	return &plugin.FieldError{File: a.asked.ConfigFile, Line: a.file.Plugins[i].Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err}
+}

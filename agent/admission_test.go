@@ -1,0 +1,205 @@
+package agent_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+const (
+	fileHead     = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+	manifestHead = "apiVersion: prober.dev/v1\nkind: Plugin\nversion: 1.0.0\nname: "
+)
+
+// shelf is a folder with plugins, and files about them.
+type shelf struct {
+	t   *testing.T
+	dir string
+	key trust.PrivateKey
+}
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	key, err := trust.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shelf{t: t, dir: t.TempDir(), key: key}
+	if err := os.Mkdir(s.path("plugins"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.path("ops.pub"), string(key.PEM()))
+	return s
+}
+
+func (s *shelf) path(name string) string { return filepath.Join(s.dir, name) }
+
+// put writes a plugin, whose bytes differ with text.
+func (s *shelf) put(path, name, text string) plugin.Found {
+	s.t.Helper()
+	module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifestHead+name+"\ndescription: "+text+"\n"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	write(s.t, s.path(path), string(module))
+	f, err := agent.ReadPlugin(s.path(path))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return f
+}
+
+func (s *shelf) sign(f plugin.Found) {
+	s.t.Helper()
+	data, err := s.key.Sign(&f, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	write(s.t, f.Path+".sig", string(data))
+}
+
+// find asks for the plugins of the folder, with prober.yaml as given.
+func (s *shelf) find(file string, change ...func(*agent.AdmissionConfig)) ([]string, error) {
+	s.t.Helper()
+	cfg := agent.AdmissionConfig{ConfigFile: s.path("prober.yaml")}
+	write(s.t, cfg.ConfigFile, fileHead+file)
+	for _, c := range change {
+		c(&cfg)
+	}
+	admission, err := agent.NewAdmission(cfg)
+	if err != nil {
+		return nil, err
+	}
+	admitted, err := admission.Find([]string{s.path("plugins")}, []string{"http"})
+	var got []string
+	for _, f := range admitted {
+		got = append(got, f.Manifest.Name+" "+string(f.Verdict.State))
+	}
+	return got, err
+}
+
+func (s *shelf) lock(l *trust.Lock) func(*agent.AdmissionConfig) {
+	s.t.Helper()
+	data, err := l.Encode()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	file := s.path(trust.LockFile)
+	write(s.t, file, string(data))
+	return func(cfg *agent.AdmissionConfig) { cfg.LockFile = file }
+}
+
+func unsigned(plugin.Found) string { return "" }
+
+func TestAdmission(t *testing.T) {
+	s := newShelf(t)
+	a, b := s.put("plugins/a.wasm", "a", "a"), s.put("plugins/b.wasm", "b", "b")
+	s.sign(a)
+	changed := s.put("elsewhere.wasm", "a", "changed")
+	whole := s.lock(trust.NewLock([]plugin.Found{a, b}, unsigned))
+	for _, c := range []struct {
+		name, file string
+		change     []func(*agent.AdmissionConfig)
+		want       []string // plugins that are let in
+		refused    []string // each in a line of the error
+	}{
+		{"nothing asked for", "", nil, []string{"a unchecked", "b unchecked"}, nil},
+		{"keys", "trust: {keys: [ops.pub]}\n", nil, []string{"a signed", "b unsigned"}, nil},
+		{"signatures required", "trust: {require: true, keys: [ops.pub]}\n", nil, []string{"a signed"}, []string{
+			`prober.yaml:3: trust: plugin "b" of ` + b.Path + ": not signed, and trust.require is set; trusted keys: " + s.key.ID + " (" + s.path("ops.pub") + ")"}},
+		{"a pin", "plugins: [{name: a, digest: '" + a.Digest + "'}]\n", nil, []string{"a unchecked", "b unchecked"}, nil},
+		{"a pin of other bytes", "plugins: [{name: a, digest: '" + b.Digest + "'}]\n", nil, []string{"b unchecked"}, []string{
+			"prober.yaml:3: plugins[0]: digest of " + a.Path + " is " + a.Digest + ", want " + b.Digest}},
+		{"a lock", "", []func(*agent.AdmissionConfig){whole}, []string{"a unchecked", "b unchecked"}, nil},
+		{"a key that is not there", "trust: {keys: [ops.pub, nosuch.pub]}\n", nil, nil, []string{
+			"prober.yaml:3: trust: key: open " + s.path("nosuch.pub")}},
+		{"a key twice", "trust: {keys: [ops.pub, ./ops.pub]}\n", nil, nil, []string{"prober.yaml:3: trust: keys " + s.key.ID, "are the same"}},
+		{"no key", "trust: {require: true}\n", nil, nil, []string{"prober.yaml:1: trust.keys: trust.require needs at least one key"}},
+		{"a lock that is not there", "", []func(*agent.AdmissionConfig){func(cfg *agent.AdmissionConfig) { cfg.LockFile = s.path("nosuch.lock") }},
+			nil, []string{"lock: open " + s.path("nosuch.lock")}},
+		{"a plugin under development", "trust: {require: true, keys: [ops.pub]}\nplugins: [{name: a, digest: '" + a.Digest + "', source: nosuch.wasm}]\n",
+			[]func(*agent.AdmissionConfig){whole, func(cfg *agent.AdmissionConfig) { cfg.Dev = map[string]string{"a": changed.Path} }},
+			[]string{"a dev"}, []string{`plugin "b" of ` + b.Path + ": not signed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := s.find(c.file, c.change...)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if (err != nil) != (c.refused != nil) {
+				t.Fatalf("got the error %v", err)
+			}
+			for _, want := range c.refused {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got  %v\nwant %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLockedPlugins(t *testing.T) {
+	s := newShelf(t)
+	a := s.put("plugins/a.wasm", "a", "a")
+	locked := s.lock(trust.NewLock([]plugin.Found{a}, unsigned))
+	b := s.put("plugins/b.wasm", "b", "b")
+	changed := s.put("plugins/a.wasm", "a", "changed")
+	got, err := s.find("", locked)
+	if err == nil || len(got) > 0 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for _, want := range []string{
+		s.path(trust.LockFile) + `:5: plugins[0]: plugin "a" of ` + a.Path + ": its digest is " + changed.Digest + ", locked is " + a.Digest,
+		s.path(trust.LockFile) + `: plugin "b" of ` + b.Path + " is not in the lock",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestTamperedPlugin(t *testing.T) {
+	s := newShelf(t)
+	s.sign(s.put("plugins/a.wasm", "a", "a"))
+	s.put("plugins/a.wasm", "a", "tampered")
+	for _, file := range []string{"trust: {keys: [ops.pub]}\n", "trust: {require: true, keys: [ops.pub]}\n"} {
+		got, err := s.find(file)
+		refusal, ok := errors.AsType[*trust.Refusal](err)
+		if !ok || len(got) > 0 || !strings.Contains(refusal.Reason, "a.wasm.sig: the signature of key "+s.key.ID) {
+			t.Errorf("%s: got %v, %v", file, got, err)
+		}
+	}
+}
+
+func TestPluginsUnderDevelopment(t *testing.T) {
+	s := newShelf(t)
+	s.put("plugins/a.wasm", "a", "a")
+	if err := os.Mkdir(s.path("project"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.put("project/new.wasm", "new", "new")
+	dev := func(name, path string) func(*agent.AdmissionConfig) {
+		return func(cfg *agent.AdmissionConfig) { cfg.Dev = map[string]string{name: path} }
+	}
+	got, err := s.find("trust: {keys: [ops.pub]}\n", dev("new", s.path("project")))
+	if want := []string{"a unsigned", "new dev"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"b", s.path("project/new.wasm"), `its manifest calls the plugin "new"`},
+		{"http", s.path("project"), "the name is taken by a built-in handler"},
+		{"new", s.path("nosuch.wasm"), "no such file"},
+	} {
+		if _, err := s.find("", dev(c.name, c.path)); err == nil || !strings.Contains(err.Error(), "plugin-dev "+c.name+"="+c.path+": ") ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
