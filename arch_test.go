@@ -26,7 +26,7 @@ var rooms = map[string]struct {
 	"internal/perfdata": {ours: []string{"probe"}},
 	"sdk":               {ours: []string{"probe", "internal/abi"}},
 	"sdk/sdkhttp":       {ours: []string{"sdk"}},
-	"sdk/sdktest":       {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest"}},
+	"sdk/sdktest":       {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "handlers/wasm"}},
 	"core/results":      {ours: []string{"probe"}},
 	"core/worker":       {ours: []string{"probe", "core/results"}},
 	"core/manager": {

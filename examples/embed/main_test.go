@@ -3,41 +3,26 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 // buildRedis builds the redis plugin as `make build` does.
 func buildRedis(t *testing.T) string {
 	t.Helper()
-	wasm := filepath.Join(t.TempDir(), "redis.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", wasm, ".")
-	cmd.Dir = "../plugins/redis"
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	code, err := os.ReadFile(wasm)
+	code, err := sdktest.Build(t.Context(), "../plugins/redis")
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := os.ReadFile("../plugins/redis/plugin.yaml")
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "redis.wasm")
+	if err := os.WriteFile(path, code, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, err = plugin.Embed(code, manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(wasm, code, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return wasm
+	return path
 }
 
 // TestAgent sees the built-in http handler and the redis plugin through the fabric, and

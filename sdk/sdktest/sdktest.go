@@ -1,8 +1,9 @@
-// Package sdktest runs the test cases of a plugin natively, in `go test`: with coverage,
-// and in a debugger. The *_test.yaml files are the ones that `prober plugin test` runs in
-// the sandbox, which stays the last word on a plugin.
+// Package sdktest runs the test cases of a plugin in `go test`: natively, with coverage
+// and in a debugger, and as a guest. The *_test.yaml files are the ones that `prober plugin
+// test` runs in the sandbox, which stays the last word on a plugin.
 //
-//	func TestCases(t *testing.T) { sdktest.Run(t, check{}) }
+//	func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
+//	func TestCases(t *testing.T)         { guest.Run(t) } // see Guest
 package sdktest
 
 import (
@@ -32,6 +33,13 @@ import (
 // which the test's log says.
 func Run(t *testing.T, p sdk.Plugin, files ...string) {
 	t.Helper()
+	eachFile(t, files, func(t *testing.T, file string) { runFile(t, p, file) })
+}
+
+// eachFile runs the files, or all that are in the working folder and below, in subtests if
+// there are several.
+func eachFile(t *testing.T, files []string, run func(*testing.T, string)) {
+	t.Helper()
 	if len(files) == 0 {
 		found, err := plugintest.Find([]string{"."})
 		if err != nil {
@@ -41,10 +49,10 @@ func Run(t *testing.T, p sdk.Plugin, files ...string) {
 	}
 	for _, file := range files {
 		if len(files) == 1 {
-			runFile(t, p, file)
+			run(t, file)
 			continue
 		}
-		t.Run(filepath.Base(file), func(t *testing.T) { runFile(t, p, file) })
+		t.Run(filepath.Base(file), func(t *testing.T) { run(t, file) })
 	}
 }
 

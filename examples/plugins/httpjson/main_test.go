@@ -3,89 +3,41 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers/wasm"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 // handlers are the plugin as a native program and as a guest; read-only after
 // TestMain.
 var handlers = map[string]probe.Preparer{"native": sdk.Native(check{})}
 
+// guest is the plugin in its sandbox; read-only after TestMain.
+var guest *sdktest.Guest
+
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
+	var err error
+	if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
+		log.Fatal(err)
 	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "prober-httpjson-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	module, err := build(dir)
-	if err != nil {
-		return 0, err
-	}
-	modulePath = filepath.Join(dir, "plugin.wasm")
-	if err := os.WriteFile(modulePath, module, 0o600); err != nil {
-		return 0, err
-	}
-	host, err := wasm.New(wasm.Config{CacheDir: cacheDir(dir)})
-	if err != nil {
-		return 0, err
-	}
-	defer host.Close()
-	guest, err := host.Load(context.Background(), module, nil)
-	if err != nil {
-		return 0, err
-	}
+	defer guest.Close()
 	handlers["wasm"] = guest
-	return m.Run(), nil
+	m.Run()
 }
 
-// cacheDir outlives the test where it can: to compile a guest takes seconds.
-func cacheDir(fallback string) string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return filepath.Join(fallback, "cache")
-	}
-	return filepath.Join(base, "prober-test", "wasm")
-}
+// TestCases runs the cases and the conformance checks as prober plugin test does.
+func TestCases(t *testing.T) { guest.Run(t) }
 
-// build builds the guest with its manifest inside.
-func build(dir string) ([]byte, error) {
-	out := filepath.Join(dir, "httpjson.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the guest: %w\n%s", err, text)
-	}
-	module, err := os.ReadFile(out)
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := os.ReadFile("plugin.yaml")
-	if err != nil {
-		return nil, err
-	}
-	return plugin.Embed(module, manifest)
-}
+// TestCasesNatively runs the cases without the sandbox: for coverage, and for a debugger.
+func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
 
 // answers maps paths to what the server says.
 var answers = map[string]string{
