@@ -1,5 +1,5 @@
-# make help lists the targets. Everything but test-race, test-e2e and test-oracle
-# needs Go and nothing else.
+# make help lists the targets. Everything but plugins-all, test-race and test-e2e needs Go
+# and nothing else.
 
 GO          ?= go
 FUZZTIME    ?= 30s
@@ -30,7 +30,7 @@ export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: bin/prober bin/quickstart plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
@@ -50,7 +50,7 @@ $(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
 	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
 
 .PHONY: plugins-all
-plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plugins/%.wasm) $(AS_PLUGINS:%=bin/plugins/%.wasm) ## those in C, Rust and AssemblyScript too; needs their toolchains
+plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plugins/%.wasm) $(AS_PLUGINS:%=bin/plugins/%.wasm) ## bin/plugins with those in C, Rust and AssemblyScript; needs their toolchains
 
 $(C_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/main.c examples/plugins/%/plugin.yaml sdk/c/prober.h
 	@mkdir -p bin/plugins
@@ -120,4 +120,4 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin examples/plugins/*/*.wasm

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
 )
 
 var fenced = regexp.MustCompile("(?s)```(\\w+)\n(.*?)```")
@@ -90,6 +92,39 @@ func TestGoBlocksParse(t *testing.T) {
 			}
 			if _, err := parser.ParseFile(token.NewFileSet(), file, "package p\nfunc _() {\n"+source+"\n}", 0); err != nil {
 				t.Errorf("%s: %v\n%s", file, err, source)
+			}
+		}
+	}
+}
+
+// TestExamplesNameTheirModules keeps `prober plugin build DIR && prober plugin test DIR`
+// working for the example plugins: their cases name the module that build writes.
+func TestExamplesNameTheirModules(t *testing.T) {
+	manifests, err := filepath.Glob("examples/plugins/*/plugin.yaml")
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("no plugins: %v", err)
+	}
+	for _, path := range manifests {
+		dir := filepath.Dir(path)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest, err := plugin.ParseManifest(path, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := plugintest.Find([]string{dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			cases, err := plugintest.Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := filepath.Join(dir, manifest.Name+".wasm"); cases.Plugin != want {
+				t.Errorf("%s is about %s, want %s", file, cases.Plugin, want)
 			}
 		}
 	}
