@@ -144,7 +144,12 @@ func parseResult(text string) (res probe.Result, err error) {
 
 var resultForm = regexp.MustCompile(`^(success|warning|failure|unknown|error\([a-z_]+\))$`)
 
+// want reads what is wanted, on top of what a session wants.
 func (r *reader) want(n *yaml.Node, path string, w *Want) {
+	var required []string
+	if w.Result == "" {
+		required = append(required, "result")
+	}
 	r.mapping(n, path, map[string]read{
 		"result": func(n *yaml.Node, path string) {
 			if w.Result, _ = r.scalar(n, path); !resultForm.MatchString(w.Result) {
@@ -176,7 +181,7 @@ func (r *reader) want(n *yaml.Node, path string, w *Want) {
 			r.entries(n, path, func(key, value *yaml.Node, at string) { w.KV[key.Value], _ = r.scalar(value, at) })
 		},
 		"memory": func(n *yaml.Node, path string) { w.Memory = r.bounds(n, path, bytesUnit) },
-	}, "result")
+	}, required...)
 }
 
 func placeOf(n *yaml.Node) place {

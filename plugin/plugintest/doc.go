@@ -149,16 +149,17 @@
 //	  memory: {max: 8Mi}                   # of the guest
 //	  kv: {failures: "3"}                  # all that the probe keeps then
 //
-// Only result is required. A reason is one of package probe, or config where the plugin
-// does not take its config. [Update] writes the result and the message that came.
+// Only result is required, and in a replay nothing is. A reason is one of package probe, or
+// config where the plugin does not take its config. [Update] writes the result and the
+// message that came.
 //
 // # Sessions
 //
 // A [Recorder] writes files of the kind PluginSession, which `replay` names: they have
 // apiVersion, kind, timeout, grants, request, host and want, of the same form as a case,
 // and are there to be read and changed. The world of a replay is that of the session; its
-// timeout, grants, want and each field of its request that the case has win. Without a want
-// it is the session's result that is wanted.
+// timeout, grants and each field of its request and of want that the case has win; without
+// a result it is the session's that is wanted.
 //
 // A session is matched by meaning: requests of HTTP by method, URL, body and the headers
 // that count, in any order; look-ups by their question; bytes however they are cut into

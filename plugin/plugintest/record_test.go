@@ -159,6 +159,12 @@ func TestReplayOfConnections(t *testing.T) {
 	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
 		t.Errorf("%q\n%s", r.Failures, r.Diff)
 	}
+	// A message may be wanted beside the session's result.
+	f = load(t, fmt.Sprintf("- name: x\n  replay: %[1]s\n  want: {message: /one.*two/}\n- name: y\n  replay: %[1]s\n  want: {message: nothing}\n", path))
+	results := run(t, f, plugintest.Config{CasesOnly: true}).Results
+	if !results[0].OK() || results[1].OK() || strings.Contains(results[1].Diff, "+result") {
+		t.Errorf("got %q and\n%s, want the second to fail for its message", results[0].Failures, results[1].Diff)
+	}
 	// What is another request is no match, and the place in the session is named.
 	f = load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {do: talks, says: [one, other]}}\n", path))
 	r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]
@@ -367,11 +373,12 @@ func TestRecordIsBounded(t *testing.T) {
 func TestBadSessions(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ session, more, want string }{
-		"none":     {"", "", "no such file"},
-		"a field":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
-		"its kind": {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", "session.yaml:2: kind: unknown value"},
-		"its host": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
-		"no want":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
+		"none":      {"", "", "no such file"},
+		"a field":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
+		"its kind":  {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", "session.yaml:2: kind: unknown value"},
+		"its host":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
+		"no want":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
+		"no result": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", ", want: {message: x}", "cases[0].want.result: the field is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dir, strings.ReplaceAll(name, " ", ""), "session.yaml")
