@@ -20,15 +20,21 @@ var rooms = map[string]struct {
 	ours   []string
 	others []string
 }{
-	"probe":             {},
-	"probe/probetest":   {ours: []string{"probe"}},
-	"internal/abi":      {ours: []string{"probe"}},
-	"internal/perfdata": {ours: []string{"probe"}},
-	"sdk":               {ours: []string{"probe", "internal/abi"}},
-	"sdk/sdkhttp":       {ours: []string{"sdk"}},
-	"sdk/sdktest":       {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "handlers/wasm"}},
-	"core/results":      {ours: []string{"probe"}},
-	"core/worker":       {ours: []string{"probe", "core/results"}},
+	"probe":                      {},
+	"probe/probetest":            {ours: []string{"probe"}},
+	"internal/abi":               {ours: []string{"probe"}},
+	"internal/perfdata":          {ours: []string{"probe"}},
+	"sdk":                        {ours: []string{"probe", "internal/abi"}},
+	"sdk/sdkhttp":                {ours: []string{"sdk"}},
+	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "handlers/wasm"}},
+	"internal/pluginpb":          {others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"internal/pluginpb/generate": {},
+	"sdk/process": {
+		ours:   []string{"probe", "sdk", "internal/abi", "internal/pluginpb"},
+		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
+	},
+	"core/results": {ours: []string{"probe"}},
+	"core/worker":  {ours: []string{"probe", "core/results"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/worker", "core/results"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
@@ -50,6 +56,12 @@ var rooms = map[string]struct {
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
+	},
+	"handlers/process": {
+		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/pluginpb"},
+		others: []string{
+			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
+		},
 	},
 	"plugin/plugintest": {
 		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi"},

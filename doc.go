@@ -11,10 +11,12 @@
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
 //     probe manager. The door for programs that embed prober.
 //   - handlers: finding a handler by name; handlers/builtin: exec, http, tcp and grpc;
-//     handlers/wasm: handlers that are sandboxed WebAssembly modules.
+//     handlers/wasm: handlers that are sandboxed WebAssembly modules; handlers/process:
+//     handlers that are programs.
 //   - plugin: a plugin's manifest, and finding plugins in folders.
-//   - sdk: what the author of a plugin imports; internal/abi: the contract between host
-//     and guest.
+//   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program;
+//     internal/abi: the contract between host and guest, internal/pluginpb: the same with
+//     a program.
 //   - pods/local: pods from manifest files whose containers are local processes.
 //   - metrics: the Prometheus view of all ticks.
 //   - config, agent, internal/cli, cmd/prober: the agent that operators run.

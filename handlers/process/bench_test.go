@@ -1,0 +1,50 @@
+package process_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/probe"
+)
+
+// BenchmarkCall is one attempt with a deadline, to be held beside that of handlers/wasm.
+func BenchmarkCall(b *testing.B) {
+	h := bind(b, load(b, process.Config{}), "ok")
+	req := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Minute}}
+	call := func(b *testing.B) {
+		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+		defer cancel()
+		if out, err := h.Probe(ctx, req); err != nil || out.Result != probe.Success {
+			b.Fatal(out, err)
+		}
+	}
+	b.Run("lang=go/at-a-time=1", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			call(b)
+		}
+	})
+	b.Run("lang=go/at-a-time=many", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				call(b)
+			}
+		})
+	})
+}
+
+// BenchmarkStart is a process from its start until it serves, and its end.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		h, err := process.Load(b.Context(), process.Config{}, found())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := h.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/pluginpb"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// bound is a plugin together with the config of one probe.
+type bound struct {
+	plugin *Handler
+	config []byte // defaults filled in
+
+	mu   sync.Mutex
+	kept map[string][]byte // never changed, only replaced
+}
+
+var _ probe.Handler = (*bound)(nil)
+
+// call is one attempt. It belongs to the goroutine that makes it.
+type call struct {
+	ctx      context.Context
+	plugin   *Handler
+	req      *probe.Request
+	taken    bool // the plugin has taken the question
+	logLines int
+	logBytes int
+	hits     [len(plugin.LimitNames)]bool
+}
+
+// Probe implements [probe.Handler].
+func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	out, err := b.attempt(ctx, req)
+	if err == nil {
+		return out, nil
+	}
+	p := b.plugin
+	if p.manifest.ErrorPolicy == plugin.PolicyFailure && req.Attempt >= probe.MaxAttempts {
+		switch reason := probe.ReasonOf(err); reason {
+		case probe.ReasonTrap, probe.ReasonInstantiate:
+			return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(err.Error())}, nil
+		}
+	}
+	return probe.Outcome{}, fmt.Errorf("plugin %q: %w", p.manifest.Name, err)
+}
+
+// attempt carries out one attempt.
+func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	start := time.Now()
+	if ctx.Err() != nil {
+		return ended(ctx, &req, start)
+	}
+	c := &call{ctx: ctx, plugin: b.plugin, req: &req}
+	if err := b.plugin.admit(c); err != nil {
+		return probe.Outcome{}, err
+	}
+	defer b.plugin.leave(c)
+	in, err := b.plugin.keeper.process(ctx, req.Attempt)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	waited := time.Since(start)
+	in.used.Store(true)
+	verdict, err := c.ask(in, b)
+	if err == nil {
+		return b.outcome(c, verdict)
+	}
+	deadline, _ := ctx.Deadline()
+	switch {
+	case ctx.Err() == context.Canceled:
+		return probe.Outcome{}, ctx.Err()
+	case !in.ready() || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
+		return probe.Outcome{}, in.fault(err)
+	case waited > deadline.Sub(start)/2:
+		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}
+	case !c.taken:
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("the process does not take questions")}
+	}
+	return ended(ctx, &req, start)
+}
+
+// skew is how much earlier than here a deadline may come in a process: it is handed over
+// as the time that is left.
+const skew = 20 * time.Millisecond
+
+// ended is the answer of an attempt whose time is over.
+func ended(ctx context.Context, req *probe.Request, start time.Time) (probe.Outcome, error) {
+	if ctx.Err() == context.Canceled {
+		return probe.Outcome{}, ctx.Err()
+	}
+	timeout := req.Spec.Timeout
+	if timeout == 0 {
+		timeout = time.Since(start).Round(time.Millisecond)
+	}
+	return probe.TimedOut(timeout), nil
+}
+
+// maxEvents is how many messages an answer may have, beyond any limit of lines.
+const maxEvents = 100_000
+
+// ask puts the question and reads the answer up to its verdict.
+func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel() // of the stream
+	question := &pluginpb.ProbeRequest{Request: c.requestDoc(b.config)}
+	if c.plugin.keeps {
+		b.mu.Lock()
+		question.Kv = &pluginpb.KV{Values: b.kept}
+		b.mu.Unlock()
+	}
+	stream, err := in.rpc.Probe(ctx, question)
+	if err != nil {
+		return nil, err
+	}
+	if head, err := stream.Header(); err == nil && head != nil {
+		c.taken = true
+	}
+	return c.read(stream)
+}
+
+func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pluginpb.Verdict, error) {
+	for range maxEvents {
+		event, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if v := event.GetVerdict(); v != nil {
+			return v, nil
+		}
+		if line := event.GetLog(); line != nil {
+			c.log(line)
+		}
+	}
+	return nil, protocolError("more than %d messages and no verdict", maxEvents)
+}
+
+// log hands on one line, while the limits of the run allow it.
+func (c *call) log(l *pluginpb.LogLine) {
+	limits := &c.plugin.limits
+	room := limits.LogBytes - c.logBytes
+	if c.logLines >= limits.LogLines || room <= 0 {
+		c.hits[plugin.LimitLogLines] = c.hits[plugin.LimitLogLines] || room > 0
+		c.hits[plugin.LimitLogBytes] = c.hits[plugin.LimitLogBytes] || room <= 0
+		return
+	}
+	text := strings.ToValidUTF8(l.GetLine()[:min(len(l.GetLine()), room)], "\uFFFD")
+	c.logLines++
+	c.logBytes += len(text)
+	name := levelName(l.GetLevel())
+	c.req.Trace.Emit(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: text})
+	c.plugin.cfg.Logger.DebugContext(c.ctx, c.req.Redacted(text), "handler", c.plugin.manifest.Name, "from", name)
+}
+
+func levelName(level int32) string {
+	names := [...]string{abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn", abi.LevelError: "error"}
+	return names[min(max(level, abi.LevelDebug), abi.LevelError)]
+}
+
+// outcome is what a verdict amounts to, held against the limits.
+func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
+	limits := &c.plugin.limits
+	if len(v.GetResult()) > limits.Result {
+		c.hits[plugin.LimitResult] = true
+		return probe.Outcome{}, protocolError("a result of %d bytes; at most %d are allowed", len(v.GetResult()), limits.Result)
+	}
+	var doc abi.Result
+	if len(v.GetResult()) > 0 {
+		var err error
+		if doc, err = abi.DecodeResult(v.GetResult()); err != nil {
+			return probe.Outcome{}, protocolError("result: %w", err)
+		}
+	}
+	if len(doc.Message) > limits.Message {
+		c.hits[plugin.LimitMessage] = true
+		doc.Message = strings.ToValidUTF8(doc.Message[:limits.Message], "")
+	}
+	if len(doc.Metrics) > limits.Series {
+		c.hits[plugin.LimitSeries] = true
+		doc.Metrics = doc.Metrics[:limits.Series]
+	}
+	if v.GetCode() < 0 {
+		if doc.Message == "" {
+			doc.Message = fmt.Sprintf("the plugin answered %d", v.GetCode())
+		}
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: errors.New(doc.Message)}
+	}
+	result, ok := probe.FromExitCode(int(v.GetCode()))
+	if !ok || doc.HasResult && doc.Result != result {
+		return probe.Outcome{}, protocolError("the plugin answered %d; want 0 to 3, as its result says, or a negative number", v.GetCode())
+	}
+	if err := b.keep(v.GetKv(), limits.KV); err != nil {
+		c.hits[plugin.LimitKV] = true
+		return probe.Outcome{}, err
+	}
+	return probe.Outcome{Result: result, Output: doc.Message, Metrics: doc.Metrics}, nil
+}
+
+// keep takes in what the probe keeps from now on.
+func (b *bound) keep(kv *pluginpb.KV, most int) error {
+	if kv == nil || !b.plugin.keeps {
+		return nil
+	}
+	size := 0
+	for key, value := range kv.GetValues() {
+		size += len(key) + len(value)
+	}
+	if size > most {
+		return protocolError("keys and values of %d bytes; at most %d are allowed", size, most)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept = maps.Clone(kv.GetValues())
+	return nil
+}
+
+// fault is the error of a call that the process did not answer.
+func (in *instance) fault(err error) error {
+	if _, ok := errors.AsType[*probe.Error](err); ok {
+		return err
+	}
+	s := status.Convert(err)
+	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
+		in.child.awaitEnd()
+	}
+	if !in.ready() {
+		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.epitaph())}
+	}
+	reason := probe.ReasonProtocol
+	if s.Code() == codes.Unavailable || s.Code() == codes.Internal {
+		reason = probe.ReasonTrap
+	}
+	return &probe.Error{Reason: reason, Err: fmt.Errorf("the process answers %s: %s", s.Code(), probe.Cut(s.Message()))}
+}
+
+func protocolError(format string, args ...any) error {
+	return &probe.Error{Reason: probe.ReasonProtocol, Err: fmt.Errorf(format, args...)}
+}
+
+// requestDoc is the request document.
+func (c *call) requestDoc(config []byte) []byte {
+	q, m := c.req, c.plugin.manifest
+	doc := abi.Request{
+		ABI:    abi.Version,
+		Plugin: abi.Plugin{Name: m.Name, Version: m.Version, Digest: c.plugin.digest},
+		Probe: abi.Probe{
+			Kind: q.Kind, Attempt: q.Attempt, PeriodMs: q.Spec.Period.Milliseconds(), TimeoutMs: q.Spec.Timeout.Milliseconds(),
+			FailureThreshold: q.Spec.FailureThreshold, LastResult: q.LastResult,
+		},
+		Target: guestTarget(q.Target), Container: abi.Container{ID: q.ContainerID}, Config: config,
+		Host: abi.Host{Version: c.plugin.cfg.Version, Features: c.plugin.features()},
+	}
+	if q.Pod != nil {
+		doc.Pod = abi.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels}
+	}
+	if q.Container != nil {
+		doc.Container.Name, doc.Container.Ports = q.Container.Name, q.Container.Ports
+	}
+	return abi.AppendRequest(make([]byte, 0, 1024), &doc)
+}
+
+// guestTarget returns what a plugin is told of its target.
+func guestTarget(t probe.Target) abi.Target {
+	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
+	if addr, err := netip.ParseAddr(t.Host); err == nil {
+		out.IP = addr.String()
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-plugin/runner"
+)
+
+// maxHello is the most bytes of the line by which a process says where it listens.
+const maxHello = 16 << 10
+
+// outputGrace is how long output is still read after a process has ended. Only one that
+// left its group can go on writing.
+const outputGrace = 200 * time.Millisecond
+
+// child is one process. It leads a group of its own, which is killed as a whole. Of what
+// it writes, go-plugin gets to see the first line; the rest goes to the log.
+type child struct {
+	cmd   *exec.Cmd
+	lines *lineLog
+	hello *io.PipeReader
+
+	stdin, stdout, stderr *os.File // our ends
+	theirs                []*os.File
+	streams               sync.WaitGroup
+	exited                chan struct{}
+	err                   error // of Wait; read-only once exited is closed
+
+	mu      sync.Mutex
+	started bool
+	killed  bool // perhaps before it was started
+	reaped  bool // its number may be another's
+}
+
+var _ runner.Runner = (*child)(nil)
+
+// newChild returns a process that is not started, and that finish ends in any case. What
+// is set as the environment of its command is all that it has.
+func newChild(p *program, lines *lineLog) (*child, error) {
+	path, files := p.command()
+	c := &child{lines: lines, exited: make(chan struct{})}
+	c.cmd = &exec.Cmd{Path: path, Args: []string{path}, Dir: "/", ExtraFiles: files, SysProcAttr: ownGroup()}
+	if err := c.open(); err != nil {
+		c.closeAll()
+		return nil, err
+	}
+	return c, nil
+}
+
+// open makes the pipes. The child's standard input is the pipe by which it sees its
+// parent go.
+func (c *child) open() error {
+	stdin, stdinW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stdin, c.theirs = stdinW, []*os.File{stdin}
+	stdout, stdoutW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stdout, c.theirs = stdout, append(c.theirs, stdoutW)
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stderr, c.theirs = stderr, append(c.theirs, stderrW)
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdoutW, stderrW
+	return nil
+}
+
+func (c *child) closeAll() {
+	for _, f := range append(c.theirs, c.stdin, c.stdout, c.stderr) {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// Start implements [runner.Runner].
+func (c *child) Start(ctx context.Context) error {
+	if err := startProcess(c); err != nil {
+		c.closeAll()
+		return err
+	}
+	for _, f := range c.theirs {
+		_ = f.Close()
+	}
+	hello, helloW := io.Pipe()
+	c.hello = hello
+	c.streams.Go(func() { c.readStdout(helloW) })
+	c.streams.Go(func() { c.lines.copy("stderr", c.stderr) })
+	c.mu.Lock()
+	killed := c.killed
+	c.mu.Unlock()
+	if killed {
+		return c.Kill(ctx)
+	}
+	return nil
+}
+
+// ended takes in that the process has ended, before its number is given away.
+func (c *child) ended(wait func() error) {
+	c.mu.Lock()
+	c.err = wait()
+	c.reaped = true
+	c.mu.Unlock()
+	deadline := time.Now().Add(outputGrace)
+	_ = c.stdout.SetReadDeadline(deadline)
+	_ = c.stderr.SetReadDeadline(deadline)
+	close(c.exited)
+}
+
+// finish waits until nothing of the process is left.
+func (c *child) finish() {
+	c.mu.Lock()
+	started := c.started
+	c.mu.Unlock()
+	if started {
+		<-c.exited
+		_ = c.hello.Close()
+		c.streams.Wait()
+	}
+	c.closeAll() // in part for the second time
+}
+
+// readStdout hands the first line to go-plugin and the rest to the log.
+func (c *child) readStdout(hello *io.PipeWriter) {
+	in := bufio.NewReaderSize(c.stdout, maxHello)
+	line, err := in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		_ = hello.CloseWithError(fmt.Errorf("the first line has more than %d bytes", maxHello))
+	} else {
+		_, _ = hello.Write(bytes.Clone(line))
+		_ = hello.Close()
+	}
+	c.lines.copy("stdout", in)
+}
+
+// Stdout implements [runner.Runner].
+func (c *child) Stdout() io.ReadCloser { return c.hello }
+
+// Stderr implements [runner.Runner]; what the process writes there is read already.
+func (c *child) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Wait implements [runner.AttachedRunner].
+func (c *child) Wait(context.Context) error {
+	<-c.exited
+	return c.err
+}
+
+// Kill implements [runner.AttachedRunner]: it kills the whole group.
+func (c *child) Kill(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = true
+	if c.started && !c.reaped {
+		killGroup(c.cmd.Process.Pid)
+	}
+	return nil
+}
+
+// ID implements [runner.AttachedRunner]. It is never empty: go-plugin cleans up nothing
+// of a process without one.
+func (c *child) ID() string {
+	if c.cmd.Process == nil {
+		return "not started"
+	}
+	return fmt.Sprint(c.cmd.Process.Pid)
+}
+
+// Name implements [runner.Runner].
+func (c *child) Name() string { return c.cmd.Path }
+
+// Diagnose implements [runner.Runner].
+func (c *child) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements [runner.AddrTranslator].
+func (c *child) PluginToHost(network, addr string) (string, string, error) { return network, addr, nil }
+
+// HostToPlugin implements [runner.AddrTranslator].
+func (c *child) HostToPlugin(network, addr string) (string, string, error) { return network, addr, nil }
+
+// awaitEnd waits for the end of a process that seems to be ending, and for what it said
+// at last.
+func (c *child) awaitEnd() {
+	timer := time.NewTimer(outputGrace)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		c.streams.Wait()
+	case <-timer.C:
+	}
+}
+
+// wasKilled reports whether we have killed the process, rather than it has ended.
+func (c *child) wasKilled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed && c.err != nil && c.err.Error() == "signal: killed"
+}
+
+// epitaph is how the process has ended, for people; "" while it runs.
+func (c *child) epitaph() string {
+	select {
+	case <-c.exited:
+	default:
+		return ""
+	}
+	text := "exit status 0"
+	if c.err != nil {
+		text = c.err.Error()
+	}
+	if last := c.lines.lastWords(); last != "" {
+		text += ": " + last
+	}
+	return text
+}

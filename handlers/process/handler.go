@@ -1,0 +1,202 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/pluginpb"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Handler is a plugin that is a process. It is safe for concurrent use.
+type Handler struct {
+	cfg      Config
+	manifest *plugin.Manifest
+	digest   string
+	limits   plugin.Limits
+	keeps    bool // its probes keep keys and values
+	keeper   *keeper
+
+	mu     sync.Mutex
+	calls  map[*call]struct{} // attempts in flight
+	hits   map[plugin.LimitName]uint64
+	closed bool
+	idle   chan struct{} // closed when the last call ends after Close has begun
+}
+
+var _ probe.Preparer = (*Handler)(nil)
+
+// Manifest returns the plugin's manifest, which must not be changed.
+func (h *Handler) Manifest() *plugin.Manifest { return h.manifest }
+
+// Digest returns the digest of the executable, "sha256:…".
+func (h *Handler) Digest() string { return h.digest }
+
+// Stats is what a plugin takes and did.
+type Stats struct {
+	Running bool   // there is a process
+	Busy    int    // attempts in flight
+	Starts  uint64 // of processes, since the plugin was loaded
+	// Limits is how often each limit was hit; those that were not are left out.
+	Limits map[plugin.LimitName]uint64
+}
+
+// Stats returns the figures of this moment.
+func (h *Handler) Stats() Stats {
+	h.keeper.mu.Lock()
+	s := Stats{Running: h.keeper.current != nil && h.keeper.current.ready(), Starts: h.keeper.starts}
+	h.keeper.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Busy, s.Limits = len(h.calls), make(map[plugin.LimitName]uint64, len(h.hits))
+	for name, n := range h.hits {
+		s.Limits[name] = n
+	}
+	return s
+}
+
+// Prepare implements [probe.Preparer]. It holds config against the manifest's schema,
+// fills in the defaults, and asks the process if it validates configs.
+func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	config, err := h.manifest.Config.Apply(config)
+	if err != nil {
+		return nil, err
+	}
+	// Prepare has no context: what it waits for is bounded here.
+	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.StartTimeout)
+	defer cancel()
+	if err := h.validate(ctx, config, target); err != nil {
+		return nil, err
+	}
+	return &bound{plugin: h, config: config}, nil
+}
+
+func (h *Handler) validate(ctx context.Context, config []byte, target probe.Target) error {
+	in, err := h.keeper.await(ctx)
+	if err != nil {
+		return fmt.Errorf("validate_config: %w", err)
+	}
+	if !in.about.GetValidatesConfig() {
+		return nil
+	}
+	doc := abi.Request{
+		ABI: abi.Version, Plugin: abi.Plugin{Name: h.manifest.Name, Version: h.manifest.Version, Digest: h.digest},
+		Target: guestTarget(target), Config: config, Host: abi.Host{Version: h.cfg.Version, Features: h.features()},
+	}
+	in.used.Store(true)
+	answer, err := in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
+	if err != nil {
+		return fmt.Errorf("validate_config: %w", in.fault(err))
+	}
+	if answer.GetCode() != 0 {
+		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not take this config"))
+	}
+	return nil
+}
+
+// Probe implements [probe.Handler] for a plugin that needs no config.
+func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	config, err := h.manifest.Config.Apply(nil)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return (&bound{plugin: h, config: config}).Probe(ctx, req)
+}
+
+// Close takes no more attempts, waits for those in flight, and ends the process.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed, h.idle = true, make(chan struct{})
+	if len(h.calls) == 0 {
+		close(h.idle)
+	}
+	h.mu.Unlock()
+	drained := time.NewTimer(h.cfg.DrainTimeout)
+	defer drained.Stop()
+	select {
+	case <-h.idle:
+	case <-drained.C: // what is left has no deadline worth the name
+	}
+	return h.keeper.close()
+}
+
+// admit takes in an attempt, if there is room for it.
+func (h *Handler) admit(c *call) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errClosed
+	}
+	if most := h.limits.Instances; most > 0 && len(h.calls) >= most {
+		h.hitLocked(plugin.LimitInstances)
+		return errFull
+	}
+	h.calls[c] = struct{}{}
+	return nil
+}
+
+// leave ends what admit began.
+func (h *Handler) leave(c *call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.calls, c)
+	for i, hit := range c.hits {
+		if hit {
+			h.hitLocked(i)
+		}
+	}
+	if h.closed && len(h.calls) == 0 {
+		close(h.idle)
+	}
+}
+
+func (h *Handler) hitLocked(limit int) {
+	if h.hits == nil {
+		h.hits = make(map[plugin.LimitName]uint64)
+	}
+	h.hits[plugin.LimitNames[limit]]++
+}
+
+// newLines is the log of a process that is about to start.
+func (h *Handler) newLines() *lineLog {
+	return &lineLog{
+		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes, redact: h.redact,
+	}
+}
+
+// redact takes the secrets of all attempts in flight out of a text that a process wrote on
+// behalf of one of them, nobody knows which.
+func (h *Handler) redact(text string) string {
+	h.mu.Lock()
+	var redact []func(string) string
+	for c := range h.calls {
+		if c.req.Redact != nil {
+			redact = append(redact, c.req.Redact)
+		}
+	}
+	h.mu.Unlock()
+	for _, r := range redact {
+		text = r(text)
+	}
+	return text
+}
+
+// features are the capabilities that the plugin asked for: nothing holds a process to
+// less.
+func (h *Handler) features() []string {
+	var all []string
+	for _, r := range h.manifest.Requests {
+		all = append(all, r.Capability)
+	}
+	return all
+}

@@ -1,0 +1,94 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// logWindow is what the limits of log lines are about, for a process that writes outside
+// of attempts: so many lines and bytes in so long a time.
+const logWindow = 10 * time.Second
+
+// maxWords is the most bytes of a line that is quoted in an error.
+const maxWords = 200
+
+// lineLog hands what a process writes to the log, line by line and within limits. It reads
+// on when they are reached: a process never waits for the log.
+type lineLog struct {
+	logger          *slog.Logger
+	name            string // of the plugin
+	maxLines, bytes int
+	redact          func(text string) string
+
+	mu           sync.Mutex
+	began        time.Time // of the window
+	lines, taken int
+	dropped      int
+	last         string // the last line of standard error
+	fault        string // the first that tells of a panic
+}
+
+// copy logs all lines of r until its end.
+func (l *lineLog) copy(stream string, r io.Reader) {
+	in := bufio.NewReaderSize(r, 4<<10)
+	for {
+		line, err := in.ReadSlice('\n')
+		if text := bytes.TrimRight(line, "\r\n"); len(text) > 0 {
+			l.line(stream, text)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a long line comes in parts
+			return
+		}
+	}
+}
+
+// line logs one line.
+func (l *lineLog) line(stream string, text []byte) {
+	take, dropped := l.take(stream, text)
+	if dropped > 0 {
+		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
+	}
+	if take && l.logger.Enabled(context.Background(), slog.LevelDebug) {
+		l.logger.Debug(l.redact(strings.ToValidUTF8(string(text), "\uFFFD")), "handler", l.name, "from", stream)
+	}
+}
+
+// take holds a line to the limits. dropped is how many lines were dropped before, when a
+// window has ended in which some were.
+func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if stream == "stderr" {
+		l.last = string(text[:min(len(text), maxWords)])
+		if l.fault == "" && (strings.HasPrefix(l.last, "panic: ") || strings.HasPrefix(l.last, "fatal error: ")) {
+			l.fault = l.last
+		}
+	}
+	if now := time.Now(); now.Sub(l.began) > logWindow {
+		dropped = l.dropped
+		l.began, l.lines, l.taken, l.dropped = now, 0, 0, 0
+	}
+	if l.lines >= l.maxLines || l.taken+len(text) > l.bytes {
+		l.dropped++
+		return false, dropped
+	}
+	l.lines++
+	l.taken += len(text)
+	return true, dropped
+}
+
+// lastWords is what the process said at last, for an error.
+func (l *lineLog) lastWords() string {
+	l.mu.Lock()
+	text := cmp.Or(l.fault, l.last)
+	l.mu.Unlock()
+	return l.redact(strings.ToValidUTF8(text, "\uFFFD"))
+}

@@ -1,0 +1,121 @@
+// Package process runs plugins that are programs: it starts them by hashicorp/go-plugin,
+// speaks to them over gRPC, and starts them again when they end.
+//
+// [Load] starts a plugin and returns it as a handler, which its probes share: handler.go
+// carries out their attempts, supervise.go keeps a process alive, child.go is one process
+// with its streams, client.go the connection to it, and sealed_*.go the copy of the
+// executable that is run. A process is not in a sandbox. What is asked of its executable
+// is that nobody else can have changed it; its environment is empty, and it ends with the
+// agent.
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// StartTimeout is how long a process may take until it serves, where nothing else is said.
+const StartTimeout = 5 * time.Second
+
+// Config is what all plugins share. Every field may be left zero.
+type Config struct {
+	// Logger gets what processes write, and when they end. Nil drops it.
+	Logger *slog.Logger
+	// Version is of the program that asks; plugins are told.
+	Version string
+	// Env is all of the environment that processes have, "NAME=value". Nil means an empty
+	// one.
+	Env []string
+	// StartTimeout is how long a process may take from its start until it has said what it
+	// is. 0 means [StartTimeout].
+	StartTimeout time.Duration
+	// Pause is how long a plugin rests when two processes of it have ended running. It
+	// doubles with every further one, up to MaxPause; a process that has lived for longer
+	// than MaxPause ends the series. 0 means 1 s and 1 min.
+	Pause, MaxPause time.Duration
+	// DrainTimeout is how long Close waits for attempts in flight. 0 means 10 s.
+	DrainTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.StartTimeout = cmp.Or(c.StartTimeout, StartTimeout)
+	c.Pause = cmp.Or(c.Pause, time.Second)
+	c.MaxPause = cmp.Or(c.MaxPause, time.Minute)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
+	return c
+}
+
+// Load starts a plugin and returns it as a handler, which the caller closes. It is
+// found.Module that is run, wherever found.Path leads by now. The plugin must say that it
+// is what found.Manifest says. The error of a plugin that cannot be run has the reason
+// "instantiate".
+func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
+	h, err := load(ctx, cfg.withDefaults(), found)
+	if err != nil {
+		if _, ok := errors.AsType[*probe.Error](err); !ok {
+			err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+		}
+		return nil, fmt.Errorf("plugin %q: %w", found.Manifest.Name, err)
+	}
+	return h, nil
+}
+
+func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
+	if digest := plugin.Digest(found.Module); found.Digest != "" && found.Digest != digest {
+		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
+	}
+	program, err := seal(found.Manifest.Name, found.Module)
+	if err != nil {
+		return nil, fmt.Errorf("copy the executable: %w", err)
+	}
+	h := &Handler{
+		cfg: cfg, manifest: found.Manifest, digest: plugin.Digest(found.Module),
+		limits: plugin.Resolve(found.Manifest.Limits, found.Limits), calls: make(map[*call]struct{}),
+	}
+	for _, r := range found.Manifest.Requests {
+		h.keeps = h.keeps || r.Capability == "kv"
+	}
+	h.keeper = newKeeper(h, program)
+	if _, err := h.keeper.process(ctx, 1); err != nil {
+		_ = h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// RegisterAll loads the plugins that were found and registers them, each in a
+// [handlers.Quarantine]. They start side by side, so that one that hangs delays no other.
+// A plugin that fails does not keep back the others; the errors name it.
+func RegisterAll(ctx context.Context, reg *handlers.Registry, cfg Config, found []plugin.Found) error {
+	loaded, errs := make([]*Handler, len(found)), make([]error, len(found))
+	var wg sync.WaitGroup
+	for i, f := range found {
+		wg.Go(func() {
+			if loaded[i], errs[i] = Load(ctx, cfg, f); errs[i] != nil {
+				errs[i] = fmt.Errorf("%w (%s)", errs[i], f.Path)
+			}
+		})
+	}
+	wg.Wait()
+	for i, h := range loaded {
+		if h == nil {
+			continue
+		}
+		if err := reg.Register(found[i].Manifest.Name, found[i].Path, handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+			errs[i] = errors.Join(err, h.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

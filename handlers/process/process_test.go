@@ -1,0 +1,290 @@
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+func TestHandlerSuite(t *testing.T) {
+	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
+		h := load(t, process.Config{})
+		return probetest.HandlerUnderTest{
+			Good: bind(t, h, "ok"), Hanging: bind(t, h, "hang"), Flooding: bind(t, h, "long"), Erring: bind(t, h, "error"),
+		}
+	})
+}
+
+func TestResults(t *testing.T) {
+	h := load(t, process.Config{})
+	request := probe.Request{Attempt: 1, Target: probe.Target{Host: "10.0.0.7", Port: 80}, Pod: &probe.Pod{Name: "shop"}}
+	for mode, want := range map[string]probe.Outcome{
+		"ok": {
+			Result: probe.Success, Output: "10.0.0.7:80 of shop",
+			Metrics: []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}},
+		},
+		"warning": {Result: probe.Warning, Output: "nearly full"},
+		"failure": {Result: probe.Failure, Output: "down"},
+		"unknown": {Result: probe.Unknown, Output: "who knows"},
+	} {
+		got, err := attemptOf(t, bind(t, h, mode), request, patience)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
+		}
+	}
+	for mode, want := range map[string]string{"error": `plugin "tester": no idea`, "panic": `plugin "tester": panic: at the disco`} {
+		if _, err := attempt(t, bind(t, h, mode), patience); err == nil || err.Error() != want || probe.ReasonOf(err) != probe.ReasonGuest {
+			t.Errorf("%s: got %v, reason %s; want %s", mode, err, probe.ReasonOf(err), want)
+		}
+	}
+	if s := h.Stats(); s.Starts != 1 || !s.Running || s.Busy != 0 {
+		t.Errorf("got %+v, want one process, running and idle", s)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	schema, err := plugin.NewSchema([]byte(`{"properties": {"mode": {"type": "string", "default": "warning"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := load(t, process.Config{StartTimeout: time.Second}, func(m *plugin.Manifest) { m.Config = schema })
+	b, err := h.Prepare(nil, probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := attempt(t, b, patience); err != nil || got.Result != probe.Warning {
+		t.Errorf("the schema's default: got %v, %v; want a warning", got, err)
+	}
+	for config, want := range map[string]string{
+		`{"mode": 1}`:      "config.mode: ",
+		`{"mode": "bad"}`:  "config.mode: bad is bad",
+		`{"mode": "slow"}`: "validate_config: the process answers DeadlineExceeded",
+	} {
+		if _, err := h.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", config, err, want)
+		}
+	}
+}
+
+func TestEnvironmentIsEmpty(t *testing.T) {
+	t.Setenv("PROBER_SECRET", "hunter2")
+	h := load(t, process.Config{Env: []string{"LANG=C"}})
+	got, err := attempt(t, bind(t, h, "env"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(got.Output) {
+		if name, _, ok := strings.Cut(line, "="); ok && name == strings.ToUpper(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	want := []string{
+		"LANG", "PLUGIN_CLIENT_CERT", "PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PROBER_PLUGIN",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsKept(t *testing.T) {
+	h := load(t, process.Config{}, func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} })
+	b, other := bind(t, h, "count"), bind(t, h, "count")
+	for _, want := range []string{"1", "2", "3"} {
+		if got, err := attempt(t, b, patience); err != nil || got.Output != want {
+			t.Errorf("got %q, %v; want %s", got.Output, err, want)
+		}
+	}
+	if got, err := attempt(t, other, patience); err != nil || got.Output != "1" {
+		t.Errorf("another probe: got %q, %v; want 1", got.Output, err)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	h := load(t, process.Config{})
+	for _, mode := range []string{"hang", "deaf"} {
+		start := time.Now()
+		got, err := attempt(t, bind(t, h, mode), 300*time.Millisecond)
+		want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 300ms"}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%s: took %v", mode, took)
+		}
+	}
+	if got, err := attempt(t, bind(t, h, "ok"), patience); err != nil || got.Result != probe.Success {
+		t.Errorf("another attempt afterwards: %v, %v", got, err)
+	}
+}
+
+func TestConcurrencyLimit(t *testing.T) {
+	h := load(t, process.Config{}, func(m *plugin.Manifest) { m.Limits.Instances = 1 })
+	hanging := bind(t, h, "hang")
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	begun := make(chan struct{})
+	wg.Go(func() {
+		req := probe.Request{Attempt: 1, Trace: func(probe.TraceEvent) { close(begun) }}
+		_, _ = hanging.Probe(ctx, req)
+	})
+	<-begun
+	if _, err := attempt(t, bind(t, h, "ok"), patience); !errors.Is(err, probe.ErrNoSlot) {
+		t.Errorf("got %v, want no slot", err)
+	}
+	cancel()
+	wg.Wait()
+	if got, err := attempt(t, bind(t, h, "ok"), patience); err != nil || got.Result != probe.Success {
+		t.Errorf("afterwards: %v, %v", got, err)
+	}
+	if n := h.Stats().Limits["instances"]; n != 1 {
+		t.Errorf("the limit was hit %d times, want 1", n)
+	}
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	var log lockedBuffer
+	h := load(t, process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	t.Run("flood", func(t *testing.T) {
+		if got, err := attempt(t, bind(t, h, "flood"), patience); err != nil || got.Result != probe.Success {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if n := log.len(); n > 100<<10 || n == 0 {
+			t.Errorf("the log got %d bytes", n)
+		}
+	})
+	t.Run("message", func(t *testing.T) {
+		got, err := attempt(t, bind(t, h, "long"), patience)
+		if err != nil || len(got.Output) > probe.MaxOutput || got.Result != probe.Success {
+			t.Errorf("got %d bytes, %v", len(got.Output), err)
+		}
+	})
+	t.Run("log", func(t *testing.T) {
+		var lines []string
+		req := probe.Request{Attempt: 1, Trace: func(e probe.TraceEvent) { lines = append(lines, e.Name+" "+e.Detail) }}
+		if got, err := attemptOf(t, bind(t, h, "log"), req, patience); err != nil || got.Result != probe.Success {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if len(lines) != 100 || lines[0] != "warn line 0" || lines[99] != "warn line 99" {
+			t.Errorf("got %d lines: %.200q", len(lines), lines)
+		}
+		if n := h.Stats().Limits["logLines"]; n != 1 {
+			t.Errorf("the limit was hit %d times, want 1", n)
+		}
+	})
+}
+
+func TestSecretsStayOutOfTheLog(t *testing.T) {
+	var log lockedBuffer
+	h := load(t, process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	req := probe.Request{Attempt: 1, Redact: func(text string) string { return strings.ReplaceAll(text, "line", "****") }}
+	if _, err := attemptOf(t, bind(t, h, "log"), req, patience); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.text(); strings.Contains(text, "line 1") || !strings.Contains(text, "**** 1") {
+		t.Errorf("the log: %.300s", text)
+	}
+}
+
+func TestWhatDoesNotStart(t *testing.T) {
+	for mode, want := range map[string]string{
+		"crash":     `plugin "tester": the process ended when it started: exit status 7: no licence found`,
+		"gibberish": `plugin "tester": what the process writes first is no handshake of go-plugin`,
+		"other":     `plugin "tester": the process says that it is tester 2.0.0, its manifest tester 1.0.0`,
+		"hang":      `plugin "tester": the process does not serve within the time that it has to start`,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			h, err := process.Load(t.Context(), process.Config{Env: []string{"START=" + mode}, StartTimeout: 3 * time.Second}, found())
+			if err == nil || !strings.HasPrefix(err.Error(), want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+				t.Errorf("got %v, %v; want %s", h, err, want)
+			}
+			if took := time.Since(start); took > process.StartTimeout {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestWrongDigest(t *testing.T) {
+	f := found()
+	f.Module = append(slices.Clone(f.Module), 0)
+	if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || !strings.Contains(err.Error(), "digest of the executable is sha256:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTamperedAfterTheCheck(t *testing.T) {
+	f := found()
+	f.Path = t.TempDir() + "/prober-plugin-tester"
+	if err := os.WriteFile(f.Path, []byte("#!/bin/sh\nexit 66\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h, err := process.Load(t.Context(), process.Config{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if got, err := attempt(t, bind(t, h, "ok"), patience); err != nil || got.Result != probe.Success {
+		t.Errorf("it is not what was checked that runs: %v, %v", got, err)
+	}
+}
+
+func TestRegisterAll(t *testing.T) {
+	ok, hang := found(), found()
+	hang.Manifest = plugin.Minimal("hang")
+	hang.Module = []byte("#!/bin/sh\nsleep 1000\n")
+	hang.Digest = ""
+	var reg handlers.Registry
+	err := process.RegisterAll(t.Context(), &reg, process.Config{StartTimeout: 3 * time.Second}, []plugin.Found{hang, ok, ok})
+	defer reg.Close()
+	for _, want := range []string{`plugin "hang": the process does not serve`, "the name is taken by " + testerPath} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	h, err := reg.Prepare("tester", []byte(`{"mode":"warning"}`), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := attempt(t, h, patience); err != nil || got.Result != probe.Warning {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *lockedBuffer) len() int { return len(b.text()) }

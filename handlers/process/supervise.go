@@ -1,0 +1,233 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// skipped is the error of an attempt that could not begin. It says nothing of the target.
+type skipped struct{ err error }
+
+func (e *skipped) Error() string { return e.err.Error() }
+
+// Unwrap returns the error inside.
+func (e *skipped) Unwrap() error { return e.err }
+
+// Is makes the error match [probe.ErrNoSlot].
+func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
+
+var (
+	errClosed = errors.New("the plugin has been closed")
+	errFull   = &skipped{errors.New("as many attempts as the limit allows are in flight")}
+)
+
+// keeper keeps one process of a plugin running. A process that has ended is started again
+// when an attempt asks for it, at once for the first time, then after a pause that grows.
+// Starting is nobody's attempt: it goes on when the attempt that asked has ended.
+type keeper struct {
+	of     *Handler
+	ctx    context.Context // of all that is started; ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	program  *program // nil once closed
+	current  *instance
+	starting chan struct{} // closed when a start has ended; nil while there is none
+	ends     int           // processes in a row that ended before their time
+	restAt   time.Time     // no start before
+	cause    error         // of the last end
+	broken   bool          // the last process ended before it was asked anything
+	starts   uint64
+}
+
+func newKeeper(h *Handler, p *program) *keeper {
+	k := &keeper{of: h, program: p}
+	k.ctx, k.cancel = context.WithCancel(context.Background()) // ends with Close
+	return k
+}
+
+// process returns the running process; attempt is the number of the attempt in its tick.
+// It waits for a start, and no longer than ctx lasts. Its error matches [probe.ErrNoSlot]
+// where the plugin is only on its way.
+func (k *keeper) process(ctx context.Context, attempt int) (*instance, error) {
+	k.mu.Lock()
+	if k.program == nil {
+		k.mu.Unlock()
+		return nil, errClosed
+	}
+	if in := k.current; in != nil && in.ready() {
+		k.mu.Unlock()
+		return in, nil
+	}
+	if k.starting == nil {
+		if err := k.beginLocked(attempt); err != nil {
+			k.mu.Unlock()
+			return nil, err
+		}
+	}
+	starting := k.starting
+	k.mu.Unlock()
+	select {
+	case <-starting:
+	case <-ctx.Done():
+		return nil, &skipped{errors.New("the process has not started yet")}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch in := k.current; {
+	case k.program == nil:
+		return nil, errClosed
+	case in != nil && in.ready():
+		return in, nil
+	case in != nil: // it has ended already
+		k.buryLocked(in)
+	}
+	return nil, k.failureLocked(attempt)
+}
+
+// await is process for one that has time: it waits for the end of a pause too, if that
+// comes before that of ctx.
+func (k *keeper) await(ctx context.Context) (*instance, error) {
+	for {
+		in, err := k.process(ctx, 1)
+		if err == nil || err == errClosed {
+			return in, err
+		}
+		k.mu.Lock()
+		rest := max(time.Until(k.restAt), k.of.cfg.Pause/10)
+		k.mu.Unlock()
+		if deadline, _ := ctx.Deadline(); time.Until(deadline) < rest {
+			return nil, err
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
+// beginLocked begins a start, unless it is too early for one.
+func (k *keeper) beginLocked(attempt int) error {
+	if k.current != nil {
+		k.buryLocked(k.current)
+	}
+	if k.cause != nil && (attempt > 1 || time.Now().Before(k.restAt)) {
+		return k.failureLocked(attempt)
+	}
+	k.starting = make(chan struct{})
+	k.starts++
+	program := k.program
+	k.work.Go(func() { k.start(program) })
+	return nil
+}
+
+// start starts a process and tells those who wait.
+func (k *keeper) start(program *program) {
+	h := k.of
+	in, err := start(k.ctx, launch{program: program, digest: h.digest, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
+	k.mu.Lock()
+	switch {
+	case err != nil:
+		k.cause, k.broken = err, true
+		k.restLocked()
+	case k.ctx.Err() != nil:
+		k.work.Go(func() { in.stop(true) })
+	default:
+		k.current = in
+		k.work.Go(func() { k.watch(in) })
+	}
+	close(k.starting)
+	k.starting = nil
+	k.mu.Unlock()
+	if err != nil && k.ctx.Err() == nil {
+		h.cfg.Logger.Warn("a plugin's process does not start", "handler", h.manifest.Name, "error", err.Error())
+	}
+}
+
+// watch takes in that a process has ended, whether or not anyone asks for it.
+func (k *keeper) watch(in *instance) {
+	select {
+	case <-in.child.exited:
+	case <-k.ctx.Done():
+		return
+	}
+	in.child.streams.Wait() // for what it said at last
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current == in {
+		k.buryLocked(in)
+	}
+}
+
+// buryLocked notes how the current process has ended, and cleans up after it.
+func (k *keeper) buryLocked(in *instance) {
+	k.current = nil
+	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.epitaph()), !in.used.Load()
+	if time.Since(in.since) > k.of.cfg.MaxPause {
+		k.ends = 0
+	}
+	k.restLocked()
+	cause := k.cause
+	k.work.Go(func() {
+		in.stop(false)
+		k.of.cfg.Logger.Warn("a plugin's process has ended", "handler", k.of.manifest.Name, "error", cause.Error())
+	})
+}
+
+// restLocked sets when the next process may be started.
+func (k *keeper) restLocked() {
+	cfg := &k.of.cfg
+	pause := time.Duration(0)
+	if k.ends > 0 {
+		pause = cfg.MaxPause
+		if doublings := k.ends - 1; doublings < 30 {
+			pause = min(cfg.Pause<<doublings, cfg.MaxPause)
+		}
+	}
+	k.ends++
+	k.restAt = time.Now().Add(pause)
+}
+
+// failureLocked is the error of an attempt for which there is no process. A plugin that is
+// of no use is one that cannot be instantiated. One that has worked is on its way back:
+// the tick is skipped, unless it is the one in which the process has ended.
+func (k *keeper) failureLocked(attempt int) error {
+	err := k.cause
+	if rest := time.Until(k.restAt); rest > 0 {
+		err = fmt.Errorf("%w (it is started again in %s)", err, rest.Round(time.Millisecond))
+	}
+	switch {
+	case k.broken:
+		return &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+	case attempt > 1:
+		return &probe.Error{Reason: probe.ReasonTrap, Err: err}
+	default:
+		return &skipped{err}
+	}
+}
+
+// close ends the process, or its start.
+func (k *keeper) close() error {
+	k.mu.Lock()
+	program, in := k.program, k.current
+	k.program, k.current = nil, nil
+	k.mu.Unlock()
+	if program == nil {
+		return nil
+	}
+	k.cancel()
+	if in != nil {
+		in.stop(true)
+	}
+	k.work.Wait()
+	return program.close()
+}

@@ -1,0 +1,247 @@
+package process_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+func pidOf(t *testing.T, h probe.Handler) int {
+	t.Helper()
+	got, err := attempt(t, h, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(got.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// watchEnd returns a channel that is closed when the process pid has ended.
+func watchEnd(t *testing.T, pid int) <-chan struct{} {
+	t.Helper()
+	const sysPidfdOpen = 434
+	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), 0, 0)
+	done := make(chan struct{})
+	if errno == syscall.ESRCH {
+		close(done)
+		return done
+	}
+	if errno != 0 {
+		t.Fatalf("pidfd_open: %v", errno)
+	}
+	go func() {
+		defer close(done)
+		defer syscall.Close(int(fd))
+		awaitReadable(int(fd))
+	}()
+	return done
+}
+
+func awaitEnd(t *testing.T, ended <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Errorf("%s is still there", what)
+	}
+}
+
+func TestKilledMidCall(t *testing.T) {
+	h := load(t, process.Config{})
+	pid := pidOf(t, bind(t, h, "pid"))
+	begun, answer := make(chan struct{}), make(chan error)
+	deaf := bind(t, h, "deaf")
+	go func() {
+		close(begun)
+		_, err := attempt(t, deaf, patience)
+		answer <- err
+	}()
+	<-begun
+	time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	err := <-answer
+	if err == nil || err.Error() != `plugin "tester": the process ended: signal: killed` || probe.ReasonOf(err) != probe.ReasonTrap {
+		t.Errorf("the attempt in flight: got %v, reason %s", err, probe.ReasonOf(err))
+	}
+	if _, err := attemptOf(t, deaf, probe.Request{Attempt: 2}, patience); err == nil || errors.Is(err, probe.ErrNoSlot) || probe.ReasonOf(err) != probe.ReasonTrap {
+		t.Errorf("the second attempt of the tick: got %v", err)
+	}
+	if again := pidOf(t, bind(t, h, "pid")); again == pid {
+		t.Error("the next tick has the old process")
+	}
+	if n := h.Stats().Starts; n != 2 {
+		t.Errorf("%d starts, want 2", n)
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	h := load(t, process.Config{Pause: time.Hour, MaxPause: time.Hour})
+	die := bind(t, h, "die")
+	ok := bind(t, h, "ok")
+	for i := range 2 { // the second process is started at once
+		if _, err := attempt(t, die, patience); err == nil || !strings.Contains(err.Error(), "exit status 2: panic: in a goroutine") {
+			t.Fatalf("%d: got %v", i, err)
+		}
+	}
+	for range 100 {
+		if _, err := attempt(t, ok, patience); !errors.Is(err, probe.ErrNoSlot) || !strings.Contains(err.Error(), "it is started again in 59m59") && !strings.Contains(err.Error(), "it is started again in 1h") {
+			t.Fatalf("in the pause: got %v, want no slot", err)
+		}
+	}
+	if n := h.Stats().Starts; n != 2 {
+		t.Errorf("%d starts, want 2", n)
+	}
+}
+
+func TestCrashLoopEndsInQuarantine(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	h := load(t, process.Config{Env: []string{"START=once", "FLAG=" + flag}, StartTimeout: 2 * time.Second, Pause: 100 * time.Millisecond})
+	pid := pidOf(t, bind(t, h, "pid"))
+	q := handlers.NewQuarantine(h, handlers.QuarantineConfig{})
+	probes := [2]probe.Handler{bind(t, q, "ok"), bind(t, q, "ok")}
+	ended := watchEnd(t, pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, ended, "the plugin")
+	for range 6 {
+		if _, err := attempt(t, probes[0], patience); err == nil {
+			t.Fatal("an attempt has reached a process that cannot start")
+		}
+	}
+	_, err := attempt(t, probes[1], patience)
+	if e, ok := errors.AsType[*handlers.QuarantineError](err); !ok || !e.Skipped || probe.ReasonOf(err) != probe.ReasonInstantiate ||
+		!strings.Contains(err.Error(), "exit status 9") {
+		t.Errorf("another probe: got %v, want a quarantine of all", err)
+	}
+	if _, err := h.Prepare(nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), "exit status 9") {
+		t.Errorf("a new probe: got %v", err)
+	}
+	if n := h.Stats().Starts; n > 20 {
+		t.Errorf("%d starts for 6 attempts and a probe", n)
+	}
+}
+
+func TestGroupEndsWithThePlugin(t *testing.T) {
+	for name, end := range map[string]func(h *process.Handler, pid int){
+		"closed": func(h *process.Handler, _ int) { _ = h.Close() },
+		"killed": func(_ *process.Handler, pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := load(t, process.Config{})
+			pid, child := pidOf(t, bind(t, h, "pid")), pidOf(t, bind(t, h, "child"))
+			ends := []<-chan struct{}{watchEnd(t, pid), watchEnd(t, child)}
+			end(h, pid)
+			awaitEnd(t, ends[0], "the plugin")
+			awaitEnd(t, ends[1], "its child")
+		})
+	}
+}
+
+func TestCloseDrains(t *testing.T) {
+	h := load(t, process.Config{})
+	hang := bind(t, h, "hang")
+	answer, begun := make(chan probe.Outcome), make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		close(begun)
+		out, _ := hang.Probe(ctx, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: 500 * time.Millisecond}})
+		answer <- out
+	}()
+	<-begun
+	closed := make(chan struct{})
+	time.AfterFunc(100*time.Millisecond, func() {
+		_ = h.Close()
+		close(closed)
+	})
+	if out := <-answer; out.Output != "timed out after 500ms" {
+		t.Errorf("the attempt in flight: got %+v", out)
+	}
+	<-closed
+	if _, err := attempt(t, hang, patience); err == nil || !strings.Contains(err.Error(), "the plugin has been closed") {
+		t.Errorf("afterwards: got %v", err)
+	}
+}
+
+// hostVariable makes the test's program a host of its own: see beHost.
+const hostVariable = "PROCESS_TEST_HOST"
+
+// beHost runs the plugin, says the number of its process, and waits to be killed.
+func beHost() {
+	code, err := os.ReadFile(os.Getenv(hostVariable))
+	if err != nil {
+		panic(err)
+	}
+	m := plugin.Minimal("tester")
+	m.Version = "1.0.0"
+	h, err := process.Load(context.Background(), process.Config{}, plugin.Found{Manifest: m, Module: code})
+	if err != nil {
+		panic(err)
+	}
+	b, err := h.Prepare([]byte(`{"mode":"pid"}`), probe.Target{})
+	if err != nil {
+		panic(err)
+	}
+	out, err := b.Probe(context.Background(), probe.Request{Attempt: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(out.Output)
+	select {}
+}
+
+func TestNoOrphanOfAKilledHost(t *testing.T) {
+	host := exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), hostVariable+"="+testerPath)
+	host.Stderr = os.Stderr
+	stdout, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := watchEnd(t, pid)
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	awaitEnd(t, ended, "the plugin of the host")
+}
+
+// awaitReadable waits until fd can be read, as that of a process can at its end.
+func awaitReadable(fd int) {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, 20_000); err != unix.EINTR {
+			return
+		}
+	}
+}

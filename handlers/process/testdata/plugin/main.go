@@ -1,0 +1,137 @@
+// Plugin is a process that does what its config says, and what its environment says when
+// it starts.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+	"github.com/daeace23/prober/sdk/process"
+)
+
+// The streams of the process, in whose place go-plugin puts others.
+var rawStdout, rawStderr = os.Stdout, os.Stderr
+
+func main() {
+	manifest := "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"
+	switch os.Getenv("START") {
+	case "hang":
+		time.Sleep(time.Hour)
+	case "crash":
+		fmt.Fprintln(os.Stderr, "no licence found")
+		os.Exit(7)
+	case "gibberish":
+		fmt.Println(strings.Repeat("gibberish", 10_000))
+		time.Sleep(time.Hour)
+	case "other":
+		manifest = strings.Replace(manifest, "1.0.0", "2.0.0", 1)
+	case "once": // and never again
+		if err := os.Mkdir(os.Getenv("FLAG"), 0o700); err != nil {
+			os.Exit(9)
+		}
+	}
+	process.Serve(check{}, []byte(manifest))
+}
+
+type check struct{}
+
+// ValidateConfig implements [sdk.ConfigValidator].
+func (check) ValidateConfig(c *sdk.Config) error {
+	switch c.String("mode", "") {
+	case "bad":
+		return errors.New("config.mode: bad is bad")
+	case "slow":
+		time.Sleep(time.Hour)
+	}
+	return nil
+}
+
+// Probe implements [sdk.Plugin].
+func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	switch mode := r.Config.String("mode", "ok"); mode {
+	case "ok":
+		out := sdk.Successf("%s of %s", r.Addr(), r.Pod.Name)
+		out.Metrics = []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}
+		return out, nil
+	case "warning":
+		return sdk.Warningf("nearly full"), nil
+	case "failure":
+		return sdk.Failuref("down"), nil
+	case "unknown":
+		return sdk.Unknownf("who knows"), nil
+	case "error":
+		return probe.Outcome{}, errors.New("no idea")
+	case "hang":
+		r.Logf(sdk.Info, "waiting")
+		<-ctx.Done()
+		return probe.Outcome{}, ctx.Err()
+	case "deaf":
+		time.Sleep(time.Hour)
+	case "panic":
+		panic("at the disco")
+	case "die":
+		go panic("in a goroutine")
+		time.Sleep(time.Hour)
+	case "env":
+		return sdk.Successf("%s", strings.Join(os.Environ(), "\n")), nil
+	case "pid":
+		return sdk.Successf("%d", os.Getpid()), nil
+	case "child":
+		return child()
+	case "count":
+		return count(r)
+	case "log":
+		for i := range 1000 {
+			r.Logf(sdk.Warn, "line %d", i)
+		}
+	case "flood":
+		return flood(), nil
+	case "long":
+		return sdk.Successf("%s", strings.Repeat("long ", 100_000)), nil
+	default:
+		return probe.Outcome{}, fmt.Errorf("mode %q", mode)
+	}
+	return sdk.Successf("done"), nil
+}
+
+// child starts a process of its own.
+func child() (probe.Outcome, error) {
+	sleep := exec.Command("/bin/sleep", "1000")
+	if err := sleep.Start(); err != nil {
+		return probe.Outcome{}, err
+	}
+	return sdk.Successf("%d", sleep.Process.Pid), nil
+}
+
+// count counts its attempts.
+func count(r *sdk.Request) (probe.Outcome, error) {
+	kept, err := r.KV().Get("n")
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	n, _ := strconv.Atoi(string(kept))
+	n++
+	return sdk.Successf("%d", n), r.KV().Set("n", []byte(strconv.Itoa(n)))
+}
+
+// flood writes 16 MiB to each stream that a plugin has, with and without ends of lines.
+func flood() probe.Outcome {
+	for i := range 256 {
+		text := strings.Repeat("flood", 13_000)
+		if i%2 == 0 {
+			text = strings.Repeat("flood\n", 11_000)
+		}
+		for _, f := range []*os.File{rawStdout, rawStderr, os.Stdout, os.Stderr} {
+			_, _ = f.WriteString(text)
+		}
+	}
+	return probe.Outcome{Result: probe.Success, Output: "flooded"}
+}

@@ -1,0 +1,36 @@
+package pluginpb_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// versions are the comments that tell which protoc made a file: any will do.
+var versions = regexp.MustCompile(`(?m)^//\s*(- )?protoc\s+v.*$`)
+
+func TestGeneratedCodeIsThatOfTheContract(t *testing.T) {
+	if _, err := exec.LookPath("protoc"); err != nil {
+		t.Log("there is no protoc: the generated code is not made anew") // make test needs Go alone
+		return
+	}
+	into := t.TempDir()
+	if out, err := exec.Command("go", "run", "./generate", into).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"prober_plugin_v1.pb.go", "prober_plugin_v1_grpc.pb.go"} {
+		want, err := os.ReadFile(filepath.Join(into, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(versions.ReplaceAll(got, nil)) != string(versions.ReplaceAll(want, nil)) {
+			t.Errorf("%s is not what prober_plugin_v1.proto makes: run go generate ./internal/pluginpb", name)
+		}
+	}
+}

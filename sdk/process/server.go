@@ -1,0 +1,181 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/pluginpb"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk"
+)
+
+// server answers the host. It is safe for concurrent use.
+type server struct {
+	pluginpb.UnimplementedPluginServer
+	plugin   sdk.Plugin
+	manifest []byte
+}
+
+// Describe implements [pluginpb.PluginServer].
+func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb.DescribeResponse, error) {
+	_, validates := s.plugin.(sdk.ConfigValidator)
+	return &pluginpb.DescribeResponse{Abi: abi.Version, Manifest: s.manifest, ValidatesConfig: validates, Sdk: sdkVersion()}, nil
+}
+
+// sdkVersion is the version of this module in the plugin.
+func sdkVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "go"
+	}
+	for _, m := range info.Deps {
+		if m.Path == "github.com/daeace23/prober" {
+			return "go " + m.Version
+		}
+	}
+	return "go"
+}
+
+// ValidateConfig implements [pluginpb.PluginServer].
+func (s *server) ValidateConfig(_ context.Context, in *pluginpb.ValidateConfigRequest) (*pluginpb.ValidateConfigResponse, error) {
+	q, err := abi.DecodeRequest(in.GetRequest())
+	if err == nil {
+		err = s.validate(q.Config)
+	}
+	if err != nil {
+		return &pluginpb.ValidateConfigResponse{Code: 1, Message: strings.ToValidUTF8(probe.Cut(err.Error()), "\uFFFD")}, nil
+	}
+	return &pluginpb.ValidateConfigResponse{}, nil
+}
+
+func (s *server) validate(config []byte) error {
+	c, err := sdk.NewConfig(config)
+	if err != nil {
+		return err
+	}
+	if v, ok := s.plugin.(sdk.ConfigValidator); ok {
+		if err := v.ValidateConfig(c); err != nil {
+			return err
+		}
+	}
+	return c.Err()
+}
+
+// Probe implements [pluginpb.PluginServer].
+func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]) error {
+	if err := stream.SendHeader(nil); err != nil { // the question is taken
+		return err
+	}
+	q, err := abi.DecodeRequest(in.GetRequest())
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "read the request: %v", err)
+	}
+	logs := &logStream{stream: stream}
+	defer logs.end()
+	var kept map[string][]byte // nil: nothing is kept from attempt to attempt
+	if in.GetKv() != nil {
+		kept = make(map[string][]byte, len(in.Kv.GetValues()))
+		for key, value := range in.Kv.GetValues() {
+			kept[key] = value
+		}
+	}
+	out, err := s.attempt(sdk.WithHost(stream.Context(), sdk.Host{KV: kept}), &q, logs.trace)
+	logs.end()
+	if ctxErr := stream.Context().Err(); ctxErr != nil {
+		return status.FromContextError(ctxErr).Err() // the host knows what that means
+	}
+	return stream.Send(&pluginpb.ProbeEvent{Event: &pluginpb.ProbeEvent_Verdict{Verdict: verdict(out, err, kept)}})
+}
+
+// attempt asks the plugin. A panic is an error of the attempt: other attempts go on.
+func (s *server) attempt(ctx context.Context, q *abi.Request, trace probe.Tracer) (out probe.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			_, _ = os.Stderr.Write(debug.Stack())
+			out, err = probe.Outcome{}, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	// The config was validated when the probe was added: only its Probe is of interest here.
+	h, err := sdk.Native(sdk.Func(s.plugin.Probe)).Prepare(q.Config, target(q))
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return h.Probe(ctx, probe.Request{
+		Kind: q.Probe.Kind, Attempt: q.Probe.Attempt, LastResult: q.Probe.LastResult, Target: target(q), Trace: trace,
+		Spec: probe.Spec{
+			Period: milliseconds(q.Probe.PeriodMs), Timeout: milliseconds(q.Probe.TimeoutMs), FailureThreshold: q.Probe.FailureThreshold,
+		},
+		Pod:         &probe.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels},
+		Container:   &probe.Container{Name: q.Container.Name, Ports: q.Container.Ports},
+		ContainerID: q.Container.ID,
+	})
+}
+
+func target(q *abi.Request) probe.Target {
+	return probe.Target{Host: q.Target.Host, Port: q.Target.Port, Unix: q.Target.Unix}
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// verdict is what an attempt says to the host.
+func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Verdict {
+	if err != nil {
+		return &pluginpb.Verdict{Code: -1, Result: abi.AppendResult(nil, &abi.Result{Message: probe.Cut(err.Error())})}
+	}
+	doc := abi.AppendResult(nil, &abi.Result{Message: probe.Cut(out.Output), Metrics: out.Metrics})
+	v := &pluginpb.Verdict{Code: int32(out.Result.ExitCode()), Result: doc}
+	if kept != nil {
+		v.Kv = &pluginpb.KV{Values: kept}
+	}
+	return v
+}
+
+// logStream sends the lines of one attempt. A stream takes one message at a time, and a
+// plugin may log from several goroutines.
+type logStream struct {
+	stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// maxLine is the most bytes of a line that the host would keep.
+const maxLine = 16 << 10
+
+func (l *logStream) trace(e probe.TraceEvent) {
+	if e.Type != probe.TraceLog {
+		return
+	}
+	text := strings.ToValidUTF8(e.Detail[:min(len(e.Detail), maxLine)], "\uFFFD")
+	line := &pluginpb.LogLine{Level: level(e.Name), Line: text}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended && l.stream.Send(&pluginpb.ProbeEvent{Event: &pluginpb.ProbeEvent_Log{Log: line}}) != nil {
+		l.ended = true
+	}
+}
+
+func (l *logStream) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+}
+
+func level(name string) int32 {
+	for _, l := range []sdk.Level{sdk.Debug, sdk.Info, sdk.Warn} {
+		if l.String() == name {
+			return int32(l)
+		}
+	}
+	return int32(sdk.Error)
+}
