@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
 )
 
 // pluginView is what can be known of a plugin without running it.
@@ -54,12 +56,13 @@ func viewOf(f plugin.Found) pluginView {
 
 func newPluginInspect(env *Env) *cobra.Command {
 	var output, configFile string
-	var dirs []string
+	var dirs, keys []string
 	c := &cobra.Command{
 		Use:   "inspect FILE|NAME",
 		Short: "Show what a plugin is, asks for and may take, without running it",
 		Long: "Show what a plugin is, asks for and may take, without running it. --config names the agent's\n" +
-			"file, so that what the operator says of the plugin is shown as well.",
+			"file, so that what the operator says of the plugin is shown as well. Signatures are held\n" +
+			"against the keys of --key, or else those that the agent's file trusts.",
 		Args: arguments("FILE|NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
@@ -71,8 +74,12 @@ func newPluginInspect(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			signature, err := signatureOf(f, keys, configFile, cfg)
+			if err != nil {
+				return usage("", "%w", err)
+			}
 			v := inspection{
-				pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy),
+				pluginView: viewOf(f), Signature: signature, ErrorPolicy: string(f.Manifest.ErrorPolicy),
 				Grants: []string{}, Limits: plugin.ExplainLimits(f.Manifest.Limits, f.Limits),
 			}
 			if f.Manifest.Mode == plugin.Command {
@@ -90,21 +97,46 @@ func newPluginInspect(env *Env) *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml")
+	c.Flags().StringArrayVar(&keys, "key", nil, "file of a public key")
 	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
 	return c
 }
 
-// inspected returns the plugin called name as the agent's file wants it.
-func inspected(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
-	cfg := admission.Config()
-	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
-	if at >= 0 && cfg.Plugins[at].Source != "" {
-		name = cfg.Plugins[at].Source
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(configFile), name)
-		}
+// signatureView is what is known of a plugin's signature.
+type signatureView struct {
+	State   string   `json:"state"` // signed, unknown-key, unsigned, unchecked or refused
+	Signers []string `json:"signers,omitempty"`
+	Unknown []string `json:"unknownKeys,omitempty"`
+	Reason  string   `json:"reason,omitempty"` // why it is refused
+	text    string
+}
+
+// signatureOf holds the signatures of f against the keys in files, or else against those
+// that the agent's file trusts.
+func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.Agent) (v signatureView, err error) {
+	var policy *trust.Policy
+	if len(files) > 0 {
+		policy, err = policyOf(files)
+	} else {
+		policy, err = agent.TrustPolicy(configFile, cfg)
 	}
-	f, err := findPlugin(name, dirs)
+	if err != nil {
+		return v, err
+	}
+	verdict, err := policy.Check(f)
+	if refusal, ok := errors.AsType[*trust.Refusal](err); ok {
+		return signatureView{State: "refused", Reason: refusal.Reason, text: "refused: " + refusal.Reason}, nil
+	}
+	v = signatureView{State: string(verdict.State), Unknown: verdict.Unknown, text: verdict.String()}
+	for _, k := range verdict.Signers {
+		v.Signers = append(v.Signers, k.ID)
+	}
+	return v, err
+}
+
+// inspected returns the plugin called name with what the agent's file says of it.
+func inspected(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
+	f, err := located(name, configFile, admission.Config(), dirs)
 	if err != nil {
 		return f, err
 	}
@@ -112,6 +144,19 @@ func inspected(name, configFile string, admission *agent.Admission, dirs []strin
 		return f, usage("", "%w", err)
 	}
 	return f, nil
+}
+
+// located returns the plugin called name: from where the agent's file says, or else from
+// dirs.
+func located(name, configFile string, cfg *config.Agent, dirs []string) (plugin.Found, error) {
+	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
+	if at >= 0 && cfg.Plugins[at].Source != "" {
+		name = cfg.Plugins[at].Source
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(configFile), name)
+		}
+	}
+	return findPlugin(name, dirs)
 }
 
 // totalMemory is the limit that is not the plugin's alone.
@@ -126,6 +171,7 @@ func totalMemory(cfg *config.Agent) plugin.Limit {
 // inspection is a plugin together with what the operator says of it.
 type inspection struct {
 	pluginView
+	Signature   signatureView  `json:"signature"`
 	ExitCodes   string         `json:"exitCodes,omitempty"` // of a command
 	ErrorPolicy string         `json:"errorPolicy"`
 	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
@@ -136,7 +182,7 @@ func (v inspection) print(env *Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Size", fmt.Sprint(v.Size)}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {

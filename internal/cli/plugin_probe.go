@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -26,6 +28,7 @@ import (
 type pluginFlags struct {
 	target, config string
 	grants, dirs   []string
+	agentFile      string // prober.yaml; "": none
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
@@ -35,6 +38,32 @@ func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may reach beside its target")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
 	c.ValidArgsFunction = f.complete
+}
+
+// addAgentFile adds the flag that names prober.yaml, which --config does not here.
+func (f *pluginFlags) addAgentFile(c *cobra.Command) {
+	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits hold")
+}
+
+// find returns the plugin called name, and as the agent's file wants it where one was
+// named.
+func (f *pluginFlags) find(env *Env, name string) (plugin.Found, error) {
+	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: f.agentFile})
+	if err != nil {
+		return plugin.Found{}, usage("", "%w", err)
+	}
+	found, err := located(name, f.agentFile, admission.Config(), f.dirs)
+	if err != nil {
+		return found, err
+	}
+	verdict, err := admission.Admit(&found)
+	if err != nil {
+		return found, usage("", "%w", err)
+	}
+	if verdict.State == trust.Unsigned || verdict.State == trust.UnknownKey {
+		fmt.Fprintf(env.Stderr, "prober: warning: plugin %q of %s is %s\n", found.Manifest.Name, found.Path, verdict)
+	}
+	return found, nil
 }
 
 // complete offers the plugins of the folders that were named, and files.
@@ -91,6 +120,7 @@ func newProbePlugin(env *Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.addAgentFile(c)
 	return o.flags(c)
 }
 
@@ -101,15 +131,16 @@ func (o *oneShot) probePlugin(ctx context.Context, name string, f *pluginFlags) 
 		return err
 	}
 	o.target, o.config, o.secrets, o.grants = q.target, q.config, q.secrets, q.grants
-	return o.runPlugin(ctx, name, f.dirs)
-}
-
-// runPlugin carries the probe out with one plugin.
-func (o *oneShot) runPlugin(ctx context.Context, name string, dirs []string) error {
-	found, err := findPlugin(name, dirs)
+	found, err := f.find(o.env, name)
 	if err != nil {
 		return err
 	}
+	return o.runPlugin(ctx, found)
+}
+
+// runPlugin carries the probe out with one plugin.
+func (o *oneShot) runPlugin(ctx context.Context, found plugin.Found) error {
+	o.grants = slices.Concat(found.Grants, o.grants)
 	found.Grants = o.grants
 	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version}
 	if o.recorder != nil {

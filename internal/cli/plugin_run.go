@@ -45,6 +45,7 @@ func newPluginRun(env *Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.addAgentFile(c)
 	c.Flags().BoolVar(&watch, "watch", false, "probe again when the module or the file of --config changes, until Ctrl-C")
 	c.Flags().StringVar(&record, "record", "", "write what the plugin saw of the world to a file, for a test case to replay")
 	return o.flags(c)
@@ -91,7 +92,7 @@ func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome,
 
 // watchPlugin probes, and probes again when a file has changed, until ctx ends.
 func (o *oneShot) watchPlugin(ctx context.Context, name string, f *pluginFlags) error {
-	found, err := findPlugin(name, f.dirs)
+	found, err := f.find(o.env, name)
 	if err != nil {
 		return err
 	}

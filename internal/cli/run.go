@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
 )
@@ -20,6 +22,7 @@ type runOptions struct {
 	agent.Config
 	compat   string
 	logLevel string
+	dev      []string // NAME=PATH
 }
 
 func newRun(env *Env) *cobra.Command {
@@ -47,6 +50,9 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVarP(&o.Paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
+	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
+	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say; `NAME=PATH`")
+	f.Lookup("plugin-dev").Annotations = map[string][]string{notFromEnv: {"true"}}
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
 	f.DurationVar(&o.RestartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
@@ -69,6 +75,9 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	}
 	if o.compat != "" {
 		o.Compat = probe.CompatKubeletV1_36
+	}
+	if err := o.readDev(); err != nil {
+		return err
 	}
 	b := thisBuild()
 	o.Version, o.Revision = b.Version, b.Revision
@@ -99,6 +108,22 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		return &exit{code: exitFailed, err: err}
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
+	return nil
+}
+
+// readDev reads the flags --plugin-dev.
+func (o *runOptions) readDev() error {
+	o.DevPlugins = make(map[string]string, len(o.dev))
+	for _, text := range o.dev {
+		name, path, _ := strings.Cut(text, "=")
+		if !plugin.ValidName(name) || path == "" {
+			return usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: want NAME=PATH", text)
+		}
+		if o.DevPlugins[name] != "" {
+			return usage("", "--plugin-dev %s: the plugin %q is there twice", text, name)
+		}
+		o.DevPlugins[name] = path
+	}
 	return nil
 }
 
