@@ -10,12 +10,17 @@ import (
 // it: a module of fifteen bytes that said it had four billion segments ended the whole
 // process, and one function with as many locals took all the memory there is.
 const (
-	maxItems   = 1 << 20  // of one section, or of one list in it
-	maxGlobals = 10_000   // each is an allocation of every instance
-	maxParams  = 1000     // of one function; and as many results
-	maxLocals  = 50_000   // of one function
-	allLocals  = 4 << 20  // of all functions
-	maxName    = 64 << 10 // bytes; names are in the text of every trap
+	maxItems   = 1 << 20 // of one section, or of one list in it
+	maxGlobals = 10_000  // each is an allocation of every instance
+	maxParams  = 1000    // of one function; and as many results
+	maxLocals  = 50_000  // of one function
+	allLocals  = 4 << 20 // of all functions
+
+	maxLoops    = 2000    // of one function; those of real programs have a few hundred
+	maxBranches = 20_000  // of one function; those of real programs have two thousand
+	maxFlow     = 4 << 20 // branches times locals of one function
+
+	maxName = 64 << 10 // bytes; names are in the text of every trap
 )
 
 // checkCounts holds the numbers of a section that is not looked into otherwise against
@@ -35,8 +40,6 @@ func checkCounts(s plugin.Section, tableEntries int) error {
 		}
 	case sectionElement:
 		r.elements(2 * tableEntries)
-	case sectionCode:
-		r.locals()
 	case sectionData:
 		r.segments()
 	}
@@ -126,30 +129,6 @@ func (r *reader) elements(most int) {
 			} else {
 				r.u32()
 			}
-		}
-	}
-}
-
-// locals passes over the functions, and counts their locals.
-func (r *reader) locals() {
-	var all uint64
-	for range r.items() {
-		size := r.count()
-		if r.err != nil {
-			return
-		}
-		body := reader{data: r.data[:size]}
-		r.skip(size)
-		var own uint64
-		for range body.count() {
-			own += uint64(body.u32())
-			body.valueType()
-		}
-		switch all += own; {
-		case body.err != nil:
-			r.fail()
-		case own > maxLocals || all > allLocals:
-			r.failf("more than %d locals in one function, or %d in all", maxLocals, allLocals)
 		}
 	}
 }

@@ -57,3 +57,24 @@ func TestModulesThatSayTheyHaveMore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A function that is small, and for which the compiler takes seconds and gigabytes.
+func TestFunctionsThatAreTooMuchForTheCompiler(t *testing.T) {
+	const loop, block = "\x03\x40\x0b", "\x02\x40\x0b"
+	for what, c := range map[string]struct{ locals, body, want string }{
+		"loops":             {"\x00", strings.Repeat(loop, 2001), "more than 2000 loops"},
+		"blocks":            {"\x00", strings.Repeat(block, 20_001), "more than 20000 branches"},
+		"a table":           {"\x00", "\x41\x00\x0e\xa1\x9c\x01" + strings.Repeat("\x00", 20_002) + "\x0b\x02\x40", "more than 20000 branches"},
+		"blocks and locals": {"\x01\xd0\x86\x03\x7f", strings.Repeat(block, 100), "or 4194304 times its locals"},
+		"after table.set":   {"\x00", "\x41\x00\xd0\x70\x26\x00" + strings.Repeat(loop, 2001), "more than 2000 loops"},
+		"after table.grow":  {"\x00", "\xd0\x70\x41\x00\xfc\x0f\x00\x1a" + strings.Repeat(loop, 2001), "more than 2000 loops"},
+	} {
+		body := sized([]byte(c.locals + c.body + "\x41\x00\x0b"))
+		module := moduleHeader + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(4, "\x01\x70\x00\x01") +
+			section(5, "\x01\x00\x01") + section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00") + "\x0a" + string(sized(append([]byte{1}, body...)))
+		_, err := host.Load(t.Context(), []byte(module), plugin.Minimal("bomb"))
+		if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", what, err, c.want)
+		}
+	}
+}

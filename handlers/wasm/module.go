@@ -72,7 +72,10 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		case sectionExport:
 			bodies[i] = m.exportGlobals(&r)
 		case sectionCode:
-			m.volatile = m.volatile || changesTables(s.Body)
+			volatile, err := scanCode(s.Body)
+			if r.err = err; volatile {
+				m.volatile = true
+			}
 		case sectionDataCount:
 			counted = true // and the segments may be referred to
 		case sectionData:

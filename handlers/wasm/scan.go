@@ -1,32 +1,85 @@
 package wasm
 
-// changesTables reports whether the body of a code section holds an instruction that
-// changes state outside of memory and globals: table.set, table.grow, table.copy,
-// table.init, table.fill, data.drop or elem.drop. It answers true for what it cannot
-// read.
-func changesTables(code []byte) bool {
+import "fmt"
+
+// scanCode reads the body of a code section. volatile says that it holds an instruction
+// that changes state outside of memory and globals: table.set, table.grow, table.copy,
+// table.init, table.fill, data.drop or elem.drop; or one that is unknown, after which
+// nothing of its function can be read. The error is that of a function that is too much
+// for the compiler.
+func scanCode(code []byte) (volatile bool, err error) {
 	r := reader{data: code}
-	for range r.count() {
+	var locals uint64
+	for range r.items() {
 		size := r.count()
 		if r.err != nil {
-			return true
+			return true, r.err
 		}
-		body := reader{data: r.data[:size]}
+		f := function{reader: reader{data: r.data[:size]}}
 		r.skip(size)
-		for range body.count() { // groups of locals
-			body.u32()
-			body.byte()
+		if f.readLocals(); f.err != nil {
+			return true, f.err
 		}
-		for body.err == nil && len(body.data) > 0 {
-			if body.instruction() {
-				return true
-			}
+		changes := f.scan()
+		volatile = volatile || changes
+		if err := f.tooMuch(); err != nil {
+			return true, err
 		}
-		if body.err != nil {
-			return true
+		if locals += f.locals; locals > allLocals {
+			return true, fmt.Errorf("more than %d locals in all functions", allLocals)
 		}
 	}
-	return r.err != nil
+	return volatile, r.err
+}
+
+// function is one function of a module, with what makes it dear to compile.
+type function struct {
+	reader
+	locals   uint64
+	loops    int
+	branches uint64 // blocks, loops and all that leads to their ends
+}
+
+// readLocals reads the groups of locals that the function begins with.
+func (f *function) readLocals() {
+	for range f.count() {
+		f.locals += uint64(f.u32())
+		f.valueType()
+	}
+}
+
+// scan reads the instructions, and reports whether one is volatile.
+func (f *function) scan() (volatile bool) {
+	for f.err == nil && len(f.data) > 0 {
+		op, left := f.data[0], len(f.data)
+		changes := f.instruction()
+		volatile = volatile || changes
+		switch {
+		case op == 0x03:
+			f.loops++
+			f.branches++
+		case op == 0x02, op == 0x04, op == 0x05, op == 0x0d:
+			f.branches++
+		case op == 0x0e: // a byte at least for each branch
+			f.branches += uint64(left - len(f.data))
+		}
+	}
+	return volatile || f.err != nil
+}
+
+// tooMuch says why the function may not be compiled. wazero takes time and memory with
+// the square of the loops, and with the product of branches and locals: 137 kB of module
+// took 3 GB and 24 seconds.
+func (f *function) tooMuch() error {
+	switch {
+	case f.locals > maxLocals:
+		return fmt.Errorf("more than %d locals in one function", maxLocals)
+	case f.loops > maxLoops:
+		return fmt.Errorf("more than %d loops in one function", maxLoops)
+	case f.branches > maxBranches, f.branches*f.locals > maxFlow:
+		return fmt.Errorf("more than %d branches in one function, or %d times its locals", maxBranches, maxFlow)
+	}
+	return nil
 }
 
 // instruction passes over one instruction, and reports whether it changes tables or
@@ -35,6 +88,9 @@ func (r *reader) instruction() bool {
 	switch op := r.byte(); {
 	case op == 0x41 || op == 0x42: // i32.const, i64.const
 		r.leb()
+	case op == 0x26: // table.set
+		r.u32()
+		return true
 	case 0x20 <= op && op <= 0x25, op == 0x0c, op == 0x0d, op == 0x10, op == 0x12, op == 0xd2:
 		r.u32() // locals, globals, table.get, br, br_if, call, return_call, ref.func
 	case 0x45 <= op && op <= 0xc4, op <= 0x01, op == 0x05, op == 0x0b, op == 0x0f, op == 0x1a, op == 0x1b, op == 0xd1:
@@ -60,7 +116,8 @@ func (r *reader) instruction() bool {
 		return r.bulk()
 	case op == 0xfd:
 		r.vector()
-	default: // table.set among them
+	default:
+		r.fail()
 		return true
 	}
 	return false
@@ -75,7 +132,15 @@ func (r *reader) bulk() bool {
 		r.u32()
 	case op == 11, op == 16: // memory.fill, table.size
 		r.u32()
+	case op == 9, op == 13, op == 15, op == 17: // data.drop, elem.drop, table.grow, table.fill
+		r.u32()
+		return true
+	case op == 12, op == 14: // table.init, table.copy
+		r.u32()
+		r.u32()
+		return true
 	default:
+		r.fail()
 		return true
 	}
 	return false
