@@ -132,7 +132,7 @@ func hostError(code int32) error {
 }
 
 func opError(op, network, addr string, err error) error {
-	if e, ok := errors.AsType[*callError](err); ok && strings.HasPrefix(e.text, op+" ") {
+	if e, ok := errors.AsType[*callError](err); ok && (strings.HasPrefix(e.text, op+" ") || strings.HasPrefix(e.text, op+": ")) {
 		return err // the host has said it all
 	}
 	return &net.OpError{Op: op, Net: network, Addr: address{network, addr}, Err: err}

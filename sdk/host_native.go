@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,10 +144,19 @@ func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error
 	}
 	secured, err := hostOf(ctx).handshake(ctx, conn, config)
 	if err != nil {
-		return nil, fmt.Errorf("starttls: %w", err)
+		return nil, &handshakeError{err}
 	}
 	return secured, nil
 }
+
+// handshakeError says what the host of a guest does.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string {
+	return "starttls: tls: " + strings.TrimPrefix(e.err.Error(), "tls: ")
+}
+
+func (e *handshakeError) Unwrap() error { return e.err }
 
 func (h Host) handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 	if h.Handshake != nil {

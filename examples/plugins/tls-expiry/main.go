@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -114,11 +113,7 @@ type handshakeError struct{ err error }
 
 // Error leaves out where it was, which whoever configured the probe knows.
 func (e *handshakeError) Error() string {
-	text := e.err.Error()
-	if op, ok := errors.AsType[*net.OpError](e.err); ok {
-		text = op.Err.Error()
-	}
-	return strings.TrimPrefix(text, "starttls: ")
+	return strings.TrimPrefix(e.err.Error(), "starttls: ")
 }
 
 func (e *handshakeError) Unwrap() error { return e.err }
