@@ -40,6 +40,15 @@ type Admitted struct {
 	Verdict trust.Verdict
 }
 
+// pluginError says which plugin an error keeps from being loaded.
+type pluginError struct {
+	name string
+	err  error
+}
+
+func (e *pluginError) Error() string { return e.err.Error() }
+func (e *pluginError) Unwrap() error { return e.err }
+
 // NewAdmission reads what cfg names.
 func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	a := &Admission{asked: cfg}
@@ -98,14 +107,14 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 			continue
 		}
 		if _, err := place(&p, a.asked.ConfigFile, &found, taken); err != nil {
-			errs = append(errs, a.fieldError(i, err))
+			errs = append(errs, &pluginError{p.Name, a.fieldError(i, err)})
 		}
 	}
 	var all []Admitted
 	for _, f := range found {
 		verdict, err := a.Admit(&f)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &pluginError{f.Manifest.Name, err})
 			continue
 		}
 		all = append(all, Admitted{f, verdict})
@@ -113,7 +122,7 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 	for _, name := range slices.Sorted(maps.Keys(a.asked.Dev)) {
 		f, err := a.develop(name, taken)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("plugin-dev %s=%s: %w", name, a.asked.Dev[name], err))
+			errs = append(errs, &pluginError{name, fmt.Errorf("plugin-dev %s=%s: %w", name, a.asked.Dev[name], err)})
 			continue
 		}
 		all = append(all, f)

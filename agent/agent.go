@@ -64,9 +64,9 @@ type Config struct {
 	Stdout    io.Writer  // of what containers write; nil drops it
 
 	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil knows none
-	// Reload asks for the manifests to be read again; nil is fine.
+	// Reload asks for manifests, ConfigFile and plugins to be read again; nil is fine.
 	Reload <-chan os.Signal
-	// PollInterval is how often manifests are looked at; 0 means 500 ms. A change is
+	// PollInterval is how often all files are looked at; 0 means 500 ms. A change is
 	// applied when it has rested for as long.
 	PollInterval time.Duration
 	// Executable is started as the shim of containers; "": this program.
@@ -90,8 +90,10 @@ type Agent struct {
 	hub      *hub
 	changes  changeLog
 
-	wanted  []*v1.Pod          // owned by Run after New
-	stamp   string             // of the manifests that wanted came from; owned by Run
+	wanted      []*v1.Pod // owned by Run after New
+	stamp       string    // of the manifests that wanted came from; owned by Run
+	pluginStamp string    // of prober.yaml and plugins as they were last read; owned by Run
+
 	reloads chan chan error    // requests for a reload
 	kill    context.CancelFunc // ends the grace of containers
 	killed  context.Context
@@ -130,7 +132,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 // assemble makes the parts, from the bottom up.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner := &builtin.HostRunner{}
-	if a.handlers, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
+	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
 	}
 	a.source.Check = a.check

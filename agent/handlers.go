@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
@@ -20,12 +21,22 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// handlerSet is the registry with everything in it, and what must be closed after it.
+// handlerSet is the registry with everything in it: the built-in handlers, and the
+// plugins, which [handlerSet.reload] replaces.
 type handlerSet struct {
 	handlers.Registry
-	metrics *metrics.Metrics
-	host    *wasm.Host               // nil: no plugins
-	plugins map[string]*wasm.Handler // by name; read-only once all are loaded
+	metrics  *metrics.Metrics // read-only after newHandlers, as is what follows up to loading
+	log      *slog.Logger
+	cfg      Config
+	builtins []string
+
+	loading sync.Mutex // held by whoever loads or replaces plugins: one at a time
+
+	mu      sync.Mutex
+	host    *wasm.Host               // nil: there was no plugin yet
+	total   uint64                   // memory of all plugins
+	plugins map[string]*pluginRecord // by name
+	watched []string                 // files beside those in plugin folders
 }
 
 var (
@@ -33,98 +44,63 @@ var (
 	_ metrics.PluginHost = (*handlerSet)(nil)
 )
 
-// Plugins implements [metrics.PluginHost].
-func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
-	all := make(map[string]metrics.PluginStats, len(s.plugins))
-	for name, p := range s.plugins {
-		stats := p.Stats()
-		limits := make(map[string]uint64, len(stats.Limits))
-		for limit, n := range stats.Limits {
-			limits[string(limit)] = n
-		}
-		all[name] = metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limits}
-	}
-	return all
-}
-
-// Memory implements [metrics.PluginHost].
-func (s *handlerSet) Memory() uint64 {
-	if s.host == nil {
-		return 0
-	}
-	return s.host.Memory()
-}
-
 // Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
 func (s *handlerSet) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	h, err := s.Registry.Prepare(name, config, target)
 	if err != nil {
 		return nil, err
 	}
-	if s.plugins[name] != nil {
-		h = s.metrics.TimeCalls(name, h)
+	seen := h
+	if s.record(name) != nil {
+		seen = s.metrics.TimeCalls(name, seen)
 	}
-	return s.metrics.CountInFlight(h), nil
+	return counted{s.metrics.CountInFlight(seen), h}, nil
+}
+
+// counted is a handler whose attempts are counted.
+type counted struct {
+	probe.Handler
+	bare probe.Handler
+}
+
+var (
+	_ probe.Releaser     = counted{}
+	_ probe.SecretKeeper = counted{}
+)
+
+// Release implements [probe.Releaser] for the handler inside.
+func (c counted) Release() { probe.Release(c.bare) }
+
+// KeepSecret implements [probe.SecretKeeper] for the handler inside.
+func (c counted) KeepSecret(redact func(string) string) {
+	if k, ok := c.bare.(probe.SecretKeeper); ok {
+		k.KeepSecret(redact)
+	}
 }
 
 // Close closes the plugins.
 func (s *handlerSet) Close() error {
 	err := s.Registry.Close()
-	if s.host != nil {
-		err = errors.Join(err, s.host.Close())
+	s.mu.Lock()
+	host := s.host
+	s.mu.Unlock()
+	if host != nil {
+		err = errors.Join(err, host.Close())
 	}
 	return err
 }
 
-// newHandlers loads the built-in handlers and the plugins.
-func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (*handlerSet, error) {
-	s := &handlerSet{metrics: m, plugins: make(map[string]*wasm.Handler)}
+// newHandlers loads the built-in handlers and the plugins. stamp is that of the files from
+// before they were read.
+func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (s *handlerSet, stamp string, err error) {
+	s = &handlerSet{metrics: m, log: log, cfg: cfg, plugins: make(map[string]*pluginRecord)}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	admission, err := NewAdmission(AdmissionConfig{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins})
-	if err != nil {
-		return s, err
-	}
-	admitted, err := admission.Find(cfg.PluginDirs, s.Names())
-	if err != nil || len(admitted) == 0 {
-		return s, err
-	}
-	if s.host, err = wasm.New(wasm.Config{Logger: log, Version: cfg.Version, TotalMemory: admission.Config().TotalMemory}); err != nil {
-		return s, err
-	}
-	return s, s.load(ctx, admitted, log)
-}
-
-// load loads plugins.
-func (s *handlerSet) load(ctx context.Context, admitted []Admitted, log *slog.Logger) error {
-	found := make([]plugin.Found, len(admitted))
-	for i, f := range admitted {
-		found[i] = f.Found
-		warn(log, f)
-	}
-	log.Info("loading plugins", "count", len(found)) // takes seconds where none was compiled before
-	if err := wasm.RegisterAll(ctx, &s.Registry, s.host, found); err != nil {
-		return err
-	}
-	for _, f := range admitted {
-		attrs := []any{"handler", f.Manifest.Name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest}
-		if signer := f.Verdict.Signer(); signer != "" {
-			attrs = append(attrs, "signer", signer)
-		}
-		log.Info("plugin loaded", attrs...)
-		h, err := s.Lookup(f.Manifest.Name)
-		if err != nil {
-			return err
-		}
-		if q, ok := h.(*handlers.Quarantine); ok {
-			h = q.Unwrap()
-		}
-		s.plugins[f.Manifest.Name], _ = h.(*wasm.Handler)
-		s.metrics.PluginLoaded(f.Manifest.Name, f.Manifest.Version, f.Digest, "wasm")
-		s.metrics.PluginTrusted(f.Manifest.Name, string(f.Verdict.State))
-	}
-	return nil
+	s.builtins = s.Names()
+	stamp = s.stamp()
+	_, err = s.reload(ctx, false)
+	return s, stamp, err
 }
 
 // warn says what nobody vouches for.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,10 +11,11 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// reloadState is the outcome of the last reload.
+// reloadState is the outcome of the last reload. What has an error is as it was before.
 type reloadState struct {
-	at  time.Time
-	err error // the last good state is kept
+	at        time.Time
+	manifests error
+	plugins   error
 }
 
 // load reads the manifests and checks all that can be checked without running them.
@@ -47,36 +49,78 @@ type noPods struct{}
 // PodStatus implements [manager.StatusSource].
 func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
 
-// loop applies the manifests, and applies them again when they change, until ctx ends.
+// loop applies the manifests, and brings pods and plugins to what files say when these
+// change, until ctx ends.
 func (a *Agent) loop(ctx context.Context) {
-	_ = a.apply(ctx, "start") // logged
+	a.reloaded(a.apply(ctx, "start"), nil)
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
-	var seen string // a changed stamp that has not rested yet
+	var manifests, plugins changing
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.cfg.Reload:
-			_ = a.again(ctx, "signal") // logged
+			_ = a.again(ctx, "signal", true, true) // logged
 		case answer := <-a.reloads:
-			answer <- a.again(ctx, "request")
+			answer <- a.again(ctx, "request", true, true)
 		case <-ticker.C:
-			stamp := a.source.Stamp()
-			if stamp != a.stamp && stamp == seen {
-				_ = a.again(ctx, "changed files") // logged
+			newManifests, newPlugins := manifests.rested(a.source.Stamp(), a.stamp), plugins.rested(a.handlers.stamp(), a.pluginStamp)
+			if newManifests || newPlugins {
+				_ = a.again(ctx, "changed files", newManifests, newPlugins) // logged
 			}
-			seen = stamp
 		}
 	}
 }
 
-// again reads the manifests again and applies them if they are good.
-func (a *Agent) again(ctx context.Context, cause string) error {
+// changing is the stamp of files that have changed.
+type changing struct{ seen string }
+
+// rested reports whether the files, whose stamp is now, are others than those of the
+// stamp known, and were no others the last time.
+func (c *changing) rested(now, known string) bool {
+	rested := now != known && now == c.seen
+	c.seen = now
+	return rested
+}
+
+// again reads plugins and manifests again, those that it is asked to, and applies what is
+// good. The plugins come first: the manifests may name a new one. A plugin that was
+// refused is tried again with new manifests, since it may be one of the old that it did
+// not fit, and manifests that were refused with new plugins.
+func (a *Agent) again(ctx context.Context, cause string, manifests, plugins bool) error {
+	last := a.lastReload()
+	failing, changed := last.plugins != nil, false
+	if plugins {
+		a.pluginStamp = a.handlers.stamp()
+		changed, last.plugins = a.handlers.reload(ctx, cause != "changed files")
+		manifests = manifests || changed && last.manifests != nil
+	}
+	if manifests {
+		last.manifests = a.remanifest(ctx, cause)
+		if last.manifests == nil && last.plugins != nil {
+			changed, last.plugins = a.handlers.reload(ctx, true)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.reloaded(last.manifests, last.plugins)
+	switch {
+	case last.plugins != nil:
+		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", cause, "error", last.plugins.Error())
+	case changed || failing:
+		a.log.Info("plugins reloaded", "cause", cause)
+	}
+	return errors.Join(last.manifests, last.plugins)
+}
+
+// remanifest reads the manifests again and applies them if they are good.
+func (a *Agent) remanifest(ctx context.Context, cause string) error {
 	pods, stamp, err := a.load()
 	a.stamp = stamp
 	if err != nil {
-		a.reloaded(err)
+		a.reloaded(err, a.lastReload().plugins)
 		a.log.Error("manifests cannot be used; the last good state is kept", "cause", cause, "error", err.Error())
 		return err
 	}
@@ -96,16 +140,16 @@ func (a *Agent) apply(ctx context.Context, cause string) error {
 	} else {
 		a.log.Info("manifests applied", "cause", cause, "pods", len(a.wanted))
 	}
-	a.reloaded(err)
 	return err
 }
 
-func (a *Agent) reloaded(err error) {
+// reloaded notes how it went with manifests and plugins.
+func (a *Agent) reloaded(manifests, plugins error) {
 	now := time.Now()
-	a.metrics.Reloaded(err == nil, now)
+	a.metrics.Reloaded(manifests == nil && plugins == nil, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.reload = reloadState{now, err}
+	a.reload = reloadState{now, manifests, plugins}
 }
 
 func (a *Agent) lastReload() reloadState {
@@ -114,8 +158,8 @@ func (a *Agent) lastReload() reloadState {
 	return a.reload
 }
 
-// Reload has the manifests read again now, and returns when they are applied or found
-// to be bad.
+// Reload has manifests, prober.yaml and plugins read again now, and returns when they are
+// applied or found to be bad.
 func (a *Agent) Reload(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {

@@ -126,12 +126,20 @@ func (a *Agent) ready() []healthCheck {
 	case !a.running.Load():
 		pods = healthCheck{"pods", "-", "not applied yet"}
 	}
-	reload := healthCheck{"reload", "+", "ok"}
-	if last := a.lastReload(); last.err != nil {
-		reload = healthCheck{"reload", "!", fmt.Sprintf("failed at %s, the last good state is kept: %s",
-			last.at.Format(time.RFC3339), strings.ReplaceAll(last.err.Error(), "\n", "; "))}
+	last := a.lastReload()
+	checks := append(a.live(), pods, reloadCheck("reload", last.at, last.manifests), reloadCheck("plugins", last.at, last.plugins))
+	for _, name := range a.handlers.withdrawn() {
+		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
 	}
-	return append(a.live(), pods, reload)
+	return checks
+}
+
+func reloadCheck(name string, at time.Time, err error) healthCheck {
+	if err == nil {
+		return healthCheck{name, "+", "ok"}
+	}
+	return healthCheck{name, "!", fmt.Sprintf("failed at %s, the last good state is kept: %s",
+		at.Format(time.RFC3339), strings.ReplaceAll(err.Error(), "\n", "; "))}
 }
 
 // health answers in the manner of Kubernetes: "ok", or what is wrong; all checks with

@@ -90,9 +90,9 @@ type Trier interface {
 	Try(ctx context.Context) error
 }
 
-// Replace makes h the handler behind s. It prepares every live probe with h, and lets
-// one of them try it where h knows how to ([Trier]). With an error nothing has changed,
-// and h is still the caller's to close.
+// Replace makes h the handler behind s. It prepares every live probe with h, and, where
+// there is another handler that would be lost, lets one of them try h if h knows how to
+// ([Trier]). With an error nothing has changed, and h is still the caller's to close.
 func (s *Swap) Replace(ctx context.Context, h probe.Handler) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -152,7 +152,7 @@ func (s *Swap) Live() int {
 // bringUp prepares every live probe with gen, tries it, and installs it. ready holds
 // what is prepared.
 func (s *Swap) bringUp(ctx context.Context, gen *generation, ready map[*held]probe.Handler) error {
-	for tried := false; ; tried = true { // until no probe has come meanwhile
+	for tried := s.Handler() == nil; ; tried = true { // until no probe has come meanwhile
 		if err := prepareEach(ctx, gen.handler, s.missing(ready), ready); err != nil {
 			return err
 		}

@@ -44,6 +44,7 @@ type Metrics struct {
 	trust         *prometheus.GaugeVec
 	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
+	pluginReload  *prometheus.GaugeVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
 
@@ -78,6 +79,9 @@ func New(cfg Config) *Metrics {
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
 		}, []string{"kind", "namespace", "pod", "container"}),
+		pluginReload: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "prober_plugin_last_reload_successful", Help: "Whether the newest version of a plugin could be used; with 0 an older one goes on, if there is one.",
+		}, []string{"plugin"}),
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "prober_config_last_reload_successful", Help: "Whether the last reload of files was successful.",
 		}),
@@ -93,7 +97,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.pluginReload, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -207,6 +211,22 @@ func (m *Metrics) PluginLoaded(name, version, digest, runtime string) {
 func (m *Metrics) PluginTrusted(name, trust string) {
 	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
 	m.trust.WithLabelValues(name, trust).Set(1)
+}
+
+// PluginGone drops what is told of a plugin that is loaded no more.
+func (m *Metrics) PluginGone(name string) {
+	m.plugins.DeletePartialMatch(prometheus.Labels{"name": name})
+	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
+	m.pluginReload.DeleteLabelValues(name)
+}
+
+// PluginReloaded notes whether the newest version of a plugin could be used.
+func (m *Metrics) PluginReloaded(name string, ok bool) {
+	value := 0.0
+	if ok {
+		value = 1
+	}
+	m.pluginReload.WithLabelValues(name).Set(value)
 }
 
 // PodGone drops what is counted for a pod beyond its workers' lives.

@@ -1,0 +1,364 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
+)
+
+// pluginRecord is one plugin, whatever stands behind it at the moment.
+type pluginRecord struct {
+	name string         // read-only
+	swap *handlers.Swap // read-only
+
+	// Guarded by the mu of the handlerSet, and written by who holds its loading.
+	inUse     Admitted                   // what runs, without its bytes
+	runtime   string                     // of inUse
+	mark      string                     // of inUse; "": nothing runs
+	tried     string                     // the mark of what was tried last
+	err       error                      // why that does not run; nil when it does
+	at        time.Time                  // when there was last a change of all this
+	withdrawn bool                       // nothing runs, since its file was taken away
+	running   map[probe.Handler]*running // generations that are not closed
+	past      metrics.PluginStats        // what those that are closed did
+}
+
+// running is one generation of a plugin.
+type running struct {
+	handler probe.Handler // which [handlers.Swap] closes
+	runtime string        // "wasm"
+	stats   func() metrics.PluginStats
+}
+
+// load makes a handler of a plugin, off the path of probes.
+func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
+	host, err := s.wasmHost()
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.LoadFound(ctx, f.Found)
+	if err != nil {
+		return nil, err
+	}
+	return &running{
+		handler: handlers.NewQuarantine(h, handlers.QuarantineConfig{}), runtime: "wasm",
+		stats: func() metrics.PluginStats { return statsOf(h) },
+	}, nil
+}
+
+func statsOf(h *wasm.Handler) metrics.PluginStats {
+	stats := h.Stats()
+	limits := make(map[string]uint64, len(stats.Limits))
+	for limit, n := range stats.Limits {
+		limits[string(limit)] = n
+	}
+	return metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limits}
+}
+
+// wasmHost returns the host of wasm plugins, which is made with the first of them.
+func (s *handlerSet) wasmHost() (*wasm.Host, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.host != nil {
+		return s.host, nil
+	}
+	host, err := wasm.New(wasm.Config{Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total})
+	if err == nil {
+		s.host = host
+	}
+	return host, err
+}
+
+// reload reads prober.yaml and the plugin folders, and brings the plugins to what they
+// say. A plugin with unchanged bytes and settings is left alone. Where a new one cannot
+// be used, the old one stays; it is tried again when it has changed, or with again. The
+// error tells of all that is wrong; changed says that there is another plugin now.
+func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	v, err := s.survey()
+	if err != nil {
+		return false, err
+	}
+	s.take(v)
+	errs := []error{v.err}
+	here := make(map[string]bool)
+	for _, f := range v.found {
+		if ctx.Err() != nil {
+			return changed, context.Cause(ctx)
+		}
+		here[f.Manifest.Name] = true
+		did, err := s.update(ctx, f, v, again)
+		changed, errs = changed || did, append(errs, err)
+	}
+	for _, r := range s.records() {
+		if !here[r.name] {
+			errs = append(errs, s.missing(r, v))
+		}
+	}
+	return changed, errors.Join(errs...)
+}
+
+// take notes what a survey says of all plugins together.
+func (s *handlerSet) take(v *survey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched = v.files
+	if s.total != v.total && s.host != nil {
+		s.host.SetTotalMemory(v.total)
+	}
+	s.total = v.total
+}
+
+// markOf tells apart what would be other generations of a plugin: by its bytes, its
+// manifest and what the operator says of it.
+func markOf(f *Admitted) string {
+	m := *f.Manifest
+	schema := m.Config.JSON()
+	m.Config = nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v", f.Digest, f.Beside, m, schema, f.Grants, f.Limits))
+	return string(sum[:])
+}
+
+// update brings a plugin to what was found of it.
+func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bool) (changed bool, err error) {
+	name, mark := f.Manifest.Name, markOf(&f)
+	r := s.record(name)
+	if r == nil {
+		r = s.newRecord(name)
+	}
+	switch wrong := v.about(name, ""); {
+	case r.mark != "" && wrong != nil: // there are two of the name
+		s.settle(r, r.tried, wrong)
+		return false, nil // told already
+	case r.mark == mark:
+		s.settle(r, mark, nil)
+		return false, nil
+	case r.tried == mark && r.err != nil && !again:
+		return false, r.err
+	}
+	if err = s.owned(r, f.Path); err == nil {
+		err = s.replace(ctx, r, f, mark)
+	}
+	if ctx.Err() == nil {
+		s.settle(r, mark, err)
+	}
+	return err == nil, err
+}
+
+// owned is an error where the file at path is that of another plugin, which runs: then
+// its bytes were exchanged for those of a plugin of another name.
+func (s *handlerSet) owned(r *pluginRecord, path string) error {
+	for _, other := range s.records() {
+		if other != r && other.mark != "" && other.inUse.Path == path {
+			return fmt.Errorf("plugin %q: %s is the file of the plugin %q, which goes on; another plugin needs another file", r.name, path, other.name)
+		}
+	}
+	return nil
+}
+
+// replace makes f the plugin of r.
+func (s *handlerSet) replace(ctx context.Context, r *pluginRecord, f Admitted, mark string) error {
+	start := time.Now()
+	next, err := s.load(ctx, f)
+	if err != nil {
+		return fmt.Errorf("%w (%s)", err, f.Path)
+	}
+	s.begins(r, next)
+	if err := r.swap.Replace(ctx, next.handler); err != nil {
+		s.ended(r, next.handler, next.handler.(io.Closer).Close())
+		return fmt.Errorf("plugin %q: %w (%s)", r.name, err, f.Path)
+	}
+	return s.installed(r, f, mark, next.runtime, time.Since(start))
+}
+
+// installed notes that f runs now.
+func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string, took time.Duration) error {
+	f.Module, f.Signatures = nil, nil
+	s.mu.Lock()
+	first := r.inUse.Manifest == nil
+	r.inUse, r.runtime, r.mark, r.withdrawn = f, runtime, mark, false
+	s.mu.Unlock()
+	s.metrics.PluginGone(r.name)
+	s.metrics.PluginLoaded(r.name, f.Manifest.Version, f.Digest, runtime)
+	s.metrics.PluginTrusted(r.name, string(f.Verdict.State))
+	warn(s.log, f)
+	attrs := []any{"handler", r.name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest}
+	if signer := f.Verdict.Signer(); signer != "" {
+		attrs = append(attrs, "signer", signer)
+	}
+	s.log.Info("plugin loaded", append(attrs, "generation", r.swap.Generation(), "probes", r.swap.Live(), "took", took.Round(time.Microsecond))...)
+	if first {
+		return s.Register(r.name, f.Path, r.swap)
+	}
+	return nil
+}
+
+// missing brings a plugin that was not found to what that means.
+func (s *handlerSet) missing(r *pluginRecord, v *survey) error {
+	switch wrong := v.about(r.name, r.inUse.Path); {
+	case r.mark == "" && !r.withdrawn: // it never ran
+		s.forget(r)
+	case wrong != nil:
+		s.settle(r, r.tried, wrong) // told already
+	case r.mark != "" && !isGone(r.inUse.Path, s.cfg.PluginDirs):
+		err := fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.inUse.Path)
+		s.settle(r, r.tried, err)
+		return err
+	case r.swap.Live() == 0:
+		s.forget(r)
+	case r.mark != "":
+		s.withdraw(r)
+	}
+	return nil
+}
+
+var errWithdrawn = errors.New("it was withdrawn: there is no such plugin any more")
+
+// withdraw lets the probes of a plugin end in errors, and so keep their decided results,
+// until there is another plugin of the name.
+func (s *handlerSet) withdraw(r *pluginRecord) {
+	r.swap.Withdraw(errWithdrawn)
+	s.metrics.PluginGone(r.name)
+	s.log.Warn("plugin withdrawn; its probes end in errors until there is another", "handler", r.name,
+		"path", r.inUse.Path, "probes", r.swap.Live())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.mark, r.tried, r.err, r.withdrawn, r.at = "", "", nil, true, time.Now()
+}
+
+// forget drops a plugin that nobody uses.
+func (s *handlerSet) forget(r *pluginRecord) {
+	if s.Remove(r.name) != nil {
+		s.log.Info("plugin removed", "handler", r.name, "path", r.inUse.Path)
+	}
+	s.metrics.PluginGone(r.name)
+	_ = r.swap.Close() // its generations tell of their errors
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.plugins, r.name)
+}
+
+// settle notes how it went with what was tried last.
+func (s *handlerSet) settle(r *pluginRecord, mark string, err error) {
+	s.mu.Lock()
+	same := r.tried == mark && (r.err == nil) == (err == nil)
+	if !same {
+		r.at = time.Now()
+	}
+	r.tried, r.err = mark, err
+	s.mu.Unlock()
+	s.metrics.PluginReloaded(r.name, err == nil)
+	if err != nil && !same {
+		s.log.Error("plugin cannot be used; the old one, if there is one, goes on", "handler", r.name,
+			"error", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
+
+// record returns the plugin called name, nil when there is none.
+func (s *handlerSet) record(name string) *pluginRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plugins[name]
+}
+
+// records returns all plugins, by name.
+func (s *handlerSet) records() []*pluginRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Collect(maps.Values(s.plugins))
+	slices.SortFunc(all, func(a, b *pluginRecord) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// withdrawn returns the names of the plugins that are used and not there, sorted.
+func (s *handlerSet) withdrawn() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, r := range s.plugins {
+		if r.withdrawn {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *handlerSet) newRecord(name string) *pluginRecord {
+	r := &pluginRecord{name: name, running: make(map[probe.Handler]*running), past: metrics.PluginStats{Limits: make(map[string]uint64)}}
+	r.swap = handlers.NewSwap(handlers.SwapConfig{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plugins[name] = r
+	return r
+}
+
+// begins counts a generation in.
+func (s *handlerSet) begins(r *pluginRecord, g *running) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.running[g.handler] = g
+}
+
+// ended keeps what a generation, which was closed with err, has counted.
+func (s *handlerSet) ended(r *pluginRecord, h probe.Handler, err error) {
+	s.mu.Lock()
+	if g := r.running[h]; g != nil {
+		delete(r.running, h)
+		last := g.stats()
+		last.Idle, last.Busy = 0, 0
+		add(&r.past, last)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.log.Error("plugin could not be closed", "handler", r.name, "error", err.Error())
+	}
+}
+
+// add adds what another generation takes and did. to.Limits is not nil.
+func add(to *metrics.PluginStats, s metrics.PluginStats) {
+	to.Idle += s.Idle
+	to.Busy += s.Busy
+	to.Denied += s.Denied
+	for limit, n := range s.Limits {
+		to.Limits[limit] += n
+	}
+}
+
+// Plugins implements [metrics.PluginHost]. What is counted is that of all generations.
+func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]metrics.PluginStats, len(s.plugins))
+	for name, r := range s.plugins {
+		total := r.past
+		total.Limits = maps.Clone(r.past.Limits)
+		for _, g := range r.running {
+			add(&total, g.stats())
+		}
+		all[name] = total
+	}
+	return all
+}
+
+// Memory implements [metrics.PluginHost].
+func (s *handlerSet) Memory() uint64 {
+	s.mu.Lock()
+	host := s.host
+	s.mu.Unlock()
+	if host == nil {
+		return 0
+	}
+	return host.Memory()
+}

@@ -1,0 +1,204 @@
+package agent_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+)
+
+// asks is a pod whose one probe is one of the plugin demo.
+const asks = `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop
+  annotations:
+    prober.dev/probes: '{web: {readiness: {plugin: {name: demo, config: {a: 1}}, period: 20ms}}}'
+spec:
+  containers:
+  - name: web
+`
+
+// withPlugins starts an agent on a folder with a plugin demo that says v1, and returns
+// that folder.
+func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, events <-chan event, folder string) {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	folder = t.TempDir()
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	r = start(t, asks, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)
+	events = r.stream()
+	awaitOutput(t, events, "v1")
+	return r, events, folder
+}
+
+// awaitOutput waits for an attempt that says text.
+func awaitOutput(t *testing.T, events <-chan event, text string) streamedProbe {
+	t.Helper()
+	return awaitProbe(t, events, text, func(p *streamedProbe) bool { return p.Last != nil && p.Last.Output == text })
+}
+
+// metric returns the value of a series as /metrics shows it, "" when it does not.
+func (r *running) metric(series string) string {
+	r.t.Helper()
+	_, text := r.do("GET", "/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func TestAPluginIsReplaced(t *testing.T) {
+	r, events, folder := withPlugins(t)
+	before := awaitOutput(t, events, "v1")
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	after := awaitOutput(t, events, "v2")
+	if after.Run <= before.Run || after.Result != "success" || after.ContainerID != before.ContainerID {
+		t.Errorf("got %+v after %+v: want what was counted to go on", after, before)
+	}
+	line, next := r.lines.await(t, 0, "plugin loaded", "handler=demo", "version=2.0.0", "generation=2", "probes=1")
+	_, text := r.do("GET", "/metrics")
+	if strings.Count(text, "prober_plugin_info{") != 1 || !strings.Contains(text, `version="2.0.0"`) {
+		t.Errorf("%s in\n%s", line, text)
+	}
+	// Unchanged bytes, though in another file, do nothing; neither does being asked to.
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	awaitOutput(t, events, "v3")
+	if line, _ := r.lines.await(t, next, "plugin loaded"); !strings.Contains(line, "generation=3") {
+		t.Errorf("got %s", line)
+	}
+}
+
+// A version that is bad in whatever way leaves the one before at work, is told of, and
+// does not keep the next one back.
+func TestABadPluginChangesNothing(t *testing.T) {
+	r, events, folder := withPlugins(t)
+	file, next := filepath.Join(folder, "demo.wasm"), 0
+	for i, c := range []struct {
+		name string
+		bad  []byte
+		want string
+	}{
+		{"does not compile", withManifest([]byte("\x00asm\x01\x00\x00\x00\x03\x02\x01\x07"), "apiVersion: prober.dev/v1\nname: demo\nversion: 9.0.0\n"), `plugin \"demo\": `},
+		{"is no module", []byte("oops"), "not a WebAssembly module"},
+		{"traps at its start", guestSpec{trapsStart: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
+		{"traps when it is tried", guestSpec{trapsProbe: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
+		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not take this config"},
+		{"has another name", guestSpec{}.plugin("other", "9.0.0"), "is the file of the plugin \\\"demo\\\", which goes on"},
+		{"asks for a missing capability", guestSpec{}.plugin("demo", "9.0.0\nmode: pooled"), "mode"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			put(t, file, c.bad)
+			_, next = r.lines.await(t, next, "level=ERROR", "plugins cannot all be used", c.want)
+			good := fmt.Sprint("v", i+2)
+			if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "[!]plugins failed at ") {
+				t.Errorf("%d %s", status, body)
+			}
+			if got := r.metric(`prober_plugin_last_reload_successful{plugin="demo"}`); got != "0" {
+				t.Errorf("got %q", got)
+			}
+			if got := r.metric("prober_config_last_reload_successful"); got != "0" {
+				t.Errorf("got %q", got)
+			}
+			if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
+				t.Errorf("%d %s", status, body)
+			}
+			put(t, file, guestSpec{text: good}.plugin("demo", "1.0.1"))
+			p := awaitOutput(t, events, good)
+			_, next = r.lines.await(t, next, "plugins reloaded")
+			for _, h := range p.History {
+				if h.Result != "success" {
+					t.Errorf("got %+v", p.History)
+				}
+			}
+			if got := r.metric(`prober_plugin_last_reload_successful{plugin="demo"}`) + r.metric("prober_config_last_reload_successful"); got != "11" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	if got := r.metric(`prober_attempt_errors_total{handler="demo",reason="trap"}`); got != "" {
+		t.Errorf("%s attempts trapped", got)
+	}
+}
+
+// A plugin that is taken away leaves its probes with errors, and their decided results;
+// they go on when it is back.
+func TestAPluginIsWithdrawn(t *testing.T) {
+	r, events, folder := withPlugins(t)
+	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	const gone = `plugin "demo": it was withdrawn: there is no such plugin any more`
+	p := awaitProbe(t, events, "an error", func(p *streamedProbe) bool { return p.Last.Error == gone })
+	if p.Result != "success" {
+		t.Errorf("got %+v", p)
+	}
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]plugin demo it was withdrawn") {
+		t.Errorf("got %s", body)
+	}
+	if got := r.metric("prober_config_last_reload_successful"); got != "1" {
+		t.Errorf("got %q", got)
+	}
+	put(t, filepath.Join(folder, "demo", "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nname: demo\nversion: 3.0.0\n"))
+	put(t, filepath.Join(folder, "demo", "x.wasm"), guestSpec{text: "v3"}.module())
+	if p := awaitOutput(t, events, "v3"); p.Result != "success" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// Manifests that name a plugin which is not there wait for it.
+func TestAPluginIsAdded(t *testing.T) {
+	var path string
+	r, events, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: new", 1)))
+	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: demo, exec, grpc, http, tcp`)
+	put(t, filepath.Join(folder, "new.wasm"), guestSpec{text: "new"}.plugin("new", "1.0.0"))
+	if p := awaitOutput(t, events, "new"); p.Handler != "new" {
+		t.Errorf("got %+v", p)
+	}
+	r.lines.await(t, next, "manifests applied")
+	// Nobody uses demo any more, so that it goes without a trace.
+	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	r.lines.await(t, next, "plugin removed", "handler=demo")
+	if _, text := r.do("GET", "/metrics"); regexp.MustCompile(`prober_plugin_\w+\{[^}]*demo`).MatchString(text) && !strings.Contains(text, "prober_plugin_call_seconds") {
+		t.Errorf("metrics of demo in\n%s", text)
+	}
+}
+
+// What prober.yaml says of a plugin is applied to it as it runs.
+func TestTheConfigFileIsReloaded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prober.yaml")
+	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+	put(t, file, []byte(head))
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	_, next := r.lines.await(t, 0, "generation=1")
+	put(t, file, []byte(head+"totalMemory: 8Mi\nplugins: [{name: demo, limits: {message: 1}}]\n"))
+	awaitOutput(t, events, "v")
+	r.lines.await(t, next, "plugin loaded", "generation=2")
+	for _, c := range []struct{ bad, want string }{
+		{"plugins: [{name: demo, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "plugins[0]: digest of " + filepath.Join(folder, "demo.wasm")},
+		{"plugins: [{name: demo}, {name: absent}]\n", `plugins[1]: plugin \"absent\" is in none of the plugin folders`},
+		{"plugins: 1\n", "want a list"},
+	} {
+		put(t, file, []byte(head+c.bad))
+		_, next = r.lines.await(t, next, "plugins cannot all be used", c.want)
+	}
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "want a list") {
+		t.Errorf("got %s", body)
+	}
+	put(t, file, []byte(head))
+	awaitOutput(t, events, "v1")
+}

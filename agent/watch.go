@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// stamp returns a text that changes when prober.yaml, or a file that says or is what the
+// plugins are, may have changed.
+func (s *handlerSet) stamp() string {
+	var b strings.Builder
+	for _, dir := range s.cfg.PluginDirs {
+		stampFolder(&b, dir, 1)
+	}
+	s.mu.Lock()
+	files := append([]string{s.cfg.ConfigFile, s.cfg.LockFile}, s.watched...)
+	s.mu.Unlock()
+	for _, path := range s.cfg.DevPlugins {
+		files = append(files, path)
+	}
+	for _, file := range files {
+		if file != "" {
+			stampFile(&b, file)
+		}
+	}
+	return b.String()
+}
+
+// stampFolder adds what is in a folder, and depth folders further down.
+func stampFolder(b *strings.Builder, dir string, depth int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		fmt.Fprintf(b, "%q %v\n", dir, err)
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path) // of what a link leads to
+		switch {
+		case err != nil:
+			fmt.Fprintf(b, "%q %v\n", path, err)
+		case !info.IsDir():
+			stampInfo(b, path, info)
+		case depth > 0:
+			stampFolder(b, path, depth-1)
+		}
+	}
+}
+
+func stampFile(b *strings.Builder, path string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		fmt.Fprintf(b, "%q %v\n", path, err)
+	case info.IsDir():
+		stampFolder(b, path, 0)
+	default:
+		stampInfo(b, path, info)
+		if sig, err := os.Stat(path + ".sig"); err == nil {
+			stampInfo(b, path+".sig", sig)
+		}
+	}
+}
+
+func stampInfo(b *strings.Builder, path string, info os.FileInfo) {
+	fmt.Fprintf(b, "%q %d %d %d\n", path, info.Size(), info.ModTime().UnixNano(), inode(info))
+}
