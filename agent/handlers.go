@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -149,8 +150,12 @@ func place(p *config.Plugin, configFile string, found *[]plugin.Found, taken []s
 	return &(*found)[len(*found)-1], nil
 }
 
-// ReadPlugin reads the module at path, with its manifest inside.
+// ReadPlugin reads the module at path, with its manifest inside, or the executable of a
+// plugin with its manifest beside it.
 func ReadPlugin(path string) (plugin.Found, error) {
+	if plugin.IsProcess(filepath.Base(path)) {
+		return plugin.ReadProcess(path)
+	}
 	if info, err := os.Stat(path); err != nil {
 		return plugin.Found{}, err
 	} else if !info.Mode().IsRegular() || info.Size() > plugin.MaxModule {

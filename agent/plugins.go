@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -37,33 +40,59 @@ type pluginRecord struct {
 // running is one generation of a plugin.
 type running struct {
 	handler probe.Handler // which [handlers.Swap] closes
-	runtime string        // "wasm"
+	runtime string        // "wasm" or "process"
 	stats   func() metrics.PluginStats
 }
 
 // load makes a handler of a plugin, off the path of probes.
 func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
-	host, err := s.wasmHost()
-	if err != nil {
-		return nil, err
+	g := &running{runtime: string(cmp.Or(f.Manifest.Runtime, plugin.Wasm))}
+	var bare probe.Handler
+	if f.Manifest.Runtime == plugin.Process {
+		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version}, f.Found)
+		if err != nil {
+			return nil, err
+		}
+		bare, g.stats = h, func() metrics.PluginStats { return processStats(h) }
+	} else {
+		host, err := s.wasmHost()
+		if err != nil {
+			return nil, err
+		}
+		h, err := host.LoadFound(ctx, f.Found)
+		if err != nil {
+			return nil, err
+		}
+		bare, g.stats = h, func() metrics.PluginStats { return statsOf(h) }
 	}
-	h, err := host.LoadFound(ctx, f.Found)
-	if err != nil {
-		return nil, err
-	}
-	return &running{
-		handler: handlers.NewQuarantine(h, handlers.QuarantineConfig{}), runtime: "wasm",
-		stats: func() metrics.PluginStats { return statsOf(h) },
-	}, nil
+	g.handler = handlers.NewQuarantine(bare, handlers.QuarantineConfig{})
+	return g, nil
 }
 
 func statsOf(h *wasm.Handler) metrics.PluginStats {
 	stats := h.Stats()
-	limits := make(map[string]uint64, len(stats.Limits))
-	for limit, n := range stats.Limits {
-		limits[string(limit)] = n
+	return metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limitHits(stats.Limits)}
+}
+
+// processStats counts the one process of a plugin as an instance.
+func processStats(h *process.Handler) metrics.PluginStats {
+	stats := h.Stats()
+	s := metrics.PluginStats{Limits: limitHits(stats.Limits)}
+	switch {
+	case stats.Running && stats.Busy > 0:
+		s.Busy = 1
+	case stats.Running:
+		s.Idle = 1
 	}
-	return metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limits}
+	return s
+}
+
+func limitHits(hits map[plugin.LimitName]uint64) map[string]uint64 {
+	named := make(map[string]uint64, len(hits))
+	for limit, n := range hits {
+		named[string(limit)] = n
+	}
+	return named
 }
 
 // wasmHost returns the host of wasm plugins, which is made with the first of them.

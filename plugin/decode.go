@@ -164,6 +164,7 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 		"version":     d.text(&m.Version),
 		"description": d.text(&m.Description),
 		"license":     d.text(&m.License),
+		"runtime":     oneOf(d, &m.Runtime, Wasm, Process),
 		"mode":        oneOf(d, &m.Mode, Reactor, Command),
 		"abi":         d.abi(&m.ABI),
 		"sdk":         d.text(&m.SDK),

@@ -16,8 +16,8 @@ import (
 // Found is a plugin in a folder.
 type Found struct {
 	Manifest *Manifest
-	Path     string  // of the module
-	Module   []byte  // what was read, and what must be compiled
+	Path     string  // of the module, or the executable
+	Module   []byte  // what was read, and what must be compiled or run
 	Digest   string  // of Module
 	Grants   []Grant // of the operator, beside the probe's own target
 	Limits   Limits  // of the operator; see [Resolve]
@@ -43,8 +43,9 @@ type Signature struct {
 	Artifact []byte
 }
 
-// Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside, and
-// NAME/plugin.yaml with one .wasm beside it. Everything else is passed over. taken
+// Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside,
+// NAME/plugin.yaml with one .wasm beside it, and prober-plugin-NAME, a program, with
+// prober-plugin-NAME.yaml beside it. Everything else is passed over. taken
 // holds the names of built-in handlers. Two plugins of one name, or one that has a
 // taken name, are errors that name both. The plugins that are well are returned
 // along with the errors of the others.
@@ -99,6 +100,9 @@ func findIn(dir string) ([]Found, error) {
 		} else if strings.HasSuffix(e.Name(), ".wasm") {
 			f, err = inFile(root, dir, e.Name())
 			ok = err == nil
+		} else if IsProcess(e.Name()) {
+			f, err = asProcess(root, dir, e.Name())
+			ok = err == nil
 		}
 		if ok && err == nil {
 			found = append(found, f)
@@ -131,7 +135,20 @@ func ReadModule(path string, module []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", path, err)
 	}
-	return ParseManifest(path+"#"+SectionName, data)
+	m, err := ParseManifest(path+"#"+SectionName, data)
+	return isWasm(path, m, err)
+}
+
+// isWasm holds the manifest of a module to its runtime.
+func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
+	if err != nil {
+		return nil, err
+	}
+	if m.Runtime == Process {
+		return nil, fmt.Errorf("plugin %s: it is a module, and its manifest says that its runtime is %s", path, m.Runtime)
+	}
+	m.Runtime = Wasm
+	return m, nil
 }
 
 // inFolder reads NAME/plugin.yaml and the module beside it; ok is false when the
@@ -146,6 +163,7 @@ func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
 	}
 	manifest, err := ParseManifest(filepath.Join(folder, "plugin.yaml"), data)
+	manifest, err = isWasm(folder, manifest, err)
 	if err != nil {
 		return Found{}, false, err
 	}

@@ -20,6 +20,15 @@ const (
 	Command Mode = "command"
 )
 
+// Runtime is how a plugin runs.
+type Runtime string
+
+// The runtimes.
+const (
+	Wasm    Runtime = "wasm"    // a module in a sandbox
+	Process Runtime = "process" // a program of its own, in none
+)
+
 // ExitCodes is how the exit code of a command is read.
 type ExitCodes string
 
@@ -56,6 +65,7 @@ type Manifest struct {
 	Version     string
 	Description string
 	License     string
+	Runtime     Runtime   // Wasm when empty; found plugins have it set
 	Mode        Mode      // Reactor when empty in the file
 	ABI         int       // 1 when absent
 	SDK         string    // what it was built with; for people
