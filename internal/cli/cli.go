@@ -213,6 +213,6 @@ func arguments(words ...string) cobra.PositionalArgs {
 		if len(args) == len(words) {
 			return nil
 		}
-		return usage("usage: "+cmd.UseLine(), "%s: want %d arguments, got %d", cmd.CommandPath(), len(words), len(args))
+		return usage("usage: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), strings.Join(words, " "), len(args))
 	}
 }

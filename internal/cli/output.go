@@ -34,11 +34,16 @@ type choice struct {
 }
 
 func (c choice) String() string { return *c.value }
-func (c choice) Type() string   { return strings.Join(c.known, "|") }
+func (c choice) Type() string   { return strings.Join(c.words(), "|") }
+
+// words are the known ones but for the empty one, which is the default.
+func (c choice) words() []string {
+	return slices.DeleteFunc(slices.Clone(c.known), func(w string) bool { return w == "" })
+}
 
 func (c choice) Set(s string) error {
 	if !slices.Contains(c.known, s) {
-		return fmt.Errorf("unknown word %q; known: %s", s, strings.Join(c.known, ", "))
+		return fmt.Errorf("unknown word %q; known: %s", s, strings.Join(c.words(), ", "))
 	}
 	*c.value = s
 	return nil

@@ -43,9 +43,11 @@ func newPluginBench(env *Env) *cobra.Command {
 		Use:   "bench NAME|FILE.wasm|DIR [--target HOST:PORT | --case FILE[:NAME]]",
 		Short: "Measure how long a plugin takes to load and to probe",
 		Long: "Bench measures the load of a plugin, compiled anew and from the cache, and its calls in each\n" +
-			"isolation: fresh, reset and pooled. The plugin probes a real target, or else the peers of a\n" +
-			"test case: the first that wants a success, of NAME_test.yaml beside the module. Calls that\n" +
-			"wait for a real target have its time in theirs.",
+			"isolation: fresh, reset and pooled. Pooled is measured of every plugin, to compare with, though\n" +
+			"it is only for those whose manifest says \"stateful: true\"; of a program only fresh is.\n\n" +
+			"The plugin probes a real target, or else the peers of a test case: the first that wants a\n" +
+			"success, of NAME_test.yaml beside the module. Calls that wait for a real target have its\n" +
+			"time in theirs.",
 		Example: "  prober plugin bench demo\n" +
 			"  prober plugin bench demo --case 'demo/demo_test.yaml:a server that is asked'\n" +
 			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",

@@ -19,17 +19,17 @@ func newPluginTest(env *Env) *cobra.Command {
 		cfg             = plugintest.Config{Version: Version}
 	)
 	c := &cobra.Command{
-		Use:   "test PATH...",
+		Use:   "test [PATH]...",
 		Short: "Run the test cases of plugins, with everything around the plugin played",
-		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, and the\n" +
-			"checks that every plugin has to pass. The plugin has no network, no clock and no\n" +
-			"randomness but those that the file plays.\n\n" +
+		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
+			"working folder unless PATH names another, and the checks that every plugin has to pass. The\n" +
+			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
-				return usage("usage: "+cmd.UseLine(), "%s: want a test file or a folder", cmd.CommandPath())
+				args = []string{"."}
 			}
 			if pattern != "" {
 				if cfg.Run, err = regexp.Compile(pattern); err != nil {

@@ -104,7 +104,7 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		{"build " + dir + "/wat", dir + "/wat: there are several .wat files, and no demo.wat"},
 		{"build " + dir + "/ts", dir + "/ts: index.ts does not import the SDK"},
 		{"build " + dir + "/wrong", dir + `/wrong/plugin.yaml:1: name: "7_up" is no name`},
-		{"test", "want a test file or a folder"},
+		{"test", ".: no *_test.yaml file is there"},
 		{"test " + dir + "/rust", "no *_test.yaml file is there"},
 		{"test " + dir + "/cases", "/cases/a_test.yaml: plugin: open "},
 		{"test " + dir + "/cases2", "/cases2/b_test.yaml:4: cases[0].name: the field is required"},

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +16,6 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
-	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
@@ -35,7 +32,7 @@ func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
-	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may reach beside its target")
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may have beside its target: kv, dns, or a pattern such as tcp://*.internal:5432")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
 	c.ValidArgsFunction = f.complete
 }
@@ -140,22 +137,12 @@ func (o *oneShot) probePlugin(ctx context.Context, name string, f *pluginFlags) 
 
 // runPlugin carries the probe out with one plugin.
 func (o *oneShot) runPlugin(ctx context.Context, found plugin.Found) error {
-	o.grants = slices.Concat(found.Grants, o.grants)
-	found.Grants = o.grants
-	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version}
-	if o.recorder != nil {
-		o.recorder.Wrap(&cfg)
-	}
-	host, err := wasm.New(cfg)
+	handler, done, err := o.loadPlugin(ctx, found) // and in no quarantine: every try is made
 	if err != nil {
-		return &exit{code: exitUsage, err: err}
+		return err
 	}
-	defer host.Close()
+	defer done()
 	var registry handlers.Registry
-	handler, err := host.LoadFound(ctx, found) // and in no quarantine: every try is made
-	if err != nil {
-		return &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
-	}
 	if err := registry.Register(found.Manifest.Name, found.Path, handler); err != nil {
 		return &exit{code: exitUsage, err: err}
 	}
@@ -209,7 +196,7 @@ func modulePath(name string, dirs []string) (path string, ok bool, err error) {
 			return filepath.Join(name, manifest.Name+".wasm"), true, nil
 		}
 	}
-	isFile := strings.HasSuffix(name, ".wasm") || strings.ContainsRune(name, filepath.Separator)
+	isFile := strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || strings.ContainsRune(name, filepath.Separator)
 	return name, isFile, nil
 }
 
