@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,10 +17,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// How long a registry may keep an agent waiting.
+// How long a registry may keep an agent waiting when nothing is said.
 const (
-	PatienceWithout = 30 * time.Second // where there is nothing to go on with
-	PatienceWith    = 5 * time.Second  // where the last good one is at hand
+	DefaultPatience     = 30 * time.Second
+	DefaultLastPatience = 5 * time.Second
 )
 
 // keepUnused is how long an artifact stays that no reference leads to: somebody else may
@@ -29,7 +30,16 @@ const keepUnused = time.Hour
 // Store keeps the artifacts that were pulled by the digests of their manifests, and for
 // each reference the digest that it had last. What is read back is verified.
 type Store struct {
-	dir string
+	cfg StoreConfig
+}
+
+// StoreConfig says where a store is, and how patient. Only Dir is required.
+type StoreConfig struct {
+	Dir string // is made if need be
+	// Patience is how long a registry may take where there is nothing to go on with, and
+	// LastPatience where the last good one is at hand. 0 means [DefaultPatience] and
+	// [DefaultLastPatience].
+	Patience, LastPatience time.Duration
 }
 
 // Names in the folder of an artifact. The signature lies beside the module, as it does
@@ -41,15 +51,17 @@ const (
 	fileSignature = fileModule + SignatureSuffix
 )
 
-// OpenStore returns the store in the folder dir, which is made if need be. One in which
-// somebody else could put plugins is refused.
-func OpenStore(dir string) (*Store, error) {
-	for _, d := range []string{dir, filepath.Join(dir, "refs")} {
-		if err := plugin.PrivateDir(d); err != nil {
+// OpenStore returns the store in a folder. One in which somebody else could put plugins
+// is refused.
+func OpenStore(cfg StoreConfig) (*Store, error) {
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+	cfg.LastPatience = cmp.Or(cfg.LastPatience, DefaultLastPatience)
+	for _, dir := range []string{cfg.Dir, filepath.Join(cfg.Dir, "refs")} {
+		if err := plugin.PrivateDir(dir); err != nil {
 			return nil, fmt.Errorf("plugin cache: %w", err)
 		}
 	}
-	return &Store{dir}, nil
+	return &Store{cfg}, nil
 }
 
 // Wanted is a plugin that must be had.
@@ -92,16 +104,16 @@ type Kept struct {
 }
 
 // Resolve returns the plugin that w wants: what is kept where that settles it, else what
-// the registry has now, else the last good one. It keeps what it pulls. It takes no
-// longer than [PatienceWith] when there is a last good one, else [PatienceWithout].
+// the registry has now, else the last good one. It keeps what it pulls, and is no more
+// patient than the store's config.
 func (s *Store) Resolve(ctx context.Context, c *Client, w Wanted) (*Kept, error) {
 	last, lastErr := s.Last(w)
 	if last != nil && w.settled() {
 		return last, nil
 	}
-	patience := PatienceWithout
+	patience := s.cfg.Patience
 	if last != nil {
-		patience = PatienceWith
+		patience = min(patience, s.cfg.LastPatience)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s did not answer within %s", w.Ref.Registry, patience))
 	defer cancel()
@@ -160,7 +172,7 @@ func (s *Store) put(ref plugin.Reference, a *Artifact) error {
 }
 
 func (s *Store) putArtifact(a *Artifact) error {
-	next, err := os.MkdirTemp(s.dir, ".new-*")
+	next, err := os.MkdirTemp(s.cfg.Dir, ".new-*")
 	if err != nil {
 		return err
 	}
@@ -187,7 +199,7 @@ func (s *Store) putArtifact(a *Artifact) error {
 }
 
 func (s *Store) folder(digest string) string {
-	return filepath.Join(s.dir, strings.TrimPrefix(digest, "sha256:"))
+	return filepath.Join(s.cfg.Dir, strings.TrimPrefix(digest, "sha256:"))
 }
 
 // remembered is the digest that a reference had last.
@@ -202,7 +214,7 @@ func refName(ref plugin.Reference) string {
 }
 
 func (s *Store) putRef(ref plugin.Reference, digest string) error {
-	root, err := os.OpenRoot(s.dir)
+	root, err := os.OpenRoot(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -219,7 +231,7 @@ func (s *Store) putRef(ref plugin.Reference, digest string) error {
 func (s *Store) Last(w Wanted) (*Kept, error) {
 	digest := w.Ref.Digest
 	if digest == "" {
-		root, err := os.OpenRoot(s.dir)
+		root, err := os.OpenRoot(s.cfg.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -290,7 +302,7 @@ func (s *Store) prune() error {
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -299,7 +311,7 @@ func (s *Store) prune() error {
 		if err != nil || !e.IsDir() || e.Name() == "refs" || used[e.Name()] || time.Since(info.ModTime()) < keepUnused {
 			continue // gone meanwhile, or of use
 		}
-		if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.cfg.Dir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -308,7 +320,7 @@ func (s *Store) prune() error {
 
 // used returns the folders of the artifacts that references lead to.
 func (s *Store) used() (map[string]bool, error) {
-	root, err := os.OpenRoot(s.dir)
+	root, err := os.OpenRoot(s.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}

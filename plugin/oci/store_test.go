@@ -1,0 +1,281 @@
+package oci_test
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+)
+
+func openStore(t *testing.T, dir string) *oci.Store {
+	t.Helper()
+	s, err := oci.OpenStore(oci.StoreConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shelf is a store with a registry that has demo:1.
+type shelf struct {
+	*oci.Store
+	dir    string
+	hub    *hub
+	client *oci.Client
+	wanted oci.Wanted
+	first  *oci.Artifact
+}
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	s := &shelf{dir: filepath.Join(t.TempDir(), "plugins"), hub: newHub(t), client: client(t, oci.ClientConfig{}), first: pack(t, "1.0.0", "signature")}
+	s.Store = openStore(t, s.dir)
+	s.wanted.Ref = s.hub.ref(t, "demo:1")
+	push(t, s.client, s.wanted.Ref, s.first)
+	return s
+}
+
+// resolve returns what is wanted, which must be there.
+func (s *shelf) resolve(t *testing.T) *oci.Kept {
+	t.Helper()
+	k, err := s.Resolve(t.Context(), s.client, s.wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// away lets the registry answer nobody.
+func (s *shelf) away() {
+	s.hub.stand(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, `{"errors":[{"code":"DENIED","message":"moved out"}]}`, http.StatusGone)
+		return true
+	})
+}
+
+func TestStoreKeepsTheLastGoodOfATag(t *testing.T) {
+	s := newShelf(t)
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	if k.Stale != nil || k.Unkept != nil || string(readFile(t, k.Path)) != string(s.first.Module) || string(readFile(t, k.Path+".sig")) != "signature" {
+		t.Errorf("%+v", k)
+	}
+	s.hub.stand(nil)
+	s.resolve(t)
+	if len(s.hub.asked) != 1 || !strings.HasSuffix(s.hub.asked[0], "/manifests/1") {
+		t.Errorf("a tag that stayed costs %q", s.hub.asked)
+	}
+
+	s.away()
+	k, err := openStore(t, s.dir).Resolve(t.Context(), s.client, s.wanted) // another agent, later
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, k.Artifact, s.first)
+	wants(t, k.Stale, s.wanted.Ref.String()+": the registry answered 410 denied: moved out")
+
+	s.hub.stand(nil)
+	second := pack(t, "2.0.0", "")
+	push(t, s.client, s.wanted.Ref, second)
+	k = s.resolve(t)
+	same(t, k.Artifact, second)
+	s.away()
+	k = s.resolve(t)
+	same(t, k.Artifact, second)
+	if k.Stale == nil {
+		t.Error("nothing is said of the registry")
+	}
+}
+
+func TestStoreAsksNobodyForADigest(t *testing.T) {
+	s := newShelf(t)
+	s.wanted.Ref = s.wanted.Ref.Pinned(s.first.Digest)
+	same(t, s.resolve(t).Artifact, s.first)
+	s.away()
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	if k.Stale != nil || len(s.hub.asked) > 0 {
+		t.Errorf("%v, %q", k.Stale, s.hub.asked)
+	}
+	s.wanted.Ref = s.wanted.Ref.Pinned(pack(t, "2.0.0", "").Digest)
+	_, err := s.Resolve(t.Context(), s.client, s.wanted)
+	wants(t, err, s.wanted.Ref.String(), "moved out")
+}
+
+func TestStoreHonoursThePinOfTheModule(t *testing.T) {
+	s := newShelf(t)
+	s.wanted.Digest = plugin.Digest(s.first.Module)
+	s.resolve(t)
+	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", "")) // the tag moves to what is not wanted
+	s.hub.stand(nil)
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	if k.Stale != nil || len(s.hub.asked) > 0 {
+		t.Errorf("%v, %q", k.Stale, s.hub.asked)
+	}
+	_, err := openStore(t, t.TempDir()).Resolve(t.Context(), s.client, s.wanted)
+	wants(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", want "+s.wanted.Digest)
+}
+
+// What is not accepted takes the place of nothing.
+func TestStoreGoesOnWithTheLastAccepted(t *testing.T) {
+	s := newShelf(t)
+	s.wanted.Accept = func(a *oci.Artifact) error {
+		if a.Signature == nil {
+			return errors.New("not signed")
+		}
+		return nil
+	}
+	s.resolve(t)
+	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", ""))
+	for range 2 {
+		k := s.resolve(t)
+		same(t, k.Artifact, s.first)
+		wants(t, k.Stale, "not signed")
+	}
+	// A lie about the newest is as good as no answer.
+	third := pack(t, "3.0.0", "signature")
+	push(t, s.client, s.wanted.Ref, third)
+	s.hub.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, plugin.Digest(third.Module)) {
+			return false
+		}
+		_, _ = w.Write(append([]byte(nil), make([]byte, len(third.Module))...))
+		return true
+	})
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	wants(t, k.Stale, "module: sha256:", "the bytes are not those of their digest")
+}
+
+func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, folder string){
+		"module": func(t *testing.T, folder string) {
+			writeFile(t, filepath.Join(folder, "plugin.wasm"), []byte("\x00asm"))
+		},
+		"signature": func(t *testing.T, folder string) {
+			writeFile(t, filepath.Join(folder, "plugin.wasm.sig"), []byte("SIGNATURE"))
+		},
+		"config":   func(t *testing.T, folder string) { writeFile(t, filepath.Join(folder, "config.json"), []byte("{}")) },
+		"manifest": func(t *testing.T, folder string) { writeFile(t, filepath.Join(folder, "manifest.json"), []byte("{}")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			spoil(t, filepath.Dir(s.resolve(t).Path))
+			same(t, s.resolve(t).Artifact, s.first) // pulled anew
+			spoil(t, filepath.Dir(s.resolve(t).Path))
+			s.away()
+			_, err := s.Resolve(t.Context(), s.client, s.wanted)
+			wants(t, err, "moved out (and what was kept of it: ", "the bytes are not those of their digest")
+		})
+	}
+	t.Run("missing module", func(t *testing.T) {
+		s := newShelf(t)
+		if err := os.Remove(s.resolve(t).Path); err != nil {
+			t.Fatal(err)
+		}
+		same(t, s.resolve(t).Artifact, s.first)
+		if _, err := s.Last(s.wanted); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("reference", func(t *testing.T) {
+		s := newShelf(t)
+		s.resolve(t)
+		names, err := filepath.Glob(filepath.Join(s.dir, "refs", "*.json"))
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		for _, text := range []string{"{", `{"reference":"other","digest":"` + s.first.Digest + `"}`, `{"reference":"` + s.wanted.Ref.String() + `","digest":"sha256:../refs"}`} {
+			writeFile(t, names[0], []byte(text))
+			if k, err := s.Last(s.wanted); err == nil {
+				t.Errorf("%s: %+v", text, k)
+			}
+		}
+	})
+}
+
+func TestStoreIsNotKeptWaiting(t *testing.T) {
+	s := newShelf(t)
+	var err error
+	if s.Store, err = oci.OpenStore(oci.StoreConfig{Dir: s.dir, LastPatience: 20 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	s.resolve(t)
+	s.hub.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+		w.Header().Set("Content-Length", "100")
+		w.(http.Flusher).Flush() // a beginning, and then nothing
+		<-r.Context().Done()
+		return true
+	})
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	wants(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.host+" did not answer within 20ms")
+	impatient, err := oci.OpenStore(oci.StoreConfig{Dir: t.TempDir(), Patience: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = impatient.Resolve(t.Context(), s.client, s.wanted)
+	wants(t, err, "did not answer within 20ms")
+}
+
+func TestStoreIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := oci.OpenStore(oci.StoreConfig{Dir: dir})
+	wants(t, err, "plugin cache: "+dir+" is writable to others (mode 0777); it must be private (0700)")
+	s := newShelf(t)
+	s.resolve(t)
+	err = filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if info, err := d.Info(); err == nil && d.IsDir() && info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A store that can not be written to is no reason not to use what was pulled.
+func TestStoreThatIsFull(t *testing.T) {
+	s := newShelf(t)
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s.dir, nil)
+	k := s.resolve(t)
+	same(t, k.Artifact, s.first)
+	wants(t, k.Unkept, "plugin cache: ", "not a directory")
+}
+
+func TestStoreForgets(t *testing.T) {
+	s := newShelf(t)
+	old := time.Now().Add(-2 * time.Hour)
+	var folders []string
+	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+		push(t, s.client, s.wanted.Ref, pack(t, version, ""))
+		folders = append(folders, filepath.Dir(s.resolve(t).Path))
+		for _, f := range folders {
+			if err := os.Chtimes(f, old, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := slices.DeleteFunc(folders, func(f string) bool { _, err := os.Stat(f); return err != nil })
+	// Only the third is what a reference leads to.
+	if len(left) != 1 {
+		t.Errorf("%d of 3 artifacts are left: %q", len(left), left)
+	}
+}
