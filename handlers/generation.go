@@ -81,7 +81,7 @@ func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, err
 			return probe.Outcome{}, h.of.gone()
 		}
 		if b.gen.enter() {
-			return h.attempt(ctx, b, req)
+			return h.attempt(ctx, b, &req)
 		}
 		// It was replaced this moment, and h has the next one already, unless it was
 		// released: then it gets no other.
@@ -92,7 +92,7 @@ func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, err
 }
 
 // attempt makes an attempt in the generation of b, which it has entered.
-func (h *held) attempt(ctx context.Context, b *binding, req probe.Request) (probe.Outcome, error) {
+func (h *held) attempt(ctx context.Context, b *binding, req *probe.Request) (probe.Outcome, error) {
 	defer b.gen.leave()
 	if int64(req.Spec.Timeout) > h.of.longest.Load() {
 		h.of.note(req.Spec.Timeout)
@@ -100,7 +100,7 @@ func (h *held) attempt(ctx context.Context, b *binding, req probe.Request) (prob
 	if s := h.shadow.Load(); s != nil && req.Attempt <= 1 {
 		return s.beside(ctx, b.handler, req)
 	}
-	return b.handler.Probe(ctx, req)
+	return b.handler.Probe(ctx, *req)
 }
 
 // swap lets h go over to next, and returns what it used before, nil for nothing. The
@@ -145,6 +145,9 @@ func (h *held) Release() {
 		return
 	}
 	if b := h.bound.Load(); b != nil {
+		probe.Release(b.handler)
+	}
+	if b := h.shadow.Swap(nil); b != nil {
 		probe.Release(b.handler)
 	}
 }

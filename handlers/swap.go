@@ -38,9 +38,10 @@ type SwapConfig struct {
 // A probe lives from Prepare until the [probe.Releaser] that Prepare returns is released.
 // Swap is safe for concurrent use.
 type Swap struct {
-	cfg     SwapConfig
-	longest atomic.Int64   // timeout, of all attempts so far
-	ending  sync.WaitGroup // generations that are being closed
+	cfg       SwapConfig
+	longest   atomic.Int64 // timeout, of all attempts so far
+	shadowing shadowCounts
+	ending    sync.WaitGroup // generations that are being closed
 
 	changing sync.Mutex // held by whoever replaces, withdraws or promotes: one at a time
 
@@ -270,6 +271,9 @@ func (s *Swap) installLocked(gen *generation, ready map[*held]probe.Handler, why
 		if _, ok := s.live[h]; !ok {
 			probe.Release(prepared)
 		}
+	}
+	if s.shadow != nil && s.shadow.gen == gen {
+		replaced = append(replaced, s.takeShadowLocked()...)
 	}
 	if s.current, s.why = gen, why; gen != nil {
 		s.number++
