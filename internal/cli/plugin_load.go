@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// loadPlugin makes a handler of a plugin, whatever runs it. done ends it.
+func (o *oneShot) loadPlugin(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
+	if found.Manifest.Runtime == plugin.Process {
+		return o.loadProcess(ctx, found)
+	}
+	o.grants = slices.Concat(found.Grants, o.grants)
+	found.Grants = o.grants
+	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version}
+	if o.recorder != nil {
+		o.recorder.Wrap(&cfg)
+	}
+	host, err := wasm.New(cfg)
+	if err != nil {
+		return nil, nil, &exit{code: exitUsage, err: err}
+	}
+	loaded, err := host.LoadFound(ctx, found)
+	if err != nil {
+		_ = host.Close()
+		return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+	}
+	return loaded, func() { _ = host.Close() }, nil
+}
+
+// loadProcess is loadPlugin of a program.
+func (o *oneShot) loadProcess(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
+	if len(o.grants) > 0 {
+		return nil, nil, usage("leave --grant out", "plugin %q is a program: it is in no sandbox, and may do what prober may", found.Manifest.Name)
+	}
+	if o.recorder != nil {
+		return nil, nil, usage("", "plugin %q is a program: what it does is not seen, and cannot be recorded", found.Manifest.Name)
+	}
+	loaded, err := process.Load(ctx, process.Config{Version: Version}, found)
+	if err != nil {
+		return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+	}
+	return loaded, func() { _ = loaded.Close() }, nil
+}
