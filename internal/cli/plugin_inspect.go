@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type pluginView struct {
 	Path        string          `json:"path"`
 	Digest      string          `json:"digest"`
 	Size        int             `json:"size"`
+	Runtime     string          `json:"runtime"`
 	Mode        string          `json:"mode"`
 	ABI         int             `json:"abi"`
 	SDK         string          `json:"sdk,omitempty"`
@@ -45,7 +47,7 @@ func viewOf(f plugin.Found) pluginView {
 	m := f.Manifest
 	v := pluginView{
 		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest,
-		Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
+		Runtime: string(cmp.Or(m.Runtime, plugin.Wasm)), Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
 		Requests: []requestView{}, Schema: m.Config.JSON(),
 	}
 	for _, r := range m.Requests {
@@ -80,7 +82,7 @@ func newPluginInspect(env *Env) *cobra.Command {
 			}
 			v := inspection{
 				pluginView: viewOf(f), Signature: signature, ErrorPolicy: string(f.Manifest.ErrorPolicy),
-				Grants: []string{}, Limits: plugin.ExplainLimits(f.Manifest.Limits, f.Limits),
+				Grants: []string{}, InForce: plugin.InForce(f.Manifest.Requests, f.Grants), Limits: plugin.ExplainLimits(f.Manifest.Limits, f.Limits),
 			}
 			if f.Manifest.Mode == plugin.Command {
 				v.ExitCodes = string(f.Manifest.ExitCodes)
@@ -175,6 +177,7 @@ type inspection struct {
 	ExitCodes   string         `json:"exitCodes,omitempty"` // of a command
 	ErrorPolicy string         `json:"errorPolicy"`
 	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
+	InForce     []plugin.Force `json:"inForce"`
 	Limits      []plugin.Limit `json:"limits"`
 }
 
@@ -182,7 +185,7 @@ func (v inspection) print(env *Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {
@@ -194,6 +197,16 @@ func (v inspection) print(env *Env) error {
 	}
 	for _, g := range v.Grants {
 		fmt.Fprintf(w, "Granted:\t%s\n", oneLine(g))
+	}
+	for _, p := range v.InForce {
+		label, text := "In force", p.Capability+" "+p.Asked
+		switch {
+		case len(p.Granted) == 0:
+			label = "Not granted"
+		case p.Granted[0] != p.Asked:
+			text += "  as far as " + strings.Join(p.Granted, " ")
+		}
+		fmt.Fprintf(w, "%s:\t%s\n", label, oneLine(text))
 	}
 	if err := w.Flush(); err != nil {
 		return err

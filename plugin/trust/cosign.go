@@ -118,7 +118,7 @@ func VerifyPayload(keys []Key, payload, signature []byte, digest string) (Key, e
 		return Key{}, fmt.Errorf("what key %s signed is a %.60q; want a %q", key, p.Critical.Type, simpleSigningType)
 	}
 	if p.Critical.Image.Digest != digest {
-		return Key{}, fmt.Errorf("key %s signed the artifact %.80s, and this is %s", key, p.Critical.Image.Digest, digest)
+		return Key{}, fmt.Errorf("key %s signed the artifact %.80q, and this is %s", key, p.Critical.Image.Digest, digest)
 	}
 	return key, nil
 }

@@ -61,7 +61,8 @@ func beside(path string) (all []plugin.Signature) {
 
 // Read returns what is signed when the file at path is: a module, with the manifest
 // inside or else with the plugin.yaml beside it, or a process plugin with its manifest
-// in the file of that name and .yaml. It parses no manifest.
+// in the file of that name and .yaml. It parses no manifest. Where nothing but the
+// manifest is missing, the rest is returned along with the error.
 func Read(path string) (*plugin.Found, error) {
 	isModule := strings.HasSuffix(path, ".wasm")
 	most, manifest := int64(plugin.MaxModule), filepath.Join(filepath.Dir(path), "plugin.yaml")
@@ -73,14 +74,18 @@ func Read(path string) (*plugin.Found, error) {
 		return nil, err
 	}
 	f := &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}
+	inside := plugin.ErrNoManifest
 	if isModule {
-		if _, err := plugin.Extract(data); err == nil {
+		if _, inside = plugin.Extract(data); inside == nil {
 			return f, nil
 		}
 	}
 	text, err := readFile(manifest, plugin.MaxManifest, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s has no manifest inside, and none beside it: %w", path, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(inside, plugin.ErrNoManifest):
+		return f, fmt.Errorf("%s: %w", path, inside)
+	case err != nil:
+		return f, fmt.Errorf("%s has no manifest inside, and none beside it: %w", path, err)
 	}
 	f.Beside = plugin.Digest(text)
 	return f, nil

@@ -120,6 +120,10 @@ func TestManifestBeside(t *testing.T) {
 		}
 		write(t, path+".sig", string(sign(t, key, *f, nil)))
 	}
+	write(t, path, "\x00asm\x01\x00\x00\x00\x00\x20")
+	if f, err := trust.Read(path); f == nil || err == nil || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("got %v, %v for a module that is cut off", f, err)
+	}
 	write(t, path, "\x00asm\x01\x00\x00\x00")
 	if _, err := trust.Read(path); err == nil || !strings.Contains(err.Error(), "no manifest inside, and none beside it") {
 		t.Errorf("got %v for a module without a manifest", err)

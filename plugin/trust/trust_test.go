@@ -399,7 +399,7 @@ func TestArtifact(t *testing.T) {
 		name, want string
 		signature  plugin.Signature
 	}{
-		{"another artifact", "signed the artifact " + plugin.Digest(artifact), signed(good, elsewhere)},
+		{"another artifact", `signed the artifact "` + plugin.Digest(artifact), signed(good, elsewhere)},
 		{"an artifact of another module", "has no layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
 		{"another payload", "no trusted key verifies it", moved},
 		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
