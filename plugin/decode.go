@@ -50,7 +50,31 @@ func document(data []byte) (*yaml.Node, error) {
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, errors.New("a manifest is one YAML document")
 	}
+	if left := maxWritten; !written(&doc, &left) {
+		return nil, errors.New("the manifest is too large with its aliases written out")
+	}
 	return doc.Content[0], nil
+}
+
+// maxWritten is how much a manifest may come to with its aliases written out: a text of
+// half of its size and as many aliases of it were gigabytes.
+const maxWritten = 8 << 20
+
+// written takes what n comes to off left, and reports whether it was there.
+func written(n *yaml.Node, left *int) bool {
+	const node = 16 // of any kind, also so that an alias within itself comes to an end
+	if *left -= node + len(n.Value); *left < 0 {
+		return false
+	}
+	if n.Alias != nil && !written(n.Alias, left) {
+		return false
+	}
+	for _, child := range n.Content {
+		if !written(child, left) {
+			return false
+		}
+	}
+	return true
 }
 
 // decoder reads a manifest's nodes and gathers what is wrong with them.

@@ -145,6 +145,21 @@ func TestSchemasThatExplode(t *testing.T) {
 	}
 }
 
+// Aliases must not make gigabytes of a manifest.
+func TestAliasesOfAManifest(t *testing.T) {
+	manifest := func(length, aliases int) error {
+		_, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: a\nversion: 1\nconfig:\n  schema:\n    x: &a '"+
+			strings.Repeat("x", length)+"'\n    y: [*a"+strings.Repeat(",*a", aliases)+"]\n"))
+		return err
+	}
+	if err := manifest(120_000, 1000); err == nil || !strings.Contains(err.Error(), "too large with its aliases") {
+		t.Errorf("a long text and its aliases: %v", err)
+	}
+	if err := manifest(100, 1000); err != nil {
+		t.Errorf("a short text and its aliases: %v", err)
+	}
+}
+
 func TestBadManifests(t *testing.T) {
 	head := "apiVersion: prober.dev/v1\nname: x\nversion: 1.0.0\n"
 	for source, want := range map[string]string{
