@@ -178,6 +178,30 @@ func TestTamperedPlugin(t *testing.T) {
 	}
 }
 
+// A program is signed together with its manifest, which no program has inside.
+func TestSignedProgram(t *testing.T) {
+	s := newShelf(t)
+	path := s.path("plugins/prober-plugin-p")
+	write(t, path, "#!/bin/sh\n")
+	write(t, path+".yaml", manifestHead+"p\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := trust.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sign(*f)
+	const file = "trust: {require: true, keys: [ops.pub]}\n"
+	if got, err := s.find(file); err != nil || !slices.Equal(got, []string{"p signed"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	write(t, path+".yaml", manifestHead+"p\nlimits: {message: 1Ki}\n")
+	if got, err := s.find(file); err == nil || len(got) > 0 || !strings.Contains(err.Error(), "with the manifest sha256:") {
+		t.Errorf("got %v, %v for a manifest that was changed", got, err)
+	}
+}
+
 func TestPluginsUnderDevelopment(t *testing.T) {
 	s := newShelf(t)
 	s.put("plugins/a.wasm", "a", "a")

@@ -56,7 +56,7 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
 	}
-	return Found{Manifest: manifest, Path: path, Module: code, Digest: Digest(code)}, nil
+	return Found{Manifest: manifest, Path: path, Module: code, Digest: Digest(code), Beside: Digest(data)}, nil
 }
 
 // readOwn reads a regular file that nobody but its owner can change, who is this user or

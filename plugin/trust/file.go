@@ -16,7 +16,6 @@ import (
 const (
 	maxSignature = 4 << 10   // bytes of prober's signature files
 	maxBundle    = 256 << 10 // bytes of cosign's
-	maxProgram   = 1 << 30   // bytes of what is no module: a process plugin
 )
 
 // besides are the names of signature files, without the name of what they sign.
@@ -67,7 +66,7 @@ func Read(path string) (*plugin.Found, error) {
 	isModule := strings.HasSuffix(path, ".wasm")
 	most, manifest := int64(plugin.MaxModule), filepath.Join(filepath.Dir(path), "plugin.yaml")
 	if !isModule {
-		most, manifest = maxProgram, path+".yaml"
+		most, manifest = plugin.MaxExecutable, strings.TrimSuffix(path, ".exe")+".yaml"
 	}
 	data, err := readFile(path, most, nil)
 	if err != nil {
