@@ -34,7 +34,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis,
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "tester": tester,
 		},
 	})
 }

@@ -81,10 +81,10 @@ func printPlugins(env *Env, output string, headers bool, views []pluginView) err
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	if headers {
-		fmt.Fprintln(w, "NAME\tVERSION\tDIGEST\tPATH")
+		fmt.Fprintln(w, "NAME\tVERSION\tRUNTIME\tDIGEST\tPATH")
 	}
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, oneLine(v.Version), v.Digest[:len("sha256:")+12], v.Path)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, oneLine(v.Version), v.Runtime, v.Digest[:len("sha256:")+12], v.Path)
 	}
 	return w.Flush()
 }
