@@ -107,6 +107,9 @@ func (p *Handler) tryOut(ctx context.Context) error {
 	}
 	p.pooled = p.manifest.Isolation == plugin.Pooled
 	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile && !p.command
+	p.live++
+	p.flying.Add(1) // until the instance is given back: the host may be closed meanwhile
+	defer p.flying.Done()
 	if err == nil {
 		err = p.host.add(p)
 	}
@@ -114,7 +117,6 @@ func (p *Handler) tryOut(ctx context.Context) error {
 		in.close()
 		return err
 	}
-	p.live++
 	p.give(in, true)
 	return nil
 }
