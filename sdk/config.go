@@ -30,7 +30,7 @@ func NewConfig(doc []byte) (*Config, error) {
 	return &Config{doc: doc}, nil
 }
 
-// Err returns the first error of the methods below, nil while there is none.
+// Err returns the first error of the other methods, nil while there is none.
 func (c *Config) Err() error { return c.err }
 
 // Has reports whether anything but null is at path.

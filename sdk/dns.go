@@ -10,8 +10,10 @@ type DNSQuery struct {
 }
 
 // DNSAnswer is what a server knows of a name. That the name does not exist is an answer
-// too, with the RCode NXDOMAIN.
+// too, with the RCode NXDOMAIN. It has the Server that answered, the time it Took, and the
+// records, in Answers.
 type DNSAnswer = abi.DNSAnswer
 
-// DNSRecord is one record of a [DNSAnswer], its data as in a zone file.
+// DNSRecord is one record of a [DNSAnswer]: its Name, Type, TTL in seconds, and Data as in a
+// zone file.
 type DNSRecord = abi.DNSRecord

@@ -33,7 +33,8 @@ type HTTPResponse struct {
 // HTTPTimings is how long the phases of the last hop took.
 type HTTPTimings struct{ DNS, Connect, TLS, FirstByte time.Duration }
 
-// TLSInfo is what a handshake agreed on, and whom it showed.
+// TLSInfo is what a handshake agreed on, and whom it showed: Version ("TLS 1.3"), Cipher,
+// ALPN and ServerName, and Certificates, the server's own first.
 type TLSInfo = abi.TLSInfo
 
 func newHTTPResponse(h abi.HTTPHead, body io.ReadCloser) *HTTPResponse {

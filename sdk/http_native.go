@@ -20,8 +20,8 @@ import (
 )
 
 // HTTP has the host carry out a request, and returns when the head of the answer is
-// there. A status such as 500 is no error. It needs the capability "http", and a
-// fraction of the code that net/http is: see sdk/sdkhttp for that.
+// there. A status such as 500 is no error. Beyond the probe's target it needs a grant. It is
+// a fraction of the code that net/http is: see sdk/sdkhttp for that.
 func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	req, err := hostOf(ctx).newRequest(ctx, &r)
 	if err != nil {

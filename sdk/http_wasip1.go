@@ -23,8 +23,8 @@ func hostHTTPRead(handle int32, buf unsafe.Pointer, size uint32, timeoutMs int32
 func hostHTTPClose(handle int32) int32
 
 // HTTP has the host carry out a request, and returns when the head of the answer is
-// there. A status such as 500 is no error. It needs the capability "http", and a
-// fraction of the code that net/http is: see sdk/sdkhttp for that.
+// there. A status such as 500 is no error. Beyond the probe's target it needs a grant. It is
+// a fraction of the code that net/http is: see sdk/sdkhttp for that.
 func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("http", "tcp", r.URL, err)

@@ -77,7 +77,8 @@ func (k *KV) Get(key string) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// Set keeps value under key.
+// Set keeps value under key. Where that is too much, or key has no 1 to 256 bytes, the error
+// says so and nothing changes.
 func (k *KV) Set(key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err

@@ -32,7 +32,8 @@ func (*KV) Get(key string) ([]byte, error) {
 	}
 }
 
-// Set keeps value under key.
+// Set keeps value under key. Where that is too much, or key has no 1 to 256 bytes, the error
+// says so and nothing changes.
 func (*KV) Set(key string, value []byte) error {
 	ptr, n := pointer(key)
 	data, size := pointer(value)

@@ -14,8 +14,10 @@
 //		return sdk.Successf("connected"), nil
 //	}
 //
-// GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared makes a guest of it. The
-// same source builds for the machine at hand, where its tests run.
+// `prober plugin new` writes such a plugin with its manifest and its tests, and `prober
+// plugin build` makes a guest of it, by GOOS=wasip1 GOARCH=wasm go build
+// -buildmode=c-shared. The same source builds for the machine at hand, where its tests
+// run: see [Native] and sdk/sdktest. docs/plugin-authors.md is a tutorial.
 //
 // A guest has no network of its own: net.Dial there reaches a fake inside the
 // guest. [Dial] reaches the wire, and whatever takes a dialer works on top of it:
@@ -29,6 +31,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -61,23 +64,25 @@ func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { re
 // native program it does nothing: see [Native].
 func Register(p Plugin) { register(p) }
 
-// Request is one attempt's question.
+// Request is one attempt's question. What the host does not know is zero.
 type Request struct {
 	Kind             probe.Kind
-	Attempt          int
-	Period           time.Duration
-	Timeout          time.Duration
-	FailureThreshold int
-	LastResult       probe.Result
+	Attempt          int           // 1 to 3, within one tick
+	Period           time.Duration // from tick to tick
+	Timeout          time.Duration // of each attempt; the context ends with it
+	FailureThreshold int           // Failures running that decide
+	LastResult       probe.Result  // of the tick before
 	Target           probe.Target
 	Pod              probe.Pod
 	Container        probe.Container
-	ContainerID      string
-	Config           *Config
+	ContainerID      string  // another one after a restart
+	Config           *Config // never nil
 
 	kv    KV
 	trace probe.Tracer // of a native run
 }
+
+var errNoTarget = errors.New("dial: the probe has no target")
 
 // Addr returns the target as Dial takes it: "host:port", or a socket's path.
 func (r *Request) Addr() string {
@@ -87,8 +92,11 @@ func (r *Request) Addr() string {
 	return net.JoinHostPort(r.Target.Host, strconv.Itoa(r.Target.Port))
 }
 
-// Dial connects to the probe's target.
+// Dial connects to the probe's target: over tcp, or to its unix socket.
 func (r *Request) Dial(ctx context.Context) (net.Conn, error) {
+	if r.Target == (probe.Target{}) {
+		return nil, errNoTarget
+	}
 	if r.Target.Unix != "" {
 		return Dial(ctx, "unix", r.Target.Unix)
 	}

@@ -139,6 +139,17 @@ func TestNative(t *testing.T) {
 	}
 }
 
+func TestNoTarget(t *testing.T) {
+	p := scripted{probe: func(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+		conn, err := r.Dial(ctx)
+		return sdk.Failuref("%v %v", conn, err), nil
+	}}
+	got, err := sdk.Native(p).Probe(t.Context(), probe.Request{})
+	if err != nil || got.Output != "<nil> dial: the probe has no target" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestNativeOutcomes(t *testing.T) {
 	hang := func(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		<-ctx.Done()

@@ -14,10 +14,12 @@ type TLSOptions struct {
 	CA                 string   // PEM, in place of the system's roots; "": those
 }
 
-// Certificate is one that the other side of a connection showed.
+// Certificate is one that the other side of a connection showed: its Subject, Issuer,
+// NotBefore, NotAfter, SANs and SHA256 in hexadecimal.
 type Certificate = abi.Certificate
 
-// ConnInfo is what is known of a connection.
+// ConnInfo is what is known of a connection: its Network, the addresses Local and Remote,
+// how long DNS, Connect and TLS took, and in Peer, which is nil without TLS, the other side.
 type ConnInfo = abi.ConnInfo
 
 // PeerCertificates tells what the other side of a connection with TLS showed, its own

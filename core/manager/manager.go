@@ -58,16 +58,16 @@ type Recorder interface {
 
 // Config is what a manager needs. Only Status and Handlers are required.
 type Config struct {
-	Status   StatusSource
-	Handlers Handlers
-	Recorder Recorder // nil: no events
+	Status   StatusSource // what is known of the pods' containers
+	Handlers Handlers     // by name: a handlers.Registry
+	Recorder Recorder     // nil: no events
 
 	// The results caches, shared with whoever else reads them; made when nil.
 	Liveness, Readiness, Startup *results.Cache
 
-	Observers []worker.Observer
-	Scheduler worker.Scheduler // nil: [worker.RuntimeTimers]
-	Logger    *slog.Logger     // nil: slog's default
+	Observers []worker.Observer // hear of every tick of every probe
+	Scheduler worker.Scheduler  // nil: [worker.RuntimeTimers]
+	Logger    *slog.Logger      // nil: slog's default
 
 	// RestartGrace is how long before the manager's start a container must have been
 	// started to count as known to an earlier agent. 0 means the kubelet's 10 s.
@@ -80,6 +80,7 @@ type Config struct {
 	// reference an error.
 	ResolveSecret func(source, name string) (string, error)
 
+	// Compat has the kubelet's known bugs that are wanted back; 0 fixes them all.
 	Compat Compat
 }
 

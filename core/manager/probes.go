@@ -19,13 +19,13 @@ import (
 // annotation [Annotation], with the API's defaults applied.
 type ProbeConfig struct {
 	Path      *field.Path // where the pod says so
-	Container string
+	Container string      // its name
 	Kind      probe.Kind
 	Handler   string // name; "" when the probe names none
 	Config    []byte // the handler's config, a JSON object
 	Target    Target // of a plugin
 	Spec      probe.Spec
-	Paused    bool
+	Paused    bool // until [Manager.Resume]
 	// TerminationGracePeriodSeconds overrides the pod's when this probe kills the
 	// container; nil when it does not.
 	TerminationGracePeriodSeconds *int64

@@ -273,6 +273,16 @@ func TestGrantedSocketIsReached(t *testing.T) {
 	}
 }
 
+func TestNoTarget(t *testing.T) {
+	p := load(t, host, "dialurl", plugin.Reset)
+	for _, url := range []string{"", "tls://"} {
+		got, err := attempt(t, bind(t, p, `{"url":"`+url+`"}`, probe.Target{}), probe.Request{}, 5*time.Second)
+		if err != nil || got.Result != probe.Failure || !strings.HasSuffix(got.Output, ": the probe has no target") {
+			t.Errorf("%q: got %+v, %v", url, got, err)
+		}
+	}
+}
+
 // A guest's spelling of its target's name leads where the target's own does: with a dot
 // at its end a name is looked up as it is, and without one below the search domains.
 func TestTheTargetIsLookedUpAsItIsNamed(t *testing.T) {

@@ -2,8 +2,9 @@
 // reaches the target that it probes and nothing else, ends at its deadline whatever
 // it does, and leaves nothing behind for the next call.
 //
-// A [Host] holds what plugins share. [Host.Load] makes a handler of a module. The
-// contract with guests is internal/abi.
+// A [Host] holds what plugins share. [Host.Load] makes a handler of a module, and
+// [RegisterAll] does so with all that plugin.Find has found. The contract with guests is
+// docs/abi.md, in Go internal/abi.
 package wasm
 
 import (
@@ -73,12 +74,12 @@ type Config struct {
 	// leaves it to them.
 	Memory uint64
 
+	// TableEntries is the same of the entries of an instance's tables.
+	TableEntries uint32
+
 	// TotalMemory is the most bytes of all instances, snapshots included. 0 means
 	// 256 MiB.
 	TotalMemory uint64
-
-	// TableEntries is the same of the entries of an instance's tables.
-	TableEntries uint32
 
 	// Interpreter runs guests without compiling them: tens of times slower, but
 	// quick to load under the race detector.

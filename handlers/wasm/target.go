@@ -98,6 +98,9 @@ func (r *reach) unix(path string) (endpoint, error) {
 
 // host resolves host:port; neither means the target's.
 func (r *reach) host(ctx context.Context, scheme, addr, path string) (endpoint, error) {
+	if addr == "" && r.target == (probe.Target{}) {
+		return endpoint{}, fmt.Errorf("dial %s: the probe has no target", scheme)
+	}
 	if addr == "" && r.target.Unix == "" {
 		addr = net.JoinHostPort(r.target.Host, strconv.Itoa(r.target.Port))
 	}
