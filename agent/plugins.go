@@ -172,6 +172,7 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 		s.settle(r, r.tried, wrong)
 		return false, nil // told already
 	case r.mark == mark:
+		s.vouched(r, f)
 		s.settle(r, mark, nil)
 		return false, nil
 	case r.tried == mark && r.err != nil && !again:
@@ -184,6 +185,19 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 		s.settle(r, mark, err)
 	}
 	return err == nil, err
+}
+
+// vouched notes who vouches for the bytes that run: a signature may come later than they.
+func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
+	s.mu.Lock()
+	same := r.inUse.Verdict.String() == f.Verdict.String()
+	r.inUse.Verdict = f.Verdict
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	s.metrics.PluginTrusted(r.name, string(f.Verdict.State))
+	s.log.Info("plugin is "+f.Verdict.String(), "handler", r.name, "path", f.Path, "digest", f.Digest)
 }
 
 // owned is an error where the file at path is that of another plugin, which runs: then
