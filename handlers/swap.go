@@ -215,6 +215,9 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*held, rea
 		if refused++; first == nil {
 			first = h.redacted(err)
 		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, probe.ErrNoSlot) {
+			break // each of the others would take as long
+		}
 	}
 	if first != nil {
 		return fmt.Errorf("the configs of %d of %d probes are refused: %w", refused, len(probes), first)

@@ -322,3 +322,32 @@ func TestAttemptAfterTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// A version that gives no answer to a config is not asked about thousands of others.
+func TestReplaceThatHangs(t *testing.T) {
+	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	for range 3 {
+		prepareProbe(t, s, "a")
+	}
+	for _, cause := range []error{context.DeadlineExceeded, probe.ErrNoSlot} {
+		h := &hanging{cause: cause}
+		if err := s.Replace(t.Context(), h); !errors.Is(err, cause) || h.asked != 1 {
+			t.Errorf("got %v after %d configs, want %v after one", err, h.asked, cause)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// hanging is a version of a plugin that does not answer.
+type hanging struct {
+	version
+	cause error
+	asked int
+}
+
+func (h *hanging) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	h.asked++
+	return nil, fmt.Errorf("validate_config: %w", h.cause)
+}
