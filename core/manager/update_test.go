@@ -39,6 +39,7 @@ func (r *rig) wantRun(want int) {
 	}
 }
 
+// TestUpdatePod is about what a change keeps of what was counted.
 func TestUpdatePod(t *testing.T) {
 	bubble(t, "nothing new: nothing happens", func(t *testing.T) {
 		r, pod := updateRig(t)
@@ -104,6 +105,30 @@ func TestUpdatePod(t *testing.T) {
 			t.Errorf("port %d", got)
 		}
 	})
+	bubble(t, "a probe that names a port goes where the port went, and keeps what was counted", func(t *testing.T) {
+		r, pod := updateRig(t)
+		port := func(n int32) []v1.ContainerPort { return []v1.ContainerPort{{Name: "web", ContainerPort: n}} }
+		pod.Spec.Containers[0].Ports = port(80)
+		pod.Labels = map[string]string{"tier": "a"}
+		r.update(pod)
+		r.wait(time.Second)
+		pod.Spec.Containers[0].Ports = port(81)
+		pod.Labels = map[string]string{"tier": "b"}
+		r.update(pod)
+		r.wait(time.Second)
+		r.wantRun(3)
+		var got []string
+		for _, call := range r.preparations()[0].handler.Calls()[1:] {
+			got = append(got, fmt.Sprint(call.Request.Container.Ports, call.Request.Pod.Labels))
+		}
+		if want := []string{"[{web 80 }] map[tier:a]", "[{web 81 }] map[tier:b]"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestUpdatePodTiming is about when a change takes effect, and about rest.
+func TestUpdatePodTiming(t *testing.T) {
 	bubble(t, "a new period takes effect at once", func(t *testing.T) {
 		r, pod := updateRig(t)
 		h := r.preparations()[0].handler
@@ -133,21 +158,6 @@ func TestUpdatePod(t *testing.T) {
 		r.wantRun(2)
 		r.wantCached(probe.Readiness, "c1", results.Failure)
 	})
-	bubble(t, "probes are added and removed", func(t *testing.T) {
-		r, pod := updateRig(t)
-		pod.Spec.Containers[0].ReadinessProbe = nil
-		pod.Spec.Containers[0].LivenessProbe = execProbe()
-		r.update(pod)
-		r.wantKeys("u/web/liveness")
-		r.wantCached(probe.Readiness, "c1", unset)
-	})
-	bubble(t, "a container that is gone takes its probes with it; other pods stay", func(t *testing.T) {
-		r, pod := updateRig(t)
-		r.add(probedPod("v"))
-		pod.Spec.Containers[0] = container("new", probe.Liveness)
-		r.update(pod)
-		r.wantKeys(append(probedKeys("v"), "u/new/liveness")...)
-	})
 	bubble(t, "the annotation's paused flag pauses and resumes", func(t *testing.T) {
 		r, pod := updateRig(t)
 		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {exec: {command: [check]}, period: 1s, failureThreshold: 5, paused: true}}"}
@@ -174,25 +184,24 @@ func TestUpdatePod(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 	})
-	bubble(t, "a probe that names a port goes where the port went, and keeps what was counted", func(t *testing.T) {
+}
+
+// TestUpdatePodMembers is about which probes there are after a change.
+func TestUpdatePodMembers(t *testing.T) {
+	bubble(t, "probes are added and removed", func(t *testing.T) {
 		r, pod := updateRig(t)
-		port := func(n int32) []v1.ContainerPort { return []v1.ContainerPort{{Name: "web", ContainerPort: n}} }
-		pod.Spec.Containers[0].Ports = port(80)
-		pod.Labels = map[string]string{"tier": "a"}
+		pod.Spec.Containers[0].ReadinessProbe = nil
+		pod.Spec.Containers[0].LivenessProbe = execProbe()
 		r.update(pod)
-		r.wait(time.Second)
-		pod.Spec.Containers[0].Ports = port(81)
-		pod.Labels = map[string]string{"tier": "b"}
+		r.wantKeys("u/web/liveness")
+		r.wantCached(probe.Readiness, "c1", unset)
+	})
+	bubble(t, "a container that is gone takes its probes with it; other pods stay", func(t *testing.T) {
+		r, pod := updateRig(t)
+		r.add(probedPod("v"))
+		pod.Spec.Containers[0] = container("new", probe.Liveness)
 		r.update(pod)
-		r.wait(time.Second)
-		r.wantRun(3)
-		var got []string
-		for _, call := range r.preparations()[0].handler.Calls()[1:] {
-			got = append(got, fmt.Sprint(call.Request.Container.Ports, call.Request.Pod.Labels))
-		}
-		if want := []string{"[{web 80 }] map[tier:a]", "[{web 81 }] map[tier:b]"}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		r.wantKeys(append(probedKeys("v"), "u/new/liveness")...)
 	})
 	bubble(t, "another restart policy ends the worker of a container that stays down", func(t *testing.T) {
 		r, pod := updateRig(t)
@@ -218,6 +227,15 @@ func TestUpdatePod(t *testing.T) {
 		wg.Wait()
 		r.wantKeys("u/web/readiness")
 	})
+	bubble(t, "a pod that was never added is added", func(t *testing.T) {
+		r := newRig(t)
+		r.update(probedPod("u"))
+		r.wantKeys(probedKeys("u")...)
+	})
+}
+
+// TestUpdatePodErrors is about changes that are refused: all stays as it was.
+func TestUpdatePodErrors(t *testing.T) {
 	bubble(t, "a probe whose change has an error goes on as it was", func(t *testing.T) {
 		r, pod := updateRig(t)
 		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = -1
@@ -255,11 +273,6 @@ func TestUpdatePod(t *testing.T) {
 		}
 		r.wait(time.Second)
 		r.wantRun(2)
-	})
-	bubble(t, "a pod that was never added is added", func(t *testing.T) {
-		r := newRig(t)
-		r.update(probedPod("u"))
-		r.wantKeys(probedKeys("u")...)
 	})
 }
 
