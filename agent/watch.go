@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/daeace23/prober/plugin/trust"
 )
 
 // stamp returns a text that changes when prober.yaml, or a file that says or is what the
@@ -58,8 +60,10 @@ func stampFile(b *strings.Builder, path string) {
 		stampFolder(b, path, 0)
 	default:
 		stampInfo(b, path, info)
-		if sig, err := os.Stat(path + ".sig"); err == nil {
-			stampInfo(b, path+".sig", sig)
+		for _, file := range trust.Files(path) {
+			if signature, err := os.Stat(file); err == nil {
+				stampInfo(b, file, signature)
+			}
 		}
 	}
 }

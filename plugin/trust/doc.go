@@ -37,6 +37,13 @@
 // transparency logs are not looked at. Such a signature covers no manifest beside the
 // module, and is refused where there is one.
 //
+// # What a signature does not say
+//
+// That a plugin is the newest of its kind: whoever can exchange files can bring back an
+// older one that was signed as well. A pin or a [Lock] says which bytes are meant. A key
+// that is no longer trusted keeps its plugins from being loaded again; those that run go
+// on until their agent ends.
+//
 // # Artifacts
 //
 // Cosign signs an OCI artifact by a small payload that holds the digest of its

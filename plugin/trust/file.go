@@ -18,8 +18,10 @@ const (
 	maxBundle    = 256 << 10 // bytes of cosign's
 )
 
-// besides are the names of signature files, without the name of what they sign.
-var besides = []string{Suffix, ".cosign.sig", ".cosign.bundle", ".sigstore.json"}
+// Files returns the names that the signatures of the plugin at path have.
+func Files(path string) []string {
+	return []string{path + Suffix, path + ".cosign.sig", path + ".cosign.bundle", path + ".sigstore.json"}
+}
 
 // readFile reads a regular file, of which accept (nil: nobody) approves once it is open:
 // what is looked at is what is read.
@@ -49,8 +51,8 @@ func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, 
 // beside returns the signatures in the files beside the one at path. Those that cannot
 // be read are among them: to be unreadable is not to be absent.
 func beside(path string) (all []plugin.Signature) {
-	for _, suffix := range besides {
-		s := plugin.Signature{From: path + suffix}
+	for _, file := range Files(path) {
+		s := plugin.Signature{From: file}
 		if s.Data, s.Err = readFile(s.From, maxBundle, nil); !errors.Is(s.Err, fs.ErrNotExist) {
 			all = append(all, s)
 		}

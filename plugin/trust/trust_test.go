@@ -3,20 +3,14 @@ package trust_test
 import (
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -127,7 +121,6 @@ func refused(t *testing.T, err error, wants ...string) {
 		t.Errorf("%q has several lines", err)
 	}
 }
-
 func TestSigned(t *testing.T) {
 	a, b := private(t), private(t)
 	f := found(module(t, "one"))
@@ -245,175 +238,6 @@ func strayBits(text string) string {
 	return last[:len(last)-1] + string(alphabet[at|1]) + text[len(last):]
 }
 
-func base64ed(data []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(data) + "\n") }
-
-func messageBundle(t testing.TB, message, signature []byte) []byte {
-	t.Helper()
-	sum := sha256.Sum256(message)
-	data, err := json.Marshal(map[string]any{
-		"mediaType":            "application/vnd.dev.sigstore.bundle.v0.3+json",
-		"verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "any"}},
-		"messageSignature": map[string]any{
-			"messageDigest": map[string]any{"algorithm": "SHA2_256", "digest": sum[:]}, "signature": signature,
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func TestCosign(t *testing.T) {
-	f := found(module(t, "one"))
-	ec := ecdsaKey(t, elliptic.P256())
-	_, ed, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha512.Sum512(f.Module)
-	hashed, err := ed.Sign(nil, sum[:], &ed25519.Options{Hash: crypto.SHA512})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature := ecdsaSign(t, ec, f.Module)
-	own, err := json.Marshal(map[string]any{"base64Signature": signature, "cert": "ignored", "rekorBundle": map[string]any{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ecKey, edKey := public(t, "cosign.pub", &ec.PublicKey), public(t, "ed.pub", ed.Public())
-	for _, c := range []struct {
-		name string
-		key  trust.Key
-		data []byte
-	}{
-		{"ECDSA", ecKey, base64ed(signature)},
-		{"cosign's bundle", ecKey, own},
-		{"Sigstore's bundle", ecKey, messageBundle(t, f.Module, signature)},
-		{"Ed25519", edKey, base64ed(ed25519.Sign(ed, f.Module))},
-		{"Ed25519ph", edKey, base64ed(hashed)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			v, err := check(t, true, []trust.Key{ecKey, edKey}, f, from("demo.wasm.cosign.sig", c.data))
-			if err != nil || v.Signer() != c.key.ID || v.String() != "signed by "+c.key.String() {
-				t.Errorf("got %v, %v; want %s", v, err, c.key)
-			}
-			_, err = check(t, false, []trust.Key{private(t).Key}, f, from("demo.wasm.cosign.sig", c.data))
-			refused(t, err, "demo.wasm.cosign.sig: no trusted key verifies it")
-			beside := f
-			beside.Beside = plugin.Digest([]byte(manifest))
-			_, err = check(t, false, []trust.Key{c.key}, beside, from("demo.wasm.cosign.sig", c.data))
-			refused(t, err, "signed the module only")
-		})
-	}
-	// A stranger's cosign signature harms no plugin that a trusted key has signed.
-	key := private(t)
-	v, err := check(t, true, []trust.Key{key.Key}, f, from("a", base64ed(signature)), from("b", sign(t, key, f, nil)))
-	if err != nil || v.Signer() != key.ID {
-		t.Errorf("got %v, %v", v, err)
-	}
-}
-
-// What a key signs for prober means nothing to cosign, and the reverse.
-func TestDomains(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ops.key")
-	key := private(t)
-	if err := key.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	raw := readRaw(t, file)
-	f := found(module(t, "one"))
-	keys := []trust.Key{key.Key}
-	sum := sha256.Sum256(f.Module)
-	text := func(data []byte) []byte {
-		return []byte("prober.dev/signature/v1\ned25519 " + key.ID + " " + base64.StdEncoding.EncodeToString(data) + "\n")
-	}
-	for _, c := range []struct {
-		name   string
-		signed []byte
-	}{
-		{"the module, as cosign signs", f.Module},
-		{"its sum", sum[:]},
-		{"its digest", []byte(f.Digest)},
-		{"the statement without its prefix", []byte("module " + f.Digest + "\n")},
-		{"the statement without its newline", []byte("prober.dev/signature/v1\nmodule " + f.Digest)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := check(t, false, keys, f, from("demo.wasm.sig", text(ed25519.Sign(raw, c.signed))))
-			refused(t, err, "is not of this plugin")
-		})
-	}
-	t.Run("a plugin that reads like a statement", func(t *testing.T) {
-		good := string(sign(t, key, f, nil))
-		statement := found([]byte("prober.dev/signature/v1\nmodule " + f.Digest + "\n"))
-		signature := good[strings.LastIndex(good, " ")+1:]
-		_, err := check(t, false, keys, statement, from("demo.wasm.cosign.sig", []byte(signature)))
-		refused(t, err, "no trusted key verifies it")
-	})
-	t.Run("what the statement is", func(t *testing.T) { // as docs tell others to verify it
-		good := string(sign(t, key, f, nil))
-		signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(good[strings.LastIndex(good, " ")+1:], "\n"))
-		statement := "prober.dev/signature/v1\nmodule " + f.Digest + "\n"
-		if err != nil || !ed25519.Verify(raw.Public().(ed25519.PublicKey), []byte(statement), signature) {
-			t.Errorf("the signature is not of %q (%v)", statement, err)
-		}
-	})
-}
-
-func readRaw(t *testing.T, file string) ed25519.PrivateKey {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(data)
-	raw, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw.(ed25519.PrivateKey)
-}
-
-// An artifact's chain: the key signs the payload, which names the manifest, which names
-// the module.
-func TestArtifact(t *testing.T) {
-	ec := ecdsaKey(t, elliptic.P256())
-	key := public(t, "cosign.pub", &ec.PublicKey)
-	f := found(module(t, "one"))
-	artifact := []byte(`{"layers":[{"digest":"` + f.Digest + `"}]}`)
-	payload := func(kind string, artifact []byte) []byte {
-		return []byte(`{"critical":{"identity":{"docker-reference":"x"},"image":{"docker-manifest-digest":"` + plugin.Digest(artifact) + `"},"type":"` + kind + `"},"optional":null}`)
-	}
-	const kind = "cosign container image signature"
-	good := payload(kind, artifact)
-	signed := func(payload, artifact []byte) plugin.Signature {
-		return plugin.Signature{From: "oci://r/x", Data: base64ed(ecdsaSign(t, ec, payload)), Payload: payload, Artifact: artifact}
-	}
-	v, err := check(t, true, []trust.Key{key}, f, signed(good, artifact))
-	if err != nil || v.Signer() != key.ID {
-		t.Errorf("got %v, %v", v, err)
-	}
-	elsewhere := []byte(`{"layers":[{"digest":"` + plugin.Digest(nil) + `"}]}`)
-	moved := signed(good, artifact)
-	moved.Payload = payload(kind, elsewhere)
-	for _, c := range []struct {
-		name, want string
-		signature  plugin.Signature
-	}{
-		{"another artifact", `signed the artifact "` + plugin.Digest(artifact), signed(good, elsewhere)},
-		{"an artifact of another module", "has no layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
-		{"another payload", "no trusted key verifies it", moved},
-		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
-		{"no payload", "is no payload of cosign's", signed([]byte("text"), artifact)},
-		{"no artifact", "signed the artifact", signed(good, nil)},
-		{"a manifest that is none", "the artifact's manifest", signed(payload(kind, []byte("{")), []byte("{"))},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := check(t, false, []trust.Key{key}, f, c.signature)
-			refused(t, err, c.want)
-		})
-	}
-}
-
 func TestPolicy(t *testing.T) {
 	key := private(t)
 	again := public(t, "again.pub", readPublic(t, key.Key))
@@ -430,106 +254,6 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
-	}
-}
-
-func readPublic(t *testing.T, k trust.Key) crypto.PublicKey {
-	t.Helper()
-	block, _ := pem.Decode(k.PEM())
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func TestKeys(t *testing.T) {
-	key := private(t)
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := string(key.PEM())
-	for _, c := range []struct{ name, want, data string }{
-		{"empty", "no PEM block", ""},
-		{"garbage", "no PEM block", "-----BEGIN"},
-		{"two keys", "more than one PEM block", good + string(private(t).PEM())},
-		{"a private key", "a private key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"},
-		{"a certificate", `the PEM block is "CERTIFICATE"`, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
-		{"no key in it", "asn1", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"},
-		{"RSA", "*rsa.PublicKey; want Ed25519, or ECDSA on P-256", string(publicPEM(t, &rsaKey.PublicKey))},
-		{"P-384", "ECDSA key on P-384", string(publicPEM(t, &ecdsaKey(t, elliptic.P384()).PublicKey))},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := trust.ParseKey("k.pub", []byte(c.data))
-			if err == nil || !strings.HasPrefix(err.Error(), "key k.pub: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
-	}
-	file := filepath.Join(t.TempDir(), "k.pub")
-	if _, err := trust.ReadKeys([]string{file, filepath.Dir(file)}); err == nil || !strings.Contains(err.Error(), "no such file") ||
-		!strings.Contains(err.Error(), "is no regular file") {
-		t.Errorf("got %v for a file that is not there and a folder", err)
-	}
-	write(t, file, good)
-	if got, err := trust.ReadKeys([]string{file}); err != nil || got[0].ID != key.ID {
-		t.Errorf("got %v, %v", got, err)
-	}
-}
-
-func TestPrivateKeys(t *testing.T) {
-	dir := t.TempDir()
-	key, file := private(t), filepath.Join(dir, "ops.key")
-	if err := key.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := trust.ReadPrivateKey(file); err != nil || got.ID != key.ID {
-		t.Errorf("got %v, %v; want %s", got.Key, err, key.ID)
-	}
-	if err := private(t).Write(file); !errors.Is(err, os.ErrExist) {
-		t.Errorf("got %v for a file that is there", err)
-	}
-	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o601} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := trust.ReadPrivateKey(file); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has the mode %04o", mode)) {
-			t.Errorf("mode %o: got %v", mode, err)
-		}
-	}
-	link := filepath.Join(dir, "link.key")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trust.ReadPrivateKey(link); err == nil {
-		t.Error("a link hides the mode of the key")
-	}
-	ec, err := x509.MarshalPKCS8PrivateKey(ecdsaKey(t, elliptic.P256()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name, want string
-		data       []byte
-	}{
-		{"public.key", `the PEM block is "PUBLIC KEY"`, key.PEM()},
-		{"cosign.key", "the key is encrypted", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY"})},
-		{"broken.key", "no private key in PKCS #8", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})},
-		{"ec.key", "*ecdsa.PrivateKey; want Ed25519", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ec})},
-	} {
-		path := filepath.Join(dir, c.name)
-		write(t, path, string(c.data))
-		if _, err := trust.ReadPrivateKey(path); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
-	}
-}
-
-func write(t testing.TB, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
