@@ -4,18 +4,14 @@ package sdk
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
@@ -190,36 +186,8 @@ func Inspect(conn net.Conn) (ConnInfo, error) {
 	}
 	if secured, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		info.Network = "tls"
-		info.Peer = tlsInfo(secured.ConnectionState())
+		state := secured.ConnectionState()
+		info.Peer = abi.TLSInfoOf(&state)
 	}
 	return info, nil
-}
-
-func tlsInfo(state tls.ConnectionState) *TLSInfo {
-	info := &TLSInfo{
-		Version:    tls.VersionName(state.Version),
-		Cipher:     tls.CipherSuiteName(state.CipherSuite),
-		ALPN:       state.NegotiatedProtocol,
-		ServerName: state.ServerName,
-	}
-	for _, cert := range state.PeerCertificates {
-		info.Certificates = append(info.Certificates, certificate(cert))
-	}
-	return info
-}
-
-func certificate(cert *x509.Certificate) abi.Certificate {
-	sum := sha256.Sum256(cert.Raw)
-	names := slices.Clone(cert.DNSNames)
-	for _, ip := range cert.IPAddresses {
-		names = append(names, ip.String())
-	}
-	for _, uri := range cert.URIs {
-		names = append(names, uri.String())
-	}
-	return abi.Certificate{
-		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(),
-		NotBefore: cert.NotBefore.Truncate(time.Second), NotAfter: cert.NotAfter.Truncate(time.Second),
-		SANs: append(names, cert.EmailAddresses...), SHA256: hex.EncodeToString(sum[:]),
-	}
 }

@@ -293,7 +293,7 @@ func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error)
 		err = &tlsError{err}
 	}
 	if err == nil && resp != nil && resp.TLS != nil {
-		x.head.Peer = stateInfo(*resp.TLS, cmp.Or(x.options.ServerName, to.host))
+		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.host))
 	}
 	return resp, err
 }

@@ -2,10 +2,8 @@ package wasm
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -186,34 +184,12 @@ func tlsInfo(c net.Conn, serverName string) *abi.TLSInfo {
 	if !ok {
 		return nil
 	}
-	return stateInfo(secured.ConnectionState(), serverName)
+	state := secured.ConnectionState()
+	return stateInfo(&state, serverName)
 }
 
-func stateInfo(state tls.ConnectionState, serverName string) *abi.TLSInfo {
-	info := &abi.TLSInfo{
-		Version:    tls.VersionName(state.Version),
-		Cipher:     tls.CipherSuiteName(state.CipherSuite),
-		ALPN:       state.NegotiatedProtocol,
-		ServerName: serverName,
-	}
-	for _, cert := range state.PeerCertificates {
-		info.Certificates = append(info.Certificates, certificate(cert))
-	}
+func stateInfo(state *tls.ConnectionState, serverName string) *abi.TLSInfo {
+	info := abi.TLSInfoOf(state)
+	info.ServerName = serverName
 	return info
-}
-
-func certificate(cert *x509.Certificate) abi.Certificate {
-	sum := sha256.Sum256(cert.Raw)
-	names := slices.Clone(cert.DNSNames)
-	for _, ip := range cert.IPAddresses {
-		names = append(names, ip.String())
-	}
-	for _, uri := range cert.URIs {
-		names = append(names, uri.String())
-	}
-	return abi.Certificate{
-		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(),
-		NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
-		SANs: append(names, cert.EmailAddresses...), SHA256: hex.EncodeToString(sum[:]),
-	}
 }

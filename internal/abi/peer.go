@@ -1,0 +1,43 @@
+//go:build !wasip1
+
+package abi
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"slices"
+	"time"
+)
+
+// TLSInfoOf is what a guest is told of a handshake that the host made. No guest links
+// this: crypto/tls is many times its size.
+func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
+	info := &TLSInfo{
+		Version:    tls.VersionName(state.Version),
+		Cipher:     tls.CipherSuiteName(state.CipherSuite),
+		ALPN:       state.NegotiatedProtocol,
+		ServerName: state.ServerName,
+	}
+	for _, cert := range state.PeerCertificates {
+		info.Certificates = append(info.Certificates, certificateOf(cert))
+	}
+	return info
+}
+
+func certificateOf(cert *x509.Certificate) Certificate {
+	sum := sha256.Sum256(cert.Raw)
+	names := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	for _, uri := range cert.URIs {
+		names = append(names, uri.String())
+	}
+	return Certificate{
+		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(),
+		NotBefore: cert.NotBefore.Truncate(time.Second), NotAfter: cert.NotAfter.Truncate(time.Second),
+		SANs: append(names, cert.EmailAddresses...), SHA256: hex.EncodeToString(sum[:]),
+	}
+}
