@@ -11,8 +11,8 @@ const (
 	// maxSteps is how many steps it may take to hold a config against a schema. Ten lines
 	// of schema that refer to each other twice and more take longer than anyone lives,
 	// and those with defaults make a config for which there is no memory.
-	maxSteps = 100_000
-	maxDepth = 1000 // of a step within others
+	maxSteps     = 100_000
+	maxStepDepth = 1000 // of a step within others
 )
 
 // effort counts the steps that a config takes, before they are taken.
@@ -23,7 +23,7 @@ type effort struct {
 
 // step takes n steps, and reports whether they were left.
 func (e *effort) step(n, depth int) bool {
-	if e.left -= n; e.err == nil && (e.left < 0 || depth > maxDepth) {
+	if e.left -= n; e.err == nil && (e.left < 0 || depth > maxStepDepth) {
 		e.err = fmt.Errorf("the schema is too complicated: it takes more than %d steps", maxSteps)
 	}
 	return e.err == nil
