@@ -1,8 +1,11 @@
 package plugin
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -103,4 +106,36 @@ func (e *effort) array(s *jsonschema.Schema, items []any, depth int) {
 		e.either(s.Items, child, depth)
 		e.either(s.AdditionalItems, child, depth)
 	}
+}
+
+const (
+	maxDigits   = 400 // of a number, its exponent included
+	maxExponent = 400 // more than a float64 has
+)
+
+// checkNumbers refuses numbers that are too large to compute with: math/big does not take
+// all of them, and then the validator panics.
+func checkNumbers(value any, path string) error {
+	switch v := value.(type) {
+	case json.Number:
+		text := strings.ToLower(v.String())
+		_, exponent, ok := strings.Cut(text, "e")
+		n, err := strconv.Atoi(exponent)
+		if len(text) > maxDigits || ok && (err != nil || n > maxExponent || n < -maxExponent) {
+			return fmt.Errorf("%s: the number %.40s is out of range", path, text)
+		}
+	case map[string]any:
+		for name, child := range v {
+			if err := checkNumbers(child, path+"."+name); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, child := range v {
+			if err := checkNumbers(child, path+"."+strconv.Itoa(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

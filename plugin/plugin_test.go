@@ -145,6 +145,27 @@ func TestSchemasThatExplode(t *testing.T) {
 	}
 }
 
+// A number in the annotation of a pod must not end the agent.
+func TestNumbersThatAreTooLarge(t *testing.T) {
+	for _, keyword := range []string{`"type":"integer"`, `"maximum":5`, `"multipleOf":5`, `"enum":[5]`, `"const":5`} {
+		s, err := plugin.NewSchema([]byte(`{"properties":{"n":{"items":{` + keyword + `}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []string{"1e1000000", "1E+99999999999999999999", "-1e-10000000", "1e401", "1" + strings.Repeat("0", 400)} {
+			if _, err := s.Apply([]byte(`{"n":[` + n + `]}`)); err == nil || !strings.Contains(err.Error(), "config.n.0: the number") {
+				t.Errorf("%s against %s: %v", n, keyword, err)
+			}
+		}
+		if got, err := s.Apply([]byte(`{"n":[5]}`)); err != nil {
+			t.Errorf("5 against %s: %s, %v", keyword, got, err)
+		}
+	}
+	if _, err := plugin.NewSchema([]byte(`{"maximum":1e1000000}`)); err == nil {
+		t.Error("a schema with such a number")
+	}
+}
+
 // Aliases must not make gigabytes of a manifest.
 func TestAliasesOfAManifest(t *testing.T) {
 	manifest := func(length, aliases int) error {

@@ -38,6 +38,9 @@ func NewSchema(source []byte) (*Schema, error) {
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("a schema is an object")
 	}
+	if err := checkNumbers(doc, "schema"); err != nil {
+		return nil, err
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
@@ -76,6 +79,9 @@ func (s *Schema) Apply(config []byte) ([]byte, error) {
 	object, ok := doc.(map[string]any)
 	if !ok {
 		return nil, errors.New("config: want an object")
+	}
+	if err := checkNumbers(doc, "config"); err != nil {
+		return nil, err
 	}
 	if s.compiled != nil {
 		e := effort{left: maxSteps}
