@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,7 +104,7 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 	errs := []error{err}
 	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return a.asked.Dev[f.Manifest.Name] != "" })
 	for i, p := range a.file.Plugins {
-		if a.asked.Dev[p.Name] != "" {
+		if a.asked.Dev[p.Name] != "" || p.Shadow {
 			continue
 		}
 		if _, err := place(&p, a.asked.ConfigFile, &found, taken); err != nil {
@@ -136,6 +137,11 @@ func (a *Admission) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if err := a.Constrain(f); err != nil {
 		return trust.Verdict{}, err
 	}
+	return a.vouch(f)
+}
+
+// vouch holds f to the lock and to the keys that are trusted.
+func (a *Admission) vouch(f *plugin.Found) (trust.Verdict, error) {
 	if a.lock != nil {
 		if err := a.lock.Check(*f); err != nil {
 			return trust.Verdict{}, err
@@ -154,15 +160,71 @@ func (a *Admission) Admit(f *plugin.Found) (trust.Verdict, error) {
 // Constrain is [Admission.Admit] without signatures and the lock.
 func (a *Admission) Constrain(f *plugin.Found) error {
 	for i, p := range a.file.Plugins {
-		if p.Name != f.Manifest.Name {
+		if p.Name != f.Manifest.Name || p.Shadow {
 			continue
 		}
-		if digest := plugin.Digest(f.Module); p.Digest != "" && p.Digest != digest {
-			return a.fieldError(i, fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, p.Digest))
+		if err := pinned(f, &p); err != nil {
+			return a.fieldError(i, err)
 		}
 		constrain(f, &p)
 	}
 	return nil
+}
+
+// pinned holds f to the digest that p wants.
+func pinned(f *plugin.Found, p *config.Plugin) error {
+	if digest := plugin.Digest(f.Module); p.Digest != "" && p.Digest != digest {
+		return fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, p.Digest)
+	}
+	return nil
+}
+
+// Shadowed is a plugin that is to run beside the one of its name.
+type Shadowed struct {
+	Admitted
+	PromoteAfter config.PromoteAfter
+}
+
+// Shadows returns the plugins of prober.yaml that are to run beside others, along with
+// the errors of those that may not be loaded.
+func (a *Admission) Shadows() ([]Shadowed, error) {
+	var all []Shadowed
+	var errs []error
+	for i, p := range a.file.Plugins {
+		if !p.Shadow {
+			continue
+		}
+		f, err := fetch(&p, a.asked.ConfigFile)
+		if err == nil {
+			err = pinned(&f, &p)
+		}
+		var verdict trust.Verdict
+		if err == nil {
+			constrain(&f, a.withDefaults(p))
+			verdict, err = a.vouch(&f)
+		}
+		if err != nil {
+			errs = append(errs, a.fieldError(i, err))
+			continue
+		}
+		all = append(all, Shadowed{Admitted{f, verdict}, p.PromoteAfter})
+	}
+	return all, errors.Join(errs...)
+}
+
+// withDefaults fills in what the shadow p does not say from the plugin of its name.
+func (a *Admission) withDefaults(p config.Plugin) *config.Plugin {
+	i := slices.IndexFunc(a.file.Plugins, func(o config.Plugin) bool { return o.Name == p.Name && !o.Shadow })
+	if i < 0 {
+		return &p
+	}
+	base := &a.file.Plugins[i]
+	if p.Grants == nil {
+		p.Grants = base.Grants
+	}
+	p.Limits = cmp.Or(p.Limits, base.Limits)
+	p.ErrorPolicy = cmp.Or(p.ErrorPolicy, base.ErrorPolicy)
+	return &p
 }
 
 // constrain gives f what the operator says of it.
@@ -192,7 +254,7 @@ func (a *Admission) develop(name string, taken []string) (Admitted, error) {
 		return Admitted{}, fmt.Errorf("its manifest calls the plugin %q", f.Manifest.Name)
 	}
 	for _, p := range a.file.Plugins {
-		if p.Name == name {
+		if p.Name == name && !p.Shadow {
 			constrain(&f, &p)
 		}
 	}

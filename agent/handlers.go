@@ -136,18 +136,25 @@ func place(p *config.Plugin, configFile string, found *[]plugin.Found, taken []s
 		return nil, fmt.Errorf("plugin %q of %s: the name is taken by %s", p.Name, p.Source, (*found)[at].Path)
 	case slices.Contains(taken, p.Name):
 		return nil, fmt.Errorf("plugin %q of %s: the name is taken by a built-in handler", p.Name, p.Source)
-	case strings.Contains(p.Source, "://"):
-		return nil, fmt.Errorf("source %s: only files are supported by this version of prober", p.Source)
 	}
-	f, err := ReadPlugin(beside(configFile, p.Source))
+	f, err := fetch(p, configFile)
 	if err != nil {
 		return nil, err
 	}
-	if f.Manifest.Name != p.Name {
-		return nil, fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
-	}
 	*found = append(*found, f)
 	return &(*found)[len(*found)-1], nil
+}
+
+// fetch reads the plugin that the source of p leads to.
+func fetch(p *config.Plugin, configFile string) (plugin.Found, error) {
+	if strings.Contains(p.Source, "://") {
+		return plugin.Found{}, fmt.Errorf("source %s: only files are supported by this version of prober", p.Source)
+	}
+	f, err := ReadPlugin(beside(configFile, p.Source))
+	if err == nil && f.Manifest.Name != p.Name {
+		err = fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
+	}
+	return f, err
 }
 
 // ReadPlugin reads the module at path, with its manifest inside, or the executable of a

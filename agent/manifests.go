@@ -69,6 +69,7 @@ func (a *Agent) loop(ctx context.Context) {
 			if newManifests || newPlugins {
 				_ = a.again(ctx, "changed files", newManifests, newPlugins) // logged
 			}
+			a.handlers.promoteDue(ctx)
 		}
 	}
 }

@@ -34,6 +34,8 @@ type pluginRecord struct {
 	at        time.Time                  // when there was last a change of all this
 	withdrawn bool                       // nothing runs, since its file was taken away
 	running   map[probe.Handler]*running // generations that are not closed
+	base      string                     // the mark of what was last found where the plugin is
+	shadow    *shadowRecord              // nil: nothing runs beside it, or is to
 	past      metrics.PluginStats        // what those that are closed did
 }
 
@@ -136,6 +138,7 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 			errs = append(errs, s.missing(r, v))
 		}
 	}
+	errs = append(errs, s.shadows(ctx, v, again))
 	return changed, errors.Join(errs...)
 }
 
@@ -171,8 +174,10 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 	case r.mark != "" && wrong != nil: // there are two of the name
 		s.settle(r, r.tried, wrong)
 		return false, nil // told already
-	case r.mark == mark:
-		s.vouched(r, f)
+	case r.mark == mark, r.mark != "" && r.base == mark: // else a shadow was promoted meanwhile
+		if r.mark == mark {
+			s.vouched(r, f)
+		}
 		s.settle(r, mark, nil)
 		return false, nil
 	case r.tried == mark && r.err != nil && !again:
@@ -223,6 +228,9 @@ func (s *handlerSet) replace(ctx context.Context, r *pluginRecord, f Admitted, m
 		s.ended(r, next.handler, next.handler.(io.Closer).Close())
 		return fmt.Errorf("plugin %q: %w (%s)", r.name, err, f.Path)
 	}
+	s.mu.Lock()
+	r.base = mark
+	s.mu.Unlock()
 	return s.installed(r, f, mark, next.runtime, time.Since(start))
 }
 
@@ -278,7 +286,8 @@ func (s *handlerSet) withdraw(r *pluginRecord) {
 		"path", r.inUse.Path, "probes", r.swap.Live())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.mark, r.tried, r.err, r.withdrawn, r.at = "", "", nil, true, time.Now()
+	r.mark, r.base, r.tried, r.err, r.withdrawn, r.at = "", "", "", nil, true, time.Now()
+	r.shadow = nil
 }
 
 // forget drops a plugin that nobody uses.
@@ -390,9 +399,18 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 		for _, g := range r.running {
 			add(&total, g.stats())
 		}
+		total.Shadow = shadowTotals(r.swap.Shadowing())
 		all[name] = total
 	}
 	return all
+}
+
+// shadowTotals names what was counted; nil when there was nothing.
+func shadowTotals(s handlers.Shadowing) map[string]uint64 {
+	if s == (handlers.Shadowing{}) {
+		return nil
+	}
+	return map[string]uint64{"agree": s.Agree, "disagree": s.Disagree, "error": s.Errors, "skipped": s.Skipped}
 }
 
 // Memory implements [metrics.PluginHost].

@@ -40,6 +40,8 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/events", a.serveEvents)
 	mux.HandleFunc("GET /api/v1/stream", a.serveStream)
 	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
+	mux.HandleFunc("GET /api/v1/plugins", a.servePlugins)
+	mux.HandleFunc("POST /api/v1/plugins/{name}/promote", a.servePromote)
 	mux.HandleFunc("POST /-/reload", a.serveReload)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {

@@ -11,10 +11,12 @@ import (
 
 // survey is what plugin folders and prober.yaml have, at one moment.
 type survey struct {
-	found []Admitted // that can be loaded, by all that is known without compiling them
-	err   error      // all that is wrong
-	files []string   // that it depends on, beside those in plugin folders
-	total uint64     // memory of all plugins
+	found     []Admitted // that can be loaded, by all that is known without compiling them
+	err       error      // all that is wrong
+	shadows   []Shadowed
+	shadowErr error
+	files     []string // that it depends on, beside those in plugin folders
+	total     uint64   // memory of all plugins
 }
 
 // survey reads what there is. Its error means that nothing can be said of any plugin.
@@ -27,6 +29,7 @@ func (s *handlerSet) survey() (*survey, error) {
 	file := admission.Config()
 	v := &survey{total: file.TotalMemory}
 	v.found, v.err = admission.Find(s.cfg.PluginDirs, s.builtins)
+	v.shadows, v.shadowErr = admission.Shadows()
 	for _, key := range file.Trust.Keys {
 		v.files = append(v.files, beside(cfg.ConfigFile, key))
 	}

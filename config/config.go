@@ -40,8 +40,20 @@ type Plugin struct {
 	// ErrorPolicy says what becomes of an attempt that the plugin could not carry out;
 	// "": what the manifest says.
 	ErrorPolicy plugin.ErrorPolicy
+	// Shadow says that all this is about another version, which runs beside the plugin of
+	// that name and decides nothing. Grants, limits and policy that are not set are those
+	// of the plugin.
+	Shadow       bool
+	PromoteAfter PromoteAfter // of a shadow
 
 	Line int // of the file, for errors that are found later
+}
+
+// PromoteAfter says when a shadow takes the place of the plugin. The zero value means
+// never.
+type PromoteAfter struct {
+	Ticks     int     // that were compared, at least
+	Agreement float64 // the part of them in which both said the same, at least
 }
 
 // Trust says which plugins may be loaded.

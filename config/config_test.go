@@ -91,6 +91,11 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"an empty key", head + "trust: {keys: ['']}\n", `f:3: trust.keys[0]: must not be empty`},
 		{"require", head + "trust: {require: maybe}\n", `f:3: trust.require: want true or false`},
 		{"require without keys", head + "trust: {require: true}\n", `f:1: trust.keys: trust.require needs at least one key`},
+		{"a shadow without a source", head + "plugins: [{name: a}, {name: a, shadow: true}]\n", `f:3: plugins[1].source: required: where is the version that is to run beside the plugin?`},
+		{"two shadows", head + "plugins: [{name: a, shadow: true, source: x}, {name: a, shadow: true, source: x}]\n", `f:3: plugins[1].name: "a" is there twice, first on line 3`},
+		{"promotion of no shadow", head + "plugins: [{name: a, promoteAfter: {ticks: 1}}]\n", `f:3: plugins[0].promoteAfter: only a plugin with shadow: true can be promoted`},
+		{"no ticks", head + "plugins: [{name: a, shadow: true, source: x, promoteAfter: {ticks: 0}}]\n", `f:3: plugins[0].promoteAfter.ticks: want a whole number of at least 1`},
+		{"agreement", head + "plugins: [{name: a, shadow: true, source: x, promoteAfter: {ticks: 1, agreement: 99}}]\n", `f:3: plugins[0].promoteAfter.agreement: want a number above 0, and at most 1`},
 		{"several", head + "plugins: 1\ntrust: 2\n", "f:3: plugins: want a list\nf:4: trust: want a mapping"},
 		{"too large", head + strings.Repeat("#", 1<<20), `f:1: more than 1048576 bytes`},
 	} {
@@ -143,4 +148,25 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestShadow(t *testing.T) {
+	got, err := config.Parse("f", []byte(`apiVersion: prober.dev/v1
+kind: AgentConfig
+plugins:
+- name: a
+- {name: a, shadow: true, source: b.wasm, promoteAfter: {ticks: 100, agreement: 0.99}}
+- {name: b, shadow: true, source: b.wasm, promoteAfter: {ticks: 1}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Plugin{
+		{Name: "a", Line: 4},
+		{Name: "a", Line: 5, Shadow: true, Source: "b.wasm", PromoteAfter: config.PromoteAfter{Ticks: 100, Agreement: 0.99}},
+		{Name: "b", Line: 6, Shadow: true, Source: "b.wasm", PromoteAfter: config.PromoteAfter{Ticks: 1, Agreement: 1}},
+	}
+	if diff := cmp.Diff(want, got.Plugins); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -184,10 +184,32 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 				d.failf(n.Line, path, "unknown value %q; known: %s, %s", n.Value, plugin.PolicyError, plugin.PolicyFailure)
 			}
 		},
+		"shadow":       d.truth(&p.Shadow),
+		"promoteAfter": func(n *yaml.Node, path string) { d.promoteAfter(n, path, &p.PromoteAfter) },
 	}, "name")
 	if p.Name != "" && !plugin.ValidName(p.Name) {
 		d.failf(n.Line, path+".name", "%.80q is no name of a plugin: want lower-case letters, digits and dashes, 63 at most", p.Name)
 	}
+}
+
+func (d *decoder) promoteAfter(n *yaml.Node, path string, to *PromoteAfter) {
+	to.Agreement = 1
+	d.mapping(n, path, map[string]reader{
+		"ticks": func(n *yaml.Node, path string) {
+			if ticks, err := strconv.Atoi(n.Value); err != nil || ticks < 1 || n.Kind != yaml.ScalarNode {
+				d.failf(n.Line, path, "want a whole number of at least 1")
+			} else {
+				to.Ticks = ticks
+			}
+		},
+		"agreement": func(n *yaml.Node, path string) {
+			if part, err := strconv.ParseFloat(n.Value, 64); err != nil || !(part > 0 && part <= 1) || n.Kind != yaml.ScalarNode {
+				d.failf(n.Line, path, "want a number above 0, and at most 1")
+			} else {
+				to.Agreement = part
+			}
+		},
+	}, "ticks")
 }
 
 func (d *decoder) grant(n *yaml.Node, path string, to *[]plugin.Grant) {
@@ -242,13 +264,24 @@ func (d *decoder) limits(to *plugin.Limits) map[string]reader {
 
 // validate reports what does not fit together.
 func (d *decoder) validate(root *yaml.Node, a *Agent) {
-	lines := make(map[string]int)
+	type entry struct {
+		name   string
+		shadow bool
+	}
+	lines := make(map[entry]int)
 	for i, p := range a.Plugins {
-		if first, ok := lines[p.Name]; ok {
-			d.failf(p.Line, fmt.Sprintf("plugins[%d].name", i), "%q is there twice, first on line %d", p.Name, first)
+		path, e := fmt.Sprintf("plugins[%d]", i), entry{p.Name, p.Shadow}
+		if first, ok := lines[e]; ok {
+			d.failf(p.Line, path+".name", "%q is there twice, first on line %d", p.Name, first)
 			continue
 		}
-		lines[p.Name] = p.Line
+		lines[e] = p.Line
+		switch {
+		case p.Shadow && p.Source == "":
+			d.failf(p.Line, path+".source", "required: where is the version that is to run beside the plugin?")
+		case !p.Shadow && p.PromoteAfter.Ticks > 0:
+			d.failf(p.Line, path+".promoteAfter", "only a plugin with shadow: true can be promoted")
+		}
 	}
 	if a.Trust.Require && len(a.Trust.Keys) == 0 {
 		d.failf(root.Line, "trust.keys", "trust.require needs at least one key")

@@ -22,6 +22,9 @@ var (
 		"Memory of the instances of all plugins, snapshots included.", nil, nil)
 )
 
+var pluginShadow = prometheus.NewDesc("prober_plugin_shadow_total",
+	"Ticks of a plugin beside which another version ran, by whether both said the same.", []string{"plugin", "agreement"}, nil)
+
 // callBuckets reach from the call of a small guest to a timeout of ten seconds.
 var callBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 10}
 
@@ -30,6 +33,9 @@ type PluginStats struct {
 	Idle, Busy int               // instances
 	Denied     uint64            // dials
 	Limits     map[string]uint64 // how often each limit was hit, by its name: one of a closed list
+	// Shadow is how often another version that ran beside it agreed: "agree", "disagree",
+	// "error" or "skipped". Nil when there was none.
+	Shadow map[string]uint64
 }
 
 // PluginHost tells of the plugins that are loaded, at each scrape. It must not block.
@@ -53,7 +59,7 @@ var _ prometheus.Collector = hostCollector{}
 
 // Describe implements [prometheus.Collector].
 func (hostCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pluginInstances, pluginDenied, pluginLimits, pluginQuarantined, pluginMemory} {
+	for _, d := range []*prometheus.Desc{pluginInstances, pluginDenied, pluginLimits, pluginQuarantined, pluginShadow, pluginMemory} {
 		ch <- d
 	}
 }
@@ -64,6 +70,9 @@ func (c hostCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, s := range c.host.Plugins() {
 		for limit, n := range s.Limits {
 			ch <- prometheus.MustNewConstMetric(pluginLimits, prometheus.CounterValue, float64(n), name, limit)
+		}
+		for agreement, n := range s.Shadow {
+			ch <- prometheus.MustNewConstMetric(pluginShadow, prometheus.CounterValue, float64(n), name, agreement)
 		}
 		ch <- prometheus.MustNewConstMetric(pluginQuarantined, prometheus.GaugeValue, float64(resting[name]), name)
 		ch <- prometheus.MustNewConstMetric(pluginInstances, prometheus.GaugeValue, float64(s.Idle), name, "idle")

@@ -1,0 +1,101 @@
+package agent_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+)
+
+const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+
+// withShadow starts an agent with a plugin demo that says v1, beside which the guest
+// runs. It returns the path of the shadow.
+func withShadow(t *testing.T, g guestSpec, settings string) (r *running, events <-chan event, beside string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prober.yaml")
+	beside = filepath.Join(dir, "next.wasm")
+	put(t, beside, g.plugin("demo", "2.0.0"))
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm"+settings+"}]\n"))
+	r, events, _ = withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	return r, events, beside
+}
+
+func (r *running) plugin() agent.PluginStatus {
+	r.t.Helper()
+	var all struct{ Items []agent.PluginStatus }
+	r.get("/api/v1/plugins", &all)
+	if len(all.Items) != 1 {
+		r.t.Fatalf("got %+v", all)
+	}
+	return all.Items[0]
+}
+
+func TestAShadowDecidesNothing(t *testing.T) {
+	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 2}, "")
+	for range 20 { // in all of which it disagrees
+		p := awaitProbe(t, events, "a tick", func(p *streamedProbe) bool { return p.Last != nil })
+		if p.Last.Output != "v1" || p.Result != "success" {
+			t.Fatalf("got %+v", p.Last)
+		}
+	}
+	got := r.plugin()
+	if got.State != "running" || got.Version != "1.0.0" || got.Generation != 1 || got.Runtime != "wasm" || got.Probes != 1 ||
+		got.Shadow == nil || got.Shadow.Version != "2.0.0" || got.Shadow.Path != beside || got.Shadow.Digest == got.Digest ||
+		got.Shadow.Compared["agree"] != 0 || got.Shadow.Compared["disagree"] < 10 {
+		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
+	}
+	if got := r.metric(`prober_plugin_shadow_total{agreement="disagree",plugin="demo"}`); got == "" || got == "0" {
+		t.Errorf("got %q", got)
+	}
+	if status, body := r.do("POST", "/api/v1/plugins/demo/promote", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := r.do("POST", "/api/v1/plugins/other/promote"); status != http.StatusNotFound || !strings.Contains(body, `plugin \"other\": there is no plugin of that name`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusOK || !strings.Contains(body, `"version":"2.0.0"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if p := awaitOutput(t, events, "v2"); p.Last.Result != "failure" {
+		t.Errorf("got %+v", p)
+	}
+	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusConflict || !strings.Contains(body, "no other version beside it") {
+		t.Errorf("%d %s", status, body)
+	}
+	// Nothing has changed in the files, so that nothing goes back.
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	if got := r.plugin(); got.Version != "2.0.0" || got.Generation != 2 || got.Shadow != nil || got.Path != beside {
+		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
+	}
+}
+
+func TestAShadowThatAgreesIsPromoted(t *testing.T) {
+	r, events, _ := withShadow(t, guestSpec{text: "v2"}, ", promoteAfter: {ticks: 5, agreement: 0.9}")
+	awaitOutput(t, events, "v2")
+	if got := r.plugin(); got.Version != "2.0.0" || got.Shadow != nil {
+		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
+	}
+}
+
+func TestABadShadowIsToldOf(t *testing.T) {
+	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 1}, "")
+	_, next := r.lines.await(t, 0, "runs beside", "version=2.0.0")
+	put(t, beside, guestSpec{trapsProbe: true}.plugin("demo", "3.0.0"))
+	r.lines.await(t, next, "plugins cannot all be used", `plugin \"demo\": wasm error: unreachable (`+beside)
+	got := r.plugin()
+	if got.Error != "" || got.Shadow == nil || got.Shadow.Version != "2.0.0" || !strings.Contains(got.Shadow.Error, "unreachable") {
+		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
+	}
+	awaitOutput(t, events, "v1")
+	put(t, beside, guestSpec{text: "v1"}.plugin("demo", "1.0.0")) // the very bytes that run
+	r.lines.await(t, next, "plugins reloaded")
+	if got := r.plugin(); got.Shadow != nil {
+		t.Errorf("got %+v", got.Shadow)
+	}
+}
