@@ -92,6 +92,9 @@ func parseGrant(text string) (Grant, error) {
 		if !path.IsAbs(rest) || path.Clean(rest) != rest {
 			return g, errors.New("want unix:///path, neither . nor .. in it")
 		}
+		if strings.Contains(rest, "*") {
+			return g, errors.New("a socket is named whole: there are no patterns of paths")
+		}
 		g.path = rest
 		return g, nil
 	case scheme == "dns":

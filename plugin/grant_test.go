@@ -193,6 +193,7 @@ func TestBadGrants(t *testing.T) {
 		"https://a/b?c":           "a path ends before ?",
 		"unix://run/x.sock":       "want unix:///path",
 		"unix:///run/../x.sock":   "want unix:///path",
+		"unix:///run/*.sock":      "a socket is named whole",
 		"dns://10.0.0.1":          "neither a name nor an address",
 		"!":                       "neither a name nor an address",
 		"tcp://[::ffff:0:0/96]:1": "not the first address",
