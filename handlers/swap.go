@@ -286,14 +286,16 @@ func (s *Swap) installLocked(gen *generation, ready map[*held]probe.Handler, why
 	}
 }
 
-// leastDrain is how long the attempts of an old generation may always take.
-const leastDrain = time.Second
+const (
+	leastDrain = time.Second           // how long the attempts of an old generation may always take
+	drainGrace = 10 * time.Millisecond // for those that end at their deadline
+)
 
 // endLocked closes a generation in the background, when its attempts have ended.
 func (s *Swap) endLocked(gen *generation, prepared []probe.Handler) {
 	drained := gen.retire()
 	s.ending.Go(func() {
-		timer := time.NewTimer(max(time.Duration(s.longest.Load()), leastDrain))
+		timer := time.NewTimer(max(time.Duration(s.longest.Load()), leastDrain) + drainGrace)
 		defer timer.Stop()
 		select {
 		case <-drained:

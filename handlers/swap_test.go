@@ -227,7 +227,7 @@ func TestDrain(t *testing.T) {
 		synctest.Wait()
 		s.Withdraw(errTrap)
 		start := time.Now()
-		if err := s.Close(); err != nil || time.Since(start) != 10*time.Second || !v3.closed.Load() {
+		if err := s.Close(); err != nil || time.Since(start) != 10*time.Second+10*time.Millisecond || !v3.closed.Load() {
 			t.Errorf("%v after %s, closed %v", err, time.Since(start), v3.closed.Load())
 		}
 		close(v3.hold)
