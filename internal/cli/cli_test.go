@@ -70,7 +70,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"run"}, {"probe"}, {"probe", "http"}, {"probe", "tcp"}, {"probe", "grpc"}, {"probe", "exec"}, {"probe", "plugin"},
 		{"validate"}, {"plugin"}, {"plugin", "list"}, {"plugin", "inspect"},
-		{"plugin", "new"}, {"plugin", "build"}, {"plugin", "run"}, {"plugin", "bench"}, {"plugin", "vet"}, {"plugin", "test"}, {"version"}, {"completion"},
+		{"plugin", "new"}, {"plugin", "build"}, {"plugin", "run"}, {"plugin", "bench"}, {"plugin", "vet"}, {"plugin", "test"},
+		{"plugin", "push"}, {"plugin", "pull"}, {"plugin", "save"}, {"plugin", "load"}, {"version"}, {"completion"},
 	} {
 		code, stdout, stderr := run(nil, append(args, "--help")...)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "prober "+strings.Join(args, " ")) {

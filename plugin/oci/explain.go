@@ -32,7 +32,7 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 	case answered:
 		return fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s: the registry speaks plain HTTP, which must be allowed", ref)
+		return fmt.Errorf("%s: %w", ref, ErrPlainHTTP)
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the address, which ref says better

@@ -23,8 +23,8 @@ const maxIndex = MaxManifest
 const layoutMark = `{"imageLayoutVersion":"1.0.0"}`
 
 // SaveDir writes an OCI layout with a into the folder dir, which is made if need be. A
-// layout that is there already gets a as well, in the place of what has the same tag.
-// tag may be empty.
+// layout that is there already gets a as well, in the place of the plugin of that name
+// with the same tag. The index calls it NAME-TAG; tag may be empty.
 func SaveDir(dir, tag string, a *Artifact) error {
 	if err := a.complete(); err != nil {
 		return err
@@ -96,11 +96,13 @@ func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) 
 	}
 	desc := a.root.desc
 	desc.ArtifactType = ArtifactType
+	name := ""
 	if tag != "" {
-		desc.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
+		name = a.Manifest.Name + "-" + tag
+		desc.Annotations = map[string]string{ocispec.AnnotationRefName: name}
 	}
 	others := slices.DeleteFunc(slices.Clone(index.Manifests), func(d ocispec.Descriptor) bool {
-		return d.Digest == desc.Digest || tag != "" && d.Annotations[ocispec.AnnotationRefName] == tag
+		return d.Digest == desc.Digest || name != "" && d.Annotations[ocispec.AnnotationRefName] == name
 	})
 	data, err := json.Marshal(ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: append(others, desc),

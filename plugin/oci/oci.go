@@ -51,6 +51,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrUnauthorized means that a registry wants other credentials, or any.
 	ErrUnauthorized = errors.New("unauthorized")
+	// ErrPlainHTTP means that a registry speaks HTTP, which was not allowed.
+	ErrPlainHTTP = errors.New("the registry speaks plain HTTP, which must be allowed")
 	// ErrTampered means that bytes are not those that their digest stands for.
 	ErrTampered = errors.New("the bytes are not those of their digest")
 )
