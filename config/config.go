@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/daeace23/prober/plugin"
 )
@@ -33,8 +34,10 @@ type Agent struct {
 // Plugin is what the operator says of one plugin.
 type Plugin struct {
 	Name   string
-	Source string         // path of a module; "": found in the plugin folders
+	Source string         // path of a module, or oci://…; "": found in the plugin folders
 	Digest string         // "sha256:…" that the module must have; "": any
+	// PlainHTTP talks HTTP to the registry of Source.
+	PlainHTTP bool
 	Grants []plugin.Grant // beside the probe's own target
 	Limits plugin.Limits  // what holds where the manifest asks for more, or for nothing
 	// ErrorPolicy says what becomes of an attempt that the plugin could not carry out;
@@ -54,6 +57,15 @@ type Plugin struct {
 type PromoteAfter struct {
 	Ticks     int     // that were compared, at least
 	Agreement float64 // the part of them in which both said the same, at least
+}
+
+// Reference returns where in a registry the plugin is; ok is false when it is in none.
+func (p *Plugin) Reference() (ref plugin.Reference, ok bool) {
+	if !strings.HasPrefix(p.Source, plugin.OCIScheme) {
+		return ref, false
+	}
+	ref, err := plugin.ParseReference(p.Source)
+	return ref, err == nil // which it is of what was read from a file
 }
 
 // Trust says which plugins may be loaded.

@@ -78,6 +78,10 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"name twice", head + "plugins:\n- name: a\n- name: b\n- name: a\n", `f:6: plugins[2].name: "a" is there twice, first on line 4`},
 		{"null", head + "plugins:\n- name:\n", `f:4: plugins[0].name: want a text`},
 		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
+		{"reference", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a\n", `f:5: plugins[0].source: reference "oci://ghcr.io/a": want a :TAG or an @sha256:DIGEST`},
+		{"scheme", head + "plugins:\n- name: a\n  source: https://ghcr.io/a:1\n", `f:5: plugins[0].source: reference "https://ghcr.io/a:1": "https" is no scheme that prober knows; known: oci`},
+		{"plain HTTP", head + "plugins:\n- name: a\n  plainHTTP: false\n", `f:5: plugins[0].plainHTTP: is for plugins with a source that begins with oci://`},
+		{"plain truth", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a:1\n  plainHTTP: 1\n", `f:6: plugins[0].plainHTTP: want true or false`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"digest in upper case", head + "plugins:\n- name: a\n  digest: sha256:" + strings.ToUpper(digest[7:]) + "\n", `f:5: plugins[0].digest: "sha256:` + strings.ToUpper(digest[7:]) + `" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is no size: want a number of bytes, as in 65536, 64Ki or 32Mi`},
@@ -111,6 +115,22 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 				t.Errorf("%T is no FieldError", err)
 			}
 		})
+	}
+}
+
+func TestReference(t *testing.T) {
+	a, err := config.Parse("f", []byte(head+"plugins:\n- {name: a, source: 'oci://hub/a:1', plainHTTP: true}\n- {name: b, source: hub/b.wasm}\n- {name: c}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, ok := a.Plugins[0].Reference()
+	if want := (plugin.Reference{Registry: "hub", Repository: "a", Tag: "1"}); !ok || ref != want || !a.Plugins[0].PlainHTTP {
+		t.Errorf("%+v, %t, want %+v", ref, ok, want)
+	}
+	for _, p := range a.Plugins[1:] {
+		if ref, ok := p.Reference(); ok {
+			t.Errorf("%s: %+v", p.Name, ref)
+		}
 	}
 }
 

@@ -168,9 +168,14 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 }
 
 func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
+	var plain *yaml.Node
 	d.mapping(n, path, map[string]reader{
 		"name":   d.text(&p.Name),
-		"source": d.text(&p.Source),
+		"source": func(n *yaml.Node, path string) { d.source(n, path, &p.Source) },
+		"plainHTTP": func(n *yaml.Node, path string) {
+			d.truth(&p.PlainHTTP)(n, path)
+			plain = n
+		},
 		"digest": d.digest(&p.Digest),
 		"grants": d.items(func(n *yaml.Node, path string) { d.grant(n, path, &p.Grants) }),
 		"limits": func(n *yaml.Node, path string) {
@@ -189,6 +194,20 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 	}, "name")
 	if p.Name != "" && !plugin.ValidName(p.Name) {
 		d.failf(n.Line, path+".name", "%.80q is no name of a plugin: want lower-case letters, digits and dashes, 63 at most", p.Name)
+	}
+	if plain != nil && !strings.HasPrefix(p.Source, plugin.OCIScheme) {
+		d.failf(plain.Line, path+".plainHTTP", "is for plugins with a source that begins with %s", plugin.OCIScheme)
+	}
+}
+
+// source reads a path, or a reference.
+func (d *decoder) source(n *yaml.Node, path string, to *string) {
+	d.text(to)(n, path)
+	if !strings.Contains(*to, "://") {
+		return
+	}
+	if _, err := plugin.ParseReference(*to); err != nil {
+		d.failf(n.Line, path, "%w", err)
 	}
 }
 
