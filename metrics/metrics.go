@@ -207,7 +207,7 @@ func (m *Metrics) PluginLoaded(name, version, digest, runtime string) {
 }
 
 // PluginTrusted notes what vouches for a plugin: "signed" by a key that is trusted,
-// "unknown-key", "unsigned", "unchecked" where no key is trusted, or "dev".
+// "unsigned", "unchecked" where no key is trusted, or "dev".
 func (m *Metrics) PluginTrusted(name, trust string) {
 	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
 	m.trust.WithLabelValues(name, trust).Set(1)

@@ -106,7 +106,7 @@ func newPluginInspect(env *Env) *cobra.Command {
 
 // signatureView is what is known of a plugin's signature.
 type signatureView struct {
-	State   string   `json:"state"` // signed, unknown-key, unsigned, unchecked or refused
+	State   string   `json:"state"` // signed, unsigned, unchecked or refused
 	Signers []string `json:"signers,omitempty"`
 	Unknown []string `json:"unknownKeys,omitempty"`
 	Reason  string   `json:"reason,omitempty"` // why it is refused

@@ -57,7 +57,7 @@ func (f *pluginFlags) find(env *Env, name string) (plugin.Found, error) {
 	if err != nil {
 		return found, usage("", "%w", err)
 	}
-	if verdict.State == trust.Unsigned || verdict.State == trust.UnknownKey {
+	if verdict.State == trust.Unsigned {
 		fmt.Fprintf(env.Stderr, "prober: warning: plugin %q of %s is %s\n", found.Manifest.Name, found.Path, verdict)
 	}
 	return found, nil

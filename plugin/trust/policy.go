@@ -55,7 +55,8 @@ func ReadKeys(files []string) (keys []Key, err error) {
 // State is what is known of a plugin's signature.
 type State string
 
-// The states of a plugin that may be loaded.
+// The states. A plugin that only unknown keys have signed is never loaded, and one that
+// nobody has signed is where signatures are not required.
 const (
 	Unchecked  State = "unchecked"   // no key is trusted, so nothing was looked at
 	Signed     State = "signed"      // by a key that is trusted
@@ -114,8 +115,8 @@ func (r *Refusal) Error() string {
 
 // Check decides about the plugin in f.Module, whatever the file at f.Path holds by now.
 // Without f.Signatures those in the files beside f.Path count. The error of a plugin that
-// may not be loaded is a [*Refusal]: where signatures are required it is one that no
-// trusted key has signed, and always one with a signature that is wrong.
+// may not be loaded is a [*Refusal]: one with a signature that is wrong, or that only
+// unknown keys have signed, and where signatures are required one that nobody has.
 func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 	if p == nil || len(p.keys) == 0 {
 		return Verdict{State: Unchecked}, nil
@@ -134,6 +135,8 @@ func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 		return Verdict{}, p.refuse(f, "", e.wrong)
 	case v.State != Signed && e.unmatched != "":
 		return Verdict{}, p.refuse(f, "", e.unmatched)
+	case v.State == UnknownKey:
+		return Verdict{}, p.refuse(f, v.State, v.String())
 	case v.State != Signed && p.require:
 		return Verdict{}, p.refuse(f, v.State, v.String()+", and trust.require is set")
 	}
