@@ -143,7 +143,8 @@ func watchFleet(b *testing.B, p *wasm.Handler, d time.Duration) (peak fleetPeak)
 
 // resident is what the process takes of the machine's memory, in bytes. A page that
 // several guests share counts once (Pss, and not Rss).
-func resident(b *testing.B) int64 {
+func resident(b testing.TB) int64 {
+	b.Helper()
 	rollup, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
 		b.Fatal(err)

@@ -1,0 +1,272 @@
+package agent_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	replaceProbes = 200
+	replacePeriod = 100 * time.Millisecond // 2,000 ticks a second in all
+	warmUp        = 100                    // replacements, before anything is measured
+)
+
+// TestReplacements replaces a plugin under load, again and again, with bad versions in
+// between. Every tick runs once, in the order of the versions, and succeeds.
+func TestReplacements(t *testing.T) {
+	checkReplacements(t, replaceUnderLoad(t, warmUp+100))
+}
+
+// BenchmarkReplace replaces a plugin 1,000 times under 2,000 probes a second, and says
+// what that costs. One iteration is the whole measurement.
+func BenchmarkReplace(b *testing.B) {
+	for b.Loop() {
+		r := replaceUnderLoad(b, warmUp+1000)
+		checkReplacements(b, r)
+		slices.Sort(r.took)
+		slices.Sort(r.lags)
+		b.ReportMetric(float64(len(r.took)), "replacements")
+		b.ReportMetric(float64(r.refused), "refused")
+		b.ReportMetric(float64(r.took[len(r.took)/2].Microseconds())/1000, "p50-replace-ms")
+		b.ReportMetric(float64(r.took[len(r.took)-1].Microseconds())/1000, "max-replace-ms")
+		b.ReportMetric(float64(len(r.lags))/r.time.Seconds(), "ticks/s")
+		b.ReportMetric(float64(r.skipped), "skipped-ticks")
+		b.ReportMetric(float64(r.lags[len(r.lags)*99/100].Microseconds())/1000, "p99-lag-ms")
+		b.ReportMetric(float64(r.lags[len(r.lags)-1].Microseconds())/1000, "max-lag-ms")
+		b.ReportMetric(float64(r.after.heap-r.before.heap)/1024, "heap-growth-KiB")
+		b.ReportMetric(float64(r.after.resident-r.before.resident)/1024, "resident-growth-KiB")
+		b.ReportMetric(float64(r.after.mappings-r.before.mappings), "mappings-growth")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// checkReplacements holds what was seen against what a replacement may cost.
+func checkReplacements(t testing.TB, r *replacements) {
+	t.Helper()
+	for _, fault := range r.faults {
+		t.Error(fault)
+	}
+	if len(r.lags) < replaceProbes {
+		t.Errorf("%d ticks", len(r.lags))
+	}
+	if r.after.goroutines > r.before.goroutines+10 || r.after.files > r.before.files || r.after.mappings > r.before.mappings+20 {
+		t.Errorf("leaked: %+v, before that %+v", r.after, r.before)
+	}
+	if growth := r.after.heap - r.before.heap; growth > 2<<20 {
+		t.Errorf("the heap has grown by %d bytes", growth)
+	}
+}
+
+// footprint is what the process holds.
+type footprint struct {
+	goroutines, files, mappings int
+	heap, resident              int64
+}
+
+func footprintNow(t testing.TB) (f footprint) {
+	t.Helper()
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f.goroutines, f.heap = runtime.NumGoroutine(), int64(m.HeapAlloc)
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.files, f.mappings, f.resident = len(files), strings.Count(string(maps), "\n"), resident(t)
+	return f
+}
+
+// replacements is what was seen of a run.
+type replacements struct {
+	before, after footprint
+	time          time.Duration
+	took          []time.Duration // of each that took place
+	refused       int
+
+	mu      sync.Mutex
+	log     bool
+	lags    []time.Duration // of the ticks
+	skipped int
+	faults  []string
+}
+
+func (r *replacements) fault(format string, args ...any) {
+	if len(r.faults) < 10 {
+		r.faults = append(r.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// Observe implements [worker.Observer].
+func (r *replacements) Observe(worker.Info) worker.ProbeObserver { return &replacedProbe{of: r} }
+
+// replacedProbe holds the ticks of one probe against the schedule, and against each
+// other.
+type replacedProbe struct {
+	of      *replacements
+	due     time.Time
+	ticks   int
+	skipped int // since the last tick
+	run     int
+	version int
+}
+
+// Tick implements [worker.ProbeObserver].
+func (p *replacedProbe) Tick(t *worker.Tick) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.ticks++
+	step := t.Due.Sub(p.due)
+	if p.ticks > 2 && step != time.Duration(1+p.skipped)*replacePeriod { // the second tick spreads probes
+		p.of.fault("tick %d is due %v after the one before, with %d skipped", p.ticks, step, p.skipped)
+	}
+	version, err := strconv.Atoi(strings.TrimPrefix(t.Outcome.Output, "v"))
+	switch {
+	case t.Err != nil || err != nil || t.Outcome.Result != probe.Success || t.Attempts != 1:
+		p.of.fault("tick %d ends in %+v after %d attempts, %v", p.ticks, t.Outcome, t.Attempts, t.Err)
+	case version < p.version:
+		p.of.fault("version %d ran after version %d", version, p.version)
+	case t.Run != p.run+1:
+		p.of.fault("the run went from %d to %d", p.run, t.Run)
+	}
+	p.due, p.skipped, p.run, p.version = t.Due, 0, t.Run, version
+	if p.of.log {
+		p.of.lags = append(p.of.lags, t.Start.Sub(t.Due))
+	}
+}
+
+// Skipped implements [worker.ProbeObserver].
+func (p *replacedProbe) Skipped(_ worker.SkipReason, ticks int) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.skipped += ticks
+	p.of.skipped += ticks
+}
+
+// Close implements [worker.ProbeObserver].
+func (p *replacedProbe) Close() {}
+
+// replaceUnderLoad replaces a plugin n times, every time by other bytes, while its probes
+// tick. Each tenth version is preceded by a bad one.
+func replaceUnderLoad(t testing.TB, n int) *replacements {
+	t.Helper()
+	host, err := wasm.New(wasm.Config{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap := handlers.NewSwap(handlers.SwapConfig{Name: "demo", Closed: func(_ probe.Handler, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}})
+	r := new(replacements)
+	replace := func(g guestSpec) error {
+		h, err := host.Load(t.Context(), g.module(), plugin.Minimal("demo"))
+		if err != nil {
+			return err
+		}
+		next := handlers.NewQuarantine(h, handlers.QuarantineConfig{})
+		if err := swap.Replace(t.Context(), next); err != nil {
+			return fmt.Errorf("%w%v", err, io.Closer(next).Close())
+		}
+		return nil
+	}
+	if err := replace(guestSpec{text: "v0"}); err != nil {
+		t.Fatal(err)
+	}
+	m := replacedPods(t, swap, r)
+	var start time.Time
+	for i := range n {
+		if i == warmUp {
+			r.before = footprintNow(t)
+			r.mu.Lock()
+			r.log = true
+			r.mu.Unlock()
+			start = time.Now()
+		}
+		if i%10 == 0 {
+			bad := []guestSpec{{trapsStart: true}, {trapsProbe: true}, {refuse: 1}}[i/10%3]
+			if bad.text = fmt.Sprint("bad", i); replace(bad) == nil {
+				t.Error("a bad version was taken")
+			}
+			r.refused++
+		}
+		begun := time.Now()
+		if err := replace(guestSpec{text: fmt.Sprint("v", i+1)}); err != nil {
+			t.Fatal(err)
+		}
+		if i >= warmUp {
+			r.took = append(r.took, time.Since(begun))
+		}
+	}
+	r.time = time.Since(start)
+	r.after = footprintNow(t)
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := swap.Close(); err != nil || swap.Live() != 0 || swap.Generation() != n+1 {
+		t.Errorf("%v; %d live, generation %d", err, swap.Live(), swap.Generation())
+	}
+	if host.Memory() != 0 {
+		t.Errorf("%d bytes of guests are left", host.Memory())
+	}
+	if err := host.Close(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// replacedPods runs the probes.
+func replacedPods(t testing.TB, swap *handlers.Swap, r *replacements) *manager.Manager {
+	t.Helper()
+	var registry handlers.Registry
+	if err := registry.Register("demo", "test", swap); err != nil {
+		t.Fatal(err)
+	}
+	store := new(manager.StatusStore)
+	m, err := manager.New(manager.Config{
+		Status: store, Handlers: &registry, Observers: []worker.Observer{r}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range replaceProbes {
+		name := fmt.Sprint("pod-", i)
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{
+			manager.Annotation: fmt.Sprintf("a: {readiness: {plugin: {name: demo, config: {n: %d}}, period: %v, timeout: 5s}}", i, replacePeriod),
+		}}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "a"}}}}
+		store.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1", ContainerStatuses: []v1.ContainerStatus{{
+			Name: "a", ContainerID: "containerd://" + name, Started: new(true),
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		}}})
+		if err := m.AddPod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
