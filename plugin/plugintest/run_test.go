@@ -282,6 +282,21 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestConformanceOfSockets(t *testing.T) {
+	f := load(t, "\n- {name: x, request: {config: {do: dial, network: unix, addr: /run/x.sock}}, host: {net: [{dial: 'unix:///run/x.sock'}]}, want: {result: success}}\n")
+	for addr, edit := range map[string]func(string) string{
+		"dial unix /run/x.sock": func(m string) string { return m },
+		"": func(m string) string {
+			return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'unix:///run/x.sock']", 1)
+		},
+	} {
+		report := run(t, f, plugintest.Config{Run: regexp.MustCompile("conformance: .*manifest"), Plugin: variantOf(t, edit)})
+		if got := strings.Join(report.Results[0].Failures, "\n"); (got == "") != (addr == "") || !strings.Contains(got, addr) {
+			t.Errorf("got %q, want %q in it", got, addr)
+		}
+	}
+}
+
 // counting is a module whose memory grows by a page a call, and which fails when it has
 // grown before: (memory.grow 1), then memory.size > 5 ? 2 : 0. It has 4 pages at first.
 const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x04" +

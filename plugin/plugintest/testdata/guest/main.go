@@ -47,7 +47,7 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	case "panic":
 		panic("as asked")
 	case "dial":
-		_, err := sdk.Dial(ctx, "tcp", r.Config.String("addr", ""))
+		_, err := sdk.Dial(ctx, r.Config.String("network", "tcp"), r.Config.String("addr", ""))
 		return sdk.Failuref("%v", err), nil
 	case "http":
 		return ask(r.Config), nil
