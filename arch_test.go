@@ -80,7 +80,7 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent": {
-		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "plugin/trust", "pods/local", "metrics", "config"},
+		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli": {

@@ -30,6 +30,7 @@ type Admission struct {
 	file   *config.Agent
 	policy *trust.Policy
 	lock   *trust.Lock // nil: none
+	pulled []Pulled    // by [Admission.Pull]
 }
 
 // underDevelopment is the state of a plugin that nothing was asked for.
@@ -107,7 +108,7 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 		if a.asked.Dev[p.Name] != "" || p.Shadow {
 			continue
 		}
-		if _, err := place(&p, a.asked.ConfigFile, &found, taken); err != nil {
+		if _, err := place(&p, a.fetch, &found, taken); err != nil {
 			errs = append(errs, &pluginError{p.Name, a.fieldError(i, err)})
 		}
 	}
@@ -194,7 +195,7 @@ func (a *Admission) Shadows() ([]Shadowed, error) {
 		if !p.Shadow {
 			continue
 		}
-		f, err := fetch(&p, a.asked.ConfigFile)
+		f, err := a.fetch(&p)
 		if err == nil {
 			err = pinned(&f, &p)
 		}

@@ -29,6 +29,7 @@ type handlerSet struct {
 	metrics  *metrics.Metrics // read-only after newHandlers, as is what follows up to loading
 	log      *slog.Logger
 	cfg      Config
+	sources  *Sources
 	builtins []string
 
 	loading sync.Mutex // held by whoever loads or replaces plugins: one at a time
@@ -99,6 +100,7 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 		return nil, "", err
 	}
 	s.builtins = s.Names()
+	s.sources = newSources(cfg)
 	stamp = s.stamp()
 	_, err = s.reload(ctx, false)
 	return s, stamp, err
@@ -125,7 +127,7 @@ func loadConfig(file string) (*config.Agent, error) {
 
 // place returns the plugin that p is about among found, to which it adds it when it
 // has a source of its own.
-func place(p *config.Plugin, configFile string, found *[]plugin.Found, taken []string) (*plugin.Found, error) {
+func place(p *config.Plugin, fetch func(*config.Plugin) (plugin.Found, error), found *[]plugin.Found, taken []string) (*plugin.Found, error) {
 	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == p.Name })
 	switch {
 	case p.Source == "" && at < 0:
@@ -137,7 +139,7 @@ func place(p *config.Plugin, configFile string, found *[]plugin.Found, taken []s
 	case slices.Contains(taken, p.Name):
 		return nil, fmt.Errorf("plugin %q of %s: the name is taken by a built-in handler", p.Name, p.Source)
 	}
-	f, err := fetch(p, configFile)
+	f, err := fetch(p)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (s *handlerSet) wasmHost() (*wasm.Host, error) {
 func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	v, err := s.survey()
+	v, err := s.survey(ctx, again)
 	if err != nil {
 		return false, err
 	}

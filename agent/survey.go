@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,13 +20,15 @@ type survey struct {
 	total     uint64   // memory of all plugins
 }
 
-// survey reads what there is. Its error means that nothing can be said of any plugin.
-func (s *handlerSet) survey() (*survey, error) {
+// survey reads what there is, and asks registries, again or where it is time to. Its error
+// means that nothing can be said of any plugin.
+func (s *handlerSet) survey(ctx context.Context, again bool) (*survey, error) {
 	cfg := AdmissionConfig{ConfigFile: s.cfg.ConfigFile, LockFile: s.cfg.LockFile, Dev: s.cfg.DevPlugins}
 	admission, err := NewAdmission(cfg)
 	if err != nil {
 		return nil, err
 	}
+	s.pull(ctx, admission, again)
 	file := admission.Config()
 	v := &survey{total: file.TotalMemory}
 	v.found, v.err = admission.Find(s.cfg.PluginDirs, s.builtins)

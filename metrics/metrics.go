@@ -45,6 +45,7 @@ type Metrics struct {
 	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
 	pluginReload  *prometheus.GaugeVec
+	sourceStale   *prometheus.GaugeVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
 
@@ -79,6 +80,9 @@ func New(cfg Config) *Metrics {
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
 		}, []string{"kind", "namespace", "pod", "container"}),
+		sourceStale: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "prober_plugin_source_stale", Help: "Whether the last good version of a plugin stands in for what its registry has, which cannot be had.",
+		}, []string{"plugin"}),
 		pluginReload: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "prober_plugin_last_reload_successful", Help: "Whether the newest version of a plugin could be used; with 0 an older one goes on, if there is one.",
 		}, []string{"plugin"}),
@@ -97,7 +101,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.pluginReload, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.pluginReload, m.sourceStale, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -227,6 +231,19 @@ func (m *Metrics) PluginReloaded(name string, ok bool) {
 		value = 1
 	}
 	m.pluginReload.WithLabelValues(name).Set(value)
+}
+
+// PluginSources notes the plugins that are in registries, and of which of them the last
+// good version stands in for what the registry has.
+func (m *Metrics) PluginSources(stale map[string]bool) {
+	m.sourceStale.Reset()
+	for name, is := range stale {
+		value := 0.0
+		if is {
+			value = 1
+		}
+		m.sourceStale.WithLabelValues(name).Set(value)
+	}
 }
 
 // PodGone drops what is counted for a pod beyond its workers' lives.

@@ -277,6 +277,13 @@ func TestOwnMetrics(t *testing.T) {
 	if got, want := samples(t, registry, "prober_plugin_trust_info"), "prober_plugin_trust_info{plugin=redis,trust=signed} 1"; !slices.Equal(got, []string{want}) {
 		t.Errorf("got %v, want %s", got, want)
 	}
+	m.PluginSources(map[string]bool{"redis": true, "old": false})
+	m.PluginSources(map[string]bool{"redis": true, "tls": false})
+	if got, want := samples(t, registry, "prober_plugin_source_stale"), []string{
+		"prober_plugin_source_stale{plugin=redis} 1", "prober_plugin_source_stale{plugin=tls} 0",
+	}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 	m.Reloaded(false, time.Now())
 	if got := samples(t, registry, "prober_config_last_reload_successful"); got[0] != "prober_config_last_reload_successful{} 0" {
 		t.Errorf("after a failed reload: %v", got)

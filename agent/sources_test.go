@@ -1,0 +1,187 @@
+package agent_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+)
+
+// hub is a registry on loopback that can be away.
+type hub struct {
+	host string
+	away atomic.Bool
+}
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	h := &hub{}
+	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.away.Load() {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		real.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	h.host = strings.TrimPrefix(server.URL, "http://")
+	return h
+}
+
+// push puts a module under a tag of demo, and returns the digest of its artifact.
+func (h *hub) push(t *testing.T, tag string, module []byte) string {
+	t.Helper()
+	ref, err := plugin.ParseReference(h.host + "/demo:" + tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := oci.Pack(module, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := oci.NewClient(oci.ClientConfig{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Push(t.Context(), ref, a); err != nil {
+		t.Fatal(err)
+	}
+	return a.Digest
+}
+
+// sourced is a prober.yaml with a plugin demo of a source, and more that is said of it.
+func sourced(t *testing.T, source, more string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "prober.yaml")
+	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- name: demo\n  source: "+source+"\n  plainHTTP: true\n"+more))
+	return file
+}
+
+func TestAPluginComesFromARegistry(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	state := t.TempDir()
+	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	configure := func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state }
+	r := start(t, asks, configure)
+	events := r.stream()
+	awaitOutput(t, events, "v1")
+	const series = `prober_plugin_source_stale{plugin="demo"}`
+	_, next := r.lines.await(t, 0, "plugin loaded", "path=oci://"+h.host+"/demo:1@"+first)
+	if got := r.metric(series); got != "0" {
+		t.Errorf("got %q", got)
+	}
+
+	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	awaitOutput(t, events, "v2")
+
+	// What the registry has now is no plugin of that name, and then it is away.
+	h.push(t, "1", guestSpec{text: "v3"}.plugin("other", "3.0.0"))
+	for _, want := range []string{`its manifest calls the plugin \"other\"`, "the registry answered 410 Gone"} {
+		if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		_, next = r.lines.await(t, next, "level=WARN", "plugin is the last good one", want)
+		if got := r.metric(series); got != "1" {
+			t.Errorf("got %q", got)
+		}
+		h.away.Store(true)
+	}
+	awaitOutput(t, events, "v2")
+	r.stop()
+
+	// An agent that begins while the registry is away goes on with the last good one.
+	r = start(t, asks, configure)
+	awaitOutput(t, r.stream(), "v2")
+	r.lines.await(t, 0, "plugin is the last good one", "the registry answered 410 Gone")
+}
+
+func TestAPluginOfADigestNeedsNoRegistry(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	file := sourced(t, "oci://"+h.host+"/demo@"+digest, "")
+	for range 2 {
+		r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+		awaitOutput(t, r.stream(), "v1")
+		r.stop()
+		h.away.Store(true)
+	}
+}
+
+// What cannot be had, or may not be loaded, is said in one line, and nothing starts.
+func TestABadSource(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
+	h.push(t, "1", module)
+	h.push(t, "other", guestSpec{}.plugin("other", "1.0.0"))
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	write(t, pod, asks)
+	wrong := "sha256:" + strings.Repeat("0", 64)
+	for _, tc := range []struct{ source, more, want string }{
+		{"oci://" + h.host + "/demo:none", "", "plugins[0]: " + h.host + "/demo:none: not found"},
+		{"oci://" + h.host + "/demo@" + wrong, "", "/demo@" + wrong + ": not found"},
+		{"oci://" + h.host + "/demo:other", "", `its manifest calls the plugin "other"`},
+		{"oci://" + h.host + "/demo:1", "  digest: " + wrong + "\n", "the digest of its module is " + plugin.Digest(module) + ", want " + wrong},
+	} {
+		file := sourced(t, tc.source, tc.more)
+		_, err := agent.New(t.Context(), agent.Config{Paths: []string{pod}, ConfigFile: file})
+		if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), file+":4: plugins[0]: ") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.source, err, tc.want)
+		}
+	}
+	// A cache that others can write to is none.
+	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "prober", "plugins")
+	if err := os.Chmod(cache, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := agent.New(t.Context(), agent.Config{Paths: []string{pod}, ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", "")})
+	if err == nil || !strings.Contains(err.Error(), cache+" is writable to others") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSourcesOffline(t *testing.T) {
+	h := newHub(t)
+	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	cache := filepath.Join(t.TempDir(), "plugins")
+	pull := func(offline bool) agent.Pulled {
+		t.Helper()
+		a, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", "")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := a.Pull(context.Background(), agent.NewSources(agent.SourcesConfig{CacheDir: cache, Offline: offline}))
+		if len(all) != 1 {
+			t.Fatalf("%d plugins", len(all))
+		}
+		return all[0]
+	}
+	if r := pull(true); r.Err == nil || !strings.Contains(r.Err.Error(), "it is not in the plugin cache") {
+		t.Errorf("%+v", r.Err)
+	}
+	for _, offline := range []bool{false, true} {
+		if r := pull(offline); r.Err != nil || r.Stale != nil || r.Found.Manifest.Version != "1.0.0" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
