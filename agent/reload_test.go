@@ -202,3 +202,31 @@ func TestTheConfigFileIsReloaded(t *testing.T) {
 	put(t, file, []byte(head))
 	awaitOutput(t, events, "v1")
 }
+
+// A plugin with a source of its own is watched where it is, and goes with its entry.
+func TestASourceIsWatched(t *testing.T) {
+	dir := t.TempDir()
+	file, module := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "far", "x.wasm")
+	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
+	put(t, module, guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	events := r.stream()
+	awaitOutput(t, events, "v1")
+	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	awaitOutput(t, events, "v2")
+	if err := os.Remove(module); err != nil { // its entry is there, so that this is a mistake
+		t.Fatal(err)
+	}
+	_, next := r.lines.await(t, 0, "plugins cannot all be used", "plugins[0]", "no such file")
+	awaitOutput(t, events, "v2")
+	put(t, file, []byte(head))
+	r.lines.await(t, next, "plugin withdrawn", "handler=demo", "probes=1")
+	if p := r.plugin(); p.State != "withdrawn" || p.Probes != 1 || p.Error == "" || p.Digest != "" {
+		t.Errorf("got %+v", p)
+	}
+	put(t, module, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
+	awaitOutput(t, events, "v3")
+}

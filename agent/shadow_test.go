@@ -13,13 +13,13 @@ const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
 // withShadow starts an agent with a plugin demo that says v1, beside which the guest
 // runs. It returns the path of the shadow.
-func withShadow(t *testing.T, g guestSpec, settings string) (r *running, events <-chan event, beside string) {
+func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, beside string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prober.yaml")
 	beside = filepath.Join(dir, "next.wasm")
 	put(t, beside, g.plugin("demo", "2.0.0"))
-	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm"+settings+"}]\n"))
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
 	r, events, _ = withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
 	return r, events, beside
 }
@@ -35,7 +35,7 @@ func (r *running) plugin() agent.PluginStatus {
 }
 
 func TestAShadowDecidesNothing(t *testing.T) {
-	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 2}, "")
+	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 2})
 	for range 20 { // in all of which it disagrees
 		p := awaitProbe(t, events, "a tick", func(p *streamedProbe) bool { return p.Last != nil })
 		if p.Last.Output != "v1" || p.Result != "success" {
@@ -76,7 +76,9 @@ func TestAShadowDecidesNothing(t *testing.T) {
 }
 
 func TestAShadowThatAgreesIsPromoted(t *testing.T) {
-	r, events, _ := withShadow(t, guestSpec{text: "v2"}, ", promoteAfter: {ticks: 5, agreement: 0.9}")
+	r, events, beside := withShadow(t, guestSpec{text: "v2"})
+	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
+		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
 	awaitOutput(t, events, "v2")
 	if got := r.plugin(); got.Version != "2.0.0" || got.Shadow != nil {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
@@ -84,7 +86,7 @@ func TestAShadowThatAgreesIsPromoted(t *testing.T) {
 }
 
 func TestABadShadowIsToldOf(t *testing.T) {
-	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 1}, "")
+	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 1})
 	_, next := r.lines.await(t, 0, "runs beside", "version=2.0.0")
 	put(t, beside, guestSpec{trapsProbe: true}.plugin("demo", "3.0.0"))
 	r.lines.await(t, next, "plugins cannot all be used", `plugin \"demo\": wasm error: unreachable (`+beside)
