@@ -58,7 +58,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/pluginpb"},
+		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},

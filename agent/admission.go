@@ -160,6 +160,7 @@ func (a *Admission) vouch(f *plugin.Found) (trust.Verdict, error) {
 
 // Constrain is [Admission.Admit] without signatures and the lock.
 func (a *Admission) Constrain(f *plugin.Found) error {
+	a.allow(f)
 	for i, p := range a.file.Plugins {
 		if p.Name != f.Manifest.Name || p.Shadow {
 			continue
@@ -170,6 +171,17 @@ func (a *Admission) Constrain(f *plugin.Found) error {
 		constrain(f, &p)
 	}
 	return nil
+}
+
+// allow tells f from which folders it may run commands.
+func (a *Admission) allow(f *plugin.Found) {
+	f.Folders = nil
+	if f.Manifest.Runtime != plugin.Nagios {
+		return
+	}
+	for _, folder := range a.file.Nagios.Folders {
+		f.Folders = append(f.Folders, beside(a.asked.ConfigFile, folder))
+	}
 }
 
 // pinned holds f to the digest that p wants.
@@ -201,6 +213,7 @@ func (a *Admission) Shadows() ([]Shadowed, error) {
 		}
 		var verdict trust.Verdict
 		if err == nil {
+			a.allow(&f)
 			constrain(&f, a.withDefaults(p))
 			verdict, err = a.vouch(&f)
 		}
@@ -254,6 +267,7 @@ func (a *Admission) develop(name string, taken []string) (Admitted, error) {
 	if f.Manifest.Name != name {
 		return Admitted{}, fmt.Errorf("its manifest calls the plugin %q", f.Manifest.Name)
 	}
+	a.allow(&f)
 	for _, p := range a.file.Plugins {
 		if p.Name == name && !p.Shadow {
 			constrain(&f, &p)

@@ -159,11 +159,15 @@ func fetch(p *config.Plugin, configFile string) (plugin.Found, error) {
 	return f, err
 }
 
-// ReadPlugin reads the module at path, with its manifest inside, or the executable of a
-// plugin with its manifest beside it.
+// ReadPlugin reads the module at path, with its manifest inside; or the executable of a
+// plugin with its manifest beside it; or the manifest, plugin.yaml, of one that has nothing
+// else.
 func ReadPlugin(path string) (plugin.Found, error) {
-	if plugin.IsProcess(filepath.Base(path)) {
+	switch name := filepath.Base(path); {
+	case plugin.IsProcess(name):
 		return plugin.ReadProcess(path)
+	case name == "plugin.yaml":
+		return plugin.ReadCheck(path)
 	}
 	if info, err := os.Stat(path); err != nil {
 		return plugin.Found{}, err

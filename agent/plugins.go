@@ -50,13 +50,20 @@ type running struct {
 func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 	g := &running{runtime: string(cmp.Or(f.Manifest.Runtime, plugin.Wasm))}
 	var bare probe.Handler
-	if f.Manifest.Runtime == plugin.Process {
+	switch f.Manifest.Runtime {
+	case plugin.Process:
 		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version}, f.Found)
 		if err != nil {
 			return nil, err
 		}
-		bare, g.stats = h, func() metrics.PluginStats { return processStats(h) }
-	} else {
+		bare, g.stats = h, func() metrics.PluginStats { return processStats(h.Stats()) }
+	case plugin.Nagios:
+		h, err := process.LoadCheck(f.Found)
+		if err != nil {
+			return nil, err
+		}
+		bare, g.stats = h, func() metrics.PluginStats { return processStats(h.Stats()) }
+	default:
 		host, err := s.wasmHost()
 		if err != nil {
 			return nil, err
@@ -77,8 +84,7 @@ func statsOf(h *wasm.Handler) metrics.PluginStats {
 }
 
 // processStats counts the one process of a plugin as an instance.
-func processStats(h *process.Handler) metrics.PluginStats {
-	stats := h.Stats()
+func processStats(stats process.Stats) metrics.PluginStats {
 	s := metrics.PluginStats{Limits: limitHits(stats.Limits)}
 	switch {
 	case stats.Running && stats.Busy > 0:
@@ -159,7 +165,7 @@ func markOf(f *Admitted) string {
 	m := *f.Manifest
 	schema := m.Config.JSON()
 	m.Config = nil
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v", f.Digest, f.Beside, m, schema, f.Grants, f.Limits))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q", f.Digest, f.Beside, m, schema, f.Grants, f.Limits, f.Folders))
 	return string(sum[:])
 }
 

@@ -29,17 +29,25 @@ type Agent struct {
 	// TotalMemory is the most bytes that the instances of all plugins may have
 	// together; 0 means [plugin.DefaultTotalMemory].
 	TotalMemory uint64
+	Nagios      Nagios
+}
+
+// Nagios says which commands may run as plugins.
+type Nagios struct {
+	// Folders are those in which the commands lie; there is none where nothing is said, and
+	// so no command runs. A relative path is beside the file.
+	Folders []string
 }
 
 // Plugin is what the operator says of one plugin.
 type Plugin struct {
 	Name   string
-	Source string         // path of a module, or oci://…; "": found in the plugin folders
-	Digest string         // "sha256:…" that the module must have; "": any
+	Source string // path of a module, or oci://…; "": found in the plugin folders
+	Digest string // "sha256:…" that the module must have; "": any
 	// PlainHTTP talks HTTP to the registry of Source.
 	PlainHTTP bool
-	Grants []plugin.Grant // beside the probe's own target
-	Limits plugin.Limits  // what holds where the manifest asks for more, or for nothing
+	Grants    []plugin.Grant // beside the probe's own target
+	Limits    plugin.Limits  // what holds where the manifest asks for more, or for nothing
 	// ErrorPolicy says what becomes of an attempt that the plugin could not carry out;
 	// "": what the manifest says.
 	ErrorPolicy plugin.ErrorPolicy

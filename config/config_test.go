@@ -28,13 +28,14 @@ func TestParse(t *testing.T) {
   source: plugins/httpjson.wasm
   errorPolicy: failure
 totalMemory: 512Mi
+nagios: {folders: [/usr/lib/nagios/plugins]}
 trust: {require: false, keys: []}
 `
 	redis, err := plugin.ParseGrant("tcp://10.0.0.0/8:6379")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 12}, Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 13}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}}, Plugins: []config.Plugin{
 		{
 			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
 			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
@@ -70,7 +71,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: want "prober.dev/v1"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: want "AgentConfig"`},
 		{"two documents", head + "---\na: b\n", `f:3: want one document, found another`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, plugins, totalMemory, trust`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, nagios, plugins, totalMemory, trust`},
 		{"a field twice", head + "kind: AgentConfig\n", `f:3: kind: the field is there twice`},
 		{"no list", head + "plugins: {}\n", `f:3: plugins: want a list`},
 		{"no name", head + "plugins:\n- {}\n", `f:4: plugins[0].name: required`},

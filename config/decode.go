@@ -160,6 +160,9 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 			a.Plugins = append(a.Plugins, p)
 		}),
 		"totalMemory": d.size(&a.TotalMemory),
+		"nagios": func(n *yaml.Node, path string) {
+			d.mapping(n, path, map[string]reader{"folders": d.texts(&a.Nagios.Folders)})
+		},
 		"trust": func(n *yaml.Node, path string) {
 			a.Trust.Line = n.Line
 			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})

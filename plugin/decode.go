@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,7 +189,8 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 		"version":     d.text(&m.Version),
 		"description": d.text(&m.Description),
 		"license":     d.text(&m.License),
-		"runtime":     oneOf(d, &m.Runtime, Wasm, Process),
+		"runtime":     oneOf(d, &m.Runtime, Wasm, Process, Nagios),
+		"command":     d.command(m),
 		"mode":        oneOf(d, &m.Mode, Reactor, Command),
 		"abi":         d.abi(&m.ABI),
 		"sdk":         d.text(&m.SDK),
@@ -202,6 +204,9 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 		"metrics":     d.metrics(&m.Metrics),
 		"examples":    d.exampleList(m),
 	}, "apiVersion", "name", "version")
+	if (m.Runtime == Nagios) != (m.Command != nil) {
+		d.failf(n, "command", "is for runtime: nagios, which needs one")
+	}
 	if m.Isolation == Pooled && !m.Stateful {
 		d.failf(n, "isolation", "pooled is for plugins with stateful: true")
 	}
@@ -283,6 +288,47 @@ func (d *decoder) texts(to *[]string) func(*yaml.Node, string) {
 			d.text(&text)(n, path)
 			*to = append(*to, text)
 		})
+	}
+}
+
+// command reads the command of a check: a list, or a mapping with it and the digest of
+// its program.
+func (d *decoder) command(m *Manifest) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind == yaml.MappingNode {
+			d.mapping(n, path, fields{
+				"args":   func(n *yaml.Node, path string) { d.arguments(n, path, &m.Command) },
+				"digest": d.digest(&m.CommandDigest),
+			}, "args")
+			return
+		}
+		d.arguments(n, path, &m.Command)
+	}
+}
+
+func (d *decoder) arguments(n *yaml.Node, path string, to *[]Argument) {
+	d.items(n, path, func(n *yaml.Node, path string) {
+		var a Argument
+		if n.Kind == yaml.SequenceNode && len(*to) > 0 {
+			d.texts(&a.Group)(n, path)
+		} else {
+			d.text(&a.Text)(n, path)
+		}
+		*to = append(*to, a)
+	})
+	if len(*to) == 0 || (*to)[0].Text == "" {
+		d.failf(n, path, "want a program and its arguments")
+	}
+}
+
+func (d *decoder) digest(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		sum, ok := strings.CutPrefix(n.Value, "sha256:")
+		if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != 32 || strings.ToLower(sum) != sum {
+			d.failf(n, path, "%.80q is no digest: want sha256: and 64 hexadecimal digits in lower case", n.Value)
+			return
+		}
+		*to = n.Value
 	}
 }
 

@@ -21,6 +21,8 @@ type Found struct {
 	Digest   string  // of Module
 	Grants   []Grant // of the operator, beside the probe's own target
 	Limits   Limits  // of the operator; see [Resolve]
+	// Folders are those from which the operator lets commands run; of a check.
+	Folders []string
 
 	// Beside is the digest of the file that Manifest is from; "" when it is inside Module,
 	// and covered by Digest.
@@ -44,11 +46,11 @@ type Signature struct {
 }
 
 // Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside,
-// NAME/plugin.yaml with one .wasm beside it, and prober-plugin-NAME, a program, with
-// prober-plugin-NAME.yaml beside it. Everything else is passed over. taken
-// holds the names of built-in handlers. Two plugins of one name, or one that has a
-// taken name, are errors that name both. The plugins that are well are returned
-// along with the errors of the others.
+// NAME/plugin.yaml with one .wasm beside it, or alone where its runtime is nagios, and
+// prober-plugin-NAME, a program, with prober-plugin-NAME.yaml beside it. Everything else
+// is passed over. taken holds the names of built-in handlers. Two plugins of one name, or
+// one that has a taken name, are errors that name both. The plugins that are well are
+// returned along with the errors of the others.
 func Find(dirs []string, taken ...string) ([]Found, error) {
 	var (
 		all  []Found
@@ -144,7 +146,7 @@ func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Runtime == Process {
+	if m.Runtime != "" && m.Runtime != Wasm {
 		return nil, fmt.Errorf("plugin %s: it is a module, and its manifest says that its runtime is %s", path, m.Runtime)
 	}
 	m.Runtime = Wasm
@@ -163,6 +165,10 @@ func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
 	}
 	manifest, err := ParseManifest(filepath.Join(folder, "plugin.yaml"), data)
+	if err == nil && manifest.Runtime == Nagios {
+		f, err = asCheck(root, dir, filepath.Join(name, "plugin.yaml"))
+		return f, true, err
+	}
 	manifest, err = isWasm(folder, manifest, err)
 	if err != nil {
 		return Found{}, false, err

@@ -31,6 +31,7 @@ type Runtime string
 const (
 	Wasm    Runtime = "wasm"    // a module in a sandbox
 	Process Runtime = "process" // a program of its own, in none
+	Nagios  Runtime = "nagios"  // a command for each attempt, as Nagios has its plugins
 )
 
 // ExitCodes is how the exit code of a command is read.
@@ -69,19 +70,28 @@ type Manifest struct {
 	Version     string
 	Description string
 	License     string
-	Runtime     Runtime   // Wasm when empty; found plugins have it set
-	Mode        Mode      // Reactor when empty in the file
-	ABI         int       // 1 when absent
-	SDK         string    // what it was built with; for people
-	Isolation   Isolation // Reset when empty in the file
-	Stateful    bool
-	ExitCodes   ExitCodes   // of Command; NagiosCodes when empty in the file
-	ErrorPolicy ErrorPolicy // PolicyError when empty in the file
-	Config      *Schema     // of the plugin's config; never nil
-	Requests    []Request
-	Limits      Limits
-	Metrics     []MetricDoc
-	Examples    []Example
+	Runtime     Runtime    // Wasm when empty; found plugins have it set
+	Command     []Argument // of Nagios: the program, and its arguments
+	// CommandDigest is the digest that the program of Command must have; "": any.
+	CommandDigest string
+	Mode          Mode      // Reactor when empty in the file
+	ABI           int       // 1 when absent
+	SDK           string    // what it was built with; for people
+	Isolation     Isolation // Reset when empty in the file
+	Stateful      bool
+	ExitCodes     ExitCodes   // of Command; NagiosCodes when empty in the file
+	ErrorPolicy   ErrorPolicy // PolicyError when empty in the file
+	Config        *Schema     // of the plugin's config; never nil
+	Requests      []Request
+	Limits        Limits
+	Metrics       []MetricDoc
+	Examples      []Example
+}
+
+// Argument is an argument of a command, with references such as {{target.host}} in it.
+type Argument struct {
+	Text  string
+	Group []string // in place of Text: arguments that are left out where a reference leads nowhere
 }
 
 // Request is a capability that a plugin asks for.

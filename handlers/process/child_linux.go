@@ -1,6 +1,8 @@
 package process
 
 import (
+	"context"
+	"os/exec"
 	"runtime"
 	"syscall"
 )
@@ -49,4 +51,28 @@ func awaitExit(pid int) {
 			return
 		}
 	}
+}
+
+// runGroup runs cmd in a group of its own until it ends or ctx does, and kills what is
+// left of the group. started is called when cmd has been started, and killed set when ctx
+// has ended it.
+func runGroup(ctx context.Context, cmd *exec.Cmd, killed *bool, started func()) error {
+	runtime.LockOSThread() // see startProcess
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	started()
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		killGroup(cmd.Process.Pid)
+	})
+	awaitExit(cmd.Process.Pid)
+	if !stop() {
+		<-done
+		*killed = true
+	}
+	killGroup(cmd.Process.Pid)
+	return cmd.Wait()
 }

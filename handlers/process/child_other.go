@@ -3,7 +3,9 @@
 package process
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -35,4 +37,23 @@ func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()
 	}
+}
+
+// runGroup runs cmd until it ends or ctx does.
+func runGroup(ctx context.Context, cmd *exec.Cmd, killed *bool, started func()) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	started()
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = cmd.Process.Kill()
+	})
+	err := cmd.Wait()
+	if !stop() {
+		<-done
+		*killed = true
+	}
+	return err
 }

@@ -108,3 +108,30 @@ func attemptOf(t testing.TB, h probe.Handler, req probe.Request, timeout time.Du
 	req.Spec.Timeout = timeout
 	return h.Probe(ctx, req)
 }
+
+// hostVariable makes the test's program a host of its own: see beHost.
+const hostVariable = "PROCESS_TEST_HOST"
+
+// beHost runs the plugin, says the number of its process, and waits to be killed.
+func beHost() {
+	code, err := os.ReadFile(os.Getenv(hostVariable))
+	if err != nil {
+		panic(err)
+	}
+	m := plugin.Minimal("tester")
+	m.Version = "1.0.0"
+	h, err := process.Load(context.Background(), process.Config{}, plugin.Found{Manifest: m, Module: code})
+	if err != nil {
+		panic(err)
+	}
+	b, err := h.Prepare([]byte(`{"mode":"pid"}`), probe.Target{})
+	if err != nil {
+		panic(err)
+	}
+	out, err := b.Probe(context.Background(), probe.Request{Attempt: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(out.Output)
+	select {}
+}

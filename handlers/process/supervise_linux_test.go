@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -182,33 +180,6 @@ func TestCloseDrains(t *testing.T) {
 	}
 }
 
-// hostVariable makes the test's program a host of its own: see beHost.
-const hostVariable = "PROCESS_TEST_HOST"
-
-// beHost runs the plugin, says the number of its process, and waits to be killed.
-func beHost() {
-	code, err := os.ReadFile(os.Getenv(hostVariable))
-	if err != nil {
-		panic(err)
-	}
-	m := plugin.Minimal("tester")
-	m.Version = "1.0.0"
-	h, err := process.Load(context.Background(), process.Config{}, plugin.Found{Manifest: m, Module: code})
-	if err != nil {
-		panic(err)
-	}
-	b, err := h.Prepare([]byte(`{"mode":"pid"}`), probe.Target{})
-	if err != nil {
-		panic(err)
-	}
-	out, err := b.Probe(context.Background(), probe.Request{Attempt: 1})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(out.Output)
-	select {}
-}
-
 func TestNoOrphanOfAKilledHost(t *testing.T) {
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), hostVariable+"="+testerPath)
@@ -244,4 +215,24 @@ func awaitReadable(fd int) {
 			return
 		}
 	}
+}
+
+func TestCheckDeadline(t *testing.T) {
+	dir := checkFolder(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	c := loadCheck(t, `[check_it, hang, "`+file+`"]`, dir)
+	start := time.Now()
+	got, err := attempt(t, prepareCheck(t, c, `{}`), 500*time.Millisecond)
+	if err != nil || got.Output != "timed out after 500ms" || time.Since(start) > 5*time.Second {
+		t.Errorf("got %+v, %v after %v", got, err, time.Since(start))
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, watchEnd(t, pid), "what the command had started")
 }

@@ -28,6 +28,7 @@ type pluginView struct {
 	Digest      string          `json:"digest"`
 	Size        int             `json:"size"`
 	Runtime     string          `json:"runtime"`
+	Command     []string        `json:"command,omitempty"` // of nagios
 	Mode        string          `json:"mode"`
 	ABI         int             `json:"abi"`
 	SDK         string          `json:"sdk,omitempty"`
@@ -49,6 +50,9 @@ func viewOf(f plugin.Found) pluginView {
 		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest,
 		Runtime: string(cmp.Or(m.Runtime, plugin.Wasm)), Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
 		Requests: []requestView{}, Schema: m.Config.JSON(),
+	}
+	for _, a := range m.Command {
+		v.Command = append(v.Command, a.String())
 	}
 	for _, r := range m.Requests {
 		v.Requests = append(v.Requests, requestView{r.Capability, r.Allow, r.Reason, r.Optional})
@@ -185,7 +189,7 @@ func (v inspection) print(env *Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {

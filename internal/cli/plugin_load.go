@@ -14,7 +14,7 @@ import (
 
 // loadPlugin makes a handler of a plugin, whatever runs it. done ends it.
 func (o *oneShot) loadPlugin(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
-	if found.Manifest.Runtime == plugin.Process {
+	if r := found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
 		return o.loadProcess(ctx, found)
 	}
 	o.grants = slices.Concat(found.Grants, o.grants)
@@ -42,6 +42,13 @@ func (o *oneShot) loadProcess(ctx context.Context, found plugin.Found) (h probe.
 	}
 	if o.recorder != nil {
 		return nil, nil, usage("", "plugin %q is a program: what it does is not seen, and cannot be recorded", found.Manifest.Name)
+	}
+	if found.Manifest.Runtime == plugin.Nagios {
+		check, err := process.LoadCheck(found)
+		if err != nil {
+			return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+		}
+		return check, func() { _ = check.Close() }, nil
 	}
 	loaded, err := process.Load(ctx, process.Config{Version: Version}, found)
 	if err != nil {

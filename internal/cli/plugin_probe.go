@@ -193,6 +193,9 @@ func modulePath(name string, dirs []string) (path string, ok bool, err error) {
 			if err != nil {
 				return "", false, err
 			}
+			if manifest.Runtime == plugin.Nagios {
+				return filepath.Join(name, "plugin.yaml"), true, nil
+			}
 			return filepath.Join(name, manifest.Name+".wasm"), true, nil
 		}
 	}

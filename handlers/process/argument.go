@@ -1,0 +1,164 @@
+package process
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// argument is one argument of a command, or a group of some, which is left out where
+// something that it refers to is not there.
+type argument struct {
+	words    []word
+	optional bool
+}
+
+// word is a text with references in it: parts[i] comes before names[i].
+type word struct {
+	parts, names []string
+}
+
+// reference is "{{target.host}}" and the like.
+var reference = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
+
+func parseArgument(a plugin.Argument) argument {
+	if a.Group == nil {
+		return argument{words: []word{parseWord(a.Text)}}
+	}
+	group := argument{optional: true}
+	for _, text := range a.Group {
+		group.words = append(group.words, parseWord(text))
+	}
+	return group
+}
+
+func parseWord(text string) (w word) {
+	from := 0
+	for _, m := range reference.FindAllStringSubmatchIndex(text, -1) {
+		w.parts, w.names = append(w.parts, text[from:m[0]]), append(w.names, text[m[2]:m[3]])
+		from = m[1]
+	}
+	w.parts = append(w.parts, text[from:])
+	return w
+}
+
+// checkConfig says what of the config is missing or has no place on a command line.
+func (a *argument) checkConfig(config map[string]any) error {
+	for _, w := range a.words {
+		for _, name := range w.names {
+			value, ok, err := lookup(name, config, &probe.Request{})
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(name, "config.") {
+				continue
+			}
+			if !ok && !a.optional {
+				return fmt.Errorf("%s is not set", name)
+			}
+			if err := harmless(&w, name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expand returns the argument with what it refers to in its place.
+func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, error) {
+	var words []string
+	for _, w := range a.words {
+		var b strings.Builder
+		for i, name := range w.names {
+			value, ok, err := lookup(name, config, req)
+			switch {
+			case err != nil:
+				return nil, err
+			case !ok && a.optional:
+				return nil, nil
+			case !ok:
+				return nil, fmt.Errorf("%s is not set", name)
+			}
+			if err := harmless(&w, name, value); err != nil {
+				return nil, err
+			}
+			b.WriteString(w.parts[i])
+			b.WriteString(value)
+		}
+		b.WriteString(w.parts[len(w.names)])
+		words = append(words, b.String())
+	}
+	return words, nil
+}
+
+// harmless refuses a value that would turn an argument into an option: who configures a
+// probe does not write the command.
+func harmless(w *word, name, value string) error {
+	if w.parts[0] != "" || w.names[0] != name || !strings.HasPrefix(value, "-") {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(value, 64); err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s begins with a dash: it would be taken for an option", name)
+}
+
+// lookup returns what name refers to; ok is false where it is not there.
+func lookup(name string, config map[string]any, req *probe.Request) (value string, ok bool, err error) {
+	if path, isConfig := strings.CutPrefix(name, "config."); isConfig {
+		return configValue(path, config)
+	}
+	known := map[string]string{
+		"target.host": req.Target.Host, "target.port": positive(int64(req.Target.Port)), "target.unix": req.Target.Unix,
+		"pod.name": "", "pod.namespace": "", "container.name": "", "kind": req.Kind.String(), "attempt": positive(int64(req.Attempt)),
+		// Checks count whole seconds, and this one is to be ended by us.
+		"timeout": positive(int64(req.Spec.Timeout.Seconds()) + 1),
+	}
+	if req.Pod != nil {
+		known["pod.name"], known["pod.namespace"] = req.Pod.Name, req.Pod.Namespace
+	}
+	if req.Container != nil {
+		known["container.name"] = req.Container.Name
+	}
+	value, isKnown := known[name]
+	if !isKnown {
+		return "", false, fmt.Errorf("unknown reference {{%s}}; known: config.…, %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return value, value != "", nil
+}
+
+func positive(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// configValue returns the scalar at a dotted path.
+func configValue(path string, config map[string]any) (string, bool, error) {
+	var at any = config
+	for step := range strings.SplitSeq(path, ".") {
+		object, _ := at.(map[string]any)
+		if at = object[step]; at == nil {
+			return "", false, nil
+		}
+	}
+	switch v := at.(type) {
+	case string:
+		return v, !strings.ContainsRune(v, 0), nil
+	case bool:
+		return strconv.FormatBool(v), true, nil
+	case float64:
+		text, err := json.Marshal(v)
+		return string(text), err == nil, err
+	default:
+		return "", false, fmt.Errorf("config.%s is no text, number or truth value", path)
+	}
+}

@@ -1,0 +1,331 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/perfdata"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Check is a plugin whose attempts are each a run of a program that speaks the convention
+// of the Nagios plugins: an exit code, a line for people, and numbers after a bar. It is
+// safe for concurrent use.
+type Check struct {
+	manifest *plugin.Manifest
+	limits   plugin.Limits
+	command  command
+	args     []argument
+
+	mu     sync.Mutex
+	busy   int
+	closed bool
+	idle   chan struct{} // closed when the last run ends after Close has begun
+	hits   map[plugin.LimitName]uint64
+}
+
+var _ probe.Preparer = (*Check)(nil)
+
+// LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be
+// in one of found.Folders, which are the operator's, where nobody else can write; and have
+// the digest that the manifest pins, if it pins one.
+func LoadCheck(found plugin.Found) (*Check, error) {
+	c, err := loadCheck(found)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %q: %w", found.Manifest.Name, &probe.Error{Reason: probe.ReasonInstantiate, Err: err})
+	}
+	return c, nil
+}
+
+func loadCheck(found plugin.Found) (*Check, error) {
+	m := found.Manifest
+	c := &Check{manifest: m, limits: plugin.Resolve(m.Limits, found.Limits)}
+	for _, a := range m.Command[1:] {
+		c.args = append(c.args, parseArgument(a))
+	}
+	folders := make([]string, len(found.Folders))
+	var err error
+	for i, folder := range found.Folders {
+		if folders[i], err = filepath.Abs(folder); err != nil { // a command runs elsewhere
+			return nil, err
+		}
+	}
+	c.command, err = findCommand(m.Command[0].Text, m.CommandDigest, folders)
+	return c, err
+}
+
+// command is a program, and what it was when it was allowed.
+type command struct {
+	path, digest string
+	program      *program // a copy that nobody can change; nil for one that has to run from its place
+	seen         os.FileInfo
+}
+
+// findCommand finds a program in folders. name is that of a file in one of them, or a path
+// that leads there.
+func findCommand(name, pin string, folders []string) (command, error) {
+	if len(folders) == 0 {
+		return command{}, errors.New("the operator allows no commands: nagios.folders of prober.yaml names the folders of those that may run")
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, name)
+		if filepath.IsAbs(name) {
+			if path = filepath.Clean(name); filepath.Dir(path) != filepath.Clean(folder) {
+				continue
+			}
+		} else if filepath.Base(name) != name {
+			return command{}, fmt.Errorf("command %q: want the name of a file, or the whole path", name)
+		}
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		return allow(path, pin, folders)
+	}
+	return command{}, fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
+}
+
+// allow holds the program at path, which is in one of folders, against all that is asked
+// of one. Where it is a link, as Debian's check_ftp is, it leads to one of folders too.
+func allow(path, pin string, folders []string) (command, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return command{}, err
+	}
+	inside := slices.ContainsFunc(folders, func(folder string) bool {
+		at, err := filepath.EvalSymlinks(folder)
+		return err == nil && at == filepath.Dir(real)
+	})
+	if !inside {
+		return command{}, fmt.Errorf("command %s leads to %s, which is in none of the folders that the operator allows", path, real)
+	}
+	if err := plugin.CheckFolder(filepath.Dir(real)); err != nil {
+		return command{}, err
+	}
+	code, info, err := plugin.ReadExecutable(real)
+	if err != nil {
+		return command{}, err
+	}
+	c := command{path: path, digest: plugin.Digest(code), seen: info}
+	if pin != "" && pin != c.digest {
+		return command{}, fmt.Errorf("digest of %s is %s, want %s", real, c.digest, pin)
+	}
+	// A script finds what is beside it by its own path, and what runs as another user does so
+	// by its place only.
+	if bytes.HasPrefix(code, []byte("#!")) || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+		return c, nil
+	}
+	c.program, err = seal(filepath.Base(path), code)
+	return c, err
+}
+
+// unchanged says whether a program that runs from its place is still the one that was
+// allowed.
+func (c *command) unchanged() error {
+	if c.program != nil {
+		return nil
+	}
+	now, err := os.Stat(c.path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(now, c.seen) || now.ModTime() != c.seen.ModTime() || now.Size() != c.seen.Size() || now.Mode() != c.seen.Mode() {
+		return fmt.Errorf("%s has changed since it was allowed", c.path)
+	}
+	return nil
+}
+
+// Manifest returns the plugin's manifest, which must not be changed.
+func (c *Check) Manifest() *plugin.Manifest { return c.manifest }
+
+// Digest returns the digest of the command, "sha256:…".
+func (c *Check) Digest() string { return c.command.digest }
+
+// Stats returns the figures of this moment: each run is a process.
+func (c *Check) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{Running: true, Busy: c.busy, Limits: make(map[plugin.LimitName]uint64, len(c.hits))}
+	for name, n := range c.hits {
+		s.Limits[name] = n
+	}
+	return s
+}
+
+// Close takes no more attempts and waits for those in flight, which end with their
+// deadlines.
+func (c *Check) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed, c.idle = true, make(chan struct{})
+	if c.busy == 0 {
+		close(c.idle)
+	}
+	c.mu.Unlock()
+	<-c.idle
+	if c.command.program != nil {
+		return c.command.program.close()
+	}
+	return nil
+}
+
+// Prepare implements [probe.Preparer]. What the command is told of its config is worked
+// out here; what of its target, at each attempt.
+func (c *Check) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
+	config, err := c.manifest.Config.Apply(config)
+	if err != nil {
+		return nil, err
+	}
+	b := &boundCheck{check: c}
+	if err := json.Unmarshal(config, &b.config); err != nil {
+		return nil, err
+	}
+	for i, a := range c.args {
+		if err := a.checkConfig(b.config); err != nil {
+			return nil, fmt.Errorf("command[%d]: %w", i+1, err)
+		}
+	}
+	return b, nil
+}
+
+// Probe implements [probe.Handler] for a check that needs no config.
+func (c *Check) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	b, err := c.Prepare(nil, req.Target)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return b.Probe(ctx, req)
+}
+
+func (c *Check) admit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	if most := c.limits.Instances; most > 0 && c.busy >= most {
+		c.hitLocked(plugin.LimitInstances)
+		return errFull
+	}
+	c.busy++
+	return nil
+}
+
+func (c *Check) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy--; c.closed && c.busy == 0 {
+		close(c.idle)
+	}
+}
+
+func (c *Check) hit(limit int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hitLocked(limit)
+}
+
+func (c *Check) hitLocked(limit int) {
+	if c.hits == nil {
+		c.hits = make(map[plugin.LimitName]uint64)
+	}
+	c.hits[plugin.LimitNames[limit]]++
+}
+
+// boundCheck is a check together with the config of one probe.
+type boundCheck struct {
+	check  *Check
+	config map[string]any
+}
+
+var _ probe.Handler = (*boundCheck)(nil)
+
+// Probe implements [probe.Handler].
+func (b *boundCheck) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	out, err := b.attempt(ctx, &req)
+	if err != nil {
+		return probe.Outcome{}, fmt.Errorf("plugin %q: %w", b.check.manifest.Name, err)
+	}
+	return out, nil
+}
+
+func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Outcome, error) {
+	start, c := time.Now(), b.check
+	if ctx.Err() != nil {
+		return ended(ctx, req, start)
+	}
+	if err := c.admit(); err != nil {
+		return probe.Outcome{}, err
+	}
+	defer c.leave()
+	args := []string{c.command.path}
+	for i, a := range c.args {
+		words, err := a.expand(b.config, req)
+		if err != nil {
+			return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: fmt.Errorf("command[%d]: %w", i+1, err)}
+		}
+		args = append(args, words...)
+	}
+	if err := c.command.unchanged(); err != nil {
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+	}
+	r, err := runCommand(ctx, &c.command, args, c.limits.Stdio)
+	if err != nil {
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+	}
+	if r.more {
+		c.hit(plugin.LimitStdio)
+	}
+	req.Trace.Emit(probe.TraceEvent{
+		Type: probe.TraceCall, Name: filepath.Base(c.command.path), Detail: fmt.Sprintf("%d arguments, %s", len(args)-1, r.state), Duration: time.Since(start),
+	})
+	if r.killed {
+		return ended(ctx, req, start)
+	}
+	return c.outcome(r)
+}
+
+// outcome reads what a run has said.
+func (c *Check) outcome(r *result) (probe.Outcome, error) {
+	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
+	complaint, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
+	text = cmp.Or(text, complaint)
+	metrics, more := perfdata.Metrics(numbers, c.limits.Series)
+	if more {
+		c.hit(plugin.LimitSeries)
+	}
+	if len(text) > c.limits.Message {
+		c.hit(plugin.LimitMessage)
+		text = strings.ToValidUTF8(text[:c.limits.Message], "")
+	}
+	verdict, ok := probe.FromExitCode(r.code)
+	if c.manifest.ExitCodes == plugin.ExecCodes && r.code > 0 {
+		verdict, ok = probe.Failure, true
+	}
+	if !ok {
+		first, _, _ := strings.Cut(text, "\n")
+		reason := probe.ReasonProtocol
+		if r.code < 0 { // a signal, which was not ours
+			reason = probe.ReasonTrap
+		}
+		return probe.Outcome{}, &probe.Error{Reason: reason, Err: errors.New(strings.TrimSuffix(r.state+": "+first, ": "))}
+	}
+	out := probe.Outcome{Result: verdict, Output: text, Metrics: metrics}
+	if verdict == probe.Failure {
+		out.Reason = probe.ReasonExecExit
+	}
+	return out, nil
+}

@@ -1,0 +1,247 @@
+package process_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// checkScript does what its arguments say.
+const checkScript = `#!/bin/sh
+case "$1" in
+ok) echo "DISK OK - free | /=2643MB;5948;5958;0;5968 inodes=7%"; exit 0;;
+warning) echo "nearly full"; exit 1;;
+critical) echo "gone | x=1"; exit 2;;
+unknown) echo "what?"; exit 3;;
+missing) echo "no such thing" >&2; exit 127;;
+killed) kill -9 $$;;
+quiet) echo "only here" >&2; exit 2;;
+args) shift; for a; do printf '<%s>' "$a"; done; exit 0;;
+env) env; exit 0;;
+hang) sleep 1000 & echo $! > "$2"; sleep 1000;;
+flood) yes flood | head -c 20000000; exit 0;;
+esac
+`
+
+// checkFolder is a folder with the command check_it.
+func checkFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte(checkScript), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// checkOf is a found check with a command.
+func checkOf(t *testing.T, command string, folders ...string) plugin.Found {
+	t.Helper()
+	m, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: it\nversion: 1.0.0\nruntime: nagios\ncommand: "+command+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugin.Found{Manifest: m, Path: "plugin.yaml", Folders: folders}
+}
+
+func loadCheck(t *testing.T, command string, folders ...string) *process.Check {
+	t.Helper()
+	c, err := process.LoadCheck(checkOf(t, command, folders...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func prepareCheck(t *testing.T, c *process.Check, config string) probe.Handler {
+	t.Helper()
+	h, err := c.Prepare([]byte(config), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestCheckSuite(t *testing.T) {
+	dir := checkFolder(t)
+	pid := filepath.Join(t.TempDir(), "pid")
+	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
+		c := loadCheck(t, `[check_it, "{{config.mode}}", "`+pid+`"]`, dir)
+		return probetest.HandlerUnderTest{
+			Good: prepareCheck(t, c, `{"mode":"ok"}`), Hanging: prepareCheck(t, c, `{"mode":"hang"}`),
+			Flooding: prepareCheck(t, c, `{"mode":"flood"}`), Erring: prepareCheck(t, c, `{"mode":"missing"}`),
+		}
+	})
+}
+
+func TestCheckResults(t *testing.T) {
+	c := loadCheck(t, `[check_it, "{{config.mode}}"]`, checkFolder(t))
+	for mode, want := range map[string]probe.Outcome{
+		"ok": {Result: probe.Success, Output: "DISK OK - free", Metrics: []probe.Metric{
+			{Name: "_", Value: 2643, Unit: "MB", Labels: map[string]string{"label": "/"}}, {Name: "inodes", Value: 7, Unit: "%"},
+		}},
+		"warning":  {Result: probe.Warning, Output: "nearly full"},
+		"critical": {Result: probe.Failure, Output: "gone", Reason: probe.ReasonExecExit, Metrics: []probe.Metric{{Name: "x", Value: 1}}},
+		"unknown":  {Result: probe.Unknown, Output: "what?"},
+		"quiet":    {Result: probe.Failure, Output: "only here", Reason: probe.ReasonExecExit},
+	} {
+		got, err := attempt(t, prepareCheck(t, c, `{"mode":"`+mode+`"}`), patience)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
+		}
+	}
+	for mode, want := range map[string]string{
+		"missing": `protocol: plugin "it": exit status 127: no such thing`, "killed": `trap: plugin "it": signal: killed`,
+	} {
+		_, err := attempt(t, prepareCheck(t, c, `{"mode":"`+mode+`"}`), patience)
+		if err == nil || string(probe.ReasonOf(err))+": "+err.Error() != want {
+			t.Errorf("%s: got %s: %v, want %s", mode, probe.ReasonOf(err), err, want)
+		}
+	}
+	got, err := attempt(t, prepareCheck(t, c, `{"mode":"flood"}`), patience)
+	if err != nil || len(got.Output) > probe.MaxOutput || c.Stats().Limits["stdio"] != 1 {
+		t.Errorf("flood: got %d bytes, %v, limits %v", len(got.Output), err, c.Stats().Limits)
+	}
+	if got, err := attempt(t, prepareCheck(t, c, `{"mode":"env"}`), patience); err != nil || !strings.Contains(got.Output, "LC_ALL=C") || strings.Contains(got.Output, "HOME=") {
+		t.Errorf("environment: got %v, %s", err, got.Output)
+	}
+}
+
+func TestCheckArguments(t *testing.T) {
+	c := loadCheck(t, `[check_it, args, -H, "{{target.host}}", [-p, "{{ target.port }}"], [-u, "/{{config.path}}"], -w, "{{config.warn}}", "{{timeout}}"]`, checkFolder(t))
+	req := probe.Request{Attempt: 1, Target: probe.Target{Host: "10.0.0.7"}}
+	for config, want := range map[string]string{
+		`{"warn": -5}`:                 "<-H><10.0.0.7><-w><-5><31>",
+		`{"warn": "x y", "path": "a"}`: "<-H><10.0.0.7><-u></a><-w><x y><31>",
+		`{"warn": true}`:               "<-H><10.0.0.7><-w><true><31>",
+	} {
+		if got, err := attemptOf(t, prepareCheck(t, c, config), req, patience); err != nil || got.Output != want {
+			t.Errorf("%s: got %s, %v; want %s", config, got.Output, err, want)
+		}
+	}
+	req.Target.Port = 80
+	if got, err := attemptOf(t, prepareCheck(t, c, `{"warn":1}`), req, patience); err != nil || got.Output != "<-H><10.0.0.7><-p><80><-w><1><31>" {
+		t.Errorf("with a port: got %s, %v", got.Output, err)
+	}
+	for config, want := range map[string]string{
+		`{}`:                 "command[7]: config.warn is not set",
+		`{"warn": "--evil"}`: "command[7]: config.warn begins with a dash",
+		`{"warn": [1]}`:      "command[7]: config.warn is no text, number or truth value",
+	} {
+		if _, err := c.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", config, err, want)
+		}
+	}
+	for host, want := range map[string]string{"": "target.host is not set", "-x": "target.host begins with a dash"} {
+		req.Target.Host = host
+		if _, err := attemptOf(t, prepareCheck(t, c, `{"warn":1}`), req, patience); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("host %q: got %v, want %s", host, err, want)
+		}
+	}
+	c = loadCheck(t, `[check_it, "{{target.name}}"]`, checkFolder(t))
+	if _, err := c.Prepare(nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), "unknown reference {{target.name}}; known: config.…, attempt, ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCheckConcurrencyLimit(t *testing.T) {
+	dir := checkFolder(t)
+	f := checkOf(t, `[check_it, hang, /dev/null]`, dir)
+	f.Limits.Instances = 1
+	c, err := process.LoadCheck(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h := prepareCheck(t, c, `{}`)
+	slots := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := attempt(t, h, time.Second)
+			slots <- err
+		}()
+	}
+	if first, second := <-slots, <-slots; !errors.Is(first, probe.ErrNoSlot) || second != nil {
+		t.Errorf("got %v, %v; want one to have no slot", first, second)
+	}
+}
+
+func TestCommandsThatMayNotRun(t *testing.T) {
+	dir, open := checkFolder(t), checkFolder(t)
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := checkFolder(t)
+	if err := os.Symlink(filepath.Join(elsewhere, "check_it"), filepath.Join(dir, "check_link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "check_text"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ command, folder, want string }{
+		{"[check_it]", "", "the operator allows no commands: nagios.folders of prober.yaml"},
+		{"[check_none]", dir, `command "check_none" is in none of the folders that the operator allows: ` + dir},
+		{"[/bin/sh, -c, id]", dir, `command "/bin/sh" is in none of the folders`},
+		{"[../check_it]", dir, "want the name of a file, or the whole path"},
+		{"[check_link]", dir, "check_it, which is in none of the folders that the operator allows"},
+		{"[check_it]", open, "is writable to others (mode 0777)"},
+		{"[check_text]", dir, "check_text is not executable"},
+		{"{args: [check_it], digest: sha256:" + strings.Repeat("0", 64) + "}", dir, "want sha256:0000"},
+	} {
+		var folders []string
+		if c.folder != "" {
+			folders = []string{c.folder}
+		}
+		if _, err := process.LoadCheck(checkOf(t, c.command, folders...)); err == nil || !strings.Contains(err.Error(), c.want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+			t.Errorf("%s: got %v, want %s", c.command, err, c.want)
+		}
+	}
+	both := loadCheck(t, `[check_link, ok]`, dir, elsewhere)
+	if got, err := attempt(t, prepareCheck(t, both, `{}`), patience); err != nil || got.Result != probe.Success {
+		t.Errorf("a link from one folder to another that is allowed: %v, %v", got, err)
+	}
+	whole := loadCheck(t, `{args: [`+filepath.Join(dir, "check_it")+`, warning], digest: "`+plugin.Digest([]byte(checkScript))+`"}`, dir)
+	if got, err := attempt(t, prepareCheck(t, whole, `{}`), patience); err != nil || got.Result != probe.Warning {
+		t.Errorf("the whole path and a pin: %v, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attempt(t, prepareCheck(t, whole, `{}`), patience); err == nil || !strings.Contains(err.Error(), "has changed since it was allowed") {
+		t.Errorf("a script that was exchanged: %v", err)
+	}
+}
+
+// A program that is no script runs from a copy: what has its name by now is of no account.
+func TestCheckRunsWhatWasAllowed(t *testing.T) {
+	dir := checkFolder(t)
+	path := filepath.Join(dir, "check_binary")
+	if err := os.WriteFile(path, tester, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := loadCheck(t, "[check_binary]", dir)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Without the cookie, a plugin of go-plugin says what it is and ends with 1.
+	got, err := attempt(t, prepareCheck(t, c, `{}`), patience)
+	if err != nil || got.Result != probe.Warning || !strings.HasPrefix(got.Output, "This binary is a plugin") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,107 @@
+package process
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// checkEnvironment is all of the environment that a check has.
+func checkEnvironment() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+}
+
+// result is how a run has ended.
+type result struct {
+	code           int // -1 of a run that a signal has ended
+	state          string
+	stdout, stderr string
+	more           bool // there was more output than was kept
+	killed         bool // by us, at the end of the context
+}
+
+// runCommand runs a program once. At the end of ctx, and in any case when the program has
+// ended, its whole process group is killed. At most limit bytes of its output are kept. The
+// error means that it could not be started.
+func runCommand(ctx context.Context, c *command, args []string, limit int) (*result, error) {
+	cmd := &exec.Cmd{Path: c.path, Args: args, Env: checkEnvironment(), Dir: "/", SysProcAttr: ownGroup()}
+	if c.program != nil {
+		cmd.Path, cmd.ExtraFiles = c.program.command()
+	}
+	stdout, stderr := &capture{limit: limit}, &capture{limit: limit}
+	if err := stdout.open(); err != nil {
+		return nil, err
+	}
+	if err := stderr.open(); err != nil {
+		stdout.discard()
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = stdout.write, stderr.write
+	r := new(result)
+	started := false
+	err := runGroup(ctx, cmd, &r.killed, func() {
+		started = true
+		stdout.start()
+		stderr.start()
+	})
+	if !started {
+		stdout.discard()
+		stderr.discard()
+		return nil, err
+	}
+	deadline := time.Now().Add(outputGrace)
+	r.stdout, r.stderr = stdout.finish(deadline), stderr.finish(deadline)
+	r.more = stdout.more || stderr.more
+	r.code, r.state = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
+	return r, nil
+}
+
+// capture keeps the head of what is written to a pipe and drops the rest, so that the
+// writer never waits.
+type capture struct {
+	limit       int
+	read, write *os.File
+	kept        []byte
+	more        bool
+	wg          sync.WaitGroup
+}
+
+func (c *capture) open() (err error) {
+	c.read, c.write, err = os.Pipe()
+	return err
+}
+
+// discard closes a capture that was not started.
+func (c *capture) discard() {
+	_ = c.read.Close()
+	_ = c.write.Close()
+}
+
+// start begins to read. The other end is by now in the hands of the child.
+func (c *capture) start() {
+	_ = c.write.Close()
+	c.wg.Go(func() {
+		// Without os.File's own WriteTo, which would take a larger buffer.
+		_, _ = io.CopyBuffer(c, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+	})
+}
+
+// finish returns what was read once all writers are gone, or at the deadline: only one
+// that left the process group can be there still.
+func (c *capture) finish(deadline time.Time) string {
+	_ = c.read.SetReadDeadline(deadline)
+	c.wg.Wait()
+	_ = c.read.Close()
+	return string(c.kept)
+}
+
+// Write implements [io.Writer].
+func (c *capture) Write(p []byte) (int, error) {
+	room := c.limit - len(c.kept)
+	c.kept = append(c.kept, p[:min(room, len(p))]...)
+	c.more = c.more || room < len(p)
+	return len(p), nil
+}
