@@ -17,7 +17,7 @@ type pluginList struct {
 // PluginStatus is what can be seen of a plugin from outside.
 type PluginStatus struct {
 	Name       string        `json:"name"`
-	State      string        `json:"state"` // "running", "withdrawn" or "failed": nothing runs
+	State      string        `json:"state"` // "running", "unused", "withdrawn" or "failed"; nothing runs in the last three
 	Version    string        `json:"version,omitzero"`
 	Digest     string        `json:"digest,omitzero"`
 	Path       string        `json:"path,omitzero"`
@@ -62,12 +62,16 @@ func (s *handlerSet) status(r *pluginRecord) PluginStatus {
 	defer s.mu.Unlock()
 	p := PluginStatus{Name: r.name, State: "failed", Generation: r.swap.Generation(), Probes: r.swap.Live(), Changed: r.at}
 	switch {
-	case r.mark != "":
-		p.State = "running"
-		p.Version, p.Digest, p.Path = r.inUse.Manifest.Version, r.inUse.Digest, r.inUse.Path
-		p.Runtime, p.Trust, p.Signer = r.runtime, string(r.inUse.Verdict.State), r.inUse.Verdict.Signer()
 	case r.withdrawn:
 		p.State, p.Error = "withdrawn", errWithdrawn.Error()
+	case r.mark != "":
+		p.State = "running"
+	case r.err == nil:
+		p.State = "unused"
+	}
+	if r.inUse.Manifest != nil && !r.withdrawn {
+		p.Version, p.Digest, p.Path = r.inUse.Manifest.Version, r.inUse.Digest, r.inUse.Path
+		p.Runtime, p.Trust, p.Signer = r.runtime, string(r.inUse.Verdict.State), r.inUse.Verdict.Signer()
 	}
 	if r.err != nil {
 		p.Error = r.err.Error()
