@@ -170,7 +170,7 @@ func (s *Sources) resolve(ctx context.Context, p *config.Plugin, w oci.Wanted) (
 	defer c.Close()
 	kept, err := store.Resolve(ctx, c, w)
 	if errors.Is(err, oci.ErrPlainHTTP) {
-		err = fmt.Errorf("%w by plainHTTP: true", err)
+		err = fmt.Errorf("%w (plainHTTP: true allows it)", err)
 	}
 	said := heard{at: time.Now()}
 	if kept != nil {

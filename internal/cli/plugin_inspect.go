@@ -76,7 +76,7 @@ func newPluginInspect(env *Env) *cobra.Command {
 				return usage("", "%w", err)
 			}
 			cfg := admission.Config()
-			f, err := inspected(args[0], configFile, admission, dirs)
+			f, err := env.inspected(args[0], configFile, admission, dirs)
 			if err != nil {
 				return err
 			}
@@ -141,8 +141,8 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 }
 
 // inspected returns the plugin called name with what the agent's file says of it.
-func inspected(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
-	f, err := located(name, configFile, admission.Config(), dirs)
+func (env *Env) inspected(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
+	f, err := env.located(name, configFile, admission, dirs)
 	if err != nil {
 		return f, err
 	}
@@ -153,10 +153,14 @@ func inspected(name, configFile string, admission *agent.Admission, dirs []strin
 }
 
 // located returns the plugin called name: from where the agent's file says, or else from
-// dirs.
-func located(name, configFile string, cfg *config.Agent, dirs []string) (plugin.Found, error) {
+// dirs. One of a registry is that which was pulled last.
+func (env *Env) located(name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
+	cfg := admission.Config()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
 	if at >= 0 && cfg.Plugins[at].Source != "" {
+		if _, ok := cfg.Plugins[at].Reference(); ok {
+			return env.pulled(name, configFile, admission)
+		}
 		name = cfg.Plugins[at].Source
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(configFile), name)

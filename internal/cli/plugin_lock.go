@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,11 +29,11 @@ func newPluginLock(env *Env) *cobra.Command {
 			"a signature. What has changed since the last lock is told on stderr.",
 		Example: "  prober plugin lock --plugins /etc/prober/plugins -o /etc/prober/prober.plugins.lock",
 		Args:    arguments(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(dirs) == 0 && configFile == "" {
 				return usage("--plugins names a folder of plugins", "lock: --plugins or --config is required")
 			}
-			return env.lockPlugins(agent.AdmissionConfig{ConfigFile: configFile}, dirs, file)
+			return env.lockPlugins(cmd.Context(), agent.AdmissionConfig{ConfigFile: configFile}, dirs, file)
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
@@ -41,10 +42,13 @@ func newPluginLock(env *Env) *cobra.Command {
 	return c
 }
 
-func (env *Env) lockPlugins(cfg agent.AdmissionConfig, dirs []string, file string) error {
+func (env *Env) lockPlugins(ctx context.Context, cfg agent.AdmissionConfig, dirs []string, file string) error {
 	admission, err := agent.NewAdmission(cfg)
 	if err != nil {
 		return usage("", "%w", err)
+	}
+	if _, err := env.pullSources(ctx, admission, ""); err != nil {
+		return &exit{code: exitFailed, err: err, hint: "no lock was written"}
 	}
 	admitted, err := admission.Find(dirs, builtinNames())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,38 +148,126 @@ func nameOf(a *oci.Artifact) string {
 
 func newPluginPull(env *Env) *cobra.Command {
 	var (
-		f   registryFlags
-		out string
+		f               registryFlags
+		out, configFile string
+		stateDir        string
 	)
 	c := &cobra.Command{
-		Use:   "pull REF [-o FILE]",
+		Use:   "pull REF [-o FILE] | --config FILE",
 		Short: "Get a plugin from a registry",
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, and its\n" +
 			"signature beside it. All bytes are verified against their digests; stdout gets the reference\n" +
-			"that names them for ever. Credentials are docker's, credential helpers included.",
-		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins",
-		Args:    arguments("REF"),
+			"that names them for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"With --config, the plugins of prober.yaml that are in registries are put where prober run\n" +
+			"finds them when a registry is away.",
+		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := parseReference(args[0])
-			if err != nil {
+			if configFile != "" && len(args) == 0 {
+				return env.prefetch(cmd.Context(), configFile, stateDir)
+			}
+			if err := arguments("REF")(cmd, args); err != nil {
 				return err
 			}
-			return f.with(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
-				a, err := c.Pull(ctx, ref)
-				if err != nil {
-					return err
-				}
-				if err := env.unpack(a, out); err != nil {
-					return err
-				}
-				fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
-				return nil
-			})
+			return env.pull(cmd.Context(), &f, args[0], out)
 		},
 	}
 	f.add(c)
 	fileFlag(c, &out, "o", "out", "", "file or folder to write to")
+	fileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
+	c.Flags().StringVar(&stateDir, "state-dir", "", "the folder of that name of prober run, with --config")
 	return c
+}
+
+func (env *Env) pull(ctx context.Context, f *registryFlags, text, out string) error {
+	ref, err := parseReference(text)
+	if err != nil {
+		return err
+	}
+	return f.with(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+		a, err := c.Pull(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if err := env.unpack(a, out); err != nil {
+			return err
+		}
+		fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
+		return nil
+	})
+}
+
+// prefetch pulls the plugins of the file into the cache of an agent.
+func (env *Env) prefetch(ctx context.Context, configFile, stateDir string) error {
+	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	all, err := env.pullSources(ctx, admission, stateDir)
+	for _, r := range all {
+		if r.Err == nil {
+			fmt.Fprintln(env.Stdout, strings.TrimPrefix(r.Found.Path, plugin.OCIScheme))
+		}
+	}
+	if err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(env.Stderr, "prober: %s names no plugin of a registry\n", configFile)
+	}
+	return nil
+}
+
+// pullSources pulls the plugins of prober.yaml that are in registries. One that is not
+// what its registry has now is an error, too.
+func (env *Env) pullSources(ctx context.Context, admission *agent.Admission, stateDir string) ([]agent.Pulled, error) {
+	sources, err := env.sources(stateDir, false)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := env.interruptible(ctx)
+	defer stop()
+	all := admission.Pull(ctx, sources)
+	var errs []error
+	for _, r := range all {
+		for _, err := range []error{r.Err, r.Stale, r.Unkept} {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("plugin %q: %w", r.Name, err))
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// sources returns where an agent with this state folder has plugins of registries from.
+func (env *Env) sources(stateDir string, offline bool) (*agent.Sources, error) {
+	if stateDir == "" {
+		stateDir, _ = env.LookupEnv("PROBER_STATE_DIR")
+	}
+	dir, err := agent.PluginCache(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return agent.NewSources(agent.SourcesConfig{
+		CacheDir: dir, DockerConfig: oci.DockerConfig(env.LookupEnv), Version: Version, Offline: offline,
+	}), nil
+}
+
+// pulled returns the plugin of prober.yaml that was pulled last. It asks no registry.
+func (env *Env) pulled(name, configFile string, admission *agent.Admission) (plugin.Found, error) {
+	sources, err := env.sources("", true)
+	if err != nil {
+		return plugin.Found{}, usage("", "%w", err)
+	}
+	all := admission.Pull(context.Background(), sources)
+	at := slices.IndexFunc(all, func(r agent.Pulled) bool { return r.Name == name && !r.Shadow })
+	if at < 0 {
+		return plugin.Found{}, usage("", "no plugin called %q in %s", name, configFile)
+	}
+	if err := all[at].Err; err != nil {
+		return plugin.Found{}, usage("`prober plugin pull --config "+configFile+"` pulls it", "%w", err)
+	}
+	return all[at].Found, nil
 }
 
 // unpack writes the module of a, and its signature beside it, to the file out, into the

@@ -49,7 +49,7 @@ func (f *pluginFlags) find(env *Env, name string) (plugin.Found, error) {
 	if err != nil {
 		return plugin.Found{}, usage("", "%w", err)
 	}
-	found, err := located(name, f.agentFile, admission.Config(), f.dirs)
+	found, err := env.located(name, f.agentFile, admission, f.dirs)
 	if err != nil {
 		return found, err
 	}
