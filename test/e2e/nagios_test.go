@@ -1,0 +1,71 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestChecksOfNagios runs Debian's monitoring plugins, as they are.
+func TestChecksOfNagios(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte("all is well"))
+	}))
+	defer server.Close()
+	web := server.Listener.Addr().String()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	plugins := t.TempDir() // where nobody else can write, whatever the umask of who checked this out
+	for _, name := range []string{"http", "tcp", "disk"} {
+		data, err := os.ReadFile(filepath.Join("../../examples/nagios", name, "plugin.yaml"))
+		if err == nil {
+			err = os.Mkdir(filepath.Join(plugins, name), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(plugins, name, "plugin.yaml"), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\nnagios: {folders: [/usr/lib/nagios/plugins]}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ plugin, target, config, result, text string }{
+		{"nagios-http", web, `{"path":"/healthz"}`, "success", "HTTP OK: HTTP/1.1 200 OK"},
+		{"nagios-http", web, `{"path":"/healthz","contains":"well"}`, "success", "HTTP OK"},
+		{"nagios-http", web, `{"path":"/healthz","contains":"ill"}`, "failure", "HTTP CRITICAL"},
+		{"nagios-http", web, `{"path":"/nothing"}`, "warning", "HTTP WARNING: HTTP/1.1 404 Not Found"},
+		{"nagios-http", web, `{"path":"/healthz","warnSeconds":0.0000001}`, "warning", "HTTP WARNING"},
+		{"nagios-http", "127.0.0.1:1", `{}`, "failure", "onnection refused"},
+		{"nagios-http", silent.Addr().String(), `{}`, "failure", "timed out after 5s"},
+		{"nagios-tcp", web, `{}`, "success", "TCP OK"},
+		{"nagios-tcp", "127.0.0.1:1", `{}`, "failure", "onnection refused"},
+		{"nagios-disk", web, `{"warnFree":"0%","criticalFree":"0%"}`, "success", "DISK OK"},
+		{"nagios-disk", web, `{"warnFree":"100%","criticalFree":"0%"}`, "warning", "DISK WARNING"},
+		{"nagios-disk", web, `{"path":"/no/such/place"}`, "failure", "DISK CRITICAL"},
+	} {
+		t.Run(c.plugin+" "+c.config, func(t *testing.T) {
+			v, code := probePluginIn(t, plugins, c.plugin, c.target, c.config, "--agent-config", config)
+			want(t, v, code, c.result, c.text)
+			if c.result == "success" && (len(v.Metrics) == 0 || strings.Contains(v.Output, "|")) {
+				t.Errorf("%q, and the metrics %v", v.Output, v.Metrics)
+			}
+		})
+	}
+}
