@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -105,7 +106,11 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	}
 	running.Store(a)
 	if err = a.Run(ctx); err != nil {
-		return &exit{code: exitFailed, err: err}
+		hint := ""
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "--listen names another address; with port 0 any that is free"
+		}
+		return &exit{code: exitFailed, err: err, hint: hint}
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	return nil
