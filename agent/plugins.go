@@ -34,7 +34,8 @@ type pluginRecord struct {
 	at        time.Time                  // when there was last a change of all this
 	withdrawn bool                       // nothing runs, since its file was taken away
 	running   map[probe.Handler]*running // generations that are not closed
-	base      string                     // the mark of what was last found where the plugin is
+	base      string                     // the mark of what was last found where the plugin is; another after a promotion
+	place     string                     // where that was found
 	shadow    *shadowRecord              // nil: nothing runs beside it, or is to
 	past      metrics.PluginStats        // what those that are closed did
 }
@@ -184,6 +185,7 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 		if r.mark == mark {
 			s.vouched(r, f)
 		}
+		s.found(r, f.Path, mark)
 		s.settle(r, mark, nil)
 		return false, nil
 	case r.tried == mark && r.err != nil && !again:
@@ -215,7 +217,7 @@ func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
 // its bytes were exchanged for those of a plugin of another name.
 func (s *handlerSet) owned(r *pluginRecord, path string) error {
 	for _, other := range s.records() {
-		if other != r && other.mark != "" && other.inUse.Path == path {
+		if other != r && other.mark != "" && other.place == path {
 			return fmt.Errorf("plugin %q: %s is the file of the plugin %q, which goes on; another plugin needs another file", r.name, path, other.name)
 		}
 	}
@@ -234,10 +236,18 @@ func (s *handlerSet) replace(ctx context.Context, r *pluginRecord, f Admitted, m
 		s.ended(r, next.handler, next.handler.(io.Closer).Close())
 		return fmt.Errorf("plugin %q: %w (%s)", r.name, err, f.Path)
 	}
-	s.mu.Lock()
-	r.base = mark
-	s.mu.Unlock()
+	s.found(r, f.Path, mark)
 	return s.installed(r, f, mark, next.runtime, time.Since(start))
+}
+
+// found notes what is where the plugin is, and is no reason to replace it any more.
+func (s *handlerSet) found(r *pluginRecord, path, mark string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.mark == mark {
+		r.inUse.Path = path // it may have moved
+	}
+	r.base, r.place = mark, path
 }
 
 // installed notes that f runs now.
@@ -264,13 +274,13 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 
 // missing brings a plugin that was not found to what that means.
 func (s *handlerSet) missing(r *pluginRecord, v *survey) error {
-	switch wrong := v.about(r.name, r.inUse.Path); {
+	switch wrong := v.about(r.name, r.place); {
 	case r.mark == "" && !r.withdrawn: // it never ran
 		s.forget(r)
 	case wrong != nil:
 		s.settle(r, r.tried, wrong) // told already
-	case r.mark != "" && !isGone(r.inUse.Path, s.cfg.PluginDirs):
-		err := fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.inUse.Path)
+	case r.mark != "" && !isGone(r.place, s.cfg.PluginDirs):
+		err := fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.place)
 		s.settle(r, r.tried, err)
 		return err
 	case r.swap.Live() == 0:

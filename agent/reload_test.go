@@ -73,7 +73,19 @@ func TestAPluginIsReplaced(t *testing.T) {
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
-	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	// Neither does another name of the file, and what is wrong with that one is its own.
+	moved := filepath.Join(folder, "moved.wasm")
+	if err := os.Rename(filepath.Join(folder, "demo.wasm"), moved); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK || r.plugin().Path != moved {
+		t.Errorf("%d %s, %s", status, body, r.plugin().Path)
+	}
+	put(t, moved, []byte("oops"))
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError || r.plugin().State != "running" {
+		t.Errorf("%d %s", status, body)
+	}
+	put(t, moved, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	awaitOutput(t, events, "v3")
 	if line, _ := r.lines.await(t, next, "plugin loaded"); !strings.Contains(line, "generation=3") {
 		t.Errorf("got %s", line)

@@ -12,16 +12,16 @@ import (
 const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
 // withShadow starts an agent with a plugin demo that says v1, beside which the guest
-// runs. It returns the path of the shadow.
-func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, beside string) {
+// runs. It returns the paths of both.
+func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, own, beside string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prober.yaml")
 	beside = filepath.Join(dir, "next.wasm")
 	put(t, beside, g.plugin("demo", "2.0.0"))
 	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
-	r, events, _ = withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
-	return r, events, beside
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	return r, events, filepath.Join(folder, "demo.wasm"), beside
 }
 
 func (r *running) plugin() agent.PluginStatus {
@@ -35,7 +35,7 @@ func (r *running) plugin() agent.PluginStatus {
 }
 
 func TestAShadowDecidesNothing(t *testing.T) {
-	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 2})
+	r, events, own, beside := withShadow(t, guestSpec{text: "v2", result: 2})
 	for range 20 { // in all of which it disagrees
 		p := awaitProbe(t, events, "a tick", func(p *streamedProbe) bool { return p.Last != nil })
 		if p.Last.Output != "v1" || p.Result != "success" {
@@ -73,10 +73,16 @@ func TestAShadowDecidesNothing(t *testing.T) {
 	if got := r.plugin(); got.Version != "2.0.0" || got.Generation != 2 || got.Shadow != nil || got.Path != beside {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
+	// What is bad in the plugin's own place withdraws nothing, and what is good replaces it.
+	_, next := r.lines.await(t, 0, "plugin loaded", "generation=2")
+	put(t, own, []byte("oops"))
+	r.lines.await(t, next, "plugins cannot all be used", "not a WebAssembly module")
+	put(t, own, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	awaitOutput(t, events, "v3")
 }
 
 func TestAShadowThatAgreesIsPromoted(t *testing.T) {
-	r, events, beside := withShadow(t, guestSpec{text: "v2"})
+	r, events, _, beside := withShadow(t, guestSpec{text: "v2"})
 	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
 		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
 	awaitOutput(t, events, "v2")
@@ -86,7 +92,7 @@ func TestAShadowThatAgreesIsPromoted(t *testing.T) {
 }
 
 func TestABadShadowIsToldOf(t *testing.T) {
-	r, events, beside := withShadow(t, guestSpec{text: "v2", result: 1})
+	r, events, _, beside := withShadow(t, guestSpec{text: "v2", result: 1})
 	_, next := r.lines.await(t, 0, "runs beside", "version=2.0.0")
 	put(t, beside, guestSpec{trapsProbe: true}.plugin("demo", "3.0.0"))
 	r.lines.await(t, next, "plugins cannot all be used", `plugin \"demo\": wasm error: unreachable (`+beside)
