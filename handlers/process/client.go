@@ -26,7 +26,9 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -239,12 +241,15 @@ func (in *instance) stop(gracefully bool) {
 	in.child.finish()
 }
 
-// shutdown asks the process to end, as go-plugin's client does, and waits for it.
+// shutdown asks the process to end, as go-plugin's client does, and waits for it. One that
+// does not know the question sees by its standard input that nobody is there.
 func (in *instance) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	// It may be gone before it has answered.
-	_ = in.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	err := in.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	if status.Code(err) == codes.Unimplemented { // else it may be gone before it has answered
+		_ = in.child.stdin.Close()
+	}
 	select {
 	case <-in.child.exited:
 	case <-ctx.Done():
