@@ -125,6 +125,11 @@ func foundOf(ref plugin.Reference, a *oci.Artifact) plugin.Found {
 	if a.Signature != nil {
 		f.Signatures = append(f.Signatures, plugin.Signature{From: f.Path, Data: a.Signature})
 	}
+	for _, c := range a.Cosigned {
+		f.Signatures = append(f.Signatures, plugin.Signature{
+			From: f.Path + " by cosign", Data: []byte(c.Signature), Payload: c.Payload, Artifact: a.Root(),
+		})
+	}
 	return f
 }
 
@@ -163,7 +168,9 @@ func (s *Sources) resolve(ctx context.Context, p *config.Plugin, w oci.Wanted) (
 			return nil, w.Ref, err
 		}
 	}
-	c, err := oci.NewClient(oci.ClientConfig{PlainHTTP: p.PlainHTTP, DockerConfig: s.cfg.DockerConfig, UserAgent: "prober/" + s.cfg.Version})
+	c, err := oci.NewClient(oci.ClientConfig{
+		PlainHTTP: p.PlainHTTP, DockerConfig: s.cfg.DockerConfig, UserAgent: "prober/" + s.cfg.Version, Cosign: true,
+	})
 	if err != nil {
 		return nil, w.Ref, err
 	}

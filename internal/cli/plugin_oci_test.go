@@ -89,12 +89,13 @@ func TestPluginPushAndPull(t *testing.T) {
 
 func TestPluginSaveAndLoad(t *testing.T) {
 	module, host := demoFile(t), hub(t, nil)
-	code, pinned, stderr := run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	code, _, stderr := run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
 	if code == 0 || !strings.Contains(stderr, "prober: error: ") {
 		t.Errorf("exit code %d, %q: want no plugin in a folder without plugin.yaml", code, stderr)
 	}
 	writeTree(t, ".", map[string]string{"plugin.yaml": demoManifest})
-	if code, pinned, stderr = run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http"); code != 0 {
+	code, pinned, stderr := run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	if code != 0 {
 		t.Fatal(stderr)
 	}
 	_, digest, _ := strings.Cut(pinned, "@")

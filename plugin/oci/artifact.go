@@ -30,10 +30,16 @@ type Artifact struct {
 	Module    []byte
 	Signature []byte // of Module, detached; nil: none
 	Digest    string // of the OCI manifest, which is what a reference pins
+	// Cosigned are the signatures that cosign put beside it, see [ClientConfig]. No digest
+	// covers them.
+	Cosigned []Cosigned
 
 	root  blob   // the OCI manifest
 	blobs []blob // config and layers, in the order of the manifest
 }
+
+// Root returns the OCI manifest, which Digest is of.
+func (a *Artifact) Root() []byte { return a.root.data }
 
 // blob is a part of an artifact. data is what desc says.
 type blob struct {

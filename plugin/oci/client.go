@@ -30,6 +30,8 @@ type ClientConfig struct {
 	// DockerConfig is docker's config.json, which has credentials or names the helpers
 	// that have them; a file that does not exist has none. "": no credentials.
 	DockerConfig string
+	// Cosign asks for the signatures, too, that cosign put beside an artifact.
+	Cosign bool
 	// UserAgent is what registries see; "" means "prober".
 	UserAgent string
 	// Progress, when not nil, is told of every part of a transfer: how many bytes of how
@@ -40,6 +42,7 @@ type ClientConfig struct {
 // Client talks to registries. It is safe for concurrent use when Progress is.
 type Client struct {
 	plainHTTP bool
+	cosign    bool
 	config    string // of docker
 	transport *http.Transport
 	auth      auth.Client
@@ -47,7 +50,7 @@ type Client struct {
 
 // NewClient returns a client, which the caller closes. It talks to nobody yet.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	c := &Client{plainHTTP: cfg.PlainHTTP, config: cfg.DockerConfig}
+	c := &Client{plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, config: cfg.DockerConfig}
 	c.transport = http.DefaultTransport.(*http.Transport).Clone()
 	c.transport.ResponseHeaderTimeout = headerTimeout
 	if cfg.UserAgent == "" {
@@ -169,8 +172,20 @@ func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, erro
 
 // pullRest returns the plugin with the manifest root.
 func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) (*Artifact, error) {
+	a, err := read(root.desc, root.data, c.fetcher(ctx, ref))
+	if err != nil {
+		return nil, c.explain(ctx, ref, err)
+	}
+	if c.cosign {
+		err = c.pullCosigned(ctx, ref, a)
+	}
+	return a, err
+}
+
+// fetcher fetches blobs of ref's repository.
+func (c *Client) fetcher(ctx context.Context, ref plugin.Reference) fetch {
 	blobs := c.repository(ref).Blobs()
-	a, err := read(root.desc, root.data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
@@ -180,8 +195,7 @@ func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) 
 		}
 		defer body.Close()
 		return verified(body, desc, most)
-	})
-	return a, c.explain(ctx, ref, err)
+	}
 }
 
 // target is the part of ref after the repository.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ const (
 	fileConfig    = "config.json"
 	fileModule    = "plugin.wasm"
 	fileSignature = fileModule + SignatureSuffix
+	fileCosigned  = "cosigned.json"
 )
 
 // OpenStore returns the store in a folder. One in which somebody else could put plugins
@@ -160,7 +162,8 @@ func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
 }
 
 func (s *Store) put(ref plugin.Reference, a *Artifact) error {
-	if _, err := s.get(a.Digest); err != nil {
+	same := func(x, y Cosigned) bool { return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) }
+	if old, err := s.get(a.Digest); err != nil || !slices.EqualFunc(old.Cosigned, a.Cosigned, same) {
 		if err := s.putArtifact(a); err != nil {
 			return err
 		}
@@ -185,6 +188,13 @@ func (s *Store) putArtifact(a *Artifact) error {
 	files := []file{{fileRoot, a.root.data}, {fileModule, a.Module}, {fileConfig, a.blobs[0].data}}
 	if a.Signature != nil {
 		files = append(files, file{fileSignature, a.Signature})
+	}
+	if len(a.Cosigned) > 0 {
+		data, err := json.Marshal(a.Cosigned)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{fileCosigned, data})
 	}
 	for _, f := range files {
 		if err := writeFile(root, f.name, f.data); err != nil {
@@ -274,7 +284,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	if desc.Digest.String() != digest {
 		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
 	}
-	return read(desc, data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+	a, err := read(desc, data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		f, err := openRegular(root.FS(), fileOf(desc))
 		if err != nil {
 			return nil, err
@@ -282,6 +292,11 @@ func (s *Store) get(digest string) (*Artifact, error) {
 		defer f.Close()
 		return verified(f, desc, most)
 	})
+	if err != nil {
+		return nil, err
+	}
+	a.Cosigned, err = readCosigned(root.FS())
+	return a, err
 }
 
 func fileOf(desc ocispec.Descriptor) string {

@@ -1,0 +1,115 @@
+package agent_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/plugin"
+)
+
+// put sends what cosign would to the registry.
+func (h *hub) put(t *testing.T, path, mediaType, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://"+h.host+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", mediaType)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusCreated {
+		t.Fatal(res.Status)
+	}
+}
+
+// cosign signs the artifact with this digest as `cosign sign --key` does.
+func (h *hub) cosign(t *testing.T, key *ecdsa.PrivateKey, digest, of string) {
+	t.Helper()
+	payload := fmt.Sprintf(`{"critical":{"identity":{"docker-reference":"%s/demo"},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`, h.host, of)
+	sum := sha256.Sum256([]byte(payload))
+	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := plugin.Digest([]byte(payload))
+	h.put(t, "/v2/demo/blobs/uploads/1?digest="+blob, "application/octet-stream", payload)
+	h.put(t, "/v2/demo/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", fmt.Sprintf(
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":%[1]q,"size":%[2]d},
+		"layers":[{"mediaType":"application/vnd.dev.cosign.simplesigning.v1+json","digest":%[1]q,"size":%[2]d,"annotations":{"dev.cosignproject.cosign/signature":%[3]q}}]}`,
+		blob, len(payload), base64.StdEncoding.EncodeToString(signature)))
+}
+
+// newKey makes a key, and the file of its public half.
+func newKey(t *testing.T) (key *ecdsa.PrivateKey, file string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "cosign.pub")
+	put(t, file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	return key, file
+}
+
+// What cosign signed in a registry is known as signed, and kept with its signature.
+func TestCosignedInARegistry(t *testing.T) {
+	h := newHub(t)
+	key, file := newKey(t)
+	other, _ := newKey(t)
+	cache := filepath.Join(t.TempDir(), "plugins")
+	source := "oci://" + h.host + "/demo:1"
+	pull := func(offline bool) (agent.Pulled, []agent.Admitted) {
+		t.Helper()
+		a, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: sourced(t, source, "trust: {require: true, keys: ["+file+"]}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := a.Pull(t.Context(), agent.NewSources(agent.SourcesConfig{CacheDir: cache, Offline: offline}))
+		admitted, _ := a.Find(nil, nil)
+		return all[0], admitted
+	}
+	refused := func(want string) {
+		t.Helper()
+		if r, admitted := pull(false); r.Err == nil || !strings.Contains(r.Err.Error(), want) || len(admitted) > 0 {
+			t.Errorf("got %v, %d plugins; want %q", r.Err, len(admitted), want)
+		}
+	}
+	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	refused("not signed, and trust.require is set")
+	h.cosign(t, other, first, first)
+	refused("no trusted key verifies it")
+	h.cosign(t, key, first, plugin.Digest(nil))
+	refused("signed the artifact \"" + plugin.Digest(nil))
+	h.cosign(t, key, first, first)
+	for _, offline := range []bool{false, true} {
+		r, admitted := pull(offline)
+		if r.Err != nil || r.Stale != nil || r.Unkept != nil || len(admitted) != 1 || admitted[0].Verdict.State != "signed" {
+			t.Errorf("offline %t: %v, %v, %+v", offline, r.Err, r.Stale, admitted)
+		}
+	}
+	// An unsigned version takes the place of nothing.
+	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	r, admitted := pull(false)
+	if r.Stale == nil || !strings.Contains(r.Stale.Error(), "not signed") || len(admitted) != 1 || admitted[0].Manifest.Version != "1.0.0" {
+		t.Errorf("%v, %v, %d plugins", r.Err, r.Stale, len(admitted))
+	}
+}
