@@ -12,29 +12,25 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 // goGuest builds the guest in testdata/name, a module of its own, and returns a folder of
 // plugins with it.
 func goGuest(t *testing.T, name string) string {
 	t.Helper()
-	dir := t.TempDir()
-	source := filepath.Join("testdata", name)
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, name, name+".wasm"), ".")
-	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	run(t, cmd)
-	manifest, err := os.ReadFile(filepath.Join(source, "plugin.yaml"))
+	code, err := sdktest.Build(t.Context(), filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, name), "plugin.yaml", string(manifest))
+	dir := t.TempDir()
+	write(t, dir, name+".wasm", string(code))
 	return dir
 }
 
