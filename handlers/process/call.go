@@ -235,6 +235,7 @@ func (in *instance) fault(err error) error {
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
 		in.child.awaitEnd()
+		_ = in.child.Kill(context.Background()) // one that lives on and does not serve is of no use
 	}
 	if !in.ready() {
 		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.epitaph())}

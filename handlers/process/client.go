@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -47,6 +48,7 @@ type instance struct {
 	streams sync.WaitGroup // of what it writes by way of go-plugin
 	since   time.Time
 	used    atomic.Bool // an attempt was put to it
+	sockets string      // the folder of its socket
 }
 
 // launch is what it takes to start an instance.
@@ -114,7 +116,8 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
 		Plugins: goplugin.PluginSet{},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
+			in.sockets = sockets
 			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM)
 			return in.child, nil
 		},
@@ -170,6 +173,7 @@ func (in *instance) connect(ctx context.Context, config *goplugin.ClientConfig) 
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, addr.Network(), addr.String())
 		}),
+		grpc.WithIdleTimeout(0),
 		grpc.WithTransportCredentials(credentials.NewTLS(config.TLSConfig)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(pluginpb.MaxMessage), grpc.MaxCallSendMsgSize(pluginpb.MaxMessage)),
 	)
@@ -193,7 +197,9 @@ func (in *instance) describe(ctx context.Context, l *launch) (err error) {
 		return fmt.Errorf("the process says that it is %s %s, its manifest %s %s", own.Name, own.Version, m.Name, m.Version)
 	}
 	in.streams.Go(func() { in.followStdio(l.lines) })
-	return nil
+	// There is one connection as long as the process lives, and nothing to find for others
+	// meanwhile, or when this program was killed.
+	return os.RemoveAll(in.sockets)
 }
 
 // explain says why a start has failed: what go-plugin tells of a process that has ended

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -22,6 +23,8 @@ type Handler struct {
 	limits   plugin.Limits
 	keeps    bool // its probes keep keys and values
 	keeper   *keeper
+
+	validating atomic.Int32 // configs, for which the log is shut
 
 	mu     sync.Mutex
 	calls  map[*call]struct{} // attempts in flight
@@ -90,6 +93,8 @@ func (h *Handler) validate(ctx context.Context, config []byte, target probe.Targ
 		Target: guestTarget(target), Config: config, Host: abi.Host{Version: h.cfg.Version, Features: h.features()},
 	}
 	in.used.Store(true)
+	h.validating.Add(1) // nobody says yet what of the config is secret
+	defer h.validating.Add(-1)
 	answer, err := in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
 	if err != nil {
 		return fmt.Errorf("validate_config: %w", in.fault(err))
@@ -171,6 +176,7 @@ func (h *Handler) hitLocked(limit int) {
 func (h *Handler) newLines() *lineLog {
 	return &lineLog{
 		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes, redact: h.redact,
+		muted: func() bool { return h.validating.Load() > 0 },
 	}
 }
 

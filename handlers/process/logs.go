@@ -27,6 +27,7 @@ type lineLog struct {
 	name            string // of the plugin
 	maxLines, bytes int
 	redact          func(text string) string
+	muted           func() bool // while nothing is handed on
 
 	mu           sync.Mutex
 	began        time.Time // of the window
@@ -56,7 +57,7 @@ func (l *lineLog) line(stream string, text []byte) {
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
 	}
-	if take && l.logger.Enabled(context.Background(), slog.LevelDebug) {
+	if take && !l.muted() && l.logger.Enabled(context.Background(), slog.LevelDebug) {
 		l.logger.Debug(l.redact(strings.ToValidUTF8(string(text), "\uFFFD")), "handler", l.name, "from", stream)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -181,8 +182,9 @@ func TestCloseDrains(t *testing.T) {
 }
 
 func TestNoOrphanOfAKilledHost(t *testing.T) {
+	temporary := t.TempDir()
 	host := exec.Command(os.Args[0])
-	host.Env = append(os.Environ(), hostVariable+"="+testerPath)
+	host.Env = append(os.Environ(), hostVariable+"="+testerPath, "TMPDIR="+temporary)
 	host.Stderr = os.Stderr
 	stdout, err := host.StdoutPipe()
 	if err != nil {
@@ -205,6 +207,9 @@ func TestNoOrphanOfAKilledHost(t *testing.T) {
 	}
 	_ = host.Wait()
 	awaitEnd(t, ended, "the plugin of the host")
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("there is still %v, %v", left, err)
+	}
 }
 
 // awaitReadable waits until fd can be read, as that of a process can at its end.
@@ -235,4 +240,38 @@ func TestCheckDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, watchEnd(t, pid), "what the command had started")
+}
+
+func TestManyEndsLeaveNothing(t *testing.T) {
+	h := load(t, process.Config{Pause: time.Nanosecond, MaxPause: time.Nanosecond})
+	pid := bind(t, h, "pid")
+	descriptors := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before, goroutines := 0, 0
+	for i := range 25 {
+		_, _ = attempt(t, pid, patience) // which may reach the last one in its agony
+		number := pidOf(t, pid)
+		ended := watchEnd(t, number)
+		if i == 1 { // what is made once has been made
+			before, goroutines = descriptors(), runtime.NumGoroutine()
+		}
+		if err := syscall.Kill(number, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		awaitEnd(t, ended, "the plugin")
+	}
+	if n := h.Stats().Starts; n != 25 {
+		t.Errorf("%d starts, want 25", n)
+	}
+	if after := descriptors(); after > before+10 {
+		t.Errorf("%d descriptors, after %d", after, before)
+	}
+	if after := runtime.NumGoroutine(); after > goroutines+20 {
+		t.Errorf("%d goroutines, after %d", after, goroutines)
+	}
 }
