@@ -39,6 +39,10 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 			return nil, err
 		}
 	}
+	if r := manifest.Runtime; r != "" && r != plugin.Wasm {
+		return nil, fmt.Errorf("plugin %q: %w", manifest.Name,
+			&probe.Error{Reason: probe.ReasonInstantiate, Err: fmt.Errorf("its runtime is %s: it is no module", r)})
+	}
 	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
 	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
