@@ -163,7 +163,10 @@ func newPluginPull(env *Env) *cobra.Command {
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if configFile != "" && len(args) == 0 {
+			switch {
+			case configFile != "" && (len(args) > 0 || out != ""):
+				return usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o")
+			case configFile != "":
 				return env.prefetch(cmd.Context(), configFile, stateDir)
 			}
 			if err := arguments("REF")(cmd, args); err != nil {

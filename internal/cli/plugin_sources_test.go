@@ -47,6 +47,7 @@ func TestPluginPullOfAConfig(t *testing.T) {
 			`prober: error: plugin "demo": ` + host + "/demo:2: not found\n", `plugin "tls": ` + host + "/demo:3: the registry speaks plain HTTP, which must be allowed (plainHTTP: true allows it)\n",
 		}},
 		{"both", []string{"pull", host + "/demo:1", "extra"}, 64, "", []string{"usage: prober plugin pull REF"}},
+		{"config and more", []string{"pull", host + "/demo:1", "--config", "prober.yaml"}, 64, "", []string{"pull: --config takes neither REF nor -o"}},
 		{"no config", []string{"pull", "--config", "nosuch.yaml"}, 64, "", []string{"nosuch.yaml: no such file"}},
 		{"locked", []string{"lock", "--config", "prober.yaml"}, 0, "", []string{"prober: added demo 1.0.0, sha256:"}},
 	}

@@ -19,6 +19,9 @@ import (
 // maxIndex bounds the index of a layout.
 const maxIndex = MaxManifest
 
+// maxLoaded bounds the modules that are read of one layout: few bytes may name many.
+const maxLoaded = 256 << 20
+
 // layoutMark is the file that makes a folder an OCI layout.
 const layoutMark = `{"imageLayoutVersion":"1.0.0"}`
 
@@ -168,6 +171,7 @@ func load(layout fs.FS) ([]*Artifact, error) {
 	var (
 		all   []*Artifact
 		other error // what is there instead of a plugin
+		size  int
 	)
 	for _, desc := range index.Manifests {
 		a, err := loadOne(layout, desc)
@@ -176,8 +180,11 @@ func load(layout fs.FS) ([]*Artifact, error) {
 			other = err
 		case err != nil:
 			return nil, err
+		case size+len(a.Module) > maxLoaded:
+			return nil, fmt.Errorf("more than %d bytes of plugins", maxLoaded)
 		case !slices.ContainsFunc(all, func(o *Artifact) bool { return o.Digest == a.Digest }):
 			all = append(all, a)
+			size += len(a.Module)
 		}
 	}
 	if len(all) == 0 {

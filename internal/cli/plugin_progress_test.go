@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A transfer is told of when it is slow, and not at each of its bytes.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		env := &Env{Stderr: &errs}
+		tell := env.progress("pull demo")
+		for done := range int64(50) {
+			tell(done<<20/10, 5<<20)
+			time.Sleep(100 * time.Millisecond)
+		}
+		want := "prober: pull demo: 2.1 of 5.0 MiB\nprober: pull demo: 4.2 of 5.0 MiB\n"
+		if got := errs.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
