@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/daeace23/prober/config"
@@ -147,11 +146,8 @@ func place(p *config.Plugin, fetch func(*config.Plugin) (plugin.Found, error), f
 	return &(*found)[len(*found)-1], nil
 }
 
-// fetch reads the plugin that the source of p leads to.
+// fetch reads the plugin in the file that the source of p leads to.
 func fetch(p *config.Plugin, configFile string) (plugin.Found, error) {
-	if strings.Contains(p.Source, "://") {
-		return plugin.Found{}, fmt.Errorf("source %s: only files are supported by this version of prober", p.Source)
-	}
 	f, err := ReadPlugin(beside(configFile, p.Source))
 	if err == nil && f.Manifest.Name != p.Name {
 		err = fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)

@@ -57,7 +57,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
 	f.DurationVar(&o.RestartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets over a restart of the agent")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets, and the plugins of registries, over a restart of the agent")
 	f.BoolVar(&o.AllowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof")
 	f.Var(choice{&o.compat, []string{"", "kubelet-1.36"}}, "compat", "behave exactly as this kubelet, quirks included")
