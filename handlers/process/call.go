@@ -79,11 +79,11 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err == nil {
 		return b.outcome(c, verdict)
 	}
-	deadline, _ := ctx.Deadline()
+	deadline, limited := ctx.Deadline()
 	switch {
 	case ctx.Err() == context.Canceled:
 		return probe.Outcome{}, ctx.Err()
-	case !in.ready() || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
+	case !in.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
 		return probe.Outcome{}, in.fault(err)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}

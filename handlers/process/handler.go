@@ -80,13 +80,26 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return &bound{plugin: h, config: config}, nil
 }
 
+// validate asks the process, and once more where it has ended meanwhile.
 func (h *Handler) validate(ctx context.Context, config []byte, target probe.Target) error {
-	in, err := h.keeper.await(ctx)
-	if err != nil {
-		return fmt.Errorf("validate_config: %w", err)
+	in, answer, err := h.askConfig(ctx, config, target)
+	if in != nil && err != nil && !in.ready() && ctx.Err() == nil {
+		_, answer, err = h.askConfig(ctx, config, target)
 	}
-	if !in.about.GetValidatesConfig() {
-		return nil
+	switch {
+	case err != nil:
+		return fmt.Errorf("validate_config: %w", err)
+	case answer.GetCode() != 0:
+		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not take this config"))
+	}
+	return nil
+}
+
+// askConfig asks whether a config is taken. A process that cannot say takes any. in is nil
+// where there was none to ask.
+func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Target) (in *instance, answer *pluginpb.ValidateConfigResponse, err error) {
+	if in, err = h.keeper.await(ctx); err != nil || !in.about.GetValidatesConfig() {
+		return in, nil, err
 	}
 	doc := abi.Request{
 		ABI: abi.Version, Plugin: abi.Plugin{Name: h.manifest.Name, Version: h.manifest.Version, Digest: h.digest},
@@ -95,14 +108,11 @@ func (h *Handler) validate(ctx context.Context, config []byte, target probe.Targ
 	in.used.Store(true)
 	h.validating.Add(1) // nobody says yet what of the config is secret
 	defer h.validating.Add(-1)
-	answer, err := in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
+	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
 	if err != nil {
-		return fmt.Errorf("validate_config: %w", in.fault(err))
+		err = in.fault(err)
 	}
-	if answer.GetCode() != 0 {
-		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not take this config"))
-	}
-	return nil
+	return in, answer, err
 }
 
 // Probe implements [probe.Handler] for a plugin that needs no config.

@@ -223,6 +223,34 @@ func TestWhatDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestHandshake(t *testing.T) {
+	for line, want := range map[string]string{
+		"1|1|unix|/nowhere|grpc|":                              "the process speaks without TLS",
+		"1|1|unix|/nowhere|netrpc|":                            `unsupported plugin protocol "netrpc"`,
+		"1|2|unix|/nowhere|grpc|":                              "incompatible API version with plugin",
+		"9|1|unix|/nowhere|grpc|":                              "incompatible core API version with plugin",
+		"1|1|unix|/nowhere|grpc|" + strings.Repeat("QUFB", 20): "error parsing server cert",
+	} {
+		f := found()
+		f.Module, f.Digest = []byte("#!/bin/sh\necho '"+line+"'\nread end\n"), ""
+		if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) {
+			t.Errorf("%s: got %v, want %s", line, err, want)
+		}
+	}
+}
+
+func TestErrorPolicy(t *testing.T) {
+	h := load(t, process.Config{}, func(m *plugin.Manifest) { m.ErrorPolicy = plugin.PolicyFailure })
+	die := bind(t, h, "die")
+	if got, err := attempt(t, die, patience); err == nil {
+		t.Errorf("the first attempt: got %v, want an error", got)
+	}
+	got, err := attemptOf(t, die, probe.Request{Attempt: probe.MaxAttempts}, patience)
+	if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonTrap || !strings.Contains(got.Output, "panic: in a goroutine") {
+		t.Errorf("the last attempt: got %+v, %v; want a failure", got, err)
+	}
+}
+
 func TestWrongDigest(t *testing.T) {
 	f := found()
 	f.Module = append(slices.Clone(f.Module), 0)

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -88,6 +89,48 @@ func TestKilledMidCall(t *testing.T) {
 	}
 	if n := h.Stats().Starts; n != 2 {
 		t.Errorf("%d starts, want 2", n)
+	}
+}
+
+func TestStartIsNobodysAttempt(t *testing.T) {
+	h := load(t, process.Config{})
+	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
+	ended := watchEnd(t, pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, ended, "the plugin")
+	_, _ = attempt(t, ok, patience) // which may reach it in its agony
+	if pid = pidOf(t, bind(t, h, "pid")); syscall.Kill(pid, syscall.SIGKILL) != nil {
+		t.Fatal("it was not started again")
+	}
+	awaitEnd(t, watchEnd(t, pid), "the plugin")
+	if out, err := attempt(t, ok, 3*time.Millisecond); err == nil {
+		t.Errorf("with no time for a start: got %v, want an error", out)
+	}
+	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // it has time
+		t.Error(err)
+	}
+	if out, err := attempt(t, ok, patience); err != nil || out.Result != probe.Success {
+		t.Errorf("afterwards: got %v, %v", out, err)
+	}
+}
+
+func TestAttemptsThatNeverEnd(t *testing.T) {
+	h := load(t, process.Config{})
+	deaf := bind(t, h, "deaf")
+	ended := watchEnd(t, pidOf(t, bind(t, h, "pid")))
+	var wg sync.WaitGroup
+	for range 300 { // more than a plugin may leave behind
+		wg.Go(func() { _, _ = attempt(t, deaf, 500*time.Millisecond) })
+	}
+	wg.Wait()
+	awaitEnd(t, ended, "the plugin")
+	if _, err := h.Prepare(nil, probe.Target{}); err != nil {
+		t.Error(err)
+	}
+	if out, err := attempt(t, bind(t, h, "ok"), patience); err != nil || out.Result != probe.Success {
+		t.Errorf("afterwards: got %v, %v", out, err)
 	}
 }
 

@@ -60,7 +60,7 @@ func Serve(p sdk.Plugin, manifest []byte) {
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
-		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest}}},
+		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest, stderr: os.Stderr}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(pluginpb.MaxMessage), grpc.MaxSendMsgSize(pluginpb.MaxMessage))...)
 		},

@@ -3,10 +3,12 @@ package process
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,7 +26,13 @@ type server struct {
 	pluginpb.UnimplementedPluginServer
 	plugin   sdk.Plugin
 	manifest []byte
+	stderr   io.Writer    // of the process; go-plugin puts another in the place of os.Stderr
+	overdue  atomic.Int32 // attempts that go on after their deadline
 }
+
+// maxOverdue is how many attempts may go on after their deadline. A plugin that has more
+// of them leaks, and is better begun anew.
+const maxOverdue = 256
 
 // Describe implements [pluginpb.PluginServer].
 func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb.DescribeResponse, error) {
@@ -80,6 +88,7 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "read the request: %v", err)
 	}
+	defer s.watch(stream.Context())()
 	logs := &logStream{stream: stream}
 	defer logs.end()
 	var kept map[string][]byte // nil: nothing is kept from attempt to attempt
@@ -97,11 +106,27 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	return stream.Send(&pluginpb.ProbeEvent{Event: &pluginpb.ProbeEvent_Verdict{Verdict: verdict(out, err, kept)}})
 }
 
+// watch counts an attempt that goes on when ctx has ended. What it returns ends that.
+func (s *server) watch(ctx context.Context) (done func()) {
+	inTime := context.AfterFunc(ctx, func() {
+		if s.overdue.Add(1) > maxOverdue {
+			fmt.Fprintf(s.stderr, "more than %d attempts go on after their deadline\n", maxOverdue)
+			endGroup()
+			os.Exit(1)
+		}
+	})
+	return func() {
+		if !inTime() {
+			s.overdue.Add(-1)
+		}
+	}
+}
+
 // attempt asks the plugin. A panic is an error of the attempt: other attempts go on.
 func (s *server) attempt(ctx context.Context, q *abi.Request, trace probe.Tracer) (out probe.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			_, _ = os.Stderr.Write(debug.Stack())
+			_, _ = s.stderr.Write(debug.Stack())
 			out, err = probe.Outcome{}, fmt.Errorf("panic: %v", p)
 		}
 	}()
