@@ -99,6 +99,44 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+// A registry that wants tokens gets one for docker's credentials, and for no others.
+func TestTokens(t *testing.T) {
+	h := newHub(t)
+	h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		switch user, password, _ := r.BasicAuth(); {
+		case r.URL.Path == "/token" && user == "me" && password == "secret" && r.URL.Query().Get("service") == "hub":
+			fmt.Fprintf(w, `{"token":"a token of %s"}`, r.URL.Query().Get("scope"))
+		case r.URL.Path != "/token" && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer a token of repository:demo:pull"):
+			return false
+		case r.URL.Path == "/token":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="hub",scope="repository:demo:pull"`, h.host))
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		return true
+	})
+	a := pack(t, "1.0.0", "signature")
+	for password, want := range map[string]string{"bWU6c2VjcmV0": "", "bWU6d3Jvbmc=": "unauthorized"} {
+		config := filepath.Join(t.TempDir(), "config.json")
+		writeFile(t, config, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, h.host, password))
+		c := client(t, oci.ClientConfig{DockerConfig: config})
+		err := c.Push(t.Context(), h.ref(t, "demo:1"), a)
+		if want != "" {
+			wants(t, err, want)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, a)
+	}
+}
+
 // pipe makes a named pipe and opens both of its ends.
 func pipe(t *testing.T, dir, name string) *os.File {
 	t.Helper()
