@@ -31,12 +31,14 @@ type handlerSet struct {
 	sources  *Sources
 	builtins []string
 
-	loading sync.Mutex // held by whoever loads or replaces plugins: one at a time
+	loading sync.Mutex      // held by whoever loads or replaces plugins: one at a time
+	ending  context.Context // ends the loading of a plugin that a probe asks for
 
 	mu      sync.Mutex
 	host    *wasm.Host               // nil: there was no plugin yet
 	total   uint64                   // memory of all plugins
 	plugins map[string]*pluginRecord // by name
+	wanted  map[string]bool          // the plugins that a probe has asked for
 	watched []string                 // files beside those in plugin folders
 }
 
@@ -46,7 +48,11 @@ var (
 )
 
 // Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
+// The first probe of a plugin waits until it is loaded.
 func (s *handlerSet) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	if err := s.demand(name); err != nil {
+		return nil, err
+	}
 	h, err := s.Registry.Prepare(name, config, target)
 	if err != nil {
 		return nil, err
@@ -91,10 +97,10 @@ func (s *handlerSet) Close() error {
 	return err
 }
 
-// newHandlers loads the built-in handlers and the plugins. stamp is that of the files from
+// newHandlers makes the built-in handlers, and looks which plugins there are. stamp is that of the files from
 // before they were read.
 func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (s *handlerSet, stamp string, err error) {
-	s = &handlerSet{metrics: m, log: log, cfg: cfg, plugins: make(map[string]*pluginRecord)}
+	s = &handlerSet{metrics: m, log: log, cfg: cfg, ending: ctx, plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool)}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, "", err
 	}

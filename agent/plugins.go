@@ -24,9 +24,10 @@ import (
 type pluginRecord struct {
 	name string         // read-only
 	swap *handlers.Swap // read-only
+	here bool           // in the registry; of who holds the loading
 
 	// Guarded by the mu of the handlerSet, and written by who holds its loading.
-	inUse     Admitted                   // what runs, without its bytes
+	inUse     Admitted                   // what runs, or would if a probe asked for it, without its bytes
 	runtime   string                     // of inUse
 	mark      string                     // of inUse; "": nothing runs
 	tried     string                     // the mark of what was tried last
@@ -125,6 +126,45 @@ func (s *handlerSet) wasmHost() (*wasm.Host, error) {
 func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	return s.reloadLocked(ctx, again)
+}
+
+// demand sees to it that the plugin called name, if there is one, has been loaded. Those
+// that no probe has asked for are not: a folder may hold more than a host needs, and what
+// nobody uses costs no time, no memory and no grant.
+func (s *handlerSet) demand(name string) error {
+	r := s.record(name)
+	if r == nil {
+		return nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.mu.Lock()
+	asked := s.wanted[name]
+	s.wanted[name] = true
+	s.mu.Unlock()
+	if asked {
+		return s.failed(r)
+	}
+	s.log.Info("loading plugin", "handler", name) // takes seconds where it was never compiled
+	_, err := s.reloadLocked(s.ending, false)
+	if s.ending.Err() != nil {
+		return err
+	}
+	return s.failed(r)
+}
+
+// failed is why nothing of r has ever run, nil where something does, or did.
+func (s *handlerSet) failed(r *pluginRecord) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.mark != "" || r.withdrawn {
+		return nil
+	}
+	return r.err
+}
+
+func (s *handlerSet) reloadLocked(ctx context.Context, again bool) (changed bool, err error) {
 	v, err := s.survey(ctx, again)
 	if err != nil {
 		return false, err
@@ -178,6 +218,12 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 		r = s.newRecord(name)
 	}
 	switch wrong := v.about(name, ""); {
+	case r.mark == "" && !r.withdrawn && !s.isWanted(name):
+		if err := s.owned(r, f.Path); err != nil {
+			s.settle(r, mark, err)
+			return false, err
+		}
+		return s.offer(r, f)
 	case r.mark != "" && wrong != nil: // there are two of the name
 		s.settle(r, r.tried, wrong)
 		return false, nil // told already
@@ -211,6 +257,31 @@ func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
 	}
 	s.metrics.PluginTrusted(r.name, string(f.Verdict.State))
 	s.log.Info("plugin is "+f.Verdict.String(), "handler", r.name, "path", f.Path, "digest", f.Digest)
+}
+
+// offer notes a plugin that waits for a probe, and reports whether it is new.
+func (s *handlerSet) offer(r *pluginRecord, f Admitted) (isNew bool, err error) {
+	f.Module, f.Signatures = nil, nil
+	isNew = !r.here
+	s.mu.Lock()
+	r.inUse, r.runtime = f, string(cmp.Or(f.Manifest.Runtime, plugin.Wasm))
+	s.mu.Unlock()
+	return isNew, s.register(r)
+}
+
+// register makes r known to probes.
+func (s *handlerSet) register(r *pluginRecord) error {
+	if r.here {
+		return nil
+	}
+	r.here = true
+	return s.Register(r.name, r.inUse.Path, r.swap)
+}
+
+func (s *handlerSet) isWanted(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted[name]
 }
 
 // owned is an error where the file at path is that of another plugin, which runs: then
@@ -254,7 +325,6 @@ func (s *handlerSet) found(r *pluginRecord, path, mark string) {
 func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string, took time.Duration) error {
 	f.Module, f.Signatures = nil, nil
 	s.mu.Lock()
-	first := r.inUse.Manifest == nil
 	r.inUse, r.runtime, r.mark, r.withdrawn = f, runtime, mark, false
 	s.mu.Unlock()
 	s.metrics.PluginGone(r.name)
@@ -266,10 +336,7 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 		attrs = append(attrs, "signer", signer)
 	}
 	s.log.Info("plugin loaded", append(attrs, "generation", r.swap.Generation(), "probes", r.swap.Live(), "took", took.Round(time.Microsecond))...)
-	if first {
-		return s.Register(r.name, f.Path, r.swap)
-	}
-	return nil
+	return s.register(r)
 }
 
 // missing brings a plugin that was not found to what that means.

@@ -32,6 +32,9 @@ func (s *handlerSet) shadows(ctx context.Context, v *survey, again bool) error {
 		name := f.Manifest.Name
 		wanted[name] = true
 		r := s.record(name)
+		if r != nil && r.mark == "" && !s.isWanted(name) {
+			continue // no probe has asked for the plugin yet
+		}
 		if r == nil || r.mark == "" {
 			errs = append(errs, fmt.Errorf("plugin %q of %s: there is no plugin of that name for it to run beside", name, f.Path))
 			continue
