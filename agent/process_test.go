@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/agent"
 )
@@ -47,4 +48,51 @@ func TestProcessPlugin(t *testing.T) {
 	r.do("POST", "/-/reload")
 	r.lines.await(t, 0, "level=ERROR", "is writable to others")
 	awaitOutput(t, events, "nearly full")
+}
+
+// A plugin that ends at each attempt rests for longer and longer; what it does is no
+// business of the other probes.
+func TestCrashingPluginHarmsNoOther(t *testing.T) {
+	folder, _ := processFolder(t)
+	pod := `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop
+  annotations:
+    prober.dev/probes: |
+      web: {readiness: {plugin: {name: tester, config: {mode: die}}, period: 50ms, timeout: 10s}}
+      api: {readiness: {exec: {command: ["true"]}, period: 50ms}}
+spec:
+  containers:
+  - name: web
+  - name: api
+`
+	r := start(t, pod, func(c *agent.Config) { c.PluginDirs = []string{folder} })
+	events := r.stream()
+	last := time.Now()
+	seen := 0
+	awaitProbe(t, events, "a pause of the plugin, and a hundred attempts of the other probe", func(p *streamedProbe) bool {
+		if p.Last == nil {
+			return false
+		}
+		switch p.Container {
+		case "web":
+			seen |= bit(strings.Contains(p.Last.Error, "exit status 2: panic: in a goroutine"), 1)
+			seen |= bit(strings.Contains(p.Last.Error, "it is started again in "), 2)
+		case "api":
+			if gap := p.Last.Time.Sub(last); gap > 2*time.Second {
+				t.Errorf("the other probe was not carried out for %v", gap)
+			}
+			last = p.Last.Time
+			return seen == 3 && p.Run > 100
+		}
+		return false
+	})
+}
+
+func bit(is bool, bit int) int {
+	if is {
+		return bit
+	}
+	return 0
 }

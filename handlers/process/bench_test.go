@@ -2,6 +2,8 @@ package process_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -45,6 +47,24 @@ func BenchmarkStart(b *testing.B) {
 		}
 		if err := h.Close(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCheck is one run of a check that does nothing.
+func BenchmarkCheck(b *testing.B) {
+	dir := b.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	c, err := process.LoadCheck(checkOf(b, "[check_it]", dir))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	for b.Loop() {
+		if out, err := attempt(b, c, time.Minute); err != nil || out.Result != probe.Success {
+			b.Fatal(out, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func checkFolder(t *testing.T) string {
 }
 
 // checkOf is a found check with a command.
-func checkOf(t *testing.T, command string, folders ...string) plugin.Found {
+func checkOf(t testing.TB, command string, folders ...string) plugin.Found {
 	t.Helper()
 	m, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: it\nversion: 1.0.0\nruntime: nagios\ncommand: "+command+"\n"))
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 // maxHello is the most bytes of the line by which a process says where it listens.
@@ -49,7 +51,7 @@ var _ runner.Runner = (*child)(nil)
 func newChild(p *program, lines *lineLog) (*child, error) {
 	path, files := p.command()
 	c := &child{lines: lines, exited: make(chan struct{})}
-	c.cmd = &exec.Cmd{Path: path, Args: []string{path}, Dir: "/", ExtraFiles: files, SysProcAttr: ownGroup()}
+	c.cmd = &exec.Cmd{Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files, SysProcAttr: ownGroup()}
 	if err := c.open(); err != nil {
 		c.closeAll()
 		return nil, err

@@ -103,6 +103,12 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 	}
 }
 
+func TestItsNameIsToBeSeen(t *testing.T) {
+	if got, err := attempt(t, bind(t, load(t, process.Config{}), "name"), patience); err != nil || got.Output != "[prober-plugin-tester]" {
+		t.Errorf("got %q, %v", got.Output, err)
+	}
+}
+
 func TestWhatIsKept(t *testing.T) {
 	h := load(t, process.Config{}, func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} })
 	b, other := bind(t, h, "count"), bind(t, h, "count")

@@ -84,6 +84,8 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Successf("%s", strings.Join(os.Environ(), "\n")), nil
 	case "pid":
 		return sdk.Successf("%d", os.Getpid()), nil
+	case "name":
+		return sdk.Successf("%s", os.Args), nil
 	case "child":
 		return child()
 	case "count":
