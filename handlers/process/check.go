@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,9 +157,7 @@ func (c *Check) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Stats{Running: true, Busy: c.busy, Limits: make(map[plugin.LimitName]uint64, len(c.hits))}
-	for name, n := range c.hits {
-		s.Limits[name] = n
-	}
+	maps.Copy(s.Limits, c.hits)
 	return s
 }
 

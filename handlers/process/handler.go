@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,9 +59,7 @@ func (h *Handler) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.Busy, s.Limits = len(h.calls), make(map[plugin.LimitName]uint64, len(h.hits))
-	for name, n := range h.hits {
-		s.Limits[name] = n
-	}
+	maps.Copy(s.Limits, h.hits)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -94,9 +95,7 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	var kept map[string][]byte // nil: nothing is kept from attempt to attempt
 	if in.GetKv() != nil {
 		kept = make(map[string][]byte, len(in.Kv.GetValues()))
-		for key, value := range in.Kv.GetValues() {
-			kept[key] = value
-		}
+		maps.Copy(kept, in.Kv.GetValues())
 	}
 	out, err := s.attempt(sdk.WithHost(stream.Context(), sdk.Host{KV: kept}), &q, logs.trace)
 	logs.end()
