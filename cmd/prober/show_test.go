@@ -1,28 +1,20 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/plugin"
-	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 // sixContainers is the pod of the test: all kinds, all four handlers and a plugin.
@@ -63,22 +55,6 @@ spec:
   - name: ext
     readinessProbe: {httpGet: {path: /flag/ext-ready, port: EXT}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}
 `
-
-// probeView is an item of /api/v1/probes.
-type probeView struct {
-	Container, ContainerID, Kind, Handler, Result string
-	OnHold                                        bool
-	Last                                          *struct {
-		Result, Output, Error string
-		Metrics               []probe.Metric
-	}
-}
-
-// state is what the API shows.
-type state struct {
-	pod    v1.Pod
-	probes map[string]probeView // by container and kind, "web/readiness"
-}
 
 // TestPodOfSixContainers runs the binary and holds what the API shows at every stage
 // of a pod's life against what must be.
@@ -138,22 +114,8 @@ func TestPodOfSixContainers(t *testing.T) {
 
 // buildRedis builds the example plugin with the Go toolchain alone.
 func buildRedis(ctx context.Context, out string) error {
-	const source = "../../examples/plugins/redis"
-	build := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-o", out, ".")
-	build.Dir = source
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, text)
-	}
-	module, err := os.ReadFile(out)
+	module, err := sdktest.Build(ctx, "../../examples/plugins/redis")
 	if err != nil {
-		return err
-	}
-	manifest, err := os.ReadFile(filepath.Join(source, "plugin.yaml"))
-	if err != nil {
-		return err
-	}
-	if module, err = plugin.Embed(module, manifest); err != nil {
 		return err
 	}
 	return os.WriteFile(out, module, 0o600)
@@ -181,196 +143,6 @@ func fillIn(t *testing.T, server *httptest.Server) (ports map[string]string, man
 		pairs = append(pairs, name, port)
 	}
 	return ports, strings.NewReplacer(pairs...).Replace(sixContainers)
-}
-
-// agentProcess is a running `prober run`.
-type agentProcess struct {
-	cmd    *exec.Cmd
-	url    string
-	stderr *bytes.Buffer // to be read after reader
-	reader sync.WaitGroup
-	events chan event
-	now    state
-}
-
-// event is one event of the stream.
-type event struct {
-	name string
-	data []byte
-}
-
-func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write := io.Pipe()
-	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), now: state{probes: make(map[string]probeView)}}
-	a.cmd = &exec.Cmd{Path: exe, Args: []string{
-		"prober", "run", "-f", path, "--plugins", plugins, "--listen", "127.0.0.1:0", "--restart-backoff", "1s",
-	}, Stderr: write}
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = a.cmd.Process.Kill() // it has ended if all went well
-		_ = a.cmd.Wait()
-		_ = write.Close()
-		a.reader.Wait()
-	})
-	address := make(chan string, 1)
-	a.reader.Go(func() {
-		for r := bufio.NewReader(read); ; {
-			line, err := r.ReadString('\n')
-			a.stderr.WriteString(line)
-			if _, after, ok := strings.Cut(line, "msg=listening address="); ok {
-				address <- strings.TrimSpace(after)
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-	select {
-	case at := <-address:
-		a.url = "http://" + at
-	case <-time.After(patience):
-		t.Fatal("the agent does not listen")
-	}
-	a.follow(t)
-	return a
-}
-
-// follow reads the stream until the agent or the test ends.
-func (a *agentProcess) follow(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, "GET", a.url+"/api/v1/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		defer close(a.events)
-		defer res.Body.Close()
-		var name string
-		for r := bufio.NewReader(res.Body); ; {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return
-			}
-			if after, ok := strings.CutPrefix(line, "event: "); ok {
-				name = strings.TrimSpace(after)
-			}
-			if after, ok := strings.CutPrefix(line, "data: "); ok {
-				select {
-				case a.events <- event{name, []byte(after)}:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
-	})
-	t.Cleanup(func() { cancel(); reading.Wait() })
-}
-
-// await follows the stream until nothing is wrong.
-func (a *agentProcess) await(t *testing.T, name string, wrong func(*state) string) {
-	t.Helper()
-	deadline, last := time.After(patience), "no event came"
-	for {
-		select {
-		case e, ok := <-a.events:
-			if !ok {
-				t.Fatalf("%s: the stream has ended; %s", name, last)
-			}
-			a.now.take(t, e)
-			if last = wrong(&a.now); last == "" {
-				return
-			}
-		case <-deadline:
-			text, _ := json.Marshal(a.now.pod.Status)
-			t.Fatalf("%s: %s\n%s\n%+v", name, last, text, a.now.probes)
-		}
-	}
-}
-
-func (s *state) take(t *testing.T, e event) {
-	t.Helper()
-	var err error
-	switch e.name {
-	case "pod":
-		s.pod = v1.Pod{}
-		err = json.Unmarshal(e.data, &s.pod)
-	case "probe":
-		var p probeView
-		err = json.Unmarshal(e.data, &p)
-		s.probes[p.Container+"/"+p.Kind] = p
-	}
-	if err != nil {
-		t.Fatalf("%v in %s", err, e.data)
-	}
-}
-
-// get returns what the two lists show.
-func (a *agentProcess) get(t *testing.T) state {
-	t.Helper()
-	s := state{probes: make(map[string]probeView)}
-	var pods v1.PodList
-	var probes struct{ Items []probeView }
-	fetch(t, a.url+"/api/v1/pods", &pods)
-	fetch(t, a.url+"/api/v1/probes?namespace=default&pod=six", &probes)
-	if len(pods.Items) != 1 {
-		t.Fatalf("%d pods", len(pods.Items))
-	}
-	s.pod = pods.Items[0]
-	for _, p := range probes.Items {
-		s.probes[p.Container+"/"+p.Kind] = p
-	}
-	return s
-}
-
-func fetch(t *testing.T, url string, into any) {
-	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// stop ends the agent as an operator does, and returns its stderr.
-func (a *agentProcess) stop(t *testing.T) string {
-	t.Helper()
-	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	for range a.events { // until the agent closes the stream
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- a.cmd.Wait() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("exit: %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("SIGTERM does not end the agent")
-	}
-	_ = a.cmd.Stderr.(*io.PipeWriter).Close()
-	a.reader.Wait()
-	return a.stderr.String()
 }
 
 // container returns the status of a container, and its name when there is none.

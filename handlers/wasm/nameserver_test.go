@@ -1,0 +1,203 @@
+package wasm_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/probe"
+)
+
+// zone is a nameserver on loopback, over udp and tcp at one port.
+type zone struct {
+	addr   string
+	answer func(network string, query dnsmessage.Message) [][]byte // the messages that it answers with
+
+	mu    sync.Mutex
+	asked []string // networks, and e where EDNS was used
+}
+
+func (z *zone) reply(network string, msg []byte) [][]byte {
+	var query dnsmessage.Message
+	if err := query.Unpack(msg); err != nil {
+		return nil
+	}
+	if len(query.Additionals) > 0 {
+		network += "e"
+	}
+	z.mu.Lock()
+	z.asked = append(z.asked, network)
+	z.mu.Unlock()
+	return z.answer(network, query)
+}
+
+// seen returns what the zone was asked over, and forgets it.
+func (z *zone) seen() string {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	seen := strings.Join(z.asked, " ")
+	z.asked = nil
+	return seen
+}
+
+// nameserver serves a zone until the test ends.
+func nameserver(t testing.TB, answer func(network string, query dnsmessage.Message) [][]byte) *zone {
+	t.Helper()
+	stream, packets := listenBoth(t)
+	z := &zone{addr: stream.Addr().String(), answer: answer}
+	var wg sync.WaitGroup
+	wg.Go(func() { z.servePackets(packets) })
+	wg.Go(func() {
+		for {
+			conn, err := stream.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { z.serveStream(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		stream.Close()
+		packets.Close()
+		wg.Wait()
+	})
+	return z
+}
+
+// listenBoth listens over tcp and udp on one port.
+func listenBoth(t testing.TB) (net.Listener, net.PacketConn) {
+	t.Helper()
+	for range 10 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := net.ListenPacket("udp", l.Addr().String()); err == nil {
+			return l, p
+		}
+		l.Close()
+	}
+	t.Fatal("no port is free for both tcp and udp")
+	return nil, nil
+}
+
+func (z *zone) servePackets(p net.PacketConn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, from, err := p.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		for _, msg := range z.reply("udp", buf[:n]) {
+			_, _ = p.WriteTo(msg, from)
+		}
+	}
+}
+
+func (z *zone) serveStream(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return
+	}
+	msg := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, msg); err != nil {
+		return
+	}
+	for _, msg := range z.reply("tcp", msg) {
+		_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
+	}
+	_, _ = conn.Read(size[:]) // until the guest's host closes
+}
+
+// answering returns the message that answers a query with bodies, each a record of the
+// question's name.
+func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmessage.ResourceBody) []byte {
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, RCode: code}, Questions: query.Questions}
+	for _, b := range bodies {
+		m.Answers = append(m.Answers, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: query.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 60}, Body: b,
+		})
+	}
+	msg, err := m.Pack()
+	if err != nil {
+		panic(err) // of a message that the test itself made
+	}
+	return msg
+}
+
+// resolver is a plugin whose host asks servers.
+func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
+	t.Helper()
+	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter}
+	for _, z := range servers {
+		cfg.DNSServers = append(cfg.DNSServers, z.addr)
+	}
+	h, err := wasm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return loadAs(t, h, name, asking(name, allow), grants(t, "dns")...)
+}
+
+// resolve has a guest look a name up.
+func resolve(t testing.TB, p *wasm.Handler, req map[string]any, short bool) probe.Outcome {
+	t.Helper()
+	config := map[string]any{"req": req}
+	if short {
+		config["short"] = true
+	}
+	doc, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := probe.Target{Host: "10.0.0.7", Port: 53}
+	got, err := attempt(t, bind(t, p, string(doc), target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+type found struct {
+	RCode, Server string
+	Seconds       float64
+	Answers       []struct {
+		Name, Type, Data string
+		TTL              uint32
+	}
+}
+
+func answerOf(t testing.TB, out probe.Outcome) (f found) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out.Output), &f); err != nil || out.Result != probe.Success {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	return f
+}
+
+// cut returns an answer that says that the rest is to be had over tcp.
+func cut(q dnsmessage.Message) [][]byte {
+	msg := answering(q, 0)
+	msg[2] |= 2
+	return [][]byte{msg}
+}
+
+// freePort is an address at which nobody listens over udp.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, p := listenBoth(t)
+	l.Close()
+	p.Close()
+	return l.Addr().String()
+}
