@@ -54,9 +54,10 @@ func names(t *testing.T, pattern, glob string) map[string]bool {
 // TestOperatorsFile reads the prober.yaml of docs/operators.md, and looks whether the page
 // tells of each field that config knows.
 func TestOperatorsFile(t *testing.T) {
-	text := blocks(t, operatorsPage, "yaml")[0]
-	if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
-		t.Error(err)
+	for _, text := range blocks(t, operatorsPage, "yaml") {
+		if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
+			t.Error(err)
+		}
 	}
 	page, err := os.ReadFile(operatorsPage)
 	if err != nil {
