@@ -88,6 +88,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}
 	case !c.taken:
+		in.missed(b.plugin.cfg.StartTimeout)
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("the process does not take questions")}
 	}
 	return ended(ctx, &req, start)
@@ -128,6 +129,7 @@ func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 	}
 	if head, err := stream.Header(); err == nil && head != nil {
 		c.taken = true
+		in.missedAt.Store(0)
 	}
 	return c.read(stream)
 }
@@ -225,6 +227,15 @@ func (b *bound) keep(kv *pluginpb.KV, most int) error {
 	defer b.mu.Unlock()
 	b.kept = maps.Clone(kv.GetValues())
 	return nil
+}
+
+// missed notes that a question was not taken. A process that took none for so long that a
+// new one would serve by now is ended.
+func (in *instance) missed(patience time.Duration) {
+	now := time.Now()
+	if !in.missedAt.CompareAndSwap(0, now.UnixNano()) && now.Sub(time.Unix(0, in.missedAt.Load())) > patience {
+		_ = in.child.Kill(context.Background())
+	}
 }
 
 // fault is the error of a call that the process did not answer.

@@ -40,15 +40,16 @@ import (
 // instance is one process and the connection to it. Its fields are read-only once start
 // has returned it.
 type instance struct {
-	client  *goplugin.Client
-	child   *child
-	conn    *grpc.ClientConn
-	rpc     pluginpb.PluginClient
-	about   *pluginpb.DescribeResponse
-	streams sync.WaitGroup // of what it writes by way of go-plugin
-	since   time.Time
-	used    atomic.Bool // an attempt was put to it
-	sockets string      // the folder of its socket
+	client   *goplugin.Client
+	child    *child
+	conn     *grpc.ClientConn
+	rpc      pluginpb.PluginClient
+	about    *pluginpb.DescribeResponse
+	streams  sync.WaitGroup // of what it writes by way of go-plugin
+	since    time.Time
+	used     atomic.Bool  // an attempt was put to it
+	missedAt atomic.Int64 // when it first did not take a question, since it last took one; 0: it does
+	sockets  string       // the folder of its socket
 }
 
 // launch is what it takes to start an instance.

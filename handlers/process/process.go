@@ -7,6 +7,9 @@
 // executable that is run. A process is not in a sandbox. What is asked of its executable
 // is that nobody else can have changed it; its environment is empty, and it ends with the
 // agent.
+//
+// [LoadCheck] makes a handler of a command as Nagios has its plugins, unchanged: check.go
+// finds it and reads its answer, argument.go writes its arguments, run.go runs it.
 package process
 
 import (

@@ -134,6 +134,29 @@ func TestAttemptsThatNeverEnd(t *testing.T) {
 	}
 }
 
+// A plugin that is frozen says nothing of its target, and is begun anew.
+func TestFrozen(t *testing.T) {
+	h := load(t, process.Config{StartTimeout: 2 * time.Second})
+	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // we are its parent
+	}
+	for _, timeout := range []time.Duration{100 * time.Millisecond, 2500 * time.Millisecond} {
+		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not take questions") {
+			t.Errorf("got %v, %v", out, err)
+		}
+	}
+	awaitEnd(t, watchEnd(t, pid), "the plugin")
+	if _, err := h.Prepare(nil, probe.Target{}); err != nil {
+		t.Error(err)
+	}
+	if out, err := attempt(t, ok, patience); err != nil || out.Result != probe.Success {
+		t.Errorf("afterwards: got %v, %v", out, err)
+	}
+}
+
 func TestBackOff(t *testing.T) {
 	h := load(t, process.Config{Pause: time.Hour, MaxPause: time.Hour})
 	die := bind(t, h, "die")
