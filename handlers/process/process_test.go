@@ -265,6 +265,14 @@ func TestWrongDigest(t *testing.T) {
 	}
 }
 
+func TestManifestOfAnother(t *testing.T) {
+	f := found(func(m *plugin.Manifest) { m.Name = "other" })
+	want := `plugin "other": the process says that it is tester 1.0.0, its manifest other 1.0.0`
+	if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestTamperedAfterTheCheck(t *testing.T) {
 	f := found()
 	f.Path = t.TempDir() + "/prober-plugin-tester"

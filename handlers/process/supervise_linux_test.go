@@ -247,6 +247,26 @@ func TestCloseDrains(t *testing.T) {
 	}
 }
 
+func TestCloseEndsAStart(t *testing.T) {
+	env := []string{"START=once", "FLAG=" + filepath.Join(t.TempDir(), "flag"), "THEN=hang"}
+	h := load(t, process.Config{Env: env, StartTimeout: time.Minute})
+	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
+	ended := watchEnd(t, pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, ended, "the plugin")
+	_, _ = attempt(t, ok, time.Second) // which may reach it in its agony
+	_, err := attempt(t, ok, 100*time.Millisecond)
+	if !errors.Is(err, probe.ErrNoSlot) || !strings.HasSuffix(err.Error(), "the process has not started yet") {
+		t.Errorf("while it starts: got %v, want no slot", err)
+	}
+	start := time.Now()
+	if err := h.Close(); err != nil || time.Since(start) > 10*time.Second {
+		t.Errorf("got %v after %v", err, time.Since(start))
+	}
+}
+
 func TestNoOrphanOfAKilledHost(t *testing.T) {
 	temporary := t.TempDir()
 	host := exec.Command(os.Args[0])

@@ -35,6 +35,9 @@ func main() {
 		manifest = strings.Replace(manifest, "1.0.0", "2.0.0", 1)
 	case "once": // and never again
 		if err := os.Mkdir(os.Getenv("FLAG"), 0o700); err != nil {
+			if os.Getenv("THEN") == "hang" {
+				time.Sleep(time.Hour)
+			}
 			os.Exit(9)
 		}
 	}
