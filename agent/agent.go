@@ -37,6 +37,10 @@ import (
 // DefaultListen is where the HTTP server listens when nothing is said.
 const DefaultListen = "127.0.0.1:9876"
 
+// GCPercent is the GOGC of a process that is an agent and nothing else, where its
+// environment says nothing: it is a guest on its host, and garbage takes memory too.
+const GCPercent = 50
+
 const (
 	historyBudget = 16 << 20 // bytes of past ticks
 	shutdownGrace = 5 * time.Second

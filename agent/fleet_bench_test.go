@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
@@ -41,6 +42,7 @@ const (
 // those whose target never answers. One iteration is the whole measurement. The targets
 // are in the same process, and what they take is counted in.
 func BenchmarkFleet(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent)) // as prober run does
 	module := redisPlugin(b)
 	for _, hung := range []int{0, fleetProbes / 2} {
 		b.Run(fmt.Sprintf("probes=%d/blackholed=%d", fleetProbes, hung), func(b *testing.B) {

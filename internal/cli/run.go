@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,9 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	}
 	if err := o.readDev(); err != nil {
 		return err
+	}
+	if _, set := env.LookupEnv("GOGC"); !set {
+		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
 	b := thisBuild()
 	o.Version, o.Revision = b.Version, b.Revision
