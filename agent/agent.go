@@ -76,6 +76,8 @@ type Config struct {
 	// Executable is started as the shim of containers; "": this program.
 	Executable        string
 	Version, Revision string
+
+	mark string // of the programs that the agent runs; set by New
 }
 
 // Agent runs pods and probes them.
@@ -123,6 +125,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		source:  &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
 		reloads: make(chan chan error), changes: changeLog{pods: make(map[types.UID]*podNotes)},
 	}
+	a.cfg.mark = local.NewMark()
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
@@ -146,6 +149,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.pods, err = local.New(local.Config{
 		Recorder: a.events, Runner: runner, Logger: a.log, Output: a.stdout, RestartBackoff: a.cfg.RestartBackoff,
 		StateDir: a.cfg.StateDir, Restarted: a.restarted, Executable: a.cfg.Executable,
+		Mark: a.cfg.mark, Marked: a.handlers.runsPrograms,
 	}); err != nil {
 		return err
 	}

@@ -54,13 +54,13 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 	var bare probe.Handler
 	switch f.Manifest.Runtime {
 	case plugin.Process:
-		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version}, f.Found)
+		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version, Env: []string{s.cfg.mark}}, f.Found)
 		if err != nil {
 			return nil, err
 		}
 		bare, g.stats = h, func() metrics.PluginStats { return processStats(h.Stats()) }
 	case plugin.Nagios:
-		h, err := process.LoadCheck(f.Found)
+		h, err := process.LoadCheck(process.Config{Env: []string{s.cfg.mark}}, f.Found)
 		if err != nil {
 			return nil, err
 		}
@@ -83,6 +83,14 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 func statsOf(h *wasm.Handler) metrics.PluginStats {
 	stats := h.Stats()
 	return metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limitHits(stats.Limits)}
+}
+
+// runsPrograms reports whether the plugin called name runs programs on the host.
+func (s *handlerSet) runsPrograms(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.plugins[name]
+	return r != nil && (r.runtime == string(plugin.Process) || r.runtime == string(plugin.Nagios))
 }
 
 // processStats counts the one process of a plugin as an instance.

@@ -57,7 +57,7 @@ func BenchmarkCheck(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		b.Fatal(err)
 	}
-	c, err := process.LoadCheck(checkOf(b, "[check_it]", dir))
+	c, err := process.LoadCheck(process.Config{}, checkOf(b, "[check_it]", dir))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 type Check struct {
 	manifest *plugin.Manifest
 	limits   plugin.Limits
+	env      []string // read-only, as is all above
 	command  command
 	args     []argument
 
@@ -41,17 +42,18 @@ var _ probe.Preparer = (*Check)(nil)
 // LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be
 // in one of found.Folders, which are the operator's, where nobody else can write; and have
 // the digest that the manifest pins, if it pins one.
-func LoadCheck(found plugin.Found) (*Check, error) {
-	c, err := loadCheck(found)
+// Of cfg, only Env is of interest.
+func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
+	c, err := loadCheck(cfg, found)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %q: %w", found.Manifest.Name, &probe.Error{Reason: probe.ReasonInstantiate, Err: err})
 	}
 	return c, nil
 }
 
-func loadCheck(found plugin.Found) (*Check, error) {
+func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	m := found.Manifest
-	c := &Check{manifest: m, limits: plugin.Resolve(m.Limits, found.Limits)}
+	c := &Check{manifest: m, env: append(checkEnvironment(), cfg.Env...), limits: plugin.Resolve(m.Limits, found.Limits)}
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
 	}
@@ -281,7 +283,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if err := c.command.unchanged(); err != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 	}
-	r, err := runCommand(ctx, &c.command, args, c.limits.Stdio)
+	r, err := runCommand(ctx, &c.command, args, c.env, c.limits.Stdio)
 	if err != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 	}

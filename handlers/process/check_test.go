@@ -58,7 +58,7 @@ func checkOf(t testing.TB, command string, folders ...string) plugin.Found {
 
 func loadCheck(t *testing.T, command string, folders ...string) *process.Check {
 	t.Helper()
-	c, err := process.LoadCheck(checkOf(t, command, folders...))
+	c, err := process.LoadCheck(process.Config{}, checkOf(t, command, folders...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestCheckConcurrencyLimit(t *testing.T) {
 	dir := checkFolder(t)
 	f := checkOf(t, `[check_it, hang, /dev/null]`, dir)
 	f.Limits.Instances = 1
-	c, err := process.LoadCheck(f)
+	c, err := process.LoadCheck(process.Config{}, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestCommandsThatMayNotRun(t *testing.T) {
 		if c.folder != "" {
 			folders = []string{c.folder}
 		}
-		if _, err := process.LoadCheck(checkOf(t, c.command, folders...)); err == nil || !strings.Contains(err.Error(), c.want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+		if _, err := process.LoadCheck(process.Config{}, checkOf(t, c.command, folders...)); err == nil || !strings.Contains(err.Error(), c.want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
 			t.Errorf("%s: got %v, want %s", c.command, err, c.want)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// checkEnvironment is all of the environment that a check has.
+// checkEnvironment is what a check has in its environment, beside what it is configured
+// to have.
 func checkEnvironment() []string {
 	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 }
@@ -26,8 +27,8 @@ type result struct {
 // runCommand runs a program once. At the end of ctx, and in any case when the program has
 // ended, its whole process group is killed. At most limit bytes of its output are kept. The
 // error means that it could not be started.
-func runCommand(ctx context.Context, c *command, args []string, limit int) (*result, error) {
-	cmd := &exec.Cmd{Path: c.path, Args: args, Env: checkEnvironment(), Dir: "/", SysProcAttr: ownGroup()}
+func runCommand(ctx context.Context, c *command, args, env []string, limit int) (*result, error) {
+	cmd := &exec.Cmd{Path: c.path, Args: args, Env: env, Dir: "/", SysProcAttr: ownGroup()}
 	if c.program != nil {
 		cmd.Path, cmd.ExtraFiles = c.program.command()
 	}

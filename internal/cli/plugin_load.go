@@ -44,7 +44,7 @@ func (o *oneShot) loadProcess(ctx context.Context, found plugin.Found) (h probe.
 		return nil, nil, usage("", "plugin %q is a program: what it does is not seen, and cannot be recorded", found.Manifest.Name)
 	}
 	if found.Manifest.Runtime == plugin.Nagios {
-		check, err := process.LoadCheck(found)
+		check, err := process.LoadCheck(process.Config{}, found)
 		if err != nil {
 			return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
 		}

@@ -9,10 +9,11 @@ import (
 )
 
 // guardLocked starts the agent's guard when pod needs it: a shim without a container,
-// which ends the commands of exec probes of external targets when the agent is killed.
-// Those of other containers are looked after by the containers' own shims.
+// which ends the commands of exec probes of external targets, and the programs of marked
+// handlers with all that they have started, when the agent is killed. The exec probes of
+// other containers are looked after by the containers' own shims.
 func (p *Pods) guardLocked(pod *v1.Pod) {
-	if p.guard != nil || !probesExternalByExec(pod) {
+	if p.guard != nil || !p.needsGuard(pod) {
 		return
 	}
 	guard, err := startProcess(p.shim, launch{Mark: p.mark}, &lineWriter{w: &p.out, prefix: "guard: "})
@@ -33,8 +34,11 @@ func (p *Pods) endGuard() {
 	}
 }
 
-func probesExternalByExec(pod *v1.Pod) bool {
+func (p *Pods) needsGuard(pod *v1.Pod) bool {
 	configs, _ := manager.ProbesOf(pod)
+	if p.cfg.Marked != nil && slices.ContainsFunc(configs, func(c manager.ProbeConfig) bool { return p.cfg.Marked(c.Handler) }) {
+		return true
+	}
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c v1.Container) bool {
 		return len(c.Command) == 0 && slices.ContainsFunc(configs, func(p manager.ProbeConfig) bool {
 			return p.Container == c.Name && p.Handler == "exec"

@@ -68,6 +68,13 @@ type Config struct {
 	Restarted func(Restart)
 	// Executable is the program to start as shim; "" means os.Executable.
 	Executable string
+	// Mark is a variable, "NAME=value", that is in the environment of every command which is
+	// run in a container, so that they can be found and killed when the agent was. Whoever
+	// runs programs by itself may set it there too. "" means one of its own.
+	Mark string
+	// Marked reports whether the handler called so runs programs with Mark. Nil means that
+	// none does.
+	Marked func(handler string) bool
 }
 
 // Restart says that a container was started again.
@@ -112,6 +119,9 @@ var _ manager.StatusSource = (*Pods)(nil)
 // ErrStopped is returned by [Pods.Apply] before [Pods.Start] and after [Pods.Stop].
 var ErrStopped = errors.New("pods are stopped")
 
+// NewMark returns a variable for [Config.Mark] that no other agent has.
+func NewMark() string { return "PROBER_AGENT_ID=" + rand.Text() }
+
 // New returns a Pods without any pod. It reads the state directory.
 func New(cfg Config) (*Pods, error) {
 	if cfg.RestartBackoff < 0 {
@@ -125,7 +135,7 @@ func New(cfg Config) (*Pods, error) {
 	if IsShim(os.Args) {
 		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
 	}
-	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod), mark: "PROBER_AGENT_ID=" + rand.Text()}
+	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod), mark: cmp.Or(cfg.Mark, NewMark())}
 	p.out.w = cfg.Output
 	var err error
 	if p.shim, err = shimProgram(cfg.Executable); err != nil {

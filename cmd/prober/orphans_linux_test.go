@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNoOrphanOfAPlugin kills an agent, and looks for a plugin that is a program, and for
+// what that has started by itself.
+func TestNoOrphanOfAPlugin(t *testing.T) {
+	plugins := t.TempDir()
+	path := filepath.Join(plugins, "prober-plugin-tester")
+	if out, err := exec.Command("go", "build", "-o", path, "../../handlers/process/testdata/plugin").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".yaml", []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := runAgent(t, `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop
+  annotations:
+    prober.dev/probes: |
+      web: {readiness: {plugin: {name: tester, config: {mode: pid}}, period: 2s}}
+      api: {readiness: {plugin: {name: tester, config: {mode: child}}, period: 2s}}
+spec:
+  containers:
+  - name: web
+  - name: api
+`, plugins)
+	said := func(s *state, container string) string {
+		if p := s.probes[container+"/readiness"]; p.Last != nil {
+			return strings.TrimSpace(p.Last.Output)
+		}
+		return ""
+	}
+	a.await(t, "both probes", func(s *state) string {
+		if said(s, "web") == "" || said(s, "api") == "" {
+			return "not yet"
+		}
+		return ""
+	})
+	var descriptors []int
+	for _, container := range []string{"web", "api"} {
+		pid, err := strconv.Atoi(said(&a.now, container))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		descriptors = append(descriptors, fd)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+	if err := a.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i, what := range []string{"the plugin", "what the plugin has started"} {
+		fds := []unix.PollFd{{Fd: int32(descriptors[i]), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(10*time.Second/time.Millisecond))
+		for err == unix.EINTR {
+			n, err = unix.Poll(fds, int(10*time.Second/time.Millisecond))
+		}
+		if n != 1 || err != nil {
+			t.Errorf("%s outlives the agent: %v", what, err)
+			_ = unix.PidfdSendSignal(descriptors[i], unix.SIGKILL, nil, 0)
+		}
+	}
+}
