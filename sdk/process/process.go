@@ -49,9 +49,9 @@ import (
 // refuses a plugin whose name and version are not those of the manifest that it was
 // given.
 //
-// Nothing of the host's environment is there, and the working folder is "/". What is written to standard
-// output and standard error comes to the host's log; what belongs to an attempt is better
-// told by [sdk.Request.Logf].
+// Nothing of the host's environment is there, and the working folder is "/". What is
+// written to standard output and standard error comes to the host's log; what belongs to
+// an attempt is better told by [sdk.Request.Logf].
 func Serve(p sdk.Plugin, manifest []byte) {
 	if os.Getenv(pluginpb.CookieKey) == pluginpb.CookieValue {
 		go followParent(os.Stdin)
