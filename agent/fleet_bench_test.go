@@ -34,7 +34,8 @@ const (
 	fleetPod     = 4 // of them a pod
 	fleetPeriod  = 10 * time.Second
 	fleetTimeout = time.Second
-	fleetTime    = 25 * time.Second // that is measured, after one period
+	fleetWarm    = 3 * fleetPeriod  // until it is known which targets are black holes
+	fleetTime    = 20 * time.Second // that is measured after it
 )
 
 // BenchmarkFleet is a host full of probes of one Go plugin: what its process takes above
@@ -112,8 +113,8 @@ func runFleet(b *testing.B, module []byte, hung int) {
 		addFleet(b, m, store, name, target)
 	}
 	b.ReportMetric(time.Since(added).Seconds(), "add-s")
-	log.begin(fleetPeriod)
-	peak := watchFleet(b, p, fleetPeriod+fleetTime)
+	log.begin(fleetWarm)
+	peak := watchFleet(b, p, fleetWarm+fleetTime)
 	if err := m.Close(); err != nil {
 		b.Fatal(err)
 	}

@@ -12,12 +12,12 @@ type standing int32
 const (
 	untried standing = iota // no attempt has ended yet
 	prompt                  // the last one was done in good time
-	slow                    // the last one took most of its time: its target may be a black hole
+	slow                    // the last one took nearly all of its time: its target may be a black hole
 )
 
 // standingOf is that of a probe whose last attempt took so much of its timeout.
 func standingOf(took, timeout time.Duration) standing {
-	if took > timeout/2 {
+	if took > timeout-timeout/10 {
 		return slow
 	}
 	return prompt

@@ -40,7 +40,7 @@ func TestShareOfALargeOne(t *testing.T) {
 
 func TestStanding(t *testing.T) {
 	for took, want := range map[time.Duration]standing{
-		time.Millisecond: prompt, 500 * time.Millisecond: prompt, 501 * time.Millisecond: slow, 2 * time.Second: slow,
+		time.Millisecond: prompt, 900 * time.Millisecond: prompt, 901 * time.Millisecond: slow, 2 * time.Second: slow,
 	} {
 		if got := standingOf(took, time.Second); got != want {
 			t.Errorf("%v of a second: got %v, want %v", took, got, want)
