@@ -2,10 +2,13 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -178,7 +181,7 @@ func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
 			return nil, fmt.Errorf("%s: %w", c.Path, err)
 		}
 	}
-	handler, err := m.cfg.Handlers.Prepare(c.Handler, config, c.Target.static())
+	handler, err := m.prepareHandler(c, config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, secrets))
 	}
@@ -186,6 +189,18 @@ func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
 		k.KeepSecret(secretReplacer(secrets).Replace)
 	}
 	return redacted(handler, secrets), nil
+}
+
+// prepareHandler turns a panic into an error: one probe's handler, which may be anybody's,
+// does not end the program.
+func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler was prepared", "handler", c.Handler, "stack", string(debug.Stack()))
+			h, err = nil, fmt.Errorf("handler %q: panic: %v", c.Handler, p)
+		}
+	}()
+	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target.static())
 }
 
 // release lets go of a handler that prepare returned.

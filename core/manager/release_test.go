@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -92,4 +93,41 @@ func TestHandlersAreReleased(t *testing.T) {
 		t.Error("a closed manager took a pod")
 	}
 	l.count(t, "added too late", 0)
+}
+
+// panics has one handler that panics when it is prepared.
+type panics struct{ lender *lender }
+
+func (p panics) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	if name == "broken" {
+		panic("with " + string(config))
+	}
+	return p.lender.Prepare(name, config, target)
+}
+
+// A handler that panics when it is prepared keeps back its own probe only.
+func TestPrepareThatPanics(t *testing.T) {
+	var log strings.Builder
+	l := &lender{lent: make(map[*loan]bool)}
+	m, err := manager.New(manager.Config{
+		Status: new(manager.StatusStore), Handlers: panics{l}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		ResolveSecret: func(string, string) (string, error) { return "hunter22", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
+	p.UID, p.Name = "u", "p"
+	p.Annotations = map[string]string{manager.Annotation: `{web: {readiness: {plugin: {name: broken, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`}
+	const want = `handler "broken": panic: with {"x":"[redacted]"}`
+	for name, act := range map[string]func(context.Context, *v1.Pod) error{"AddPod": m.AddPod, "UpdatePod": m.UpdatePod} {
+		if err := act(t.Context(), p); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v, want …%s", name, err, want)
+		}
+	}
+	l.count(t, "beside it", 1)
+	if text := log.String(); !strings.Contains(text, "handler=broken") || !strings.Contains(text, "Prepare(") || strings.Contains(text, "hunter22") {
+		t.Errorf("the log says %s", text)
+	}
 }
