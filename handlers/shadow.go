@@ -115,15 +115,18 @@ func (s *Swap) addShadow(h *held) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.live[h]; ok && s.shadow == sh {
+	if _, ok := s.live[h]; ok && s.shadow == sh && h.shadow.Load() == nil { // else Shadow has bound it meanwhile
 		h.shadow.Store(&shadowBinding{sh, prepared})
 		return
 	}
 	probe.Release(prepared)
 }
 
-// Unshadow ends the shadow, if there is one.
+// Unshadow ends the shadow, if there is one. It waits for the end of a [Swap.Promote]:
+// what is promoted is not ended.
 func (s *Swap) Unshadow() {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropShadowLocked()

@@ -142,3 +142,44 @@ func TestPromote(t *testing.T) {
 		}
 	})
 }
+
+// meddling does something while it is prepared.
+type meddling struct {
+	answering
+	meanwhile func()
+}
+
+func (m meddling) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	m.meanwhile()
+	return m, nil
+}
+
+// Unshadow does not end a version that is being promoted: its probes would have a handler
+// that is closed.
+func TestUnshadowWhilePromoted(t *testing.T) {
+	s := swapOf(t, always(probe.Failure, nil), handlers.SwapConfig{})
+	defer s.Close()
+	h := prepareProbe(t, s, "{}")
+	meddle := func() {}
+	if err := s.Shadow(t.Context(), meddling{always(probe.Success, nil), func() { meddle() }}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	meddle = func() {
+		go func() {
+			defer close(ended)
+			s.Unshadow()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(50 * time.Millisecond): // it waits for the promotion
+		}
+	}
+	if err := s.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if out, err := h.Probe(t.Context(), request); err != nil || out.Result != probe.Success {
+		t.Errorf("got %v, %v", out, err)
+	}
+}

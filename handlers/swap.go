@@ -238,10 +238,8 @@ func (e *redactedText) Unwrap() error { return e.err }
 // probe without a config, if the handler takes that.
 func tryOne(ctx context.Context, handler probe.Handler, ready map[*held]probe.Handler) error {
 	for h, prepared := range ready {
-		if t, ok := prepared.(Trier); ok {
-			if err := t.Try(ctx); err != nil {
-				return h.redacted(err)
-			}
+		if err := try(ctx, prepared); err != nil {
+			return h.redacted(err)
 		}
 		return nil
 	}
@@ -250,10 +248,7 @@ func tryOne(ctx context.Context, handler probe.Handler, ready map[*held]probe.Ha
 		return nil // it needs a config, which nobody has given it yet
 	}
 	defer probe.Release(prepared)
-	if t, ok := prepared.(Trier); ok {
-		return t.Try(ctx)
-	}
-	return nil
+	return try(ctx, prepared)
 }
 
 // installLocked lets all live probes go over to gen, for which they are ready; nil is
@@ -397,7 +392,10 @@ func (s *Swap) forget(h *held) bool {
 	return ok
 }
 
-func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler, error) {
+// prepare turns a panic into an error: what a new version does must not end whoever
+// replaces the old one.
+func prepare(h probe.Handler, config []byte, target probe.Target) (prepared probe.Handler, err error) {
+	defer recovered(&err)
 	if p, ok := h.(probe.Preparer); ok {
 		return p.Prepare(config, target)
 	}
@@ -405,6 +403,22 @@ func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler
 		return nil, errors.New("it takes no config")
 	}
 	return h, nil
+}
+
+// try lets h try itself, if it knows how to.
+func try(ctx context.Context, h probe.Handler) (err error) {
+	defer recovered(&err)
+	if t, ok := h.(Trier); ok {
+		return t.Try(ctx)
+	}
+	return nil
+}
+
+// recovered is deferred by what calls a handler, and makes its panic an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+	}
 }
 
 func releaseAll(ready map[*held]probe.Handler) {
