@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
@@ -108,7 +111,10 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	h.validating.Add(1) // nobody says yet what of the config is secret
 	defer h.validating.Add(-1)
 	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
-	if err != nil {
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
+		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
+	case err != nil:
 		err = in.fault(err)
 	}
 	return in, answer, err

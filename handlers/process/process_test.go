@@ -73,10 +73,12 @@ func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"mode": 1}`:      "config.mode: ",
 		`{"mode": "bad"}`:  "config.mode: bad is bad",
-		`{"mode": "slow"}`: "validate_config: the process answers DeadlineExceeded",
+		`{"mode": "slow"}`: "validate_config: the process does not say within 1s ",
 	} {
 		if _, err := h.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
+		} else if isSlow := strings.Contains(config, "slow"); isSlow != errors.Is(err, context.DeadlineExceeded) { // all others would take as long
+			t.Errorf("%s: got %v", config, err)
 		}
 	}
 }
