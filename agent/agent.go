@@ -177,6 +177,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	a.handlers.ending = ctx // that of New may have ended
 	server := a.newServer(listener.Addr())
 	var serving, watching sync.WaitGroup
 	serving.Go(func() {

@@ -105,7 +105,9 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	for _, c := range change {
 		c(&cfg)
 	}
-	a, err := agent.New(t.Context(), cfg)
+	making, made := context.WithCancel(t.Context())
+	a, err := agent.New(making, cfg)
+	made() // it is of no interest any more
 	if err != nil {
 		t.Fatal(err)
 	}

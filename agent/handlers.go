@@ -32,7 +32,7 @@ type handlerSet struct {
 	builtins []string
 
 	loading sync.Mutex      // held by whoever loads or replaces plugins: one at a time
-	ending  context.Context // ends the loading of a plugin that a probe asks for
+	ending  context.Context // ends the loading of a plugin that a probe asks for; that of New, then of Run
 
 	mu      sync.Mutex
 	host    *wasm.Host               // nil: there was no plugin yet

@@ -142,7 +142,7 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 // nobody uses costs no time, no memory and no grant.
 func (s *handlerSet) demand(name string) error {
 	r := s.record(name)
-	if r == nil {
+	if r == nil || s.runs(r) {
 		return nil
 	}
 	s.loading.Lock()
@@ -159,7 +159,18 @@ func (s *handlerSet) demand(name string) error {
 	if s.ending.Err() != nil {
 		return err
 	}
+	if err != nil && s.record(name) == r && !s.runs(r) && s.failed(r) == nil { // nothing can be said of any plugin
+		s.settle(r, "", err)
+	}
 	return s.failed(r)
+}
+
+// runs reports whether r has been loaded. Its probes need not wait for what is loaded or
+// asked for on behalf of others.
+func (s *handlerSet) runs(r *pluginRecord) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.mark != "" || r.withdrawn
 }
 
 // failed is why nothing of r has ever run, nil where something does, or did.
@@ -214,8 +225,25 @@ func markOf(f *Admitted) string {
 	m := *f.Manifest
 	schema := m.Config.JSON()
 	m.Config = nil
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q", f.Digest, f.Beside, m, schema, f.Grants, f.Limits, f.Folders))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q\n%s", f.Digest, f.Beside, m, schema, f.Grants, f.Limits, f.Folders, markOfCommand(f)))
 	return string(sum[:])
+}
+
+// markOfCommand tells apart what would be other commands of a check; "" for what is none.
+func markOfCommand(f *Admitted) string {
+	if f.Manifest.Runtime != plugin.Nagios {
+		return ""
+	}
+	path, digest, inPlace, err := process.CommandOf(f.Found)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, path, digest)
+	if inPlace {
+		stampFile(&b, path)
+	}
+	return b.String()
 }
 
 // update brings a plugin to what was found of it.
@@ -228,7 +256,7 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 	switch wrong := v.about(name, ""); {
 	case r.mark == "" && !r.withdrawn && !s.isWanted(name):
 		if err := s.owned(r, f.Path); err != nil {
-			s.settle(r, mark, err)
+			s.settle(r, "", err) // to be tried again: it may be elsewhere by then
 			return false, err
 		}
 		return s.offer(r, f)
@@ -245,9 +273,11 @@ func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bo
 	case r.tried == mark && r.err != nil && !again:
 		return false, r.err
 	}
-	if err = s.owned(r, f.Path); err == nil {
-		err = s.replace(ctx, r, f, mark)
+	if err = s.owned(r, f.Path); err != nil {
+		s.settle(r, "", err)
+		return false, err
 	}
+	err = s.replace(ctx, r, f, mark)
 	if ctx.Err() == nil {
 		s.settle(r, mark, err)
 	}
@@ -272,7 +302,7 @@ func (s *handlerSet) offer(r *pluginRecord, f Admitted) (isNew bool, err error) 
 	f.Module, f.Signatures = nil, nil
 	isNew = !r.here
 	s.mu.Lock()
-	r.inUse, r.runtime = f, string(cmp.Or(f.Manifest.Runtime, plugin.Wasm))
+	r.inUse, r.runtime, r.err = f, string(cmp.Or(f.Manifest.Runtime, plugin.Wasm)), nil
 	s.mu.Unlock()
 	return isNew, s.register(r)
 }

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
 )
 
 // survey is what plugin folders and prober.yaml have, at one moment.
@@ -39,6 +42,14 @@ func (s *handlerSet) survey(ctx context.Context, again bool) (*survey, error) {
 	for _, p := range file.Plugins {
 		if p.Source != "" && !strings.Contains(p.Source, "://") {
 			v.files = append(v.files, beside(cfg.ConfigFile, p.Source))
+		}
+	}
+	for _, f := range v.found {
+		if f.Manifest.Runtime != plugin.Nagios {
+			continue
+		}
+		if path, _, _, err := process.CommandOf(f.Found); err == nil {
+			v.files = append(v.files, path)
 		}
 	}
 	return v, nil

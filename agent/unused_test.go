@@ -42,3 +42,73 @@ func TestAPluginThatNobodyAsksFor(t *testing.T) {
 	}
 	awaitOutput(t, events, "v1")
 }
+
+// What was wrong with a plugin is forgotten when it is right.
+func TestAPluginThatWasInTheWrongFile(t *testing.T) {
+	var path string
+	r, events, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	other := guestSpec{text: "other"}.plugin("other", "1.0.0")
+	put(t, filepath.Join(folder, "demo.wasm"), other)
+	_, next := r.lines.await(t, 0, "plugins cannot all be used", "is the file of the plugin")
+	put(t, filepath.Join(folder, "other.wasm"), other)
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	_, _ = r.lines.await(t, next, "plugins reloaded")
+	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
+	awaitOutput(t, events, "other")
+}
+
+// A command of Nagios that was upgraded runs as it is now.
+func TestACommandThatChanges(t *testing.T) {
+	commands, folder := t.TempDir(), t.TempDir()
+	for _, dir := range []string{commands, folder} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := filepath.Join(commands, "check_it")
+	script := func(text string) {
+		t.Helper()
+		next := filepath.Join(folder, "next")
+		write(t, next, "#!/bin/sh\necho "+text+"\n")
+		if err := os.Chmod(next, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script("v1")
+	if err := os.Mkdir(filepath.Join(folder, "demo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(folder, "demo", "plugin.yaml")
+	write(t, manifest, "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nruntime: nagios\ncommand: [check_it]\n")
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nnagios: {folders: ["+commands+"]}\n")
+	r := start(t, strings.Replace(asks, ", config: {a: 1}", "", 1), func(c *agent.Config) {
+		c.PluginDirs, c.ConfigFile = []string{folder}, config
+	})
+	events := r.stream()
+	for _, text := range []string{"v1", "v2", "v2", "v3"} { // the second time with the same bytes
+		script(text)
+		awaitOutput(t, events, text)
+	}
+}
+
+// A plugin that cannot be loaded, since prober.yaml cannot be read, is loaded when it can.
+func TestAPluginThatWaitsForItsConfig(t *testing.T) {
+	var path string
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	const good = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+	write(t, config, good)
+	r, events, _ := withPlugins(t, func(c *agent.Config) {
+		path, c.ConfigFile = c.Paths[0], config
+		put(t, filepath.Join(c.PluginDirs[0], "other.wasm"), guestSpec{text: "other"}.plugin("other", "1.0.0"))
+	})
+	write(t, config, good+"oops: 1\n")
+	_, next := r.lines.await(t, 0, "plugins cannot all be used", "oops")
+	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
+	_, _ = r.lines.await(t, next, "manifests cannot be used", "oops")
+	write(t, config, good)
+	awaitOutput(t, events, "other")
+}

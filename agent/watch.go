@@ -60,9 +60,10 @@ func stampFile(b *strings.Builder, path string) {
 		stampFolder(b, path, 0)
 	default:
 		stampInfo(b, path, info)
-		for _, file := range trust.Files(path) {
-			if signature, err := os.Stat(file); err == nil {
-				stampInfo(b, file, signature)
+		manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program, beside it
+		for _, file := range append(trust.Files(path), manifest) {
+			if info, err := os.Stat(file); err == nil {
+				stampInfo(b, file, info)
 			}
 		}
 	}

@@ -68,6 +68,17 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	return c, err
 }
 
+// CommandOf says which command [LoadCheck] would run for found, and its digest. Of a
+// command that runs from its place inPlace is true: it is not run any more once its file
+// is another one, be the bytes the same or not.
+func CommandOf(found plugin.Found) (path, digest string, inPlace bool, err error) {
+	c, err := loadCheck(Config{}, found)
+	if err != nil {
+		return "", "", false, err
+	}
+	return c.command.path, c.command.digest, c.command.program == nil, c.Close()
+}
+
 // command is a program, and what it was when it was allowed.
 type command struct {
 	path, digest string
