@@ -292,3 +292,17 @@ func guestTarget(t probe.Target) abi.Target {
 	}
 	return out
 }
+
+// Kept returns a copy of what the probe keeps from attempt to attempt, for tests.
+func (b *bound) Kept() map[string][]byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.kept)
+}
+
+// Keep replaces what is kept.
+func (b *bound) Keep(data map[string][]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept = maps.Clone(data)
+}

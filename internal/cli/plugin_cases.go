@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
@@ -16,7 +19,7 @@ func newPluginTest(env *Env) *cobra.Command {
 	var (
 		output, pattern string
 		update          bool
-		cfg             = plugintest.Config{Version: Version}
+		cfg             = plugintest.Config{Version: Version, Process: startProgram}
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
@@ -24,6 +27,8 @@ func newPluginTest(env *Env) *cobra.Command {
 		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
 			"working folder unless PATH names another, and the checks that every plugin has to pass. The\n" +
 			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
+			"A plugin that is a program runs as one, in real time; its target is played on the loopback\n" +
+			"interface, and a case that needs more of a sandbox is left out.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
 		Args:    cobra.ArbitraryArgs,
@@ -41,6 +46,7 @@ func newPluginTest(env *Env) *cobra.Command {
 			return env.testPlugins(ctx, args, cfg, output, update)
 		},
 	}
+	fileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of the one that the files name")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
 	c.Flags().BoolVar(&update, "update", false, "write the results and messages that came into the files")
@@ -108,4 +114,10 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 		return nil, usage("", "%w", err)
 	}
 	return loaded, nil
+}
+
+// startProgram starts a plugin that is a program. One that crashes in a case does not keep
+// the next one waiting.
+func startProgram(ctx context.Context, found plugin.Found) (plugintest.Program, error) {
+	return process.Load(ctx, process.Config{Version: Version, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }

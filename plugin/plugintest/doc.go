@@ -13,7 +13,7 @@
 //
 //	apiVersion: prober.dev/v1
 //	kind: PluginTest
-//	plugin: ./pgready.wasm                 # beside this file
+//	plugin: ./pgready.wasm                 # beside this file; or a process: see below
 //	defaults: {timeout: 1s, grants: [target]}
 //	cases:
 //	- name: server accepts                 # no two are the same
@@ -175,4 +175,17 @@
 // manifest, but what a case wants denied; the cases end alike with the isolations reset and
 // fresh; and the memory does not grow over 10,000 calls, or as many as [Config.Patience]
 // allows, which the report says.
+//
+// # Processes
+//
+// The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It
+// is started once, and its target is played on sockets of the loopback interface, in real
+// time: what it is told of the target is where they are, and what it says of that address is
+// read as if it had said the target's. The peers at the target are those of the file, with
+// their faults; a black hole is one under Linux, and half-open elsewhere and at sockets. All
+// that is said of virtualTime is an upper bound then, with a second to spare.
+//
+// A process dials, looks up and secures by itself. A case is left out, which the report says
+// with the reason, where it has peers that are elsewhere or speak TLS, http, dns, denials or
+// memory. Of the checks those of the config and of the deadline are run.
 package plugintest

@@ -1,7 +1,6 @@
 package plugintest
 
 import (
-	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -65,19 +64,24 @@ func (r *Result) place() string {
 }
 
 func writeTable(out io.Writer, reports []*Report) error {
-	passed, failed := 0, 0
+	passed, failed, leftOut := 0, 0, 0
 	for _, report := range reports {
 		fmt.Fprintf(out, "%s  %s\n", report.Plugin, report.File)
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		for i := range report.Results {
 			r := &report.Results[i]
 			word := "ok"
-			if passed++; !r.OK() {
+			switch {
+			case r.LeftOut != "":
+				word = "-"
+				leftOut++
+			case !r.OK():
 				word = "FAIL"
-				passed--
 				failed++
+			default:
+				passed++
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.Name, r.Variant, cmp.Or(r.Note, r.Virtual.String()+" virtual"), r.Real.Round(time.Millisecond))
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.Name, r.Variant, r.note(), r.Real.Round(time.Millisecond))
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -88,7 +92,11 @@ func writeTable(out io.Writer, reports []*Report) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d passed, %d failed\n", passed, failed)
+	end := ""
+	if leftOut > 0 {
+		end = fmt.Sprintf(", %d left out", leftOut)
+	}
+	_, err := fmt.Fprintf(out, "%d passed, %d failed%s\n", passed, failed, end)
 	return err
 }
 
@@ -99,6 +107,7 @@ type resultDoc struct {
 	Line           int      `json:"line,omitzero"`
 	OK             bool     `json:"ok"`
 	Failures       []string `json:"failures,omitempty"`
+	LeftOut        string   `json:"leftOut,omitzero"`
 	Note           string   `json:"note,omitzero"`
 	Diff           string   `json:"diff,omitzero"`
 	Trace          []string `json:"trace,omitempty"`
@@ -119,7 +128,7 @@ func writeJSON(w io.Writer, reports []*Report) error {
 		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
-				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, Note: r.Note,
+				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, LeftOut: r.LeftOut, Note: r.Note,
 				Diff: r.Diff, Trace: r.Trace, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
 			})
 		}
@@ -135,6 +144,10 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
+type junitSkipped struct {
+	Message string `xml:"message,attr"`
+}
+
 type junitCase struct {
 	Name      string        `xml:"name,attr"`
 	Classname string        `xml:"classname,attr"`
@@ -142,12 +155,14 @@ type junitCase struct {
 	Line      int           `xml:"line,attr,omitempty"`
 	Time      string        `xml:"time,attr"`
 	Failure   *junitFailure `xml:"failure"`
+	Skipped   *junitSkipped `xml:"skipped"`
 }
 
 type junitSuite struct {
 	Name     string      `xml:"name,attr"`
 	Tests    int         `xml:"tests,attr"`
 	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr,omitempty"`
 	Cases    []junitCase `xml:"testcase"`
 }
 
@@ -163,6 +178,10 @@ func writeJUnit(w io.Writer, reports []*Report) error {
 			c := junitCase{
 				Name: r.Name, Classname: report.Plugin + " " + r.Variant, File: r.File, Line: r.Line,
 				Time: fmt.Sprintf("%.3f", r.Real.Seconds()),
+			}
+			if r.LeftOut != "" {
+				suite.Skipped++
+				c.Skipped = &junitSkipped{Message: r.LeftOut}
 			}
 			if !r.OK() {
 				suite.Failures++
@@ -201,7 +220,11 @@ func writeTAP(w io.Writer, reports []*Report) error {
 				word = "not ok"
 			}
 			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(strings.Map(printable, r.Name))
-			fmt.Fprintf(w, "%s %d - %s: %s (%s)\n", word, n, report.Plugin, name, r.Variant)
+			end := ""
+			if r.LeftOut != "" {
+				end = " # SKIP " + strings.Map(printable, r.LeftOut)
+			}
+			fmt.Fprintf(w, "%s %d - %s: %s (%s)%s\n", word, n, report.Plugin, name, r.Variant, end)
 			if !r.OK() {
 				fmt.Fprintf(w, "  ---\n  at: %s\n  details: |\n    %s\n  ...\n", r.place(), strings.Join(r.details(), "\n    "))
 			}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,8 +26,15 @@ import (
 
 // Config configures [Run]. Every field may be left zero.
 type Config struct {
-	// Plugin is the path of the module, in place of the one that the file names.
+	// Plugin is the path of the module, or of the executable of a process, in place of the
+	// one that the file names.
 	Plugin string
+
+	// Process starts a plugin that is a process: [process.Load] does. Nil refuses such
+	// plugins. It is given here so that tests of modules carry nothing of gRPC.
+	//
+	// [process.Load]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#Load
+	Process func(ctx context.Context, found plugin.Found) (Program, error)
 
 	// Run keeps the cases whose name it matches. Nil keeps all.
 	Run *regexp.Regexp
@@ -73,15 +81,16 @@ func (v variant) String() string {
 // Result is what became of one case, or of one conformance check.
 type Result struct {
 	Name     string
-	Variant  string // "compiler/reset"
+	Variant  string // "compiler/reset", or "process"
 	File     string
 	Line     int           // 0 for a conformance check
+	LeftOut  string        // why it did not run: a process cannot be shown everything
 	Failures []string      // empty when all is well
 	Note     string        // of a conformance check: how far it went
 	Diff     string        // of what was wanted and what came
 	Trace    []string      // what the guest did; of a case that failed
 	Real     time.Duration // that it took
-	Virtual  time.Duration // that passed for the guest
+	Virtual  time.Duration // that passed for the guest; of a process it is real
 
 	got *answer
 	c   *Case
@@ -106,6 +115,9 @@ func (r *Report) OK() bool {
 // plugin could not be run at all.
 func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	path := cmp.Or(cfg.Plugin, f.Plugin)
+	if plugin.IsProcess(filepath.Base(path)) {
+		return runProcess(ctx, f, path, cfg)
+	}
 	module, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)

@@ -1,0 +1,279 @@
+package plugintest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Program is a plugin that runs as a process, which is started.
+type Program interface {
+	probe.Preparer
+	Close() error
+}
+
+// slack is what real time may take beyond what a case says of virtual time, and how long
+// what a process does may go on when its attempt has ended.
+const slack = time.Second
+
+// processVariant is the variant of a plugin that is a process.
+const processVariant = "process"
+
+// processSession is what the runs of one file share with a plugin that is a process.
+type processSession struct {
+	*session
+	program Program
+}
+
+// runProcess is [Run] for the process whose executable is at path.
+func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report, error) {
+	found, err := plugin.ReadProcess(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)
+	}
+	if cfg.Process == nil {
+		return nil, fmt.Errorf("%s: plugin %s is a process, which this test does not start", f.Path, path)
+	}
+	open := *found.Manifest
+	open.Config = &plugin.Schema{} // it is applied here, so that one process serves all
+	s := &processSession{session: &session{cfg: cfg, manifest: found.Manifest, file: f}}
+	found.Manifest = &open
+	if s.program, err = cfg.Process(ctx, found); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	report := &Report{File: f.Path, Plugin: open.Name + " " + open.Version, Results: s.cases(ctx)}
+	if !cfg.CasesOnly && ctx.Err() == nil {
+		report.Results = append(report.Results, s.conformance(ctx)...)
+	}
+	return report, errors.Join(ctx.Err(), s.program.Close())
+}
+
+// cases runs the cases of the file.
+func (s *processSession) cases(ctx context.Context) (results []Result) {
+	for i := range s.file.Cases {
+		c := &s.file.Cases[i]
+		if s.cfg.Run != nil && !s.cfg.Run.MatchString(c.Name) {
+			continue
+		}
+		r := Result{Name: c.Name, Variant: processVariant, File: s.file.Path, Line: c.Line}
+		if r.LeftOut = c.needsGuest(); r.LeftOut != "" {
+			results = append(results, r)
+			continue
+		}
+		start := time.Now()
+		r.c, r.got = c.inRealTime(), s.attempt(ctx, c, i)
+		r.Real, r.Virtual = time.Since(start), r.got.virtual
+		r.judge()
+		results = append(results, r)
+	}
+	return results
+}
+
+// inRealTime returns the case with bounds of time that real time can keep.
+func (c *Case) inRealTime() *Case {
+	b := c.Want.VirtualTime
+	if b == nil {
+		return c
+	}
+	real := *c
+	real.Want.VirtualTime = &Bounds{Max: b.Max + slack.Seconds(), source: b.source, unit: b.unit}
+	return &real
+}
+
+// needsGuest says what of the case only a guest can be shown, or "".
+func (c *Case) needsGuest() string {
+	switch reason := c.NeedsSandbox(); {
+	case reason != "":
+		return "a process is in no sandbox: " + reason
+	case c.Want.Memory != nil:
+		return "the memory of a process is its own"
+	case len(c.Zone) > 0:
+		return "a process looks names up by itself"
+	case len(c.Web) > 0:
+		return "a process makes its requests of HTTP by itself"
+	}
+	n := newNetwork(c, nil, nil)
+	for _, p := range n.peers {
+		if reason := n.needsGuest(c, p); reason != "" {
+			return n.line(p.Line) + ": " + reason
+		}
+	}
+	return ""
+}
+
+// needsGuest says why a process cannot be shown a peer, or "".
+func (n *network) needsGuest(c *Case, p *peer) string {
+	_, target := n.target(c)
+	switch {
+	case p.addr != target:
+		return p.Dial + " is not at the target, and a process dials by itself"
+	case p.TLS != nil:
+		return "TLS is played, and a process makes it by itself"
+	case p.Latency >= c.Timeout:
+		return "on loopback a connection is made at once"
+	}
+	for _, other := range n.peers {
+		if other.network == p.network && other.closed() != p.closed() {
+			return "a port of loopback is either open or not"
+		}
+	}
+	return ""
+}
+
+// target returns where the target of the case is, as dials spell it.
+func (n *network) target(c *Case) (network, addr string) {
+	switch t := c.Target; {
+	case t.Unix != "":
+		return "unix", t.Unix
+	case t.Port > 0:
+		return "tcp", n.at(t.Host, fmt.Sprint(t.Port))
+	default:
+		return "", ""
+	}
+}
+
+// attempt makes one attempt at a case, in real time.
+func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answer {
+	l, err := newLoopback(c, index)
+	if err != nil {
+		return &answer{faults: []string{err.Error()}}
+	}
+	defer l.close()
+	got := s.ask(ctx, l, c)
+	l.end()
+	if !got.config {
+		got.faults = append(got.faults, l.net.ended()...)
+	}
+	return got
+}
+
+// ask makes an attempt against what listens.
+func (s *processSession) ask(ctx context.Context, l *loopback, c *Case) *answer {
+	config, err := s.manifest.Config.Apply(c.ConfigJSON())
+	if err != nil {
+		return &answer{err: err, config: true}
+	}
+	asked := *c
+	asked.Target = l.target
+	handler, err := s.program.Prepare(config, asked.Target)
+	if err != nil {
+		return &answer{err: l.spelt(err), config: !broken(err)}
+	}
+	got := &answer{}
+	keeper, _ := handler.(wasm.Keeper)
+	if keeper != nil {
+		keeper.Keep(c.KV)
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	out, err := handler.Probe(ctx, got.request(&asked))
+	got.virtual = time.Since(start)
+	out.Output = l.replaced(out.Output)
+	got.out, got.err = out, l.spelt(err)
+	if keeper != nil {
+		got.kept = keeper.Kept()
+	}
+	return got
+}
+
+// broken reports whether an error is one of a process that does not work.
+func broken(err error) bool {
+	reason := probe.ReasonOf(err)
+	return reason == probe.ReasonTrap || reason == probe.ReasonProtocol || reason == probe.ReasonInstantiate
+}
+
+// conformance runs the checks that a process has to pass.
+func (s *processSession) conformance(ctx context.Context) (results []Result) {
+	for _, check := range []struct {
+		name    string
+		run     func(context.Context) []string
+		leftOut string
+	}{
+		{"a bad config gives a message and no crash", s.badConfigs, ""},
+		{"the deadline is obeyed when the target is a black hole", s.blackHoles, ""},
+		{"reset and fresh agree", nil, "a process has no isolation"},
+		{"nothing beyond its manifest is asked for", nil, "a process asks for nothing"},
+		{"no growth over 10,000 calls", nil, "the memory of a process is its own"},
+	} {
+		r := Result{Name: "conformance: " + check.name, Variant: processVariant, File: s.file.Path, LeftOut: check.leftOut}
+		if s.cfg.Run != nil && !s.cfg.Run.MatchString(r.Name) {
+			continue
+		}
+		if check.run != nil {
+			start := time.Now()
+			r.Failures = check.run(ctx)
+			r.Real = time.Since(start)
+			r.Note = "on loopback"
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// badConfigs asks the process with configs that the schema would keep from it.
+func (s *processSession) badConfigs(ctx context.Context) (failures []string) {
+	own := s.manifest
+	open := *own
+	open.Config = &plugin.Schema{}
+	strange := s.strangeConfigs()
+	s.manifest = &open
+	defer func() { s.manifest = own }()
+	for i, config := range strange {
+		c := s.typical().everywhere(Refuse)
+		c.Config = config
+		switch got := s.attempt(ctx, c, i); {
+		case got.err == nil:
+		case broken(got.err):
+			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.err))
+		case silent.MatchString(got.message()):
+			failures = append(failures, fmt.Sprintf("config %s: refused without a message", config))
+		}
+	}
+	return failures
+}
+
+// blackHoles lets the process wait for a target that never answers. That the attempt ends
+// is the host's work; that the connection does is the plugin's.
+func (s *processSession) blackHoles(ctx context.Context) (failures []string) {
+	for i, b := range []Behaviour{Timeout, HalfOpen} {
+		c := s.typical().everywhere(b)
+		l, err := newLoopback(c, i)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		got := s.ask(ctx, l, c)
+		ended := l.end()
+		l.close()
+		met := l.net.met()
+		switch {
+		case got.virtual > c.Timeout+slack:
+			failures = append(failures, fmt.Sprintf("%s: ends after %v, the timeout is %v", b, got.virtual, c.Timeout))
+		case !ended:
+			failures = append(failures, fmt.Sprintf("%s: still holds its connection %v after the deadline", b, slack))
+		case met && (got.err != nil || got.out.Result == probe.Success):
+			failures = append(failures, fmt.Sprintf("%s: answers %s (%s); want a failure", b, got.result(), got.message()))
+		case broken(got.err):
+			failures = append(failures, fmt.Sprintf("%s: %s (%s)", b, got.result(), got.message()))
+		}
+	}
+	return failures
+}
+
+// note is what a report says beside a result.
+func (r *Result) note() string {
+	switch {
+	case r.LeftOut != "":
+		return r.LeftOut
+	case r.Variant == processVariant:
+		return cmp.Or(r.Note, "on loopback")
+	default:
+		return cmp.Or(r.Note, r.Virtual.String()+" virtual")
+	}
+}

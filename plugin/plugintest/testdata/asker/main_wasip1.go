@@ -1,0 +1,3 @@
+package main
+
+func main() {} // of a guest it never runs
