@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,7 +83,9 @@ func (t *taped) Read(p []byte) (int, error) {
 // Write implements [net.Conn].
 func (t *taped) Write(p []byte) (int, error) {
 	t.tape.mark(sent, p) // before, since the answer may be quicker than what comes after
-	return t.Conn.Write(p)
+	n, err := t.Conn.Write(p)
+	t.tape.unsend(len(p) - n)
+	return n, err
 }
 
 func isReset(err error) bool {
@@ -115,6 +118,24 @@ func (t *tape) mark(what happening, data []byte) {
 		return
 	}
 	t.marks = append(t.marks, mark{now, what, append([]byte(nil), data[:room]...)})
+}
+
+// unsend takes back the last n bytes that were noted and could not be sent after all.
+func (t *tape) unsend(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n -= min(n, t.cut) // these were never noted
+	for i := len(t.marks) - 1; i >= 0 && n > 0; i-- {
+		m := &t.marks[i]
+		if m.what != sent {
+			continue
+		}
+		k := min(n, len(m.data))
+		m.data, t.size, n = m.data[:len(m.data)-k], t.size-k, n-k
+		if len(m.data) == 0 {
+			t.marks = slices.Delete(t.marks, i, i+1)
+		}
+	}
 }
 
 func (t *tape) shaken(state tls.ConnectionState, err error) {
