@@ -96,3 +96,15 @@ func bit(is bool, bit int) int {
 	}
 	return 0
 }
+
+// The manifest beside a program that prober.yaml names is watched as well.
+func TestManifestOfAProgramWithASource(t *testing.T) {
+	_, path := processFolder(t)
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: [{name: tester, source: "+path+"}]\n")
+	pod := strings.ReplaceAll(trapped, "{name: trap}", "{name: tester, config: {mode: warning}}")
+	r := start(t, pod, func(c *agent.Config) { c.ConfigFile = config })
+	awaitOutput(t, r.stream(), "nearly full")
+	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nerrorPolicy: failure\n")
+	r.lines.await(t, 0, "plugin loaded", "generation=2")
+}
