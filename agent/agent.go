@@ -5,6 +5,11 @@
 // handlers.go assembles the handlers, manifests.go reads and applies pods, server.go
 // and api.go answer over HTTP, stream.go pushes changes, and events.go, changes.go and
 // logwriter.go tell what happens.
+//
+// Of plugins, admission.go says which may be loaded, sources.go fetches those of
+// registries, survey.go looks what there is, plugins.go loads, replaces and withdraws
+// them, pluginrecord.go holds what is known of each, and shadow.go runs new versions
+// beside old ones.
 package agent
 
 import (

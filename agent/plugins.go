@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,34 +17,6 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
-
-// pluginRecord is one plugin, whatever stands behind it at the moment.
-type pluginRecord struct {
-	name string         // read-only
-	swap *handlers.Swap // read-only
-	here bool           // in the registry; of who holds the loading
-
-	// Guarded by the mu of the handlerSet, and written by who holds its loading.
-	inUse     Admitted                   // what runs, or would if a probe asked for it, without its bytes
-	runtime   string                     // of inUse
-	mark      string                     // of inUse; "": nothing runs
-	tried     string                     // the mark of what was tried last
-	err       error                      // why that does not run; nil when it does
-	at        time.Time                  // when there was last a change of all this
-	withdrawn bool                       // nothing runs, since its file was taken away
-	running   map[probe.Handler]*running // generations that are not closed
-	base      string                     // the mark of what was last found where the plugin is; another after a promotion
-	place     string                     // where that was found
-	shadow    *shadowRecord              // nil: nothing runs beside it, or is to
-	past      metrics.PluginStats        // what those that are closed did
-}
-
-// running is one generation of a plugin.
-type running struct {
-	handler probe.Handler // which [handlers.Swap] closes
-	runtime string        // "wasm" or "process"
-	stats   func() metrics.PluginStats
-}
 
 // load makes a handler of a plugin, off the path of probes.
 func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
@@ -80,37 +50,12 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 	return g, nil
 }
 
-func statsOf(h *wasm.Handler) metrics.PluginStats {
-	stats := h.Stats()
-	return metrics.PluginStats{Idle: stats.Idle, Busy: stats.Busy, Denied: stats.Denied, Limits: limitHits(stats.Limits)}
-}
-
 // runsPrograms reports whether the plugin called name runs programs on the host.
 func (s *handlerSet) runsPrograms(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.plugins[name]
 	return r != nil && (r.runtime == string(plugin.Process) || r.runtime == string(plugin.Nagios))
-}
-
-// processStats counts the one process of a plugin as an instance.
-func processStats(stats process.Stats) metrics.PluginStats {
-	s := metrics.PluginStats{Limits: limitHits(stats.Limits)}
-	switch {
-	case stats.Running && stats.Busy > 0:
-		s.Busy = 1
-	case stats.Running:
-		s.Idle = 1
-	}
-	return s
-}
-
-func limitHits(hits map[plugin.LimitName]uint64) map[string]uint64 {
-	named := make(map[string]uint64, len(hits))
-	for limit, n := range hits {
-		named[string(limit)] = n
-	}
-	return named
 }
 
 // wasmHost returns the host of wasm plugins, which is made with the first of them.
@@ -163,24 +108,6 @@ func (s *handlerSet) demand(name string) error {
 		s.settle(r, "", err)
 	}
 	return s.failed(r)
-}
-
-// runs reports whether r has been loaded. Its probes need not wait for what is loaded or
-// asked for on behalf of others.
-func (s *handlerSet) runs(r *pluginRecord) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return r.mark != "" || r.withdrawn
-}
-
-// failed is why nothing of r has ever run, nil where something does, or did.
-func (s *handlerSet) failed(r *pluginRecord) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.mark != "" || r.withdrawn {
-		return nil
-	}
-	return r.err
 }
 
 func (s *handlerSet) reloadLocked(ctx context.Context, again bool) (changed bool, err error) {
@@ -307,21 +234,6 @@ func (s *handlerSet) offer(r *pluginRecord, f Admitted) (isNew bool, err error) 
 	return isNew, s.register(r)
 }
 
-// register makes r known to probes.
-func (s *handlerSet) register(r *pluginRecord) error {
-	if r.here {
-		return nil
-	}
-	r.here = true
-	return s.Register(r.name, r.inUse.Path, r.swap)
-}
-
-func (s *handlerSet) isWanted(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted[name]
-}
-
 // owned is an error where the file at path is that of another plugin, which runs: then
 // its bytes were exchanged for those of a plugin of another name.
 func (s *handlerSet) owned(r *pluginRecord, path string) error {
@@ -421,126 +333,4 @@ func (s *handlerSet) forget(r *pluginRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.plugins, r.name)
-}
-
-// settle notes how it went with what was tried last.
-func (s *handlerSet) settle(r *pluginRecord, mark string, err error) {
-	s.mu.Lock()
-	same := r.tried == mark && (r.err == nil) == (err == nil)
-	if !same {
-		r.at = time.Now()
-	}
-	r.tried, r.err = mark, err
-	s.mu.Unlock()
-	s.metrics.PluginReloaded(r.name, err == nil)
-	if err != nil && !same {
-		s.log.Error("plugin cannot be used; the old one, if there is one, goes on", "handler", r.name,
-			"error", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-}
-
-// record returns the plugin called name, nil when there is none.
-func (s *handlerSet) record(name string) *pluginRecord {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.plugins[name]
-}
-
-// records returns all plugins, by name.
-func (s *handlerSet) records() []*pluginRecord {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := slices.Collect(maps.Values(s.plugins))
-	slices.SortFunc(all, func(a, b *pluginRecord) int { return strings.Compare(a.name, b.name) })
-	return all
-}
-
-// withdrawn returns the names of the plugins that are used and not there, sorted.
-func (s *handlerSet) withdrawn() (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, r := range s.plugins {
-		if r.withdrawn {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-func (s *handlerSet) newRecord(name string) *pluginRecord {
-	r := &pluginRecord{name: name, running: make(map[probe.Handler]*running), past: metrics.PluginStats{Limits: make(map[string]uint64)}}
-	r.swap = handlers.NewSwap(handlers.SwapConfig{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.plugins[name] = r
-	return r
-}
-
-// begins counts a generation in.
-func (s *handlerSet) begins(r *pluginRecord, g *running) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.running[g.handler] = g
-}
-
-// ended keeps what a generation, which was closed with err, has counted.
-func (s *handlerSet) ended(r *pluginRecord, h probe.Handler, err error) {
-	s.mu.Lock()
-	if g := r.running[h]; g != nil {
-		delete(r.running, h)
-		last := g.stats()
-		last.Idle, last.Busy = 0, 0
-		add(&r.past, last)
-	}
-	s.mu.Unlock()
-	if err != nil {
-		s.log.Error("plugin could not be closed", "handler", r.name, "error", err.Error())
-	}
-}
-
-// add adds what another generation takes and did. to.Limits is not nil.
-func add(to *metrics.PluginStats, s metrics.PluginStats) {
-	to.Idle += s.Idle
-	to.Busy += s.Busy
-	to.Denied += s.Denied
-	for limit, n := range s.Limits {
-		to.Limits[limit] += n
-	}
-}
-
-// Plugins implements [metrics.PluginHost]. What is counted is that of all generations.
-func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(map[string]metrics.PluginStats, len(s.plugins))
-	for name, r := range s.plugins {
-		total := r.past
-		total.Limits = maps.Clone(r.past.Limits)
-		for _, g := range r.running {
-			add(&total, g.stats())
-		}
-		total.Shadow = shadowTotals(r.swap.Shadowing())
-		all[name] = total
-	}
-	return all
-}
-
-// shadowTotals names what was counted; nil when there was nothing.
-func shadowTotals(s handlers.Shadowing) map[string]uint64 {
-	if s == (handlers.Shadowing{}) {
-		return nil
-	}
-	return map[string]uint64{"agree": s.Agree, "disagree": s.Disagree, "error": s.Errors, "skipped": s.Skipped}
-}
-
-// Memory implements [metrics.PluginHost].
-func (s *handlerSet) Memory() uint64 {
-	s.mu.Lock()
-	host := s.host
-	s.mu.Unlock()
-	if host == nil {
-		return 0
-	}
-	return host.Memory()
 }
