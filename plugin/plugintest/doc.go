@@ -180,12 +180,12 @@
 //
 // The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It
 // is started once, and its target is played on sockets of the loopback interface, in real
-// time: what it is told of the target is where they are, and what it says of that address is
-// read as if it had said the target's. The peers at the target are those of the file, with
-// their faults; a black hole is one under Linux, and half-open elsewhere and at sockets. All
-// that is said of virtualTime is an upper bound then, with a second to spare.
+// time: the target that it is told, and what of the config is the target's HOST:PORT or a URL
+// there, is where they are, and where it speaks of that address the target's is read. A
+// black hole is one under Linux, and half-open elsewhere and at sockets of files. What is
+// said of virtualTime is an upper bound then, with a second to spare.
 //
-// A process dials, looks up and secures by itself. A case is left out, which the report says
-// with the reason, where it has peers that are elsewhere or speak TLS, http, dns, denials or
-// memory. Of the checks those of the config and of the deadline are run.
+// A process dials, looks up and secures by itself. A case is left out, and the report says
+// why, where peers or exchanges are not at the target, or speak TLS, and where it is about
+// dns, denials or memory. Of the checks those of the config and of the deadline are run.
 package plugintest

@@ -2,11 +2,11 @@ package plugintest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,6 +23,9 @@ type loopback struct {
 	net    *network
 	target probe.Target // where they listen
 	names  *strings.Replacer
+	web    *http.Server // of what has exchanges; nil for none
+
+	address, at string // of a target with a port: as the case has it, and in reality
 
 	ctx     context.Context // of what is played
 	cancel  context.CancelFunc
@@ -71,6 +74,9 @@ func (l *loopback) listen(c *Case) error {
 	if len(behaviours) == 0 {
 		behaviours["tcp"] = c.all
 	}
+	if len(l.net.web) > 0 {
+		behaviours["tcp"] = l.net.web[0].Behaviour
+	}
 	port := "0"
 	for _, network := range []string{"tcp", "udp"} {
 		b, ok := behaviours[network]
@@ -85,7 +91,9 @@ func (l *loopback) listen(c *Case) error {
 	}
 	l.target.Host = "127.0.0.1"
 	l.target.Port, _ = strconv.Atoi(port)
-	l.names = strings.NewReplacer(net.JoinHostPort("127.0.0.1", port), net.JoinHostPort(c.Target.Host, strconv.Itoa(c.Target.Port)))
+	l.at = net.JoinHostPort("127.0.0.1", port)
+	l.address = net.JoinHostPort(c.Target.Host, strconv.Itoa(c.Target.Port))
+	l.names = strings.NewReplacer(l.at, l.address)
 	return nil
 }
 
@@ -121,6 +129,9 @@ func (l *loopback) open(network, at, addr string, b Behaviour) (string, error) {
 		held, err := fill(ln)
 		l.holders = append(l.holders, held...)
 		return at, err
+	case len(l.net.web) > 0:
+		l.openWeb(ln, addr)
+		return at, nil
 	}
 	l.doors = append(l.doors, door{network, at, ln})
 	l.accepting.Go(func() { l.accept(ln, network, addr) })
@@ -154,120 +165,8 @@ func (l *loopback) passed(network, addr string) {
 			l.net.connect(network, addr)
 		}
 	}
-}
-
-func (l *loopback) accept(ln net.Listener, network, addr string) {
-	for {
-		conn, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		if l.isLast(conn.RemoteAddr()) {
-			_ = conn.Close()
-			return
-		}
-		l.serving.Go(func() { l.serve(conn, network, addr) })
-	}
-}
-
-// serve has a played peer talk over a connection.
-func (l *loopback) serve(conn net.Conn, network, addr string) {
-	defer conn.Close()
-	l.hold(conn)
-	played, err := l.net.DialContext(l.ctx, network, addr)
-	if err != nil {
-		hangUp(conn)
-		return
-	}
-	defer played.Close()
-	l.hold(played)
-	var down sync.WaitGroup
-	down.Go(func() { answers(conn, played) })
-	questions(played, conn)
-	down.Wait()
-}
-
-// questions hands on what a process says. When it has hung up, so has the guest that the
-// peer takes it for.
-func questions(played, conn net.Conn) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := conn.Read(buf)
-		if n > 0 {
-			if _, err := played.Write(buf[:n]); err != nil {
-				return // the process hears of it by answers
-			}
-		}
-		if err != nil {
-			_ = played.Close()
-			return
-		}
-	}
-}
-
-// answers hands on what a peer says, and how it ends.
-func answers(conn, played net.Conn) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := played.Read(buf)
-		if n > 0 {
-			if _, err := conn.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		switch half, ok := conn.(interface{ CloseWrite() error }); {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF) && ok:
-			_ = half.CloseWrite()
-		case !errors.Is(err, net.ErrClosed):
-			hangUp(conn)
-		}
-		return
-	}
-}
-
-// hangUp ends a connection without a good-bye.
-func hangUp(conn net.Conn) {
-	if c, ok := conn.(*net.TCPConn); ok {
-		_ = c.SetLinger(0)
-	}
-	_ = conn.Close()
-}
-
-// receive serves datagrams: whoever sends from a port has a peer of its own.
-func (l *loopback) receive(packets net.PacketConn, addr string) {
-	played := make(map[string]net.Conn)
-	buf := make([]byte, 64<<10)
-	for {
-		n, from, err := packets.ReadFrom(buf)
-		if err != nil || l.isLast(from) {
-			return
-		}
-		c := played[from.String()]
-		if c == nil {
-			if c, err = l.net.DialContext(l.ctx, "udp", addr); err != nil {
-				continue
-			}
-			defer c.Close()
-			played[from.String()] = c
-			l.serving.Go(func() { reply(packets, from, c) })
-		}
-		_, _ = c.Write(buf[:n])
-	}
-}
-
-// reply sends what a peer says to one port.
-func reply(packets net.PacketConn, to net.Addr, played net.Conn) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := played.Read(buf)
-		if err != nil {
-			return
-		}
-		if _, err := packets.WriteTo(buf[:n], to); err != nil {
-			return
-		}
+	for _, x := range l.net.web {
+		x.answered++
 	}
 }
 
@@ -296,6 +195,7 @@ func (l *loopback) end() bool {
 	for _, h := range l.holders {
 		_ = h.Close()
 	}
+	webEnded := l.endWeb()
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -305,7 +205,7 @@ func (l *loopback) end() bool {
 	defer patience.Stop()
 	select {
 	case <-gone:
-		return true
+		return webEnded
 	case <-patience.C:
 		return false
 	}
@@ -334,6 +234,9 @@ func (l *loopback) endDoor(d door) {
 // close ends all that is left.
 func (l *loopback) close() {
 	l.cancel()
+	if l.web != nil {
+		_ = l.web.Close()
+	}
 	for _, d := range l.doors {
 		_ = d.Close()
 	}
@@ -372,10 +275,10 @@ type speltError struct {
 func (e *speltError) Error() string { return e.text }
 func (e *speltError) Unwrap() error { return e.error }
 
-// closed is how a peer does not take connections, or "".
-func (p *Peer) closed() Behaviour {
-	if p.Behaviour == Refuse || p.Behaviour == Timeout {
-		return p.Behaviour
+// closed is how whoever behaves so does not take connections, or "".
+func closed(b Behaviour) Behaviour {
+	if b == Refuse || b == Timeout {
+		return b
 	}
 	return ""
 }

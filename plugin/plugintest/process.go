@@ -95,13 +95,16 @@ func (c *Case) needsGuest() string {
 		return "the memory of a process is its own"
 	case len(c.Zone) > 0:
 		return "a process looks names up by itself"
-	case len(c.Web) > 0:
-		return "a process makes its requests of HTTP by itself"
 	}
 	n := newNetwork(c, nil, nil)
 	for _, p := range n.peers {
 		if reason := n.needsGuest(c, p); reason != "" {
 			return n.line(p.Line) + ": " + reason
+		}
+	}
+	for _, x := range n.web {
+		if reason := n.needsWebGuest(c, x); reason != "" {
+			return n.line(x.Line) + ": " + reason
 		}
 	}
 	return ""
@@ -119,7 +122,7 @@ func (n *network) needsGuest(c *Case, p *peer) string {
 		return "on loopback a connection is made at once"
 	}
 	for _, other := range n.peers {
-		if other.network == p.network && other.closed() != p.closed() {
+		if other.network == p.network && closed(other.Behaviour) != closed(p.Behaviour) {
 			return "a port of loopback is either open or not"
 		}
 	}
@@ -155,7 +158,7 @@ func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answe
 
 // ask makes an attempt against what listens.
 func (s *processSession) ask(ctx context.Context, l *loopback, c *Case) *answer {
-	config, err := s.manifest.Config.Apply(c.ConfigJSON())
+	config, err := s.manifest.Config.Apply(l.rewritten(c.ConfigJSON()))
 	if err != nil {
 		return &answer{err: err, config: true}
 	}

@@ -162,7 +162,10 @@ func TestWhatAProcessCannotBeShown(t *testing.T) {
 		"host: {net: [{dial: tcp://db:1, latency: 1s}]}":                           "line 6: on loopback a connection is made at once",
 		"host: {net: [{dial: tcp://db:1}, {dial: tcp://db:1, behaviour: refuse}]}": "line 6: a port of loopback is either open or not",
 		"host: {dns: [{name: db, answers: [10.0.0.1]}]}":                           "a process looks names up by itself",
-		"host: {http: [{match: {url: /}}]}":                                        "a process makes its requests of HTTP by itself",
+		"host: {http: [{match: {url: \"http://other/\"}}]}":                        "line 6: http://other/ is not at the target, and a process dials by itself",
+		"host: {http: [{match: {url: \"https://db:1/\"}}]}":                        "line 6: TLS is played, and a process makes it by itself",
+		"host: {http: [{match: {}, behaviour: refuse}, {match: {}}]}":              "line 6: a port of loopback is either open or not",
+		"host: {net: [{dial: tcp://db:1}], http: [{match: {}}]}":                   "line 6: one port is of host.net or of host.http",
 		"want: {result: failure, denied: [x]}":                                     "a process is in no sandbox: denials",
 		"want: {result: error(memory)}":                                            "a process is in no sandbox: error(memory)",
 		"want: {result: success, memory: {max: 8Mi}}":                              "the memory of a process is its own",
@@ -214,5 +217,23 @@ func TestProcessesThatDoNotStart(t *testing.T) {
 	cfg.Process = nil
 	if _, err := plugintest.Run(t.Context(), f, cfg); err == nil || !strings.Contains(err.Error(), "is a process, which this test does not start") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestProcessesThatDoNotConform(t *testing.T) {
+	path := askerProcess(t)
+	manifest := strings.Replace(string(askerManifest(t)), "properties:", "properties:\n      crash: {type: string}", 1)
+	if err := os.WriteFile(path+".yaml", []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := loadFor(t, path, "- {name: a, request: {target: {host: db, port: 1}, config: {do: hold}}, host: {net: [{dial: tcp://db:1}]}, want: {result: failure}}")
+	report, err := plugintest.Run(t.Context(), f, plugintest.Config{Process: startProcess, Run: regexp.MustCompile("^conformance: (a bad config|the deadline)")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`config {"crash":"xxxx`, "half-open: still holds its connection 1s after the deadline"} {
+		if got := strings.Join(report.Results[i].Failures, "\n"); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q in it", report.Results[i].Name, got, want)
+		}
 	}
 }

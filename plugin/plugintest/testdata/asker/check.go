@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -34,6 +36,16 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		os.Exit(3)
 	case "deaf": // to its deadline
 		time.Sleep(time.Minute)
+	case "hold": // a connection beyond its deadline
+		if conn, err := net.Dial("tcp", r.Addr()); err == nil {
+			defer conn.Close()
+			time.Sleep(time.Minute)
+		}
+	case "get":
+		return get(ctx, r)
+	}
+	if r.Config.String("crash", "") != "" {
+		os.Exit(4)
 	}
 	network := r.Config.String("network", "tcp")
 	if r.Target.Unix != "" {
@@ -56,6 +68,20 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	}
 	fmt.Fprintln(conn, "bye") // whoever has hung up does not hear it
 	return answered(r, strings.TrimSpace(line))
+}
+
+// get asks for a page.
+func get(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	page, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: r.Config.String("url", "http:///health")})
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	defer page.Body.Close()
+	body, err := io.ReadAll(page.Body)
+	if err != nil {
+		return sdk.Failuref("%d, and then %v", page.Status, err), nil
+	}
+	return answered(r, fmt.Sprintf("%d %s%s", page.Status, page.Header["x-mood"], body))
 }
 
 // answered counts the answers.
