@@ -24,8 +24,8 @@ func standingOf(took, timeout time.Duration) standing {
 }
 
 // shares keeps the attempts that wait for a black hole, each until its deadline, from
-// holding all that there is: those that were slow the last time get a half at most, so
-// do those of which nothing is known, and three quarters together. What is left over is
+// holding all that there is: those that were slow the last time get a quarter at most,
+// those of which nothing is known a half, and both together a half. What is left over is
 // for those that were prompt.
 type shares struct {
 	mu    sync.Mutex
@@ -45,11 +45,19 @@ func (s *shares) take(of standing, n uint64) bool {
 		return true
 	}
 	mine := s.held[of] + n
-	if s.held[of] > 0 && (mine > s.total/2 || s.held[untried]+s.held[slow]+n > s.total-s.total/4) {
+	if s.held[of] > 0 && (mine > s.most(of) || s.held[untried]+s.held[slow]+n > s.total/2) {
 		return false
 	}
 	s.held[of] = mine
 	return true
+}
+
+// most is what all attempts of a standing may hold.
+func (s *shares) most(of standing) uint64 {
+	if of == slow {
+		return s.total / 4
+	}
+	return s.total / 2
 }
 
 // give gives back what was taken.

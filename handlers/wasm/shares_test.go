@@ -13,11 +13,11 @@ func TestSharesOfThoseThatWait(t *testing.T) {
 		}
 		return n
 	}
-	if n := take(slow); n != 5 {
-		t.Errorf("%d slow attempts of ten each were let in, want a half", n)
+	if n := take(slow); n != 2 {
+		t.Errorf("%d slow attempts of ten each were let in, want 2: a quarter", n)
 	}
-	if n := take(untried); n != 2 {
-		t.Errorf("%d untried ones beside them, want 2: three quarters together", n)
+	if n := take(untried); n != 3 {
+		t.Errorf("%d untried ones beside them, want 3: a half together", n)
 	}
 	for range 20 {
 		if !s.take(prompt, 10) {
