@@ -117,7 +117,7 @@ func warn(log *slog.Logger, f Admitted) {
 	switch f.Verdict.State {
 	case underDevelopment:
 		log.Warn("plugin is under development: no pin, no signature and no lock holds for it", attrs...)
-	case trust.Unsigned, trust.UnknownKey:
+	case trust.Unsigned:
 		log.Warn("plugin is "+f.Verdict.String(), attrs...)
 	}
 }

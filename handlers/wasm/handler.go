@@ -172,12 +172,13 @@ func (p *Handler) take(c *call) (*instance, error) {
 		p.mu.Unlock()
 		return nil, errClosed
 	}
+	p.flying.Add(1) // from here on Close waits, and the image stays
+	p.mu.Unlock()
 	if !c.admit() {
-		p.mu.Unlock()
-		c.hit(plugin.LimitInstances)
+		p.flying.Done()
 		return nil, errNoInstance
 	}
-	p.flying.Add(1)
+	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
 		in := p.idle[n-1]
 		p.idle = p.idle[:n-1]

@@ -3,6 +3,8 @@ package wasm
 import (
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 // standing is what is known of a probe, which says how long its next attempt will hold
@@ -83,12 +85,14 @@ func (s *shares) resize(total uint64) {
 // leave gives it back.
 func (c *call) admit() bool {
 	if !c.plugin.shares.take(c.standing, 1) {
+		c.hit(plugin.LimitInstances)
 		return false
 	}
 	memory := c.plugin.initialMemory()
 	c.share = max(memory.written, memory.writable/maxOvercommit)
 	if !c.host.shares.take(c.standing, c.share) {
 		c.plugin.shares.give(c.standing, 1)
+		c.hit(plugin.LimitTotalMemory)
 		return false
 	}
 	return true
