@@ -313,14 +313,14 @@ var errWithdrawn = errors.New("it was withdrawn: there is no such plugin any mor
 // withdraw lets the probes of a plugin end in errors, and so keep their decided results,
 // until there is another plugin of the name.
 func (s *handlerSet) withdraw(r *pluginRecord) {
+	s.mu.Lock() // it is told of before a probe can show it
+	r.mark, r.base, r.tried, r.err, r.withdrawn, r.at = "", "", "", nil, true, time.Now()
+	r.shadow = nil
+	s.mu.Unlock()
 	r.swap.Withdraw(errWithdrawn)
 	s.metrics.PluginGone(r.name)
 	s.log.Warn("plugin withdrawn; its probes end in errors until there is another", "handler", r.name,
 		"path", r.inUse.Path, "probes", r.swap.Live())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.mark, r.base, r.tried, r.err, r.withdrawn, r.at = "", "", "", nil, true, time.Now()
-	r.shadow = nil
 }
 
 // forget drops a plugin that nobody uses.
