@@ -1,0 +1,163 @@
+package agent_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/agent"
+)
+
+func TestManifestsAreWatched(t *testing.T) {
+	web := newTarget(t)
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, web.external("one"))
+	r := start(t, "", func(c *agent.Config) { c.Paths = []string{path} })
+	events := r.stream()
+	one := awaitProbe(t, events, "the first pod is ready", ready)
+
+	write(t, path, web.external("one")+"---\n"+web.external("two"))
+	awaitProbe(t, events, "the second pod is ready", func(p *streamedProbe) bool { return p.Pod == "two" && ready(p) })
+	same := awaitProbe(t, events, "the first goes on", func(p *streamedProbe) bool { return p.Pod == "one" && ready(p) })
+	if same.ContainerID != one.ContainerID {
+		t.Error("an unchanged pod was started again")
+	}
+
+	write(t, path, "apiVersion: v1\nkind: Pod\nmetadata: {name: three}\nspec:\n  containers: [{name: a, imag: b}]\n")
+	_, next := r.lines.await(t, 0, "level=ERROR", "last good state", path+":5: spec.containers[0].imag: unknown field")
+	if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "[!]reload failed") || !strings.Contains(body, ":5: spec.containers[0].imag") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "prober_config_last_reload_successful 0\n") {
+		t.Error("no metric tells that the reload failed")
+	}
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "unknown field") {
+		t.Errorf("reload: %d %s", status, body)
+	}
+	var pods v1.PodList
+	if r.get("/api/v1/pods", &pods); len(pods.Items) != 2 {
+		t.Errorf("%d pods after a bad file, want the 2 of the last good one", len(pods.Items))
+	}
+
+	write(t, path, web.external("two"))
+	r.lines.await(t, next, "manifests applied", `cause="changed files"`, "pods=1")
+	gone := awaitProbe(t, events, "the first pod's probe is gone", func(p *streamedProbe) bool { return p.Removed })
+	if gone.Pod != "one" || gone.Kind != "readiness" || gone.Container != "web" {
+		t.Errorf("removed %+v", gone)
+	}
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Errorf("reload: %d %s", status, body)
+	}
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "prober_config_last_reload_successful 1\n") || strings.Contains(body, `pod="one"`) {
+		t.Error("the metrics do not follow the files")
+	}
+}
+
+func TestSeriesGoWithTheirPod(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, `apiVersion: v1
+kind: Pod
+metadata: {name: job}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    command: [sh, -c, "exit 1"]
+`)
+	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
+	events := r.stream()
+	r.lines.await(t, 0, "container restarted", "pod=job", "container=main", "cause=exit", "count=1")
+	const series = `prober_restarts_total{container="main",kind="exit",namespace="default",pod="job"}`
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
+		t.Error("no restart is counted")
+	}
+	write(t, path, "")
+	awaitEvent(t, events, "pod", "the pod is gone", func(pod *struct{ Removed bool }) bool { return pod.Removed })
+	if _, body := r.do("GET", "/metrics"); strings.Contains(body, series) {
+		t.Error("the restarts of a pod that is gone are still counted")
+	}
+}
+
+func TestReloadSignal(t *testing.T) {
+	signals := make(chan os.Signal)
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })
+	signals <- os.Interrupt // which one does not matter here
+	r.lines.await(t, 0, "manifests applied", "cause=signal")
+}
+
+func TestSecretsAreResolvedAndHidden(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	write(t, file, "from-the-file\n")
+	r := start(t, `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop
+  annotations:
+    prober.dev/probes: |
+      web:
+        readiness:
+          exec: {command: [sh, -c, 'test "$1" = from-the-file && echo "$1" and "$2"', sh, "${file:`+file+`}", "${env:TOKEN}"]}
+          period: 20ms
+          timeout: 5s
+spec:
+  containers:
+  - name: web
+`, func(c *agent.Config) {
+		c.LookupEnv = func(name string) (string, bool) { return "from-the-env", name == "TOKEN" }
+	})
+	p := awaitProbe(t, r.stream(), "ready", ready)
+	if p.Last.Output != "[redacted] and [redacted]\n" {
+		t.Errorf("output %q", p.Last.Output)
+	}
+}
+
+func TestNothingStartsWhenAFileIsBad(t *testing.T) {
+	pod := func(annotation string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: shop\n  annotations:\n    prober.dev/probes: '" + annotation +
+			"'\nspec:\n  containers:\n  - name: web\n"
+	}
+	bad := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, bad, "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: [{name: nosuch}]\n")
+	closed := filepath.Join(t.TempDir(), "closed.yaml")
+	write(t, closed, "apiVersion: prober.dev/v1\nkind: AgentConfig\ntrust: {require: true, keys: [a.pub]}\n")
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "cut.wasm"), "\x00asm\x01\x00\x00\x00\x00\x20")
+	for _, c := range []struct {
+		name, manifest string
+		change         func(*agent.Config)
+		want           string
+	}{
+		{"no manifests", pod("{}"), func(c *agent.Config) { c.Paths = nil }, "no manifests given"},
+		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `unknown handler "htpp"; known: exec, grpc, http, tcp (did you mean "http"?)`},
+		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: redis}}}}"), nil, `[web].readiness: unknown handler "redis"`},
+		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), nil, "${env:NOPE}: the agent has no such variable"},
+		{"no such file", pod("{}"), func(c *agent.Config) { c.Paths = []string{"/nosuch.yaml"} }, "/nosuch.yaml: "},
+		{"no such plugin folder", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{"/nosuch"} }, "/nosuch"},
+		{"cut module", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{folder} }, filepath.Join(folder, "cut.wasm")},
+		{"no such config", pod("{}"), func(c *agent.Config) { c.ConfigFile = "/nosuch.yaml" }, "/nosuch.yaml"},
+		{"plugin of the config", pod("{}"), func(c *agent.Config) { c.ConfigFile = bad }, bad + `:3: plugins[0]: plugin "nosuch" is in none of the plugin folders`},
+		{"signatures fail closed", pod("{}"), func(c *agent.Config) { c.ConfigFile = closed }, closed + `:3: trust: key: open ` + filepath.Join(filepath.Dir(closed), "a.pub")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "pod.yaml")
+			write(t, path, c.manifest)
+			cfg := agent.Config{Paths: []string{path}, Stderr: io.Discard}
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			a, err := agent.New(t.Context(), cfg)
+			if err == nil {
+				t.Fatalf("got %v and no error", a)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,323 @@
+package agent_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/pods/local"
+)
+
+func TestMain(m *testing.M) {
+	if local.IsShim(os.Args) {
+		os.Exit(local.ShimMain())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// lines takes what an agent writes to stderr and lets tests wait for a line.
+type lines struct {
+	mu      sync.Mutex
+	text    []string
+	changed chan struct{} // closed when a line comes
+}
+
+func newLines() *lines { return &lines{changed: make(chan struct{})} }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, string(p))
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return len(p), nil
+}
+
+// await returns the first line from the one numbered from that has all words in it,
+// and the number of the next.
+func (l *lines) await(t *testing.T, from int, words ...string) (line string, next int) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		l.mu.Lock()
+		text, changed := l.text, l.changed
+		l.mu.Unlock()
+		for ; from < len(text); from++ {
+			if containsAll(text[from], words) {
+				return text[from], from + 1
+			}
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("no line with %q in\n%s", words, strings.Join(text, ""))
+		}
+	}
+}
+
+func containsAll(text string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// running is an agent under test.
+type running struct {
+	t     *testing.T
+	url   string
+	lines *lines
+	stop  func() error
+}
+
+// start runs an agent on the manifest until the test ends.
+func start(t *testing.T, manifest string, change ...func(*agent.Config)) *running {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	write(t, path, manifest)
+	r := &running{t: t, lines: newLines()}
+	cfg := agent.Config{
+		Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: r.lines, PollInterval: 20 * time.Millisecond,
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	making, made := context.WithCancel(t.Context())
+	a, err := agent.New(making, cfg)
+	made() // it is of no interest any more
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	r.stop = sync.OnceValue(func() error {
+		cancel(errors.New("the test is over"))
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(patience):
+			return errors.New("the agent does not end")
+		}
+	})
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	line, _ := r.lines.await(t, 0, "msg=listening")
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "address=")
+	r.url = "http://" + address
+	return r
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// do sends a request and returns status and body.
+func (r *running) do(method, path string, headers ...string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+func (r *running) get(path string, into any) {
+	r.t.Helper()
+	status, body := r.do("GET", path)
+	if status != http.StatusOK {
+		r.t.Fatalf("GET %s: %d %s", path, status, body)
+	}
+	if err := json.Unmarshal([]byte(body), into); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// event is one event of a stream.
+type event struct {
+	name string
+	data []byte
+}
+
+// stream returns the events of /api/v1/stream until the test ends.
+func (r *running) stream() <-chan event {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "GET", r.url+"/api/v1/stream", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		r.t.Errorf("content type %q", got)
+	}
+	events := make(chan event)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(events)
+		defer res.Body.Close()
+		var e event
+		for s := bufio.NewReader(res.Body); ; {
+			line, err := s.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+				e.name = string(bytes.TrimSpace(name))
+			}
+			if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+				e.data = data
+				select {
+				case events <- e:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	r.t.Cleanup(func() { cancel(); reading.Wait() })
+	return events
+}
+
+// awaitEvent reads events until one called name shows something as it should be.
+func awaitEvent[T any](t *testing.T, events <-chan event, name, what string, ok func(*T) bool) T {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case e, open := <-events:
+			if !open {
+				t.Fatalf("the stream ended before: %s", what)
+			}
+			var shown T
+			if e.name != name {
+				continue
+			}
+			if err := json.Unmarshal(e.data, &shown); err != nil {
+				t.Fatalf("%v in %s", err, e.data)
+			}
+			if ok(&shown) {
+				return shown
+			}
+		case <-deadline:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+func awaitProbe(t *testing.T, events <-chan event, what string, ok func(*streamedProbe) bool) streamedProbe {
+	t.Helper()
+	return awaitEvent(t, events, "probe", what, ok)
+}
+
+// streamedProbe is an item of /api/v1/probes, decoded as strictly as scripts do it.
+type streamedProbe struct {
+	Namespace, Pod, UID, Container, ContainerID, Kind, Handler, Result string
+	Run                                                                int
+	OnHold, Paused, Removed                                            bool
+	Spec                                                               struct {
+		InitialDelay, Period, Timeout      string
+		SuccessThreshold, FailureThreshold int
+	}
+	Last *struct {
+		Result, Output, Error string
+		Attempts              int
+		Time                  time.Time
+		DurationSeconds       float64
+	}
+	Next    time.Time
+	History []struct{ Result string }
+}
+
+// target is a web server whose health can be changed.
+type target struct {
+	*httptest.Server
+	status atomic.Int32
+	hits   chan struct{} // one for each request, as long as someone takes them
+}
+
+func newTarget(t *testing.T) *target {
+	w := &target{hits: make(chan struct{})}
+	w.status.Store(http.StatusOK)
+	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case w.hits <- struct{}{}:
+		default:
+		}
+		rw.WriteHeader(int(w.status.Load()))
+		fmt.Fprint(rw, "hello")
+	}))
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *target) port() int { return w.Listener.Addr().(*net.TCPAddr).Port }
+
+// external is a pod whose one container is the target.
+func (w *target) external(name string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+  annotations:
+    prober.dev/probes: |
+      web:
+        readiness: {httpGet: {path: /, port: %d}, period: 20ms, timeout: 5s, failureThreshold: 2}
+spec:
+  containers:
+  - name: web
+`, name, w.port())
+}
+
+func ready(p *streamedProbe) bool   { return p.Result == "success" && p.Last != nil }
+func unready(p *streamedProbe) bool { return p.Result == "failure" && p.Last != nil }

@@ -1,0 +1,184 @@
+package agent_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/agent"
+)
+
+func TestProbesArePublished(t *testing.T) {
+	web := newTarget(t)
+	r := start(t, web.external("shop"))
+	events := r.stream()
+	p := awaitProbe(t, events, "ready", ready)
+	if p.Namespace != "default" || p.Pod != "shop" || p.UID == "" || p.Container != "web" || p.ContainerID == "" ||
+		p.Kind != "readiness" || p.Handler != "http" || p.Spec.Period != "20ms" || p.Spec.FailureThreshold != 2 ||
+		p.Last.Result != "success" || p.Last.Output != "hello" || p.Last.Attempts != 1 || p.Next.IsZero() {
+		t.Errorf("got %+v, last %+v", p, p.Last)
+	}
+	if _, next := r.lines.await(t, 0, "result changed", "pod=shop", "container=web", "kind=readiness", "result=success"); next == 0 {
+		t.Error("no line")
+	}
+	var pods v1.PodList
+	r.get("/api/v1/pods", &pods)
+	if pods.Kind != "PodList" || len(pods.Items) != 1 || !pods.Items[0].Status.ContainerStatuses[0].Ready {
+		t.Errorf("got %+v", pods)
+	}
+	web.status.Store(http.StatusTeapot)
+	p = awaitProbe(t, events, "unready", unready)
+	if p.Last.Output != "HTTP probe failed with statuscode: 418" {
+		t.Errorf("got %+v", p.Last)
+	}
+	_, next := r.lines.await(t, 0, "msg=event", "reason=Unhealthy", "statuscode: 418")
+	r.lines.await(t, next-1, "msg=event", "reason=Unhealthy", "statuscode: 418") // every one is told
+	var list v1.EventList
+	r.get("/api/v1/events", &list)
+	if list.Kind != "EventList" || len(list.Items) != 1 || list.Items[0].Count < 2 || list.Items[0].InvolvedObject.Name != "shop" ||
+		list.Items[0].FirstTimestamp.After(list.Items[0].LastTimestamp.Time) {
+		t.Errorf("got %+v", list)
+	}
+	var probes struct{ Items []streamedProbe }
+	r.get("/api/v1/probes?pod=shop&kind=readiness&namespace=default&container=web", &probes)
+	if len(probes.Items) != 1 || len(probes.Items[0].History) < 3 || probes.Items[0].History[0].Result != "failure" {
+		t.Errorf("got %+v", probes)
+	}
+	r.get("/api/v1/probes?kind=liveness", &probes)
+	if probes.Items == nil || len(probes.Items) != 0 {
+		t.Errorf("got %+v for another kind", probes)
+	}
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, `prober_probe_total{container="web",namespace="default",pod="shop",pod_uid="`+p.UID+`",probe_type="Readiness",result="failed"}`) {
+		t.Errorf("no count of the failures in\n%s", body)
+	}
+}
+
+func TestActions(t *testing.T) {
+	web := newTarget(t)
+	r := start(t, web.external("shop"))
+	events := r.stream()
+	awaitProbe(t, events, "ready", ready)
+	const path = "/api/v1/probes/default/shop/web/readiness/"
+	if status, body := r.do("POST", path+"pause"); status != http.StatusOK || !strings.Contains(body, `"paused":true`) {
+		t.Errorf("pause: %d %s", status, body)
+	}
+	web.status.Store(http.StatusTeapot)
+	if status, _ := r.do("POST", path+"trigger"); status != http.StatusOK {
+		t.Errorf("trigger: %d", status)
+	}
+	var probes struct{ Items []streamedProbe }
+	r.get("/api/v1/probes", &probes)
+	if p := probes.Items[0]; !p.Paused || p.Result != "success" || !p.Next.IsZero() {
+		t.Errorf("while paused: %+v", p)
+	}
+	r.do("POST", path+"resume")
+	awaitProbe(t, events, "unready after the pause", unready)
+
+	for _, c := range []struct {
+		path string
+		want int
+	}{
+		{"/api/v1/probes/default/shop/web/readiness/stop", http.StatusNotFound},
+		{"/api/v1/probes/default/shop/web/liveness/pause", http.StatusNotFound},
+		{"/api/v1/probes/default/other/web/readiness/pause", http.StatusNotFound},
+		{"/api/v1/probes/default/shop/web/health/pause", http.StatusBadRequest},
+	} {
+		if status, body := r.do("POST", c.path); status != c.want || !strings.Contains(body, `"error":`) {
+			t.Errorf("POST %s: %d %s, want %d", c.path, status, body, c.want)
+		}
+	}
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	r := start(t, newTarget(t).external("shop"))
+	r.lines.await(t, 0, "manifests applied")
+	const pause = "/api/v1/probes/default/shop/web/readiness/pause"
+	for _, c := range []struct {
+		name, method, path string
+		headers            []string
+		want               int
+	}{
+		{"a tool", "POST", pause, nil, http.StatusOK},
+		{"our own page", "POST", pause, []string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+		{"another site's page", "POST", pause, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{"an old browser, another site", "POST", "/-/reload", []string{"Origin", "http://example.org"}, http.StatusForbidden},
+		{"a name that was made to point here", "GET", "/api/v1/pods", []string{"Host", "example.org:9876"}, http.StatusForbidden},
+		{"localhost", "GET", "/api/v1/pods", []string{"Host", "localhost:9876"}, http.StatusOK},
+		{"a get that would change something", "GET", pause, nil, http.StatusMethodNotAllowed},
+		{"an unknown parameter", "GET", "/api/v1/probes?pods=a", nil, http.StatusBadRequest},
+		{"an unknown kind", "GET", "/api/v1/probes?kind=health", nil, http.StatusBadRequest},
+		{"a parameter twice", "GET", "/api/v1/probes?pod=a&pod=b", nil, http.StatusBadRequest},
+		{"an unknown path", "GET", "/api/v2/pods", nil, http.StatusNotFound},
+		{"profiles, which nobody asked for", "GET", "/debug/pprof/", nil, http.StatusNotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if status, body := r.do(c.method, c.path, c.headers...); status != c.want {
+				t.Errorf("%d %s, want %d", status, body, c.want)
+			}
+		})
+	}
+}
+
+func TestHealth(t *testing.T) {
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Profiling = true })
+	r.lines.await(t, 0, "manifests applied")
+	for _, path := range []string{"/healthz", "/livez", "/readyz", "/-/healthy", "/-/ready"} {
+		if status, body := r.do("GET", path); status != http.StatusOK || body != "ok" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		if _, body := r.do("GET", path+"?verbose"); !strings.HasPrefix(body, "[+]ping ok\n") || !strings.HasSuffix(body, " check passed\n") {
+			t.Errorf("%s?verbose: %s", path, body)
+		}
+	}
+	if status, _ := r.do("GET", "/debug/pprof/goroutine"); status != http.StatusOK {
+		t.Errorf("profile: %d", status)
+	}
+}
+
+func TestAttemptsUnderWayAreCounted(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+	}))
+	defer web.Close()
+	defer close(answer)
+	w := &target{Server: web}
+	r := start(t, strings.ReplaceAll(w.external("slow"), "timeout: 5s", "timeout: 1m"))
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("no probe")
+	}
+	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "\nprober_inflight 1\n") {
+		t.Errorf("want one attempt under way in\n%s", body)
+	}
+}
+
+func TestStreamsEndWithTheAgent(t *testing.T) {
+	r := start(t, newTarget(t).external("shop"))
+	events := r.stream()
+	awaitProbe(t, events, "ready", ready)
+	begin := time.Now()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took >= 5*time.Second {
+		t.Errorf("an open stream holds the end up for %v", took)
+	}
+	deadline := time.After(patience)
+	for {
+		select {
+		case _, open := <-events:
+			if !open {
+				return
+			}
+		case <-deadline:
+			t.Fatal("the stream goes on")
+		}
+	}
+}
