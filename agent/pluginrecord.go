@@ -39,6 +39,16 @@ type running struct {
 	stats   func() metrics.PluginStats
 }
 
+// figures are the stats of g; none where they make it panic.
+func (g *running) figures() (s metrics.PluginStats) {
+	defer func() {
+		if recover() != nil {
+			s = metrics.PluginStats{}
+		}
+	}()
+	return g.stats()
+}
+
 // runs reports whether r has been loaded. Its probes need not wait for what is loaded or
 // asked for on behalf of others.
 func (s *handlerSet) runs(r *pluginRecord) bool {
@@ -138,7 +148,7 @@ func (s *handlerSet) ended(r *pluginRecord, h probe.Handler, err error) {
 	s.mu.Lock()
 	if g := r.running[h]; g != nil {
 		delete(r.running, h)
-		last := g.stats()
+		last := g.figures()
 		last.Idle, last.Busy = 0, 0
 		add(&r.past, last)
 	}

@@ -54,7 +54,7 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 		total := r.past
 		total.Limits = maps.Clone(r.past.Limits)
 		for _, g := range r.running {
-			add(&total, g.stats())
+			add(&total, g.figures())
 		}
 		total.Shadow = shadowTotals(r.swap.Shadowing())
 		all[name] = total

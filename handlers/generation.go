@@ -15,6 +15,9 @@ type generation struct {
 	users   atomic.Int64  // attempts under way; retired is added when no more may begin
 	drained chan struct{} // closed when the last attempt of a retired generation has ended
 	once    sync.Once
+
+	faulty atomic.Pointer[error] // the first of release
+	hangs  atomic.Bool           // a call of release has not returned
 }
 
 // errReleased is the error of a probe that goes on after its end.
@@ -65,7 +68,7 @@ type held struct {
 	shadow atomic.Pointer[shadowBinding] // nil: there is no shadow
 	redact func(string) string           // guarded by of's mu; nil: the config has no secrets
 
-	last probe.Handler // the newest ever bound, for who comes after it; guarded by of's mu
+	last probe.Handler // the newest that was bound, when there is no generation; guarded by of's changing
 }
 
 var (
@@ -103,22 +106,26 @@ func (h *held) attempt(ctx context.Context, b *binding, req *probe.Request) (pro
 	return b.handler.Probe(ctx, *req)
 }
 
+// predecessor returns what the next handler of h comes after, nil for nothing. The caller
+// holds of's changing.
+func (h *held) predecessor() probe.Handler {
+	if b := h.bound.Load(); b != nil {
+		return b.handler
+	}
+	return h.last
+}
+
 // swap lets h go over to next, and returns what it used before, nil for nothing. The
-// caller holds the lock of h.of.
-func (h *held) swap(next *binding) probe.Handler {
-	if old := h.bound.Load(); old != nil {
-		h.last = old.handler
-	}
-	if next != nil {
-		if heir, ok := next.handler.(Inheritor); ok && h.last != nil {
-			heir.Inherit(h.last)
-		}
-		h.last = nil
-	}
+// caller holds of's changing.
+func (h *held) swap(next *binding) (replaced probe.Handler) {
+	last := h.predecessor()
 	if old := h.bound.Swap(next); old != nil {
-		return old.handler
+		replaced = old.handler
 	}
-	return nil
+	if h.last = nil; next == nil {
+		h.last = last
+	}
+	return replaced
 }
 
 // KeepSecret implements [probe.SecretKeeper]: a later generation may tell of the config
@@ -145,9 +152,9 @@ func (h *held) Release() {
 		return
 	}
 	if b := h.bound.Load(); b != nil {
-		probe.Release(b.handler)
+		b.gen.release(b.handler)
 	}
 	if b := h.shadow.Swap(nil); b != nil {
-		probe.Release(b.handler)
+		b.shadow.gen.release(b.handler)
 	}
 }

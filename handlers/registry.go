@@ -8,7 +8,6 @@ package handlers
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -102,7 +101,8 @@ func (r *Registry) Prepare(name string, config []byte, target probe.Target) (pro
 	return bound, nil
 }
 
-// Close closes every handler that is an [io.Closer] and empties the registry.
+// Close closes every handler that is an [io.Closer] and empties the registry. A handler
+// that panics does not keep the others from being closed.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -110,10 +110,8 @@ func (r *Registry) Close() error {
 	r.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if c, ok := entries[name].handler.(io.Closer); ok {
-			if err := c.Close(); err != nil {
-				errs = append(errs, fmt.Errorf("close handler %q: %w", name, err))
-			}
+		if err := closeHandler(entries[name].handler); err != nil {
+			errs = append(errs, fmt.Errorf("close handler %q: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)

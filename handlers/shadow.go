@@ -56,18 +56,18 @@ func (s *Swap) Shadow(ctx context.Context, h probe.Handler) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	sh := &shadow{of: s, gen: newGeneration(h)}
-	ready := make(map[*held]probe.Handler)
+	all := make(ready)
 	for tried := false; ; tried = true {
-		err := prepareEach(ctx, h, s.missing(ready), ready)
+		err := prepareEach(ctx, h, s.missing(all), all)
 		if err == nil && !tried {
-			err = tryOne(ctx, h, ready)
+			err = tryOne(ctx, sh.gen, all)
 		}
 		done := false
 		if err == nil {
-			done, err = s.installShadow(sh, ready)
+			done, err = s.installShadow(sh, all)
 		}
 		if err != nil {
-			releaseAll(ready)
+			err = errors.Join(err, sh.gen.abandon(all))
 		}
 		if done || err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s *Swap) Shadow(ctx context.Context, h probe.Handler) error {
 	}
 }
 
-func (s *Swap) installShadow(sh *shadow, ready map[*held]probe.Handler) (done bool, err error) {
+func (s *Swap) installShadow(sh *shadow, all ready) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -83,17 +83,14 @@ func (s *Swap) installShadow(sh *shadow, ready map[*held]probe.Handler) (done bo
 		return false, ErrSwapClosed
 	case s.current == nil:
 		return false, s.goneLocked()
-	case len(s.missingLocked(ready)) > 0:
+	case len(s.missingLocked(all)) > 0:
 		return false, nil
 	}
 	s.dropShadowLocked()
 	s.shadow = sh
-	for h, prepared := range ready {
-		if _, ok := s.live[h]; !ok { // it has ended meanwhile
-			probe.Release(prepared)
-			continue
-		}
-		h.shadow.Store(&shadowBinding{sh, prepared})
+	s.dropDeadLocked(sh.gen, all)
+	for h := range s.live {
+		h.shadow.Store(&shadowBinding{sh, all[h]})
 	}
 	return true, nil
 }
@@ -113,13 +110,21 @@ func (s *Swap) addShadow(h *held) {
 		s.shadowing.errors.Add(1) // and Promote will say why
 		return
 	}
+	if !s.admitShadow(h, sh, prepared) {
+		sh.gen.release(prepared)
+	}
+}
+
+// admitShadow lets sh run beside h, unless one of them has ended meanwhile, or Shadow has
+// bound h.
+func (s *Swap) admitShadow(h *held, sh *shadow, prepared probe.Handler) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.live[h]; ok && s.shadow == sh && h.shadow.Load() == nil { // else Shadow has bound it meanwhile
-		h.shadow.Store(&shadowBinding{sh, prepared})
-		return
+	if _, ok := s.live[h]; !ok || s.shadow != sh || h.shadow.Load() != nil {
+		return false
 	}
-	probe.Release(prepared)
+	h.shadow.Store(&shadowBinding{sh, prepared})
+	return true
 }
 
 // Unshadow ends the shadow, if there is one. It waits for the end of a [Swap.Promote]:
@@ -143,12 +148,7 @@ func (s *Swap) Promote(ctx context.Context) error {
 	if sh == nil {
 		return ErrNoShadow
 	}
-	ready := make(map[*held]probe.Handler) // bound anew: the stores of the shadow are not those of the probes
-	err := s.bringUp(ctx, sh.gen, ready)
-	if err != nil {
-		releaseAll(ready)
-	}
-	return err
+	return s.bringUp(ctx, sh.gen) // bound anew: the stores of the shadow are not those of the probes
 }
 
 // ShadowHandler returns the handler that runs beside; nil when there is none.

@@ -18,7 +18,8 @@ type SwapConfig struct {
 	// Name is the handler's name, which is told in errors.
 	Name string
 	// Closed is called once for every handler that was replaced or withdrawn, when it is
-	// closed, with the error of that. It may be nil.
+	// closed, with the error of that, or of letting go of its probes: what it returned, or
+	// that it has panicked, or has not returned in time. It may be nil.
 	Closed func(h probe.Handler, err error)
 	// ShadowAttempts is how many attempts of a shadow may be under way at a time; 0
 	// means 8. See [Swap.Shadow].
@@ -73,36 +74,13 @@ func NewSwap(cfg SwapConfig) *Swap {
 	return &Swap{cfg: cfg, live: make(map[*held]struct{}), why: errNothingYet}
 }
 
-// Inheritor is implemented by the handlers that Prepare returns and that take something
-// over from the one that they replace: a probe's store, say.
-type Inheritor interface {
-	probe.Handler
-	// Inherit is called once, before the first attempt. from may have an attempt under
-	// way, and is of any type.
-	Inherit(from probe.Handler)
-}
-
-// Trier is implemented by the handlers that Prepare returns and that can be tried
-// without touching what they probe.
-type Trier interface {
-	probe.Handler
-	// Try makes an attempt that has no effect. Its error means that the code is broken;
-	// what it would say of a target does not count.
-	Try(ctx context.Context) error
-}
-
 // Replace makes h the handler behind s. It prepares every live probe with h, and, where
 // there is another handler that would be lost, lets one of them try h if h knows how to
 // ([Trier]). With an error nothing has changed, and h is still the caller's to close.
 func (s *Swap) Replace(ctx context.Context, h probe.Handler) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	ready := make(map[*held]probe.Handler)
-	err := s.bringUp(ctx, newGeneration(h), ready)
-	if err != nil {
-		releaseAll(ready)
-	}
-	return err
+	return s.bringUp(ctx, newGeneration(h))
 }
 
 // Withdraw takes the handler away. Until there is another, probes end in an error that
@@ -116,7 +94,8 @@ func (s *Swap) Withdraw(why error) {
 	s.installLocked(nil, nil, why)
 }
 
-// Close implements [io.Closer]. It waits for the attempts under way.
+// Close implements [io.Closer]. It waits for the attempts under way, and for handlers
+// that are being closed, but for ever for none of them.
 func (s *Swap) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -150,162 +129,6 @@ func (s *Swap) Live() int {
 	return len(s.live)
 }
 
-// bringUp prepares every live probe with gen, tries it, and installs it. ready holds
-// what is prepared.
-func (s *Swap) bringUp(ctx context.Context, gen *generation, ready map[*held]probe.Handler) error {
-	for tried := s.Handler() == nil; ; tried = true { // until no probe has come meanwhile
-		if err := prepareEach(ctx, gen.handler, s.missing(ready), ready); err != nil {
-			return err
-		}
-		if !tried {
-			if err := tryOne(ctx, gen.handler, ready); err != nil {
-				return err
-			}
-		}
-		if done, err := s.install(gen, ready); done || err != nil {
-			return err
-		}
-	}
-}
-
-func (s *Swap) missing(ready map[*held]probe.Handler) []*held {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.missingLocked(ready)
-}
-
-// missingLocked returns the live probes that are not ready.
-func (s *Swap) missingLocked(ready map[*held]probe.Handler) (missing []*held) {
-	for h := range s.live {
-		if ready[h] == nil {
-			missing = append(missing, h)
-		}
-	}
-	return missing
-}
-
-// install installs gen, unless a probe is not ready.
-func (s *Swap) install(gen *generation, ready map[*held]probe.Handler) (done bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return false, ErrSwapClosed
-	case len(s.missingLocked(ready)) > 0:
-		return false, nil
-	}
-	s.installLocked(gen, ready, nil)
-	return true, nil
-}
-
-// prepareEach prepares probes with handler. Its error tells of how many the config is
-// refused.
-func prepareEach(ctx context.Context, handler probe.Handler, probes []*held, ready map[*held]probe.Handler) error {
-	var first error
-	refused := 0
-	for _, h := range probes {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		prepared, err := prepare(handler, h.config, h.target)
-		if err == nil {
-			ready[h] = prepared
-			continue
-		}
-		if refused++; first == nil {
-			first = h.redacted(err)
-		}
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, probe.ErrNoSlot) {
-			break // each of the others would take as long
-		}
-	}
-	if first != nil {
-		return fmt.Errorf("the configs of %d of %d probes are refused: %w", refused, len(probes), first)
-	}
-	return nil
-}
-
-// redactedText is an error without secrets.
-type redactedText struct {
-	err  error
-	text string
-}
-
-func (e *redactedText) Error() string { return e.text }
-func (e *redactedText) Unwrap() error { return e.err }
-
-// tryOne lets one of the probes that are ready try its handler; where there is none, a
-// probe without a config, if the handler takes that.
-func tryOne(ctx context.Context, handler probe.Handler, ready map[*held]probe.Handler) error {
-	for h, prepared := range ready {
-		if err := try(ctx, prepared); err != nil {
-			return h.redacted(err)
-		}
-		return nil
-	}
-	prepared, err := prepare(handler, []byte("{}"), probe.Target{})
-	if err != nil {
-		return nil // it needs a config, which nobody has given it yet
-	}
-	defer probe.Release(prepared)
-	return try(ctx, prepared)
-}
-
-// installLocked lets all live probes go over to gen, for which they are ready; nil is
-// no generation. What was there before is closed once its attempts have ended.
-func (s *Swap) installLocked(gen *generation, ready map[*held]probe.Handler, why error) {
-	old := s.current
-	var replaced []probe.Handler
-	for h := range s.live {
-		var next *binding
-		if gen != nil {
-			next = &binding{gen, ready[h]}
-		}
-		if last := h.swap(next); last != nil {
-			replaced = append(replaced, last)
-		}
-	}
-	for h, prepared := range ready { // of probes that have ended meanwhile
-		if _, ok := s.live[h]; !ok {
-			probe.Release(prepared)
-		}
-	}
-	if s.shadow != nil && s.shadow.gen == gen {
-		replaced = append(replaced, s.takeShadowLocked()...)
-	}
-	if s.current, s.why = gen, why; gen != nil {
-		s.number++
-	}
-	if old != nil {
-		s.endLocked(old, replaced)
-	}
-}
-
-const (
-	leastDrain = time.Second           // how long the attempts of an old generation may always take
-	drainGrace = 10 * time.Millisecond // for those that end at their deadline
-)
-
-// endLocked closes a generation in the background, when its attempts have ended.
-func (s *Swap) endLocked(gen *generation, prepared []probe.Handler) {
-	drained := gen.retire()
-	s.ending.Go(func() {
-		timer := time.NewTimer(max(time.Duration(s.longest.Load()), leastDrain) + drainGrace)
-		defer timer.Stop()
-		select {
-		case <-drained:
-		case <-timer.C:
-		}
-		for _, p := range prepared {
-			probe.Release(p)
-		}
-		err := closeHandler(gen.handler)
-		if s.cfg.Closed != nil {
-			s.cfg.Closed(gen.handler, err)
-		}
-	})
-}
-
 // Prepare implements [probe.Preparer]. What it returns is a [probe.Releaser].
 func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	h := &held{of: s, config: slices.Clone(config), target: target}
@@ -325,7 +148,7 @@ func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error
 			s.addShadow(h)
 			return h, nil
 		}
-		probe.Release(prepared)
+		gen.release(prepared)
 	}
 }
 
@@ -390,46 +213,4 @@ func (s *Swap) forget(h *held) bool {
 	_, ok := s.live[h]
 	delete(s.live, h)
 	return ok
-}
-
-// prepare turns a panic into an error: what a new version does must not end whoever
-// replaces the old one.
-func prepare(h probe.Handler, config []byte, target probe.Target) (prepared probe.Handler, err error) {
-	defer recovered(&err)
-	if p, ok := h.(probe.Preparer); ok {
-		return p.Prepare(config, target)
-	}
-	if len(config) > 0 && string(config) != "{}" {
-		return nil, errors.New("it takes no config")
-	}
-	return h, nil
-}
-
-// try lets h try itself, if it knows how to.
-func try(ctx context.Context, h probe.Handler) (err error) {
-	defer recovered(&err)
-	if t, ok := h.(Trier); ok {
-		return t.Try(ctx)
-	}
-	return nil
-}
-
-// recovered is deferred by what calls a handler, and makes its panic an error.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("panic: %v", p)
-	}
-}
-
-func releaseAll(ready map[*held]probe.Handler) {
-	for _, h := range ready {
-		probe.Release(h)
-	}
-}
-
-func closeHandler(h probe.Handler) error {
-	if c, ok := h.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
 }

@@ -1,0 +1,226 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/probe"
+)
+
+// faulty is a version that misbehaves outside of attempts.
+type faulty struct {
+	version
+	release, end, inherit func() // nil: as it should be
+}
+
+func (f *faulty) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	b, err := f.version.Prepare(config, target)
+	return &faultyProbe{boundVersion: b.(*boundVersion), of: f}, err
+}
+
+func (f *faulty) Close() error {
+	if f.end != nil {
+		f.end()
+	}
+	return f.version.Close()
+}
+
+type faultyProbe struct {
+	*boundVersion
+	of *faulty
+}
+
+func (p *faultyProbe) Release() {
+	if p.of.release != nil {
+		p.of.release()
+	}
+	p.boundVersion.Release()
+}
+
+func (p *faultyProbe) Inherit(from probe.Handler) {
+	if p.of.inherit != nil {
+		p.of.inherit()
+	}
+	if old, ok := from.(*faultyProbe); ok {
+		p.kept = old.kept
+	}
+}
+
+func disco() { panic("at the disco") }
+
+// What a version does wrong when it ends is told, and ends nothing else.
+func TestAGenerationThatPanicsAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v1 := &faulty{version: version{number: 1}, release: disco, end: disco}
+		var told []string
+		s := swapOf(t, v1, handlers.SwapConfig{Closed: func(_ probe.Handler, err error) {
+			told = append(told, fmt.Sprint(err))
+			disco()
+		}})
+		a, b := prepareProbe(t, s, `{"a":1}`), prepareProbe(t, s, `{"b":1}`)
+		probe.Release(b)
+		if err := s.Replace(t.Context(), &version{number: 2, refuses: "a"}); err == nil {
+			t.Error("a version that refuses a config is taken")
+		}
+		v2 := &faulty{version: version{number: 2}}
+		if err := s.Replace(t.Context(), v2); err != nil {
+			t.Fatal(err)
+		}
+		says(t, a, `v2 {"a":1} 1`)
+		synctest.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if want := "Release: panic: at the disco\npanic: at the disco"; len(told) != 2 || told[0] != want || told[1] != "<nil>" {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// A version that panics when it takes over from the one before is refused, and the one
+// before goes on.
+func TestAGenerationThatCannotInherit(t *testing.T) {
+	v1 := &version{number: 1}
+	s := swapOf(t, v1, handlers.SwapConfig{})
+	defer s.Close()
+	for _, config := range []string{"a", "b", "c"} {
+		defer probe.Release(prepareProbe(t, s, config))
+	}
+	h := prepareProbe(t, s, "{}")
+	v2 := &faulty{version: version{number: 2}, inherit: disco}
+	if err := s.Replace(t.Context(), v2); err == nil || err.Error() != "Inherit: panic: at the disco" {
+		t.Errorf("got %v", err)
+	}
+	if v2.ended.Load() != v2.prepared.Load() || s.Generation() != 1 {
+		t.Errorf("%d of %d released, generation %d", v2.ended.Load(), v2.prepared.Load(), s.Generation())
+	}
+	says(t, h, "v1 {} 1")
+	if err := s.Replace(t.Context(), &faulty{version: version{number: 3}}); err != nil {
+		t.Error(err)
+	}
+	if out, err := h.Probe(t.Context(), probe.Request{}); err != nil || !strings.HasPrefix(out.Output, "v3 ") {
+		t.Errorf("got %q, %v", out.Output, err)
+	}
+}
+
+// A version that does not end is told of, and neither keeps later ones out nor the Swap
+// from being closed.
+func TestAGenerationThatDoesNotEnd(t *testing.T) {
+	for name, edit := range map[string]func(f *faulty, hang func()){
+		"Release": func(f *faulty, hang func()) { f.release = hang },
+		"Close":   func(f *faulty, hang func()) { f.end = hang },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				forever := make(chan struct{})
+				var calls atomic.Int32
+				v1 := &faulty{version: version{number: 1}}
+				edit(v1, func() {
+					calls.Add(1)
+					<-forever
+				})
+				var mu sync.Mutex
+				told := make(map[probe.Handler]error)
+				s := swapOf(t, v1, handlers.SwapConfig{Closed: func(h probe.Handler, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[h] = err
+				}})
+				a := prepareProbe(t, s, `{"a":1}`)
+				for range 100 {
+					prepareProbe(t, s, `{"b":1}`)
+				}
+				for n := 2; n < 5; n++ {
+					if err := s.Replace(t.Context(), &faulty{version: version{number: n}}); err != nil {
+						t.Fatal(err)
+					}
+					says(t, a, fmt.Sprintf(`v%d {"a":1} %d`, n, n-1))
+				}
+				start := time.Now()
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(start); took > time.Minute {
+					t.Errorf("closing took %v", took)
+				}
+				if err := told[v1]; err == nil || !strings.HasPrefix(err.Error(), name+" has not returned within ") || len(told) != 4 {
+					t.Errorf("told %v", told)
+				}
+				if name == "Release" && !v1.closed.Load() {
+					t.Error("it was not closed either")
+				}
+				if calls.Load() != 1 {
+					t.Errorf("%d calls hang, want one", calls.Load())
+				}
+				close(forever)
+			})
+		})
+	}
+}
+
+// A probe that ends does not wait for ever for a version that does not let go of it.
+func TestAProbeThatIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forever := make(chan struct{})
+		v1 := &faulty{version: version{number: 1}, release: func() { <-forever }}
+		var told error
+		s := swapOf(t, v1, handlers.SwapConfig{Closed: func(_ probe.Handler, err error) { told = err }})
+		probes := make([]probe.Handler, 100)
+		for i := range probes {
+			probes[i] = prepareProbe(t, s, "{}")
+		}
+		start := time.Now()
+		for _, h := range probes {
+			probe.Release(h)
+		}
+		if took := time.Since(start); took > 10*time.Second || s.Live() != 0 {
+			t.Errorf("took %v, %d live", took, s.Live())
+		}
+		if err := s.Close(); err != nil || told == nil || !v1.closed.Load() {
+			t.Errorf("%v; told %v", err, told)
+		}
+		close(forever)
+	})
+}
+
+// The lock of a Swap is not held while a version inherits.
+func TestInheritMayUseTheSwap(t *testing.T) {
+	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	defer s.Close()
+	prepareProbe(t, s, "{}")
+	met := make(chan int, 1)
+	v2 := &faulty{version: version{number: 2}, inherit: func() { met <- s.Live() }}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := s.Replace(ctx, v2); err != nil || <-met != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestShadowThatPanicsAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		s := swapOf(t, &version{number: 1}, handlers.SwapConfig{Closed: func(_ probe.Handler, err error) { told = append(told, fmt.Sprint(err)) }})
+		h := prepareProbe(t, s, "{}")
+		if err := s.Shadow(t.Context(), &faulty{version: version{number: 2}, release: disco, end: disco}); err != nil {
+			t.Fatal(err)
+		}
+		probe.Release(prepareProbe(t, s, "{}"))
+		s.Unshadow()
+		says(t, h, "v1 {} 1")
+		synctest.Wait()
+		if want := "Release: panic: at the disco\npanic: at the disco"; len(told) != 1 || told[0] != want {
+			t.Errorf("told %q", told)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
