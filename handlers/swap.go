@@ -94,6 +94,21 @@ func (s *Swap) Withdraw(why error) {
 	s.installLocked(nil, nil, why)
 }
 
+// Unload takes the handler away as [Swap.Withdraw] does, unless there is a live probe, and
+// reports whether it did.
+func (s *Swap) Unload(why error) bool {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.live) > 0 {
+		return false
+	}
+	s.dropShadowLocked()
+	s.installLocked(nil, nil, why)
+	return true
+}
+
 // Close implements [io.Closer]. It waits for the attempts under way, and for handlers
 // that are being closed, but for ever for none of them.
 func (s *Swap) Close() error {
@@ -113,6 +128,17 @@ func (s *Swap) Handler() probe.Handler {
 		return nil
 	}
 	return s.current.handler
+}
+
+// Current returns the handler behind s, nil when there is none, and how many there have
+// been.
+func (s *Swap) Current() (h probe.Handler, generation int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		h = s.current.handler
+	}
+	return h, s.number
 }
 
 // Generation returns how many handlers there have been.

@@ -189,6 +189,36 @@ func TestWithdraw(t *testing.T) {
 	says(t, a, "v2 {} 2")
 }
 
+// What has a live probe is not unloaded, and what is not comes back with the next handler.
+func TestUnload(t *testing.T) {
+	v1 := &version{number: 1}
+	s := swapOf(t, v1, handlers.SwapConfig{})
+	defer s.Close()
+	a := prepareProbe(t, s, `{}`)
+	why := errors.New("nobody uses it")
+	if s.Unload(why) {
+		t.Error("a handler with a live probe was unloaded")
+	}
+	says(t, a, "v1 {} 1")
+	probe.Release(a)
+	if h, n := s.Current(); h != v1 || n != 1 {
+		t.Errorf("got %v, generation %d", h, n)
+	}
+	if !s.Unload(why) {
+		t.Error("a handler without a live probe was not unloaded")
+	}
+	if h, n := s.Current(); h != nil || n != 1 {
+		t.Errorf("got %v, generation %d", h, n)
+	}
+	if _, err := s.Prepare(nil, probe.Target{}); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, prepareProbe(t, s, `{}`), "v2 {} 1")
+}
+
 // The attempts of an old generation end in it, for as long as the longest timeout lets
 // them; the next ones do not wait for that.
 func TestDrain(t *testing.T) {
