@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/agent"
 )
 
@@ -21,15 +19,14 @@ func TestStateOutlivesTheAgent(t *testing.T) {
 	addr := filepath.Join(t.TempDir(), "addr")
 	first := start(t, web.external("shop"), func(c *agent.Config) { c.AddrFile = addr }, state)
 	before := awaitProbe(t, first.stream(), "ready", ready)
+	awaitEvent(t, first.stream(), "pod", "ready", podReady)
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
 	// The next agent will not probe for long, and knows all the same.
 	rarely := strings.ReplaceAll(web.external("shop"), "period: 20ms", "period: 24h")
 	r := start(t, rarely, func(c *agent.Config) { c.AddrFile = addr }, state)
-	status := awaitEvent(t, r.stream(), "pod", "known to be ready", func(pod *v1.Pod) bool {
-		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
-	}).Status.ContainerStatuses[0]
+	status := awaitEvent(t, r.stream(), "pod", "known to be ready", podReady).Status.ContainerStatuses[0]
 	if status.ContainerID != before.ContainerID {
 		t.Errorf("container %s, want %s", status.ContainerID, before.ContainerID)
 	}

@@ -35,7 +35,7 @@ kind: Pod
 metadata:
   name: shop
   annotations:
-    prober.dev/probes: '{web: {readiness: {plugin: {name: trap}, period: 20ms}}}'
+    prober.dev/probes: '{web: {readiness: {plugin: {name: trap}, period: 20ms, timeout: 1m}}}'
 spec:
   containers:
   - name: web
@@ -45,13 +45,15 @@ func TestQuarantineIsSeen(t *testing.T) {
 	folder := trapFolder(t)
 	r := start(t, trapped, func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	events := r.stream()
-	got := awaitProbe(t, events, "the end of a quarantine", func(p *streamedProbe) bool {
+	rests := func(p *streamedProbe) bool {
 		return p.Last != nil && strings.HasPrefix(p.Last.Error, "in quarantine until ")
-	})
+	}
+	got := awaitProbe(t, events, "the end of a quarantine", rests)
 	if !strings.HasSuffix(got.Last.Error, `Z: plugin "trap": wasm error: unreachable`) || got.Result != "failure" {
 		t.Errorf("got %+v, last %+v", got, got.Last)
 	}
 	r.lines.await(t, 0, "msg=event", "reason=ProbeQuarantined", "Readiness probe is in quarantine until")
+	awaitProbe(t, events, "a tick that is skipped", rests) // the one that began the quarantine is over
 	_, text := r.do("GET", "/metrics")
 	for _, want := range []string{
 		`prober_plugin_quarantined_probes{plugin="trap"} 1`, `prober_attempt_errors_total{handler="trap",reason="trap"} 15`,

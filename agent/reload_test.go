@@ -18,7 +18,7 @@ kind: Pod
 metadata:
   name: shop
   annotations:
-    prober.dev/probes: '{web: {readiness: {plugin: {name: demo, config: {a: 1}}, period: 20ms}}}'
+    prober.dev/probes: '{web: {readiness: {plugin: {name: demo, config: {a: 1}}, period: 20ms, timeout: 1m}}}'
 spec:
   containers:
   - name: web

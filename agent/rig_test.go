@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/pods/local"
@@ -32,8 +33,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// patience is how long a test waits for what must happen: far longer than that takes on
+// the slowest machine.
+const patience = 3 * time.Minute
 
 // lines takes what an agent writes to stderr and lets tests wait for a line.
 type lines struct {
@@ -317,6 +319,11 @@ spec:
   containers:
   - name: web
 `, name, w.port())
+}
+
+// podReady is for events of pods: their status follows the results of their probes.
+func podReady(pod *v1.Pod) bool {
+	return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
 }
 
 func ready(p *streamedProbe) bool   { return p.Result == "success" && p.Last != nil }

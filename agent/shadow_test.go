@@ -36,12 +36,12 @@ func (r *running) plugin() agent.PluginStatus {
 
 func TestAShadowDecidesNothing(t *testing.T) {
 	r, events, own, beside := withShadow(t, guestSpec{text: "v2", result: 2})
-	for range 20 { // in all of which it disagrees
-		p := awaitProbe(t, events, "a tick", func(p *streamedProbe) bool { return p.Last != nil })
+	awaitProbe(t, events, "ten ticks, in all of which it disagrees", func(p *streamedProbe) bool {
 		if p.Last.Output != "v1" || p.Result != "success" {
 			t.Fatalf("got %+v", p.Last)
 		}
-	}
+		return r.plugin().Shadow.Compared["disagree"] >= 10
+	})
 	got := r.plugin()
 	if got.State != "running" || got.Version != "1.0.0" || got.Generation != 1 || got.Runtime != "wasm" || got.Probes != 1 ||
 		got.Shadow == nil || got.Shadow.Version != "2.0.0" || got.Shadow.Path != beside || got.Shadow.Digest == got.Digest ||
@@ -86,6 +86,7 @@ func TestAShadowThatAgreesIsPromoted(t *testing.T) {
 	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
 		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
 	awaitOutput(t, events, "v2")
+	r.lines.await(t, 0, "plugin loaded", "version=2.0.0") // probes may show it a moment before
 	if got := r.plugin(); got.Version != "2.0.0" || got.Shadow != nil {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
