@@ -54,8 +54,9 @@ func (l *eventLog) Event(object runtime.Object, eventType, reason, message strin
 	if eventType == v1.EventTypeWarning {
 		say = l.log.Warn
 	}
+	e := l.add(ref, eventType, reason, message, time.Now()) // whoever reads the line finds it
 	say("event", "reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message)
-	l.hub.event(l.add(ref, eventType, reason, message, time.Now()))
+	l.hub.event(e)
 }
 
 // add counts the event and returns a copy of what is kept of it.

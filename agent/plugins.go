@@ -325,12 +325,13 @@ func (s *handlerSet) withdraw(r *pluginRecord) {
 
 // forget drops a plugin that nobody uses.
 func (s *handlerSet) forget(r *pluginRecord) {
-	if s.Remove(r.name) != nil {
-		s.log.Info("plugin removed", "handler", r.name, "path", r.inUse.Path)
-	}
-	s.metrics.PluginGone(r.name)
+	known := s.Remove(r.name) != nil
 	_ = r.swap.Close() // its generations tell of their errors
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.plugins, r.name)
+	s.mu.Unlock()
+	s.metrics.PluginGone(r.name)
+	if known {
+		s.log.Info("plugin removed", "handler", r.name, "path", r.inUse.Path)
+	}
 }
