@@ -99,7 +99,7 @@ func newPluginLoad(env *Env) *cobra.Command {
 		Example: "  prober plugin load demo.tar -o /etc/prober/plugins",
 		Args:    arguments("DIR|FILE.tar"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := oci.Load(args[0])
+			all, err := oci.Load(args[0], oci.Platform{})
 			if err != nil {
 				return usage("", "%w", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,29 +27,63 @@ const (
 
 // Artifact is a plugin as registries and layouts keep it. It is read-only.
 type Artifact struct {
-	Manifest  *plugin.Manifest // inside Module
-	Module    []byte
-	Signature []byte // of Module, detached; nil: none
-	Digest    string // of the OCI manifest, which is what a reference pins
+	Manifest *plugin.Manifest // inside Module, or else in Beside
+	Module   []byte           // the module, or the program for Platform
+	// Beside is the file with the manifest of a program; nil: the manifest is inside Module.
+	Beside    []byte
+	Platform  Platform // of a program; zero: of a module
+	Signature []byte   // of Module and Beside, detached; nil: none
+	// Digest is that of the OCI manifest, which is what a reference pins; or of the index
+	// with the OCI manifests of all platforms.
+	Digest string
 	// Cosigned are the signatures that cosign put beside it, see [ClientConfig]. No digest
 	// covers them.
 	Cosigned []Cosigned
 
-	root  blob   // the OCI manifest
+	root  blob   // what Digest is of
+	inner blob   // the OCI manifest of Platform where root is an index; else empty
 	blobs []blob // config and layers, in the order of the manifest
+	rest  []blob // what root names of other platforms, where it was asked for
 }
 
-// Root returns the OCI manifest, which Digest is of.
-func (a *Artifact) Root() []byte { return a.root.data }
+// Index returns the index that Digest is of; nil where there is none.
+func (a *Artifact) Index() []byte {
+	if a.inner.data == nil {
+		return nil
+	}
+	return a.root.data
+}
 
-// blob is a part of an artifact. data is what desc says.
+// Root returns the OCI manifest, which names the layers: Digest is of it, or else of the
+// index, which names it.
+func (a *Artifact) Root() []byte { return a.manifest().data }
+
+func (a *Artifact) manifest() blob {
+	if a.inner.data == nil {
+		return a.root
+	}
+	return a.inner
+}
+
+// Alone returns a without the index that names it: the program of one platform, with a
+// digest of its own.
+func (a *Artifact) Alone() *Artifact {
+	alone := *a
+	alone.root, alone.inner, alone.rest, alone.Cosigned = a.manifest(), blob{}, nil, nil
+	alone.Digest = alone.root.desc.Digest.String()
+	return &alone
+}
+
+// blob is a part of an artifact. data, or what open gives when it is not nil, is what desc
+// says.
 type blob struct {
 	desc ocispec.Descriptor
 	data []byte
+	open func() (io.ReadCloser, error)
 }
 
 func newBlob(mediaType string, data []byte, title string) blob {
-	b := blob{describe(mediaType, data), data}
+	b := blob{desc: describe(mediaType, data), data: data}
 	if title != "" {
 		b.desc.Annotations = map[string]string{ocispec.AnnotationTitle: title} // names the file for other clients
 	}
@@ -84,16 +119,20 @@ func Pack(module, signature []byte) (*Artifact, error) {
 		return nil, err
 	}
 	a := &Artifact{Manifest: manifest, Module: module, Signature: signature, blobs: append([]blob{config}, layers...)}
-	root, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactType,
-		Config: config.desc, Layers: descriptors(layers), Annotations: annotations(manifest),
-	})
-	if err != nil {
+	if a.root, err = a.marshalManifest(); err != nil {
 		return nil, err
 	}
-	a.root = blob{describe(ocispec.MediaTypeImageManifest, root), root}
 	a.Digest = a.root.desc.Digest.String()
 	return a, nil
+}
+
+// marshalManifest returns the OCI manifest of a's blobs.
+func (a *Artifact) marshalManifest() (blob, error) {
+	data, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactType,
+		Config: a.blobs[0].desc, Layers: descriptors(a.blobs[1:]), Annotations: annotations(a.Manifest),
+	})
+	return newBlob(ocispec.MediaTypeImageManifest, data, ""), err
 }
 
 func marshalConfig(layers []blob) (blob, error) {
@@ -129,55 +168,111 @@ func annotations(m *plugin.Manifest) map[string]string {
 // fetch returns the bytes of a descriptor, verified, where they are at most most.
 type fetch func(desc ocispec.Descriptor, most int64) ([]byte, error)
 
-// read returns the artifact of an OCI manifest, of which desc is known to be true.
-func read(desc ocispec.Descriptor, root []byte, get fetch) (*Artifact, error) {
-	m, err := parseRoot(desc, root)
+// read returns the artifact of an OCI manifest, or of an index of such: then the program
+// for a platform. The descriptor of root is known to be true.
+func read(root blob, on Platform, get fetch) (*Artifact, error) {
+	a := &Artifact{Digest: root.desc.Digest.String(), root: root}
+	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
+		return a, a.readManifest(on, get)
+	}
+	_, all, err := variantsOf(root.data)
 	if err != nil {
 		return nil, err
 	}
-	layer, signature, err := layersOf(m)
+	v, err := choose(all, on.orHost())
 	if err != nil {
 		return nil, err
 	}
-	a := &Artifact{Digest: desc.Digest.String(), root: blob{desc, root}}
+	if a.inner, err = readInner(v, get); err != nil {
+		return nil, err
+	}
+	return a, a.readManifest(v.Platform, get)
+}
+
+// readInner returns the OCI manifest that an index names.
+func readInner(v variant, get fetch) (blob, error) {
+	data, err := get(v.desc, MaxManifest)
+	if err != nil {
+		return blob{}, fmt.Errorf("manifest for %s: %w", v.Platform, err)
+	}
+	return newBlob(ocispec.MediaTypeImageManifest, data, ""), nil
+}
+
+// readManifest reads what the OCI manifest of a names.
+func (a *Artifact) readManifest(on Platform, get fetch) error {
+	m, err := parseRoot(a.manifest())
+	if err != nil {
+		return err
+	}
+	l, err := layersOf(m)
+	if err != nil {
+		return err
+	}
 	config, err := get(m.Config, MaxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return fmt.Errorf("config: %w", err)
 	}
-	if a.Module, err = get(layer, MaxBlob); err != nil {
-		return nil, fmt.Errorf("module: %w", err)
-	}
-	a.blobs = []blob{{m.Config, config}, {layer, a.Module}}
-	if signature != nil {
-		if a.Signature, err = get(*signature, MaxSignature); err != nil {
-			return nil, fmt.Errorf("signature: %w", err)
+	a.blobs = []blob{{desc: m.Config, data: config}}
+	if l.manifest != nil {
+		if err := a.readPlatform(config, on); err != nil {
+			return err
 		}
-		a.blobs = append(a.blobs, blob{*signature, a.Signature})
+	} else if a.inner.data != nil {
+		return fmt.Errorf("has a module for a platform, and modules run on all: %w", ErrNotPlugin)
 	}
-	a.Manifest, err = plugin.ReadModule("module", a.Module)
-	return a, err
+	if err := a.readLayers(l, get); err != nil {
+		return err
+	}
+	if l.manifest != nil {
+		a.Manifest, err = parseManifest(a.Beside)
+	} else {
+		a.Manifest, err = plugin.ReadModule("module", a.Module)
+	}
+	return err
+}
+
+// readLayers gets the layers that l names.
+func (a *Artifact) readLayers(l layers, get fetch) (err error) {
+	part := func(name string, to *[]byte, desc *ocispec.Descriptor, most int64) {
+		if desc == nil || err != nil {
+			return
+		}
+		if *to, err = get(*desc, most); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			return
+		}
+		a.blobs = append(a.blobs, blob{desc: *desc, data: *to})
+	}
+	if l.manifest != nil {
+		part("manifest", &a.Beside, l.manifest, plugin.MaxManifest)
+		part("program", &a.Module, l.code, MaxProgram)
+	} else {
+		part("module", &a.Module, l.code, MaxBlob)
+	}
+	part("signature", &a.Signature, l.signature, MaxSignature)
+	return err
 }
 
 // parseRoot reads a manifest and refuses those of other things.
-func parseRoot(desc ocispec.Descriptor, root []byte) (*ocispec.Manifest, error) {
-	switch desc.MediaType {
+func parseRoot(root blob) (*ocispec.Manifest, error) {
+	switch root.desc.MediaType {
 	case ocispec.MediaTypeImageManifest:
-	case ocispec.MediaTypeImageIndex, "application/vnd.docker.distribution.manifest.list.v2+json":
+	case "application/vnd.docker.distribution.manifest.list.v2+json":
 		return nil, fmt.Errorf("is an index of images, %w", ErrNotPlugin)
 	case "application/vnd.docker.distribution.manifest.v2+json":
 		return nil, fmt.Errorf("is an image, %w", ErrNotPlugin)
 	default:
-		return nil, fmt.Errorf("is %.80q, %w", desc.MediaType, ErrNotPlugin)
+		return nil, fmt.Errorf("is %.80q, %w", root.desc.MediaType, ErrNotPlugin)
 	}
 	var m ocispec.Manifest
-	if err := json.Unmarshal(root, &m); err != nil {
+	if err := json.Unmarshal(root.data, &m); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	if m.MediaType != "" && m.MediaType != desc.MediaType {
+	if m.MediaType != "" && m.MediaType != root.desc.MediaType {
 		return nil, fmt.Errorf("is %.80q, %w", m.MediaType, ErrNotPlugin)
 	}
 	switch {
-	case m.Config.MediaType == ConfigType:
+	case m.Config.MediaType == ConfigType, m.Config.MediaType == ProgramConfigType:
 	case strings.Contains(m.Config.MediaType, ".image."):
 		return nil, fmt.Errorf("is an image, %w", ErrNotPlugin)
 	default:
@@ -186,24 +281,43 @@ func parseRoot(desc ocispec.Descriptor, root []byte) (*ocispec.Manifest, error) 
 	return &m, nil
 }
 
-// layersOf returns the one module of a manifest, and its signature. Layers of other
-// types are somebody else's, and are left alone.
-func layersOf(m *ocispec.Manifest) (module ocispec.Descriptor, signature *ocispec.Descriptor, err error) {
-	modules := 0
+// layers are those of an artifact that are read.
+type layers struct {
+	code      *ocispec.Descriptor // the module, or the program
+	manifest  *ocispec.Descriptor // of a program; nil: code is a module
+	signature *ocispec.Descriptor // nil: none
+}
+
+// layersOf returns the one module of a manifest, or the program and its manifest, and the
+// signature. Layers of other types are somebody else's, and are left alone.
+func layersOf(m *ocispec.Manifest) (layers, error) {
+	codeType := LayerType
+	if m.Config.MediaType == ProgramConfigType {
+		codeType = ProgramType
+	}
+	var all layers
+	count := make(map[string]int)
 	for _, l := range m.Layers {
+		count[l.MediaType]++
 		switch l.MediaType {
-		case LayerType:
-			module = l
-			modules++
+		case codeType:
+			all.code = &l
+		case ManifestType:
+			all.manifest = &l
 		case SignatureType:
-			if signature != nil {
-				return module, nil, errors.New("has two signatures")
-			}
-			signature = &l
+			all.signature = &l
 		}
 	}
-	if modules != 1 {
-		return module, nil, fmt.Errorf("has %d layers of %s, want 1: %w", modules, LayerType, ErrNotPlugin)
+	switch {
+	case count[codeType] != 1:
+		return all, fmt.Errorf("has %d layers of %s, want 1: %w", count[codeType], codeType, ErrNotPlugin)
+	case codeType == LayerType:
+		all.manifest = nil
+	case count[ManifestType] != 1:
+		return all, fmt.Errorf("has %d layers of %s, want 1: %w", count[ManifestType], ManifestType, ErrNotPlugin)
 	}
-	return module, signature, nil
+	if count[SignatureType] > 1 {
+		return all, errors.New("has two signatures")
+	}
+	return all, nil
 }

@@ -37,7 +37,7 @@ func TestLoadIsBounded(t *testing.T) {
 		index = append(index, fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d}`, digest, len(root)))
 	}
 	writeFile(t, filepath.Join(dir, "index.json"), []byte(`{"schemaVersion":2,"manifests":[`+strings.Join(index, ",")+`]}`))
-	_, err = oci.Load(dir)
+	_, err = oci.Load(dir, oci.Platform{})
 	wants(t, err, "more than 268435456 bytes of plugins")
 }
 
@@ -63,7 +63,7 @@ func FuzzLoadTar(f *testing.F) {
 	path = filepath.Join(f.TempDir(), "fuzzed.tar")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		writeFile(t, path, data)
-		all, err := oci.Load(path)
+		all, err := oci.Load(path, oci.Platform{})
 		if (err == nil) == (len(all) == 0) {
 			t.Errorf("%d plugins, %v", len(all), err)
 		}

@@ -32,6 +32,8 @@ type ClientConfig struct {
 	DockerConfig string
 	// Cosign asks for the signatures, too, that cosign put beside an artifact.
 	Cosign bool
+	// Platform is whose programs are pulled; zero means the host's.
+	Platform Platform
 	// UserAgent is what registries see; "" means "prober".
 	UserAgent string
 	// Progress, when not nil, is told of every part of a transfer: how many bytes of how
@@ -43,6 +45,7 @@ type ClientConfig struct {
 type Client struct {
 	plainHTTP bool
 	cosign    bool
+	platform  Platform
 	config    string // of docker
 	transport *http.Transport
 	auth      auth.Client
@@ -50,7 +53,7 @@ type Client struct {
 
 // NewClient returns a client, which the caller closes. It talks to nobody yet.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	c := &Client{plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, config: cfg.DockerConfig}
+	c := &Client{plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, platform: cfg.Platform, config: cfg.DockerConfig}
 	c.transport = http.DefaultTransport.(*http.Transport).Clone()
 	c.transport.ResponseHeaderTimeout = headerTimeout
 	if cfg.UserAgent == "" {
@@ -132,6 +135,11 @@ func (c *Client) Push(ctx context.Context, ref plugin.Reference, a *Artifact) er
 			return c.explain(ctx, ref, err)
 		}
 	}
+	if a.inner.data != nil {
+		if err := pushBlob(ctx, repo.Manifests(), a.inner); err != nil {
+			return c.explain(ctx, ref, err)
+		}
+	}
 	err := repo.Manifests().PushReference(ctx, a.root.desc, bytes.NewReader(a.root.data), ref.Tag)
 	return c.explain(ctx, ref, err)
 }
@@ -167,12 +175,12 @@ func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, erro
 	if err != nil {
 		return blob{}, c.explain(ctx, ref, fmt.Errorf("manifest: %w", err))
 	}
-	return blob{desc, data}, nil
+	return blob{desc: desc, data: data}, nil
 }
 
 // pullRest returns the plugin with the manifest root.
 func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) (*Artifact, error) {
-	a, err := read(root.desc, root.data, c.fetcher(ctx, ref))
+	a, err := read(root, c.platform, c.fetcher(ctx, ref))
 	if err != nil {
 		return nil, c.explain(ctx, ref, err)
 	}
@@ -182,14 +190,18 @@ func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) 
 	return a, err
 }
 
-// fetcher fetches blobs of ref's repository.
+// fetcher fetches manifests and blobs of ref's repository.
 func (c *Client) fetcher(ctx context.Context, ref plugin.Reference) fetch {
-	blobs := c.repository(ref).Blobs()
+	repo := c.repository(ref)
 	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
-		body, err := blobs.Fetch(ctx, desc)
+		var from registry.BlobStore = repo.Blobs()
+		if desc.MediaType == ocispec.MediaTypeImageManifest {
+			from = repo.Manifests()
+		}
+		body, err := from.Fetch(ctx, desc)
 		if err != nil {
 			return nil, err
 		}

@@ -64,7 +64,7 @@ type refError struct {
 }
 
 func (e *refError) Error() string {
-	if errors.Is(e.err, ErrNotPlugin) && strings.HasPrefix(e.err.Error(), "is ") {
+	if _, ok := errors.AsType[*PlatformError](e.err); ok || errors.Is(e.err, ErrNotPlugin) && strings.HasPrefix(e.err.Error(), "is ") {
 		return e.ref.String() + " " + oneLine(e.err.Error())
 	}
 	return e.ref.String() + ": " + oneLine(e.err.Error())

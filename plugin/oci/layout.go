@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 // maxIndex bounds the index of a layout.
 const maxIndex = MaxManifest
 
-// maxLoaded bounds the modules that are read of one layout: few bytes may name many.
+// maxLoaded bounds what is read of one layout: few bytes may name many plugins.
 const maxLoaded = 256 << 20
 
 // layoutMark is the file that makes a folder an OCI layout.
@@ -44,6 +45,9 @@ func SaveDir(dir, tag string, a *Artifact) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
+	if a, err = joinLayout(root.FS(), index, tag, a); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
 	files, err := layoutFiles(index, tag, a)
 	if err != nil {
 		return err
@@ -52,21 +56,43 @@ func SaveDir(dir, tag string, a *Artifact) error {
 		return err
 	}
 	for _, f := range files {
-		if err := writeFile(root, f.name, f.data); err != nil {
+		if err := f.write(root); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// complete refuses an artifact that has layers which were not read.
+// joinLayout returns a with the programs of other platforms that the layout has of it,
+// unless a has all of them itself.
+func joinLayout(layout fs.FS, index *ocispec.Index, tag string, a *Artifact) (*Artifact, error) {
+	at := slices.IndexFunc(index.Manifests, func(d ocispec.Descriptor) bool {
+		return tag != "" && d.Annotations[ocispec.AnnotationRefName] == a.layoutName(tag)
+	})
+	if at < 0 || len(a.Platforms()) != 1 {
+		return a, nil
+	}
+	old, err := getter(layout)(index.Manifests[at], MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	return a.join(blob{desc: index.Manifests[at], data: old})
+}
+
+// layoutName is what the index of a layout calls a.
+func (a *Artifact) layoutName(tag string) string { return a.Manifest.Name + "-" + tag }
+
+// complete refuses an artifact with parts that were not read.
 func (a *Artifact) complete() error {
-	m, err := parseRoot(a.root.desc, a.root.data)
+	m, err := parseRoot(a.manifest())
 	if err != nil {
 		return err
 	}
 	if len(m.Layers)+1 != len(a.blobs) {
 		return errors.New("it has layers that prober does not know, and can not be saved whole")
+	}
+	if len(a.Platforms()) > 1 && a.rest == nil {
+		return errors.New("it was read for one platform, and can not be saved whole")
 	}
 	return nil
 }
@@ -86,14 +112,22 @@ func indexOf(root *os.Root) (*ocispec.Index, error) {
 // file is one file of a layout.
 type file struct {
 	name string
-	data []byte
+	blob
 }
+
+// text is a file that no digest names.
+func text(name string, data []byte) file { return file{name, blob{data: data}} }
 
 // layoutFiles returns the files of a layout that gets a, the index last.
 func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) {
-	files := []file{{"oci-layout", []byte(layoutMark)}}
-	for _, b := range append(slices.Clone(a.blobs), a.root) {
-		if f := (file{blobName(b.desc), b.data}); !slices.ContainsFunc(files, func(o file) bool { return o.name == f.name }) {
+	files := []file{text("oci-layout", []byte(layoutMark))}
+	parts := slices.Concat(a.blobs, a.rest)
+	if a.inner.data != nil {
+		parts = append(parts, a.inner)
+	}
+	for _, b := range append(parts, a.root) {
+		f := file{blobName(b.desc), b}
+		if !slices.ContainsFunc(files, func(o file) bool { return o.name == f.name }) {
 			files = append(files, f)
 		}
 	}
@@ -101,7 +135,7 @@ func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) 
 	desc.ArtifactType = ArtifactType
 	name := ""
 	if tag != "" {
-		name = a.Manifest.Name + "-" + tag
+		name = a.layoutName(tag)
 		desc.Annotations = map[string]string{ocispec.AnnotationRefName: name}
 	}
 	others := slices.DeleteFunc(slices.Clone(index.Manifests), func(d ocispec.Descriptor) bool {
@@ -110,23 +144,22 @@ func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) 
 	data, err := json.Marshal(ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: append(others, desc),
 	})
-	return append(files, file{"index.json", data}), err
+	return append(files, text("index.json", data)), err
 }
 
 func blobName(desc ocispec.Descriptor) string {
 	return path.Join("blobs", desc.Digest.Algorithm().String(), desc.Digest.Encoded())
 }
 
-// writeFile makes a file appear with all of its bytes at once.
-func writeFile(root *os.Root, name string, data []byte) error {
-	next := name + ".new"
-	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+// write makes the file appear with all of its bytes at once.
+func (f file) write(root *os.Root) error {
+	next := f.name + ".new"
+	out, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(next, name)
+	if err = errors.Join(f.copyTo(out), out.Sync(), out.Close()); err == nil {
+		err = root.Rename(next, f.name)
 	}
 	if err != nil {
 		return errors.Join(err, root.Remove(next))
@@ -135,18 +168,18 @@ func writeFile(root *os.Root, name string, data []byte) error {
 }
 
 // Load returns the plugins of the OCI layout at path, a folder or a tar archive, in the
-// order of its index. Nothing that leads out of the layout is followed. A layout without
+// order of its index; of programs those for a platform, the host's when it is zero. Nothing that leads out of the layout is followed. A layout without
 // any plugin is an error.
-func Load(path string) ([]*Artifact, error) {
+func Load(path string, on Platform) ([]*Artifact, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	var all []*Artifact
 	if info.IsDir() {
-		all, err = loadDir(path)
+		all, err = loadDir(path, on)
 	} else {
-		all, err = loadTar(path)
+		all, err = loadTar(path, on)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -154,16 +187,16 @@ func Load(path string) ([]*Artifact, error) {
 	return all, nil
 }
 
-func loadDir(dir string) ([]*Artifact, error) {
+func loadDir(dir string, on Platform) ([]*Artifact, error) {
 	root, err := os.OpenRoot(dir) // no link leads out of it
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	return load(root.FS())
+	return load(root.FS(), on)
 }
 
-func load(layout fs.FS) ([]*Artifact, error) {
+func load(layout fs.FS, on Platform) ([]*Artifact, error) {
 	index, err := readIndex(layout)
 	if err != nil {
 		return nil, err
@@ -174,7 +207,7 @@ func load(layout fs.FS) ([]*Artifact, error) {
 		size  int
 	)
 	for _, desc := range index.Manifests {
-		a, err := loadOne(layout, desc)
+		a, err := loadOne(layout, desc, on)
 		switch {
 		case errors.Is(err, ErrNotPlugin):
 			other = err
@@ -196,8 +229,23 @@ func load(layout fs.FS) ([]*Artifact, error) {
 	return all, nil
 }
 
-func loadOne(layout fs.FS, desc ocispec.Descriptor) (*Artifact, error) {
-	get := func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+func loadOne(layout fs.FS, desc ocispec.Descriptor, on Platform) (*Artifact, error) {
+	get := getter(layout)
+	root, err := get(desc, MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	plain := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
+	a, err := read(blob{desc: plain, data: root}, on, get)
+	if _, ok := errors.AsType[*PlatformError](err); ok {
+		err = fmt.Errorf("%s %w", cmp.Or(desc.Annotations[ocispec.AnnotationRefName], short(desc.Digest)), err)
+	}
+	return a, err
+}
+
+// getter reads blobs of a layout.
+func getter(layout fs.FS) fetch {
+	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
@@ -208,11 +256,6 @@ func loadOne(layout fs.FS, desc ocispec.Descriptor) (*Artifact, error) {
 		defer f.Close()
 		return verified(f, desc, most)
 	}
-	root, err := get(desc, MaxManifest)
-	if err != nil {
-		return nil, err
-	}
-	return read(ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}, root, get)
 }
 
 // openRegular opens a file that is one: to open a named pipe would block.

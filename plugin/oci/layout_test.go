@@ -45,7 +45,7 @@ func TestSaveAndLoad(t *testing.T) {
 			if err := save.of(save.path, "1.0.0", a); err != nil {
 				t.Fatal(err)
 			}
-			got, err := oci.Load(save.path)
+			got, err := oci.Load(save.path, oci.Platform{})
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%d plugins, %v", len(got), err)
 			}
@@ -75,7 +75,7 @@ func TestAcrossTheAirGap(t *testing.T) {
 	if err := oci.SaveTar(path, "1", pulled); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := oci.Load(path)
+	loaded, err := oci.Load(path, oci.Platform{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestALayoutHoldsSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := oci.Load(dir)
+	all, err := oci.Load(dir, oci.Platform{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestLoadDirRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.spoil(t, dir)
-			_, err := oci.Load(dir)
+			_, err := oci.Load(dir, oci.Platform{})
 			wants(t, err, dir+": ", tc.want)
 		})
 	}
@@ -199,14 +199,14 @@ func TestLoadTarRefuses(t *testing.T) {
 		"hard link":       {tar.Header{Typeflag: tar.TypeLink, Name: "blobs/sha256/link", Linkname: "/etc/passwd"}, "is no regular file"},
 		"device":          {tar.Header{Typeflag: tar.TypeChar, Name: "blobs/null", Devmajor: 1, Devminor: 3}, "is no regular file"},
 		"pipe":            {tar.Header{Typeflag: tar.TypeFifo, Name: "index.pipe"}, "is no regular file"},
-		"huge":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/huge", Size: 32<<20 + 1}, "of 33554433 bytes; at most 33554432 are allowed"},
-		"vast":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/vast", Size: 1 << 60}, "at most 33554432 are allowed"},
+		"huge":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/huge", Size: oci.MaxProgram + 1}, "of 268435457 bytes; at most 268435456 are allowed"},
+		"vast":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/vast", Size: 1 << 60}, "at most 268435456 are allowed"},
 		"twice":           {tar.Header{Typeflag: tar.TypeReg, Name: "./index.json"}, "is there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad.tar")
 			writeFile(t, path, append(readFile(t, good)[:len(readFile(t, good))-1024], header(t, tc.entry)...))
-			_, err := oci.Load(path)
+			_, err := oci.Load(path, oci.Platform{})
 			wants(t, err, path+": ", tc.want)
 			if _, err := os.Stat(outside); err == nil {
 				t.Error("it was unpacked")
@@ -220,23 +220,23 @@ func TestLoadTarRefuses(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "many.tar")
 		writeFile(t, path, all)
-		_, err := oci.Load(path)
+		_, err := oci.Load(path, oci.Platform{})
 		wants(t, err, "more than 4096 entries")
 	})
 	t.Run("compressed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "layout.tar.gz")
 		writeFile(t, path, append([]byte{0x1f, 0x8b}, make([]byte, 1022)...))
-		_, err := oci.Load(path)
+		_, err := oci.Load(path, oci.Platform{})
 		wants(t, err, "want a tar archive of an OCI layout, not compressed")
 	})
 	t.Run("truncated", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "short.tar")
 		writeFile(t, path, readFile(t, good)[:2000])
-		_, err := oci.Load(path)
+		_, err := oci.Load(path, oci.Platform{})
 		wants(t, err, "open index.json: file does not exist")
 	})
 	t.Run("nothing there", func(t *testing.T) {
-		_, err := oci.Load(filepath.Join(dir, "nosuch.tar"))
+		_, err := oci.Load(filepath.Join(dir, "nosuch.tar"), oci.Platform{})
 		wants(t, err, "no such file")
 	})
 }

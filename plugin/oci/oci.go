@@ -6,9 +6,15 @@
 // [ArtifactType], and a second layer with the module's signature where it has one. The
 // same module and signature always make the same manifest.
 //
-// artifact.go packs and reads artifacts, client.go and transfer.go talk to registries,
-// layout.go and tar.go keep artifacts in folders and archives, store.go keeps what an
-// agent has pulled.
+// A plugin that is a program has such a manifest for each [Platform], under an index that
+// names the platforms: a config of [ProgramConfigType], a layer of [ProgramType], one of
+// [ManifestType] with the plugin's manifest, which a program has no room for, and the
+// signature of both where there is one.
+//
+// artifact.go packs and reads artifacts, program.go and platform.go what is of programs
+// alone, client.go and transfer.go talk to registries, credentials.go has docker's
+// credentials, layout.go and tar.go keep artifacts in folders and archives, store.go keeps
+// what an agent has pulled.
 package oci
 
 import (
@@ -31,6 +37,10 @@ const (
 	LayerType     = "application/wasm"
 	ArtifactType  = "application/vnd.prober.plugin.v1"
 	SignatureType = "application/vnd.prober.plugin.signature.v1"
+
+	ProgramConfigType = "application/vnd.prober.plugin.process.config.v1+json"
+	ProgramType       = "application/vnd.prober.plugin.process.v1"
+	ManifestType      = "application/vnd.prober.plugin.manifest.v1+yaml"
 )
 
 // SignatureSuffix ends the name of the file beside a module that holds its signature.
@@ -42,6 +52,7 @@ const (
 	MaxConfig    = 1 << 20
 	MaxSignature = 64 << 10
 	MaxBlob      = plugin.MaxModule
+	MaxProgram   = plugin.MaxExecutable
 )
 
 var (
@@ -81,6 +92,36 @@ func checkDescriptor(desc ocispec.Descriptor, most int64) error {
 	}
 	if desc.Size < 0 || desc.Size > most {
 		return fmt.Errorf("%s of %d bytes (%.80s); at most %d are allowed", short(desc.Digest), desc.Size, desc.MediaType, most)
+	}
+	return nil
+}
+
+// size is that of what copyTo writes.
+func (b blob) size() int64 {
+	if b.open != nil {
+		return b.desc.Size
+	}
+	return int64(len(b.data))
+}
+
+// copyTo writes what b is. What is read only now is verified while it is written.
+func (b blob) copyTo(w io.Writer) error {
+	if b.open == nil {
+		_, err := w.Write(b.data)
+		return err
+	}
+	body, err := b.open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(body, b.desc.Size))
+	if err != nil {
+		return err
+	}
+	if n != b.desc.Size || hex.EncodeToString(sum.Sum(nil)) != b.desc.Digest.Encoded() {
+		return fmt.Errorf("%s: %w", short(b.desc.Digest), ErrTampered)
 	}
 	return nil
 }

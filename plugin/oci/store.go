@@ -51,6 +51,9 @@ const (
 	fileModule    = "plugin.wasm"
 	fileSignature = fileModule + SignatureSuffix
 	fileCosigned  = "cosigned.json"
+
+	fileInner    = "platform.json" // the OCI manifest of the platform, where fileRoot is an index
+	fileManifest = "plugin.yaml"   // of a program
 )
 
 // OpenStore returns the store in a folder. One in which somebody else could put plugins
@@ -185,19 +188,22 @@ func (s *Store) putArtifact(a *Artifact) error {
 		return err
 	}
 	defer root.Close()
-	files := []file{{fileRoot, a.root.data}, {fileModule, a.Module}, {fileConfig, a.blobs[0].data}}
-	if a.Signature != nil {
-		files = append(files, file{fileSignature, a.Signature})
+	files := []file{text(fileRoot, a.root.data)}
+	if a.inner.data != nil {
+		files = append(files, text(fileInner, a.inner.data))
+	}
+	for _, b := range a.blobs {
+		files = append(files, text(fileOf(b.desc), b.data))
 	}
 	if len(a.Cosigned) > 0 {
 		data, err := json.Marshal(a.Cosigned)
 		if err != nil {
 			return err
 		}
-		files = append(files, file{fileCosigned, data})
+		files = append(files, text(fileCosigned, data))
 	}
 	for _, f := range files {
-		if err := writeFile(root, f.name, f.data); err != nil {
+		if err := f.write(root); err != nil {
 			return err
 		}
 	}
@@ -233,7 +239,7 @@ func (s *Store) putRef(ref plugin.Reference, digest string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(root, refName(ref), data)
+	return text(refName(ref), data).write(root)
 }
 
 // Last returns what is kept of w, with no look at the registry. Its error matches
@@ -280,11 +286,14 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	desc := describe(ocispec.MediaTypeImageManifest, data)
+	desc := describe(rootType(data), data)
 	if desc.Digest.String() != digest {
 		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
 	}
-	a, err := read(desc, data, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+	a, err := read(blob{desc: desc, data: data}, Platform{}, func(desc ocispec.Descriptor, most int64) ([]byte, error) {
+		if err := checkDescriptor(desc, most); err != nil {
+			return nil, err
+		}
 		f, err := openRegular(root.FS(), fileOf(desc))
 		if err != nil {
 			return nil, err
@@ -299,12 +308,28 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	return a, err
 }
 
+// rootType tells an index from an OCI manifest. Both of prober's say what they are; a
+// manifest of others need not.
+func rootType(data []byte) string {
+	var said struct {
+		MediaType string `json:"mediaType"`
+	}
+	if json.Unmarshal(data, &said) == nil && said.MediaType == ocispec.MediaTypeImageIndex {
+		return said.MediaType
+	}
+	return ocispec.MediaTypeImageManifest
+}
+
 func fileOf(desc ocispec.Descriptor) string {
 	switch desc.MediaType {
-	case LayerType:
+	case LayerType, ProgramType:
 		return fileModule
 	case SignatureType:
 		return fileSignature
+	case ManifestType:
+		return fileManifest
+	case ocispec.MediaTypeImageManifest:
+		return fileInner
 	default:
 		return fileConfig
 	}

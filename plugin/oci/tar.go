@@ -18,7 +18,7 @@ import (
 // The most that an archive may have.
 const (
 	maxEntries = 4096
-	maxEntry   = MaxBlob
+	maxEntry   = MaxProgram
 )
 
 // SaveTar writes an OCI layout with a as a tar archive at path, in the place of any file
@@ -54,12 +54,12 @@ func writeTar(to io.Writer, files []file) error {
 	}
 	for _, f := range files {
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.data)), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg, Name: f.name, Size: f.size(), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
 		}
 		if err := w.WriteHeader(header); err != nil {
 			return err
 		}
-		if _, err := w.Write(f.data); err != nil {
+		if err := f.copyTo(w); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func writeTar(to io.Writer, files []file) error {
 
 // loadTar reads an archive without unpacking it: nothing in it is ever a path of the
 // machine.
-func loadTar(path string) ([]*Artifact, error) {
+func loadTar(path string, on Platform) ([]*Artifact, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func loadTar(path string) ([]*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(archive)
+	return load(archive, on)
 }
 
 func openFile(path string) (*os.File, error) {

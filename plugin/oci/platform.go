@@ -1,0 +1,116 @@
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// maxPlatforms is the most platforms that an index may name.
+const maxPlatforms = 64
+
+// Platform is what a program runs on, in the words of Go and of OCI. The zero one is that
+// of this program.
+type Platform struct{ OS, Architecture string }
+
+// HostPlatform returns the platform of this program.
+func HostPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
+
+// platformPart matches an operating system or an architecture.
+var platformPart = regexp.MustCompile(`^[a-z0-9]{1,32}$`)
+
+// ParsePlatform reads OS/ARCHITECTURE, as in linux/arm64.
+func ParsePlatform(text string) (Platform, error) {
+	os, architecture, _ := strings.Cut(text, "/")
+	if p := (Platform{os, architecture}); p.valid() {
+		return p, nil
+	}
+	return Platform{}, fmt.Errorf("%.80q is no platform: want OS/ARCHITECTURE, as in linux/arm64", text)
+}
+
+func (p Platform) valid() bool {
+	return platformPart.MatchString(p.OS) && platformPart.MatchString(p.Architecture)
+}
+
+// String returns p as [ParsePlatform] reads it.
+func (p Platform) String() string { return p.OS + "/" + p.Architecture }
+
+// orHost returns p, or the host's platform in the place of the zero one.
+func (p Platform) orHost() Platform {
+	if p == (Platform{}) {
+		return HostPlatform()
+	}
+	return p
+}
+
+// PlatformError means that a plugin has no program for a platform.
+type PlatformError struct {
+	Want Platform
+	Have []Platform
+}
+
+// Error names the platforms that there are.
+func (e *PlatformError) Error() string {
+	have := make([]string, len(e.Have))
+	for i, p := range e.Have {
+		have[i] = p.String()
+	}
+	slices.Sort(have)
+	return fmt.Sprintf("has no program for %s; it has %s", e.Want, strings.Join(have, ", "))
+}
+
+// variant is the program of one platform.
+type variant struct {
+	Platform
+	desc ocispec.Descriptor // of its OCI manifest
+}
+
+// variantsOf returns the programs that an index names, of which there is at least one. The
+// entries of others, as builders add them, are passed over.
+func variantsOf(data []byte) (*ocispec.Index, []variant, error) {
+	var index ocispec.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, nil, fmt.Errorf("index: %w", err)
+	}
+	if index.MediaType != ocispec.MediaTypeImageIndex { // it says itself what it is, or may be taken for something else later
+		return nil, nil, fmt.Errorf("is an index of images, %w", ErrNotPlugin)
+	}
+	if len(index.Manifests) > maxPlatforms {
+		return nil, nil, fmt.Errorf("is an index of %d manifests; at most %d are allowed", len(index.Manifests), maxPlatforms)
+	}
+	var all []variant
+	for _, d := range index.Manifests {
+		if d.Platform == nil || d.ArtifactType != ArtifactType || d.MediaType != ocispec.MediaTypeImageManifest {
+			continue
+		}
+		v := variant{Platform{d.Platform.OS, d.Platform.Architecture}, d}
+		if !v.valid() {
+			return nil, nil, fmt.Errorf("%.80q is no platform", v.Platform.String())
+		}
+		if slices.ContainsFunc(all, func(o variant) bool { return o.Platform == v.Platform }) {
+			return nil, nil, fmt.Errorf("has two programs for %s", v.Platform)
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("is an index of images, %w", ErrNotPlugin)
+	}
+	return &index, all, nil
+}
+
+// choose returns the program for a platform.
+func choose(all []variant, on Platform) (variant, error) {
+	missing := &PlatformError{Want: on}
+	for _, v := range all {
+		if v.Platform == on {
+			return v, nil
+		}
+		missing.Have = append(missing.Have, v.Platform)
+	}
+	return variant{}, missing
+}
