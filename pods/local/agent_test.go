@@ -190,7 +190,11 @@ func awaitEnd(t *testing.T, pid int) {
 		return // it has
 	}
 	defer unix.Close(fd)
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, int(patience.Milliseconds()))
+	for err == unix.EINTR {
+		n, err = unix.Poll(fds, int(patience.Milliseconds()))
+	}
 	if n == 0 || err != nil {
 		t.Errorf("process %d: still there: %v", pid, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -20,9 +19,9 @@ metadata:
   name: pod
   annotations:
     prober.dev/probes: |
-      a: {readiness: {exec: {command: ["true"]}, period: 30ms, successThreshold: THRESHOLD}}
+      a: {readiness: {exec: {command: ["true"]}, period: 30ms, timeout: 1m, successThreshold: THRESHOLD}}
 spec:
-  terminationGracePeriodSeconds: 2
+  terminationGracePeriodSeconds: 60
   containers:
   - {name: a, command: [sleep, "1000"]}
   - {name: b, command: [sleep, "1000"], env: [{name: X, value: VALUE}]}
@@ -87,7 +86,7 @@ func TestApplyAddsAndRemoves(t *testing.T) {
 func TestApplyOfAPodThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	text := scenario{command: graceful("c"), probes: `readiness: {exec: {command: ["true"]}, period: 30ms}`, grace: "10"}.manifest(asContainer)
+	text := scenario{command: graceful("c"), probes: `readiness: {exec: {command: ["true"]}, period: 30ms}`, grace: "60"}.manifest(asContainer)
 	w.apply(t, text)
 	w.awaitStory(t, "c")
 	w.apply(t, "")
@@ -118,19 +117,22 @@ metadata: {name: pod}
 spec:
   terminationGracePeriodSeconds: 500
   containers:
-  - {name: c, command: [SELF, stubborn, MARK]}
+  - {name: c, command: [SELF, stubborn, DIR/up, MARK]}
   - {name: d, command: [sleep, "1000"], env: [{name: M, value: MARK}]}
 `))
 	w.awaitOutput(t, "pod/c: stubborn", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := w.pods.Stop(ctx); err != nil {
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.pods.Stop(ctx) }()
+	w.awaitOutput(t, "ignored SIGTERM", 1)
+	cancel()
+	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
 	if left := marked(t, mark); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
-	w.awaitOutput(t, "ignored SIGTERM", 1)
 	if err := w.pods.Apply(t.Context(), nil); !errors.Is(err, local.ErrStopped) {
 		t.Errorf("Apply after Stop: %v", err)
 	}

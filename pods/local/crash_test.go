@@ -3,6 +3,7 @@ package local_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 func pod(spec string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec:\n  terminationGracePeriodSeconds: 20\n" + spec
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec:\n  terminationGracePeriodSeconds: 60\n" + spec
 }
 
 func TestCrashBackOff(t *testing.T) {
@@ -23,12 +24,13 @@ func TestCrashBackOff(t *testing.T) {
   containers:
   - {name: c, command: [sh, -c, "echo run; exit 3"]}
 `))
-	w.awaitPod(t, "pod", "in back-off", func(p *v1.Pod) bool {
+	backsOff := func(p *v1.Pod) bool {
 		s := status(p, "c")
 		waiting, last := s.State.Waiting, s.LastTerminationState.Terminated
 		return waiting != nil && waiting.Reason == "CrashLoopBackOff" && last != nil && last.ExitCode == 3 && last.Reason == "Error" &&
 			strings.HasPrefix(waiting.Message, "back-off ") && strings.Contains(waiting.Message, "0ms restarting failed container=c pod=pod_default(")
-	})
+	}
+	w.await(t, "pod in back-off", func() bool { return slices.ContainsFunc(w.past["pod"], backsOff) })
 	w.awaitEvent(t, "pod BackOff Back-off restarting failed container c in pod pod_default(")
 	w.awaitOutput(t, "run", 4)
 	w.mu.Lock()

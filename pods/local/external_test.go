@@ -45,7 +45,7 @@ metadata:
     prober.dev/address: localhost
     prober.dev/probes: |
       c:
-        startup: {httpGet: {path: /, port: PORT}, period: 30ms, failureThreshold: 5}
+        startup: {httpGet: {path: /, port: PORT}, period: 30ms, timeout: 10s, failureThreshold: 5}
         readiness: {httpGet: {path: /, port: PORT}, period: PERIOD, timeout: 10s, failureThreshold: 1}
         liveness: {httpGet: {path: /, port: LIVE}, period: 30ms, timeout: 10s, failureThreshold: 1}
       d:

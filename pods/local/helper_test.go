@@ -26,10 +26,13 @@ func helper(name string, args []string) int {
 		return serveHTTP(args[0], args[1])
 	case "grpc": // ADDRESS: the health protocol
 		return serveGRPC(args[0])
-	case "stubborn": // does not end on SIGTERM
-		fmt.Println("stubborn")
+	case "stubborn": // FILE: does not end on SIGTERM; makes the file when it is about to ignore it
 		ignored := make(chan os.Signal, 1)
 		signal.Notify(ignored, syscall.SIGTERM)
+		fmt.Println("stubborn")
+		if err := os.WriteFile(args[0], nil, 0o600); err != nil {
+			fmt.Println(err)
+		}
 		for range ignored {
 			fmt.Println("ignored SIGTERM")
 		}

@@ -8,9 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// graceful is a container that writes its name at its start and its end.
+// graceful is a container that writes its name at its start and its end, and makes a file
+// when it is ready for its end.
 func graceful(name string) string {
-	return fmt.Sprintf(`[sh, -c, "trap 'echo %[1]s-end >> DIR/log; exit 0' TERM; echo %[1]s >> DIR/log; while true; do sleep 0.05; done"]`, name)
+	return fmt.Sprintf(`[sh, -c, "trap 'echo %[1]s-end >> DIR/log; exit 0' TERM; echo %[1]s >> DIR/log; touch DIR/%[1]s-up; while true; do sleep 0.05; done"]`, name)
 }
 
 const gone = "gone"
@@ -77,8 +78,8 @@ func TestPreStopHookRunsWhenAProbeKills(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s := scenario{
-				command: graceful("c"), grace: "5",
-				probes: c.kind + `: {exec: {command: ["false"]}, period: 50ms, initialDelay: 200ms, failureThreshold: 1}`,
+				command: graceful("c"), grace: "60",
+				probes: c.kind + `: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 				more:   `lifecycle: {preStop: {exec: {command: [sh, -c, "echo prestop >> DIR/log"]}}}`,
 			}
 			w.apply(t, s.manifest(asContainer))
@@ -97,8 +98,8 @@ func TestReadinessButNotLivenessInPreStop(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s := scenario{
-				command: graceful("c"), grace: "20",
-				probes: `readiness: {exec: {command: ["true"]}, period: 30ms}, liveness: {exec: {command: [test, "!", -f, DIR/dead]}, period: 30ms, failureThreshold: 1}`,
+				command: graceful("c"), grace: "60",
+				probes: `readiness: {exec: {command: ["true"]}, period: 30ms}, liveness: {exec: {command: [test, "!", -f, DIR/dead]}, period: 30ms, timeout: 1m, failureThreshold: 1}`,
 				more:   `lifecycle: {preStop: {exec: {command: [sh, -c, "echo prestop >> DIR/log; touch DIR/dead; while test ! -f DIR/go; do sleep 0.05; done"]}}}`,
 			}
 			w.apply(t, s.manifest(form))
@@ -107,6 +108,7 @@ func TestReadinessButNotLivenessInPreStop(t *testing.T) {
 			w.awaitStory(t, "c")
 			w.apply(t, "")
 			w.awaitEvent(t, "pod Killing Stopping container c")
+			w.awaitTicks(t, "pod/c/readiness", 2) // by then the last tick of liveness is counted
 			before := w.tickCount("pod/c/liveness")
 			w.awaitTicks(t, "pod/c/readiness", 8)
 			if n := w.tickCount("pod/c/liveness"); n > before {
@@ -129,12 +131,12 @@ func TestSidecarsStartSerially(t *testing.T) {
 	t.Run("#208 the next starts only after startup Success", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.apply(t, sidecars, "STARTUP", "exec: {command: [test, -f, DIR/s-up]}, period: 30ms, failureThreshold: 1000", "MORE", "")
+		w.apply(t, sidecars, "STARTUP", "exec: {command: [test, -f, DIR/s-well]}, period: 30ms, failureThreshold: 1000", "MORE", "")
 		w.awaitTicks(t, "pod/s/startup", 8)
 		if w.told("t") || w.told("c") {
 			t.Error("others were started before the first sidecar has")
 		}
-		w.touch(t, "s-up")
+		w.touch(t, "s-well")
 		w.awaitPod(t, "pod", "ready", isReady)
 		w.awaitStory(t, "s", "t")
 		w.awaitStory(t, "s", "c")
@@ -154,7 +156,7 @@ metadata:
     prober.dev/probes: |
       s: {startup: {STARTUP}}
 spec:
-  terminationGracePeriodSeconds: 10
+  terminationGracePeriodSeconds: 60
   initContainers:
   - {name: s, restartPolicy: Always, command: ` + graceful("s") + `, MORE}
   - {name: t, restartPolicy: Always, command: ` + graceful("t") + `}
@@ -168,7 +170,7 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 	t.Run("#210 startup: preStop hook, and the next is not launched", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.apply(t, sidecars, "STARTUP", `exec: {command: ["false"]}, period: 30ms, initialDelay: 200ms, failureThreshold: 1`, "MORE", preStopS)
+		w.apply(t, sidecars, "STARTUP", `exec: {command: `+onceUp("s", "false")+`}, period: 30ms, timeout: 1m, failureThreshold: 1`, "MORE", preStopS)
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 })
 		w.awaitStory(t, "s", "s-prestop", "s-end")
 		if w.told("t") {
@@ -180,7 +182,7 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 	t.Run("#211 liveness: preStop hook, and the next starts", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		text := strings.Replace(sidecars, "{startup: {STARTUP}}", `{liveness: {exec: {command: ["false"]}, period: 30ms, initialDelay: 200ms, failureThreshold: 1}}`, 1)
+		text := strings.Replace(sidecars, "{startup: {STARTUP}}", `{liveness: {exec: {command: `+onceUp("s", "false")+`}, period: 30ms, timeout: 1m, failureThreshold: 1}}`, 1)
 		w.apply(t, text, "MORE", preStopS)
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 && running(p, "c") })
 		w.awaitStory(t, "s", "s-prestop", "s-end", "s")
@@ -204,9 +206,9 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 	t.Run("#214 probing goes on, and the container starts when the sidecar has recovered", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.apply(t, sidecars, "STARTUP", `exec: {command: [test, -f, DIR/s-up]}, period: 30ms, initialDelay: 500ms, failureThreshold: 3`, "MORE", "")
+		w.apply(t, sidecars, "STARTUP", `exec: {command: `+onceUp("s", "test -f DIR/s-well || { touch DIR/s-up; false; }")+`}, period: 30ms, timeout: 1m, failureThreshold: 3`, "MORE", "")
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "s").RestartCount >= 1 })
-		w.touch(t, "s-up")
+		w.touch(t, "s-well")
 		w.awaitPod(t, "pod", "ready", isReady)
 		w.awaitStory(t, "s", "s-end", "s", "t")
 		w.awaitStory(t, "s", "s-end", "s", "c")

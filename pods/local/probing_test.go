@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,6 +62,12 @@ func (s scenario) manifest(form string) string {
 // listening is a startup probe that waits for a server.
 const listening = `startup: {tcpSocket: {port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1000}`
 
+// onceUp is the command of a probe that waits until the container has made its file, and
+// takes that away, for the next container; then it does what it is told.
+func onceUp(container, then string) string {
+	return `[sh, -c, "until test -f DIR/` + container + `-up; do sleep 0.05; done; rm DIR/` + container + `-up; ` + then + `"]`
+}
+
 const forever = `[sleep, "1000"]`
 
 // restarts waits for the container to be restarted n times.
@@ -113,9 +120,11 @@ func turnsBad(t *testing.T, w *world) {
 func restartsStubborn(t *testing.T, w *world) {
 	restarts(1)(t, w)
 	w.awaitOutput(t, "ignored SIGTERM", 1)
-	w.awaitPod(t, "pod", "killed", func(p *v1.Pod) bool {
-		last := status(p, "c").LastTerminationState.Terminated
-		return last != nil && last.Signal == int32(syscall.SIGKILL) && last.ExitCode == 137
+	w.await(t, "pod killed", func() bool {
+		return slices.ContainsFunc(w.past["pod"], func(p *v1.Pod) bool {
+			last := status(p, "c").LastTerminationState.Terminated
+			return last != nil && last.Signal == int32(syscall.SIGKILL) && last.ExitCode == 137
+		})
 	})
 	w.awaitPod(t, "pod", "running again", func(p *v1.Pod) bool { return running(p, "c") })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -222,12 +231,12 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#192 the liveness probe's grace period wins", command: `[SELF, stubborn]`, grace: "500",
-		probes: `liveness: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
+		name: "#192 the liveness probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
+		probes: `liveness: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
-		name: "#193 the startup probe's grace period wins", command: `[SELF, stubborn]`, grace: "500",
-		probes: `startup: {exec: {command: ["false"]}, period: 50ms, initialDelay: 300ms, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
+		name: "#193 the startup probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
+		probes: `startup: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
 		name: "#194 grpc: not restarted", command: `[SELF, grpc, "127.0.0.1:PORT"]`,
@@ -238,13 +247,13 @@ var scenarios = []scenario{
 		probes: `liveness: {grpc: {port: PORT}, period: 50ms, timeout: 100ms, failureThreshold: 1}`, run: restarts(1),
 	},
 	{
-		name: "#196 not ready while terminating", grace: "10",
+		name: "#196 not ready while terminating", grace: "60",
 		command: `[sh, -c, "trap 'rm DIR/ready; while test ! -f DIR/end; do sleep 0.05; done; exit 0' TERM; touch DIR/ready; while true; do sleep 0.05; done"]`,
 		probes:  `readiness: {exec: {command: [cat, DIR/ready]}, period: 50ms, failureThreshold: 1}`,
 		run:     unreadyWhileTerminating,
 	},
 	{
-		name: "#197 not ready while terminating, and liveness is not probed", grace: "10",
+		name: "#197 not ready while terminating, and liveness is not probed", grace: "60",
 		command: `[sh, -c, "trap 'rm DIR/ready DIR/live; while test ! -f DIR/end; do sleep 0.05; done; exit 0' TERM; touch DIR/ready DIR/live; while true; do sleep 0.05; done"]`,
 		probes: `readiness: {exec: {command: [cat, DIR/ready]}, period: 50ms, failureThreshold: 1},
         startup: {exec: {command: [cat, DIR/live]}, period: 50ms, failureThreshold: 1000},

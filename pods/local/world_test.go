@@ -3,14 +3,17 @@ package local_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,8 +44,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+// patience is how long a test waits for what must happen: far longer than that takes on
+// the slowest machine.
+const patience = 3 * time.Minute
 
 // world is an agent: pods, the manager that probes them, and what was seen of both.
 type world struct {
@@ -328,16 +332,25 @@ func (w *world) touch(t *testing.T, name string) {
 	}
 }
 
-// freePort returns a port of loopback that nothing listens on.
+// portsGiven is how many freePort has given out.
+var portsGiven atomic.Int32
+
+// freePort returns a port of loopback that nothing listens on, and that is given out once
+// only. It is none of those that the system gives to who asks for any: another test could
+// have it before it is used.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := strconv.Itoa(10_000 + (97*os.Getpid()+int(portsGiven.Add(1)))%10_000)
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			l.Close()
+			return port
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 func status(p *v1.Pod, container string) v1.ContainerStatus {
