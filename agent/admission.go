@@ -218,7 +218,7 @@ func (a *Admission) Shadows() ([]Shadowed, error) {
 			verdict, err = a.vouch(&f)
 		}
 		if err != nil {
-			errs = append(errs, a.fieldError(i, err))
+			errs = append(errs, &pluginError{p.Name, a.fieldError(i, err)})
 			continue
 		}
 		all = append(all, Shadowed{Admitted{f, verdict}, p.PromoteAfter})

@@ -2,14 +2,16 @@
 // does. [New] reads and checks everything and starts nothing; [Agent.Run] runs it
 // until its context ends.
 //
-// handlers.go assembles the handlers, manifests.go reads and applies pods, server.go
-// and api.go answer over HTTP, stream.go pushes changes, and events.go, changes.go and
-// logwriter.go tell what happens.
+// handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
+// and signals, none of which waits for another, reload.go what each does at a time and how
+// they tell each other, manifests.go reads and applies pods, server.go and api.go answer
+// over HTTP, stream.go pushes changes, and events.go, changes.go and logwriter.go tell what
+// happens.
 //
-// Of plugins, admission.go says which may be loaded, sources.go fetches those of
-// registries, survey.go looks what there is, plugins.go loads, replaces and withdraws
-// them, pluginrecord.go holds what is known of each, and shadow.go runs new versions
-// beside old ones.
+// Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
+// those of registries, survey.go looks what there is, plugins.go loads, replaces and
+// withdraws them, prepare.go binds them to probes, pluginrecord.go holds what is known of
+// each, shadow.go runs new versions beside old ones, and idle.go unloads what is of no use.
 package agent
 
 import (
@@ -49,6 +51,8 @@ const GCPercent = 50
 const (
 	historyBudget = 16 << 20 // bytes of past ticks
 	shutdownGrace = 5 * time.Second
+	idleAfter     = 5 * time.Minute
+	askEvery      = 5 * time.Minute
 )
 
 // Config is what an agent needs. Only Paths is required.
@@ -82,7 +86,9 @@ type Config struct {
 	Executable        string
 	Version, Revision string
 
-	mark string // of the programs that the agent runs; set by New
+	mark      string        // of the programs that the agent runs; set by New, as is what follows
+	idleAfter time.Duration // how long a plugin stays loaded that no probe uses
+	askEvery  time.Duration // how often, about, registries are asked for tags
 }
 
 // Agent runs pods and probes them.
@@ -101,13 +107,17 @@ type Agent struct {
 	hub      *hub
 	changes  changeLog
 
-	wanted      []*v1.Pod // owned by Run after New
-	stamp       string    // of the manifests that wanted came from; owned by Run
-	pluginStamp string    // of prober.yaml and plugins as they were last read; owned by Run
+	wanted      []*v1.Pod             // owned by followManifests after New
+	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
+	stamp       string                // of the manifests that wanted came from; owned by followManifests
+	pluginStamp string                // of prober.yaml and plugins as they were last read; owned by followPlugins after New
 
-	reloads chan chan error    // requests for a reload
-	kill    context.CancelFunc // ends the grace of containers
-	killed  context.Context
+	manifests, plugins, registries *door // of the loops
+
+	applies, replacements atomic.Int64 // of manifests and plugins, so far
+
+	kill   context.CancelFunc // ends the grace of containers
+	killed context.Context
 
 	running  atomic.Bool // pods were applied, and are not being stopped
 	stopping atomic.Bool
@@ -126,11 +136,13 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
-		metrics: metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
-		source:  &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
-		reloads: make(chan chan error), changes: changeLog{pods: make(map[types.UID]*podNotes)},
+		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
+		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
+		manifests: newDoor(), plugins: newDoor(), registries: newDoor(), changes: changeLog{pods: make(map[types.UID]*podNotes)},
 	}
 	a.cfg.mark = local.NewMark()
+	a.cfg.idleAfter = cmp.Or(cfg.idleAfter, idleAfter)
+	a.cfg.askEvery = cmp.Or(cfg.askEvery, askEvery)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
@@ -147,8 +159,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
 	}
-	a.source.Check = a.check
-	if a.wanted, a.stamp, err = a.load(); err != nil {
+	a.handlers.demanded = a.demanded
+	if a.wanted, err = a.newest(ctx, true); err != nil {
 		return err
 	}
 	if a.pods, err = local.New(local.Config{
@@ -195,8 +207,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.followPods(follow) })
 
 	a.pods.Start(a.manager)
-	a.loop(ctx)
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){a.followPlugins, a.followRegistries, a.followSignals, a.keepHouse} {
+		loops.Go(func() { loop(ctx) })
+	}
+	a.followManifests(ctx)
 	ended := a.end(context.Cause(ctx)) // the API answers meanwhile
+	loops.Wait()
 	stop()
 	watching.Wait()
 	a.shutdown(server)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
@@ -31,38 +32,32 @@ type handlerSet struct {
 	sources  *Sources
 	builtins []string
 
-	loading sync.Mutex      // held by whoever loads or replaces plugins: one at a time
-	ending  context.Context // ends the loading of a plugin that a probe asks for; that of New, then of Run
+	ending   context.Context // ends the loading of a plugin that a probe asks for; that of New, then of Run
+	demanded func(err error) // hears how it went with one; read-only after New
+
+	preparing sync.WaitGroup // of handlers, by plugins
+	closing   sync.WaitGroup // of plugins that were removed
+	surveying sync.Mutex     // held by who looks what there is
 
 	mu      sync.Mutex
 	host    *wasm.Host               // nil: there was no plugin yet
 	total   uint64                   // memory of all plugins
 	plugins map[string]*pluginRecord // by name
 	wanted  map[string]bool          // the plugins that a probe has asked for
-	watched []string                 // files beside those in plugin folders
+	named   map[string]bool          // the handlers of the pods that run
+	mayBe   map[string]bool          // those of the manifests that were read since
+	muted   map[string]time.Time     // plugins that do not answer, and until when they are not asked again
+	surveys int                      // how many there were
+	watched []string                 // files beside those in plugin folders, by the last survey, as is what follows
+	waiting map[string]bool          // plugins whose registry has not answered yet
+	refused map[string]error         // why plugins may not be loaded
+	wanting bool                     // a registry has not said what it should
 }
 
 var (
 	_ manager.Handlers   = (*handlerSet)(nil)
 	_ metrics.PluginHost = (*handlerSet)(nil)
 )
-
-// Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
-// The first probe of a plugin waits until it is loaded.
-func (s *handlerSet) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	if err := s.demand(name); err != nil {
-		return nil, err
-	}
-	h, err := s.Registry.Prepare(name, config, target)
-	if err != nil {
-		return nil, err
-	}
-	seen := h
-	if s.record(name) != nil {
-		seen = s.metrics.TimeCalls(name, seen)
-	}
-	return counted{s.metrics.CountInFlight(seen), h}, nil
-}
 
 // counted is a handler whose attempts are counted.
 type counted struct {
@@ -85,8 +80,14 @@ func (c counted) KeepSecret(redact func(string) string) {
 	}
 }
 
-// Close closes the plugins.
+// Close closes the plugins, all at the same time: each of them may take as long as the
+// slowest.
 func (s *handlerSet) Close() error {
+	for _, r := range s.records() {
+		s.closing.Go(func() { _ = r.swap.Close() }) // its generations tell of their errors
+	}
+	s.closing.Wait()
+	s.preparing.Wait()
 	err := s.Registry.Close()
 	s.mu.Lock()
 	host := s.host
@@ -97,16 +98,19 @@ func (s *handlerSet) Close() error {
 	return err
 }
 
-// newHandlers makes the built-in handlers, and looks which plugins there are. stamp is that of the files from
-// before they were read.
+// newHandlers makes the built-in handlers, has registries asked, and looks which plugins
+// there are. stamp is that of the files from before they were read.
 func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (s *handlerSet, stamp string, err error) {
-	s = &handlerSet{metrics: m, log: log, cfg: cfg, ending: ctx, plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool)}
+	s = &handlerSet{
+		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), ending: ctx, demanded: func(error) {},
+		plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool), mayBe: make(map[string]bool), muted: make(map[string]time.Time),
+	}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, "", err
 	}
 	s.builtins = s.Names()
-	s.sources = newSources(cfg)
 	stamp = s.stamp()
+	s.pull(ctx, true, true, func() {})
 	_, err = s.reload(ctx, false)
 	return s, stamp, err
 }

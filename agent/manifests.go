@@ -3,44 +3,109 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
 )
 
-// reloadState is the outcome of the last reload. What has an error is as it was before.
-type reloadState struct {
-	at        time.Time
-	manifests error
-	plugins   error
+// errSuperseded ends the look at manifests that have changed meanwhile.
+var errSuperseded = errors.New("the manifests have changed meanwhile")
+
+// newest reads the manifests. What would take long, since a plugin has to be compiled
+// first or does not say whether it takes a config, is given up when they change: the next
+// may not need it. With all, pods are checked that are the same as those that run.
+func (a *Agent) newest(ctx context.Context, all bool) (pods []*v1.Pod, err error) {
+	for {
+		loading, cancel := context.WithCancelCause(ctx)
+		stamp := a.source.Stamp()
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			if a.awaitChange(loading, stamp) {
+				cancel(errSuperseded)
+			}
+		})
+		pods, err = a.load(loading, all)
+		superseded := err != nil && context.Cause(loading) == errSuperseded
+		cancel(nil)
+		watching.Wait()
+		if !superseded {
+			a.stamp = stamp
+			return pods, err
+		}
+	}
 }
 
-// load reads the manifests and checks all that can be checked without running them.
-// stamp is what the files looked like before they were read.
-func (a *Agent) load() (pods []*v1.Pod, stamp string, err error) {
-	stamp = a.source.Stamp()
+// awaitChange returns when the manifests have changed since stamp, and have rested, or
+// reports false at the end of ctx.
+func (a *Agent) awaitChange(ctx context.Context, stamp string) bool {
+	ticker := time.NewTicker(a.cfg.PollInterval)
+	defer ticker.Stop()
+	for files := (changing{}); ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+			if files.rested(a.source.Stamp(), stamp) {
+				return true
+			}
+		}
+	}
+}
+
+// load reads the manifests and checks all that can be checked without running them, or,
+// without all, what is not the same as that which runs.
+func (a *Agent) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
+	a.handlers.begin()
+	a.source.Check = func(pod *v1.Pod) []error { return a.check(ctx, pod, all) }
 	loaded, err := a.source.Load()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
-		return nil, stamp, err
+		return nil, err
 	}
 	for _, w := range loaded.Warnings {
 		a.log.Warn("unsupported field", "place", w.Error())
 	}
-	return loaded.Pods, stamp, nil
+	return loaded.Pods, nil
 }
 
 // check prepares every probe of pod, so that a missing plugin or a bad config is known
-// before anything is started or changed.
-func (a *Agent) check(pod *v1.Pod) []error {
-	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.handlers, ResolveSecret: a.secret})
+// before anything is started or changed. Of a pod that runs already that is known.
+func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool) []error {
+	if ctx.Err() != nil {
+		return []error{context.Cause(ctx)}
+	}
+	a.handlers.mayUse(pod)
+	if !all && a.applied[pod.UID] != nil && equality.Semantic.DeepEqual(a.applied[pod.UID], pod) {
+		return nil
+	}
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: within{a.handlers, ctx}, ResolveSecret: a.secret})
 	if err != nil {
 		return []error{err}
 	}
 	defer m.Close()
-	return []error{m.AddPod(context.Background(), pod)}
+	return []error{m.AddPod(ctx, pod)}
+}
+
+// within prepares handlers as long as its context has not ended: [manager.Handlers] knows
+// of none.
+type within struct {
+	handlers *handlerSet
+	ctx      context.Context
+}
+
+var _ manager.Handlers = within{}
+
+// Prepare implements [manager.Handlers].
+func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	return w.handlers.prepare(w.ctx, name, config, target)
 }
 
 // noPods knows no pod's status, so that no worker makes an attempt.
@@ -49,129 +114,26 @@ type noPods struct{}
 // PodStatus implements [manager.StatusSource].
 func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
 
-// loop applies the manifests, and brings pods and plugins to what files say when these
-// change, until ctx ends.
-func (a *Agent) loop(ctx context.Context) {
-	a.reloaded(a.apply(ctx, "start"), nil)
-	ticker := time.NewTicker(a.cfg.PollInterval)
-	defer ticker.Stop()
-	var manifests, plugins changing
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.cfg.Reload:
-			_ = a.again(ctx, "signal", true, true) // logged
-		case answer := <-a.reloads:
-			answer <- a.again(ctx, "request", true, true)
-		case <-ticker.C:
-			newManifests, newPlugins := manifests.rested(a.source.Stamp(), a.stamp), plugins.rested(a.handlers.stamp(), a.pluginStamp)
-			if newManifests || newPlugins {
-				_ = a.again(ctx, "changed files", newManifests, newPlugins) // logged
-			}
-			a.handlers.promoteDue(ctx)
-		}
-	}
-}
-
-// changing is the stamp of files that have changed.
-type changing struct{ seen string }
-
-// rested reports whether the files, whose stamp is now, are others than those of the
-// stamp known, and were no others the last time.
-func (c *changing) rested(now, known string) bool {
-	rested := now != known && now == c.seen
-	c.seen = now
-	return rested
-}
-
-// again reads plugins and manifests again, those that it is asked to, and applies what is
-// good. The plugins come first: the manifests may name a new one. A plugin that was
-// refused is tried again with new manifests, since it may be one of the old that it did
-// not fit, and manifests that were refused with new plugins.
-func (a *Agent) again(ctx context.Context, cause string, manifests, plugins bool) error {
-	last := a.lastReload()
-	failing, changed := last.plugins != nil, false
-	if plugins {
-		a.pluginStamp = a.handlers.stamp()
-		changed, last.plugins = a.handlers.reload(ctx, cause != "changed files")
-		manifests = manifests || changed && last.manifests != nil
-	}
-	if manifests {
-		last.manifests = a.remanifest(ctx, cause)
-		if last.manifests == nil && last.plugins != nil {
-			changed, last.plugins = a.handlers.reload(ctx, true)
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	a.reloaded(last.manifests, last.plugins)
-	switch {
-	case last.plugins != nil:
-		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", cause, "error", last.plugins.Error())
-	case changed || failing:
-		a.log.Info("plugins reloaded", "cause", cause)
-	}
-	return errors.Join(last.manifests, last.plugins)
-}
-
-// remanifest reads the manifests again and applies them if they are good.
-func (a *Agent) remanifest(ctx context.Context, cause string) error {
-	pods, stamp, err := a.load()
-	a.stamp = stamp
-	if err != nil {
-		a.reloaded(err, a.lastReload().plugins)
-		a.log.Error("manifests cannot be used; the last good state is kept", "cause", cause, "error", err.Error())
-		return err
-	}
-	a.wanted = pods
-	return a.apply(ctx, cause)
-}
-
+// apply runs the pods that are wanted, and notes how that went.
 func (a *Agent) apply(ctx context.Context, cause string) error {
 	a.changes.know(a.wanted)
 	err := a.pods.Apply(ctx, a.wanted)
 	if ctx.Err() != nil {
 		return nil // it is about to end all the same
 	}
+	a.handlers.uses(a.wanted)
+	a.applied = make(map[types.UID]*v1.Pod)
+	if err == nil {
+		for _, pod := range a.wanted {
+			a.applied[pod.UID] = pod
+		}
+	}
 	a.running.Store(true)
+	a.noteManifests(err)
 	if err != nil {
 		a.log.Error("manifests were not applied as a whole", "cause", cause, "error", err.Error())
 	} else {
 		a.log.Info("manifests applied", "cause", cause, "pods", len(a.wanted))
 	}
 	return err
-}
-
-// reloaded notes how it went with manifests and plugins.
-func (a *Agent) reloaded(manifests, plugins error) {
-	now := time.Now()
-	a.metrics.Reloaded(manifests == nil && plugins == nil, now)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.reload = reloadState{now, manifests, plugins}
-}
-
-func (a *Agent) lastReload() reloadState {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.reload
-}
-
-// Reload has manifests, prober.yaml and plugins read again now, and returns when they are
-// applied or found to be bad.
-func (a *Agent) Reload(ctx context.Context) error {
-	answer := make(chan error, 1)
-	select {
-	case a.reloads <- answer:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

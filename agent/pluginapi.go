@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -105,14 +104,13 @@ func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	// Half-way through, an asker who has gone changes nothing.
-	err := a.handlers.promote(context.WithoutCancel(r.Context()), name)
+	record, err := a.handlers.promote(r.Context(), name)
 	switch {
 	case errors.Is(err, errNoPlugin):
 		fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
 	case err != nil:
 		fail(w, http.StatusConflict, "%v", err)
 	default:
-		answer(w, a.handlers.status(a.handlers.record(name)))
+		answer(w, a.handlers.status(record))
 	}
 }

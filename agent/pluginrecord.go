@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -15,9 +16,13 @@ import (
 type pluginRecord struct {
 	name string         // read-only
 	swap *handlers.Swap // read-only
-	here bool           // in the registry; of who holds the loading
+	busy chan struct{}  // holds a token while somebody loads, replaces or drops it
 
-	// Guarded by the mu of the handlerSet, and written by who holds its loading.
+	// Owned by who has locked it.
+	here bool // in the registry
+	seen int  // the number of the survey that it was last brought to
+
+	// Guarded by the mu of the handlerSet, and written by who has locked it.
 	inUse     Admitted                   // what runs, or would if a probe asked for it, without its bytes
 	runtime   string                     // of inUse
 	mark      string                     // of inUse; "": nothing runs
@@ -30,7 +35,30 @@ type pluginRecord struct {
 	place     string                     // where that was found
 	shadow    *shadowRecord              // nil: nothing runs beside it, or is to
 	past      metrics.PluginStats        // what those that are closed did
+	idle      time.Time                  // since when no probe has used it; of who keeps house
 }
+
+// lock waits until nobody else loads, replaces or drops r, and no longer than ctx lasts.
+func (r *pluginRecord) lock(ctx context.Context) error {
+	select {
+	case r.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tryLock locks r, unless somebody else has.
+func (r *pluginRecord) tryLock() bool {
+	select {
+	case r.busy <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *pluginRecord) unlock() { <-r.busy }
 
 // running is one generation of a plugin.
 type running struct {
@@ -127,11 +155,15 @@ func (s *handlerSet) withdrawn() (names []string) {
 	return names
 }
 
+// newRecord returns the plugin called name, a new one if there is none.
 func (s *handlerSet) newRecord(name string) *pluginRecord {
-	r := &pluginRecord{name: name, running: make(map[probe.Handler]*running), past: metrics.PluginStats{Limits: make(map[string]uint64)}}
-	r.swap = handlers.NewSwap(handlers.SwapConfig{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r := s.plugins[name]; r != nil {
+		return r
+	}
+	r := &pluginRecord{name: name, busy: make(chan struct{}, 1), running: make(map[probe.Handler]*running), past: metrics.PluginStats{Limits: make(map[string]uint64)}}
+	r.swap = handlers.NewSwap(handlers.SwapConfig{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
 	s.plugins[name] = r
 	return r
 }

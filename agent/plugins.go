@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/handlers"
@@ -30,7 +32,7 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 		}
 		bare, g.stats = h, func() metrics.PluginStats { return processStats(h.Stats()) }
 	case plugin.Nagios:
-		h, err := process.LoadCheck(process.Config{Env: []string{s.cfg.mark}}, f.Found)
+		h, err := process.LoadCheck(process.Config{Logger: s.log, Env: []string{s.cfg.mark}}, f.Found)
 		if err != nil {
 			return nil, err
 		}
@@ -72,78 +74,85 @@ func (s *handlerSet) wasmHost() (*wasm.Host, error) {
 	return host, err
 }
 
-// reload reads prober.yaml and the plugin folders, and brings the plugins to what they
-// say. A plugin with unchanged bytes and settings is left alone. Where a new one cannot
-// be used, the old one stays; it is tried again when it has changed, or with again. The
-// error tells of all that is wrong; changed says that there is another plugin now.
+// maxLoads bounds how many plugins are loaded or replaced at once by a reload.
+const maxLoads = 4
+
+// reload looks what prober.yaml and the plugin folders have, and brings the plugins to what
+// they say. A plugin with unchanged bytes and settings is left alone. Where a new one
+// cannot be used, the old one stays; it is tried again when it has changed, or with again.
+// The error tells of all that is wrong; changed says that there is another plugin now.
 func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	return s.reloadLocked(ctx, again)
-}
-
-// demand sees to it that the plugin called name, if there is one, has been loaded. Those
-// that no probe has asked for are not: a folder may hold more than a host needs, and what
-// nobody uses costs no time, no memory and no grant.
-func (s *handlerSet) demand(name string) error {
-	r := s.record(name)
-	if r == nil || s.runs(r) {
-		return nil
-	}
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	s.mu.Lock()
-	asked := s.wanted[name]
-	s.wanted[name] = true
-	s.mu.Unlock()
-	if asked {
-		return s.failed(r)
-	}
-	s.log.Info("loading plugin", "handler", name) // takes seconds where it was never compiled
-	_, err := s.reloadLocked(s.ending, false)
-	if s.ending.Err() != nil {
-		return err
-	}
-	if err != nil && s.record(name) == r && !s.runs(r) && s.failed(r) == nil { // nothing can be said of any plugin
-		s.settle(r, "", err)
-	}
-	return s.failed(r)
-}
-
-func (s *handlerSet) reloadLocked(ctx context.Context, again bool) (changed bool, err error) {
-	v, err := s.survey(ctx, again)
+	v, err := s.survey()
 	if err != nil {
 		return false, err
 	}
-	s.take(v)
-	errs := []error{v.err}
-	here := make(map[string]bool)
-	for _, f := range v.found {
-		if ctx.Err() != nil {
-			return changed, context.Cause(ctx)
-		}
-		here[f.Manifest.Name] = true
-		did, err := s.update(ctx, f, v, again)
-		changed, errs = changed || did, append(errs, err)
-	}
+	names := v.names()
 	for _, r := range s.records() {
-		if !here[r.name] {
-			errs = append(errs, s.missing(r, v))
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
 		}
 	}
-	errs = append(errs, s.shadows(ctx, v, again))
-	return changed, errors.Join(errs...)
+	did, errs := make([]bool, len(names)), make([]error, len(names))
+	var work sync.WaitGroup
+	places := make(chan struct{}, maxLoads)
+	for i, name := range names {
+		work.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			did[i], errs[i] = s.bringTo(ctx, name, v, again)
+		})
+	}
+	work.Wait()
+	if ctx.Err() != nil {
+		return slices.Contains(did, true), context.Cause(ctx)
+	}
+	return slices.Contains(did, true), errors.Join(append([]error{v.err, v.shadowErr}, errs...)...)
 }
 
-// take notes what a survey says of all plugins together.
-func (s *handlerSet) take(v *survey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watched = v.files
-	if s.total != v.total && s.host != nil {
-		s.host.SetTotalMemory(v.total)
+// bringTo brings the plugin called name to what v found.
+func (s *handlerSet) bringTo(ctx context.Context, name string, v *survey, again bool) (changed bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
-	s.total = v.total
+	_, here := v.plugin(name)
+	r := s.record(name)
+	if r == nil && here {
+		r = s.newRecord(name)
+	}
+	if r == nil { // a shadow and nothing else
+		if v.waiting[name] || v.about(name, "") != nil {
+			return false, nil // told already
+		}
+		return false, v.lonely(name)
+	}
+	if err := r.lock(ctx); err != nil {
+		return false, err
+	}
+	defer r.unlock()
+	if s.record(name) != r {
+		return false, nil // it has gone this moment, and is looked at again
+	}
+	return s.reconcile(ctx, r, v, again)
+}
+
+// reconcile brings r, which the caller has locked, and its shadow to what v found.
+func (s *handlerSet) reconcile(ctx context.Context, r *pluginRecord, v *survey, again bool) (changed bool, err error) {
+	if v.number < r.seen { // who came before us knew more
+		return false, s.failed(r)
+	}
+	r.seen = v.number
+	if f, here := v.plugin(r.name); here {
+		changed, err = s.update(ctx, r, f, v, again)
+	} else {
+		err = s.missing(r, v)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return changed, context.Cause(ctx)
+	case s.record(r.name) != r: // it was dropped
+		return changed, errors.Join(err, v.lonely(r.name))
+	}
+	return changed, errors.Join(err, s.updateShadow(ctx, r, v, again))
 }
 
 // markOf tells apart what would be other generations of a plugin: by its bytes, its
@@ -174,14 +183,10 @@ func markOfCommand(f *Admitted) string {
 }
 
 // update brings a plugin to what was found of it.
-func (s *handlerSet) update(ctx context.Context, f Admitted, v *survey, again bool) (changed bool, err error) {
-	name, mark := f.Manifest.Name, markOf(&f)
-	r := s.record(name)
-	if r == nil {
-		r = s.newRecord(name)
-	}
-	switch wrong := v.about(name, ""); {
-	case r.mark == "" && !r.withdrawn && !s.isWanted(name):
+func (s *handlerSet) update(ctx context.Context, r *pluginRecord, f Admitted, v *survey, again bool) (changed bool, err error) {
+	mark := markOf(&f)
+	switch wrong := v.about(r.name, ""); {
+	case r.mark == "" && !r.withdrawn && !s.isWanted(r.name):
 		if err := s.owned(r, f.Path); err != nil {
 			s.settle(r, "", err) // to be tried again: it may be elsewhere by then
 			return false, err
@@ -237,7 +242,9 @@ func (s *handlerSet) offer(r *pluginRecord, f Admitted) (isNew bool, err error) 
 // owned is an error where the file at path is that of another plugin, which runs: then
 // its bytes were exchanged for those of a plugin of another name.
 func (s *handlerSet) owned(r *pluginRecord, path string) error {
-	for _, other := range s.records() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.plugins {
 		if other != r && other.mark != "" && other.place == path {
 			return fmt.Errorf("plugin %q: %s is the file of the plugin %q, which goes on; another plugin needs another file", r.name, path, other.name)
 		}
@@ -276,6 +283,7 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 	f.Module, f.Signatures = nil, nil
 	s.mu.Lock()
 	r.inUse, r.runtime, r.mark, r.withdrawn = f, runtime, mark, false
+	delete(s.muted, r.name)
 	s.mu.Unlock()
 	s.metrics.PluginGone(r.name)
 	s.metrics.PluginLoaded(r.name, f.Manifest.Version, f.Digest, runtime)
@@ -292,6 +300,7 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 // missing brings a plugin that was not found to what that means.
 func (s *handlerSet) missing(r *pluginRecord, v *survey) error {
 	switch wrong := v.about(r.name, r.place); {
+	case v.waiting[r.name]: // nobody knows yet
 	case r.mark == "" && !r.withdrawn: // it never ran
 		s.forget(r)
 	case wrong != nil:
@@ -308,7 +317,10 @@ func (s *handlerSet) missing(r *pluginRecord, v *survey) error {
 	return nil
 }
 
-var errWithdrawn = errors.New("it was withdrawn: there is no such plugin any more")
+var (
+	errWithdrawn = errors.New("it was withdrawn: there is no such plugin any more")
+	errUnloaded  = errors.New("it was not used, and is not loaded")
+)
 
 // withdraw lets the probes of a plugin end in errors, and so keep their decided results,
 // until there is another plugin of the name.
@@ -316,22 +328,28 @@ func (s *handlerSet) withdraw(r *pluginRecord) {
 	s.mu.Lock() // it is told of before a probe can show it
 	r.mark, r.base, r.tried, r.err, r.withdrawn, r.at = "", "", "", nil, true, time.Now()
 	r.shadow = nil
+	path := r.inUse.Path
 	s.mu.Unlock()
 	r.swap.Withdraw(errWithdrawn)
 	s.metrics.PluginGone(r.name)
 	s.log.Warn("plugin withdrawn; its probes end in errors until there is another", "handler", r.name,
-		"path", r.inUse.Path, "probes", r.swap.Live())
+		"path", path, "probes", r.swap.Live())
 }
 
-// forget drops a plugin that nobody uses.
+// forget drops a plugin that nobody uses. Where a probe came this moment it is withdrawn.
 func (s *handlerSet) forget(r *pluginRecord) {
-	known := s.Remove(r.name) != nil
-	_ = r.swap.Close() // its generations tell of their errors
 	s.mu.Lock()
+	if !r.swap.Unload(errUnloaded) {
+		s.mu.Unlock()
+		s.withdraw(r)
+		return
+	}
+	path, known := r.inUse.Path, s.Remove(r.name) != nil
 	delete(s.plugins, r.name)
 	s.mu.Unlock()
 	s.metrics.PluginGone(r.name)
 	if known {
-		s.log.Info("plugin removed", "handler", r.name, "path", r.inUse.Path)
+		s.log.Info("plugin removed", "handler", r.name, "path", path)
 	}
+	s.closing.Go(func() { _ = r.swap.Close() }) // its generations tell of their errors
 }

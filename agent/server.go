@@ -42,7 +42,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
 	mux.HandleFunc("GET /api/v1/plugins", a.servePlugins)
 	mux.HandleFunc("POST /api/v1/plugins/{name}/promote", a.servePromote)
-	mux.HandleFunc("POST /-/reload", a.serveReload)
+	mux.HandleFunc("POST /-/reload", unhurried(a.serveReload))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
 		mux.HandleFunc("GET "+path, health(path, a.live))
@@ -60,7 +60,8 @@ func (a *Agent) routes() http.Handler {
 	return mux
 }
 
-// unhurried lifts the time limit on an answer that takes as long as it was asked to.
+// unhurried lifts the time limit on an answer that takes as long as it was asked to, or as
+// registries and compilers do.
 func unhurried(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // else the profile is cut off
@@ -129,7 +130,7 @@ func (a *Agent) ready() []healthCheck {
 		pods = healthCheck{"pods", "-", "not applied yet"}
 	}
 	last := a.lastReload()
-	checks := append(a.live(), pods, reloadCheck("reload", last.at, last.manifests), reloadCheck("plugins", last.at, last.plugins))
+	checks := append(a.live(), pods, reloadCheck("reload", last.manifestsAt, last.manifests), reloadCheck("plugins", last.pluginsAt, last.plugins))
 	for _, name := range a.handlers.withdrawn() {
 		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
 	}

@@ -24,34 +24,21 @@ type shadowRecord struct {
 	refused bool               // it was due to be promoted, and could not be
 }
 
-// shadows brings the versions that run beside others to what prober.yaml says.
-func (s *handlerSet) shadows(ctx context.Context, v *survey, again bool) error {
-	errs := []error{v.shadowErr}
-	wanted := make(map[string]bool)
-	for _, f := range v.shadows {
-		name := f.Manifest.Name
-		wanted[name] = true
-		r := s.record(name)
-		if r != nil && r.mark == "" && !s.isWanted(name) {
-			continue // no probe has asked for the plugin yet
-		}
-		if r == nil || r.mark == "" {
-			errs = append(errs, fmt.Errorf("plugin %q of %s: there is no plugin of that name for it to run beside", name, f.Path))
-			continue
-		}
-		errs = append(errs, s.updateShadow(ctx, r, f, again))
+// updateShadow brings the version that runs beside r, which the caller has locked, to what
+// v found of it.
+func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, v *survey, again bool) error {
+	f, here := v.shadow(r.name)
+	switch {
+	case !here && (v.shadowErr != nil || v.waitingShadows[r.name]):
+		return nil // what cannot be read is not what was removed
+	case !here:
+		s.unshadow(r)
+		return nil
+	case s.runs(r) && r.mark == "": // it was withdrawn
+		return v.lonely(r.name)
+	case r.mark == "":
+		return nil // no probe has asked for the plugin yet, or it is not to be had
 	}
-	for _, r := range s.records() {
-		// What cannot be read is not what was removed.
-		if r.shadow != nil && !wanted[r.name] && v.shadowErr == nil {
-			s.unshadow(r)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// updateShadow brings the shadow of r to what was found of it.
-func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, f Shadowed, again bool) error {
 	mark := markOf(&f.Admitted)
 	if mark == r.mark { // it was promoted, or put in the place of the other
 		s.unshadow(r)
@@ -74,7 +61,9 @@ func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, f Shadow
 		return err
 	}
 	err = s.runBeside(ctx, r, sh, f.Admitted, mark)
-	s.settleShadow(sh, mark, err)
+	if ctx.Err() == nil {
+		s.settleShadow(sh, mark, err)
+	}
 	return err
 }
 
@@ -103,70 +92,88 @@ func (s *handlerSet) runBeside(ctx context.Context, r *pluginRecord, sh *shadowR
 }
 
 func (s *handlerSet) unshadow(r *pluginRecord) {
-	r.swap.Unshadow()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	had := r.shadow != nil
 	r.shadow = nil
+	s.mu.Unlock()
+	if had {
+		r.swap.Unshadow()
+	}
 }
 
-// compared returns what was counted of the present pair of versions.
-func (s *handlerSet) compared(r *pluginRecord, sh *shadowRecord) handlers.Shadowing {
+// promoteDue promotes the shadows that have agreed for long enough. One of a plugin that is
+// just being replaced has to wait.
+func (s *handlerSet) promoteDue(ctx context.Context) {
+	for _, r := range s.records() {
+		sh := s.due(r)
+		if sh == nil || !r.tryLock() {
+			continue
+		}
+		err := s.promoteLocked(ctx, r, sh)
+		r.unlock()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		s.mu.Lock()
+		sh.refused = true // by itself it is not tried again
+		s.mu.Unlock()
+		s.log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
+	}
+}
+
+// due returns the shadow of r that is to be promoted now, nil if there is none.
+func (s *handlerSet) due(r *pluginRecord) *shadowRecord {
 	now := r.swap.Shadowing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	sh := r.shadow
+	if sh == nil || sh.mark == "" || sh.after.Ticks == 0 || sh.refused {
+		return nil
+	}
 	if sh.base != r.mark { // it is compared with another now
 		sh.base, sh.from = r.mark, now
 	}
-	return now.Less(sh.from)
-}
-
-// promoteDue promotes the shadows that have agreed for long enough.
-func (s *handlerSet) promoteDue(ctx context.Context) {
-	for _, r := range s.records() {
-		sh, due := s.mayPromote(r)
-		if !due {
-			continue
-		}
-		seen := s.compared(r, sh)
-		if n := seen.Compared(); n < uint64(sh.after.Ticks) || float64(seen.Agree) < sh.after.Agreement*float64(n) {
-			continue
-		}
-		if err := s.promote(ctx, r.name); err != nil && ctx.Err() == nil {
-			s.mu.Lock()
-			sh.refused = true // by itself it is not tried again
-			s.mu.Unlock()
-			s.log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
-		}
+	seen := now.Less(sh.from)
+	if n := seen.Compared(); n < uint64(sh.after.Ticks) || float64(seen.Agree) < sh.after.Agreement*float64(n) {
+		return nil
 	}
-}
-
-// mayPromote reports whether r has a shadow that is to be promoted some time.
-func (s *handlerSet) mayPromote(r *pluginRecord) (sh *shadowRecord, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sh = r.shadow
-	return sh, sh != nil && sh.mark != "" && sh.after.Ticks > 0 && !sh.refused
+	return sh
 }
 
 // errNoPlugin is the error of a name that no plugin has.
 var errNoPlugin = errors.New("there is no plugin of that name")
 
-// promote lets the version that runs beside the plugin called name take its place.
-func (s *handlerSet) promote(ctx context.Context, name string) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+// promote lets the version that runs beside the plugin called name take its place. It waits
+// for whoever is about to change the plugin, and no longer than ctx lasts.
+func (s *handlerSet) promote(ctx context.Context, name string) (*pluginRecord, error) {
 	r := s.record(name)
 	if r == nil {
-		return errNoPlugin
+		return nil, errNoPlugin
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.unlock()
+	if s.record(name) != r {
+		return nil, errNoPlugin
 	}
 	s.mu.Lock()
 	sh := r.shadow
 	s.mu.Unlock()
-	if sh == nil || sh.mark == "" {
-		return fmt.Errorf("plugin %q: %w", name, handlers.ErrNoShadow)
+	// Half-way through, an asker who has gone changes nothing.
+	return r, s.promoteLocked(context.WithoutCancel(ctx), r, sh)
+}
+
+// promoteLocked lets sh take the place of r, which the caller has locked.
+func (s *handlerSet) promoteLocked(ctx context.Context, r *pluginRecord, sh *shadowRecord) error {
+	s.mu.Lock()
+	gone := sh == nil || r.shadow != sh || sh.mark == ""
+	s.mu.Unlock()
+	if gone {
+		return fmt.Errorf("plugin %q: %w", r.name, handlers.ErrNoShadow)
 	}
 	if err := r.swap.Promote(ctx); err != nil {
-		return fmt.Errorf("plugin %q: %w", name, err)
+		return fmt.Errorf("plugin %q: %w", r.name, err)
 	}
 	s.mu.Lock()
 	r.shadow = nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,19 +38,45 @@ type Sources struct {
 	cfg SourcesConfig
 
 	mu    sync.Mutex
-	asked map[string]heard // by source
+	asked map[asked]heard
 }
+
+// asked is what a registry was asked for.
+type asked struct {
+	name, source, digest string
+	plainHTTP, shadow    bool
+}
+
+func askedOf(p *config.Plugin) asked { return asked{p.Name, p.Source, p.Digest, p.PlainHTTP, p.Shadow} }
 
 // heard is what a registry said last.
 type heard struct {
-	at    time.Time
-	stale error // why the last good plugin stood in; nil when it did not
+	at     time.Time
+	digest string    // of what there is now
+	stale  error     // why that is the last good one; nil when it is not
+	err    error     // why there is none
+	unkept *oci.Kept // what there is, where it could not be kept
 }
+
+// same reports whether nothing new was said.
+func (h heard) same(o heard) bool {
+	return h.digest == o.digest && textOf(h.stale) == textOf(o.stale) && textOf(h.err) == textOf(o.err)
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// errNotAsked is the error of a plugin whose registry has not answered yet.
+var errNotAsked = errors.New("its registry has not answered yet")
 
 // NewSources returns the sources that cfg describes. Nothing is opened before there is a
 // plugin to be had.
 func NewSources(cfg SourcesConfig) *Sources {
-	return &Sources{cfg: cfg, asked: make(map[string]heard)}
+	return &Sources{cfg: cfg, asked: make(map[asked]heard)}
 }
 
 // PluginCache returns the folder that keeps what was pulled: in the state folder, or else
@@ -73,31 +100,57 @@ type Pulled struct {
 	Err          error // why it could not be had; nil when it could
 	Stale        error // why it is the last good one, not what the registry has now; nil when it is not
 	Unkept       error // why it could not be kept; nil when it is
+
+	of  config.Plugin
+	ref plugin.Reference
 }
 
 // Pull gets the plugins of prober.yaml that are in registries, for [Admission.Find] and
 // [Admission.Shadows]. What may not be loaded takes the place of nothing that was good. It
 // waits no longer than [oci.DefaultPatience] for all of them.
 func (a *Admission) Pull(ctx context.Context, from *Sources) []Pulled {
+	all := a.remote()
+	a.pull(ctx, from, all, func(*Pulled) {})
+	return a.took(all)
+}
+
+// recall is Pull that asks no registry: it goes by what they said last.
+func (a *Admission) recall(from *Sources) {
+	all := a.remote()
+	for _, r := range all {
+		r.set(from.recall(&r.of, a.wanted(&r.of, r.ref)))
+	}
+	a.took(all)
+}
+
+// remote returns the plugins of prober.yaml that are in registries.
+func (a *Admission) remote() (all []*Pulled) {
+	for _, p := range a.file.Plugins {
+		if ref, ok := p.Reference(); ok && (p.Shadow || a.asked.Dev[p.Name] == "") {
+			all = append(all, &Pulled{Name: p.Name, Source: p.Source, Shadow: p.Shadow, of: p, ref: ref})
+		}
+	}
+	return all
+}
+
+// pull gets all, and tells each of those that were had, or not.
+func (a *Admission) pull(ctx context.Context, from *Sources, all []*Pulled, each func(*Pulled)) {
 	ctx, cancel := context.WithTimeoutCause(ctx, oci.DefaultPatience, errors.New("the registries took too long"))
 	defer cancel()
-	var all []*Pulled
 	var pulling sync.WaitGroup
 	places := make(chan struct{}, maxPulls)
-	for _, p := range a.file.Plugins {
-		ref, ok := p.Reference()
-		if !ok || !p.Shadow && a.asked.Dev[p.Name] != "" {
-			continue
-		}
-		r := &Pulled{Name: p.Name, Source: p.Source, Shadow: p.Shadow}
-		all = append(all, r)
+	for _, r := range all {
 		pulling.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			r.set(from.resolve(ctx, &p, a.wanted(&p, ref)))
+			r.set(from.resolve(ctx, &r.of, a.wanted(&r.of, r.ref)))
+			each(r)
 		})
 	}
 	pulling.Wait()
+}
+
+func (a *Admission) took(all []*Pulled) []Pulled {
 	a.pulled = make([]Pulled, len(all))
 	for i, r := range all {
 		a.pulled[i] = *r
@@ -111,32 +164,13 @@ func (r *Pulled) set(k *oci.Kept, ref plugin.Reference, err error) {
 		r.Err = err
 		return
 	}
-	r.Found, r.Stale, r.Unkept = foundOf(ref, k.Artifact), k.Stale, k.Unkept
-}
-
-// foundOf returns the plugin of an artifact. Its path is no file's: what was verified is
-// what is loaded.
-func foundOf(ref plugin.Reference, a *oci.Artifact) plugin.Found {
-	ref.Digest = a.Digest
-	f := plugin.Found{
-		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Module: a.Module, Digest: plugin.Digest(a.Module),
-		Signatures: []plugin.Signature{}, // and none from files
-	}
-	if a.Signature != nil {
-		f.Signatures = append(f.Signatures, plugin.Signature{From: f.Path, Data: a.Signature})
-	}
-	for _, c := range a.Cosigned {
-		f.Signatures = append(f.Signatures, plugin.Signature{
-			From: f.Path + " by cosign", Data: []byte(c.Signature), Payload: c.Payload, Artifact: a.Root(),
-		})
-	}
-	return f
+	r.Found, r.Stale, r.Unkept = k.Artifact.Found(ref), k.Stale, k.Unkept
 }
 
 // wanted is what p must be for it to be loaded.
 func (a *Admission) wanted(p *config.Plugin, ref plugin.Reference) oci.Wanted {
 	return oci.Wanted{Ref: ref, Digest: p.Digest, Accept: func(artifact *oci.Artifact) error {
-		f := foundOf(ref, artifact)
+		f := artifact.Found(ref)
 		if f.Manifest.Name != p.Name {
 			return fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
 		}
@@ -147,61 +181,101 @@ func (a *Admission) wanted(p *config.Plugin, ref plugin.Reference) oci.Wanted {
 
 // resolve returns what is wanted, from the store or from the registry.
 func (s *Sources) resolve(ctx context.Context, p *config.Plugin, w oci.Wanted) (*oci.Kept, plugin.Reference, error) {
-	if s.cfg.CacheDir == "" {
-		return nil, w.Ref, errors.New("plugin cache: there is neither a state folder nor a user's cache folder for it")
+	if s.cfg.Offline || s.fresh(p) {
+		if kept, ref, err := s.recall(p, w); err == nil || s.cfg.Offline {
+			return kept, ref, err
+		}
 	}
-	store, err := oci.OpenStore(oci.StoreConfig{Dir: s.cfg.CacheDir, Patience: s.cfg.Patience, LastPatience: s.cfg.LastPatience})
+	kept, err := s.ask(ctx, p, w)
+	said := heard{at: time.Now(), err: err}
+	if kept != nil {
+		said.digest, said.stale = kept.Digest, kept.Stale
+		if kept.Unkept != nil {
+			said.unkept = kept
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[askedOf(p)] = said
+	return kept, w.Ref, err
+}
+
+// ask returns what is wanted from the registry, or what stands in for it.
+func (s *Sources) ask(ctx context.Context, p *config.Plugin, w oci.Wanted) (*oci.Kept, error) {
+	store, err := s.store()
 	if err != nil {
-		return nil, w.Ref, err
-	}
-	known, fresh := s.fresh(p.Source)
-	if s.cfg.Offline || fresh {
-		last, err := store.Last(w)
-		if err == nil {
-			last.Stale = known.stale
-			return last, w.Ref, nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s: it is not in the plugin cache", w.Ref)
-		}
-		if s.cfg.Offline {
-			return nil, w.Ref, err
-		}
+		return nil, err
 	}
 	c, err := oci.NewClient(oci.ClientConfig{
 		PlainHTTP: p.PlainHTTP, DockerConfig: s.cfg.DockerConfig, UserAgent: "prober/" + s.cfg.Version, Cosign: true,
 	})
 	if err != nil {
-		return nil, w.Ref, err
+		return nil, err
 	}
 	defer c.Close()
 	kept, err := store.Resolve(ctx, c, w)
 	if errors.Is(err, oci.ErrPlainHTTP) {
 		err = fmt.Errorf("%w (plainHTTP: true allows it)", err)
 	}
-	said := heard{at: time.Now()}
-	if kept != nil {
-		said.stale = kept.Stale
+	return kept, err
+}
+
+func (s *Sources) store() (*oci.Store, error) {
+	if s.cfg.CacheDir == "" {
+		return nil, errors.New("plugin cache: there is neither a state folder nor a user's cache folder for it")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked[p.Source] = said
-	return kept, w.Ref, err
+	return oci.OpenStore(oci.StoreConfig{Dir: s.cfg.CacheDir, Patience: s.cfg.Patience, LastPatience: s.cfg.LastPatience})
 }
 
-// fresh returns what a registry said of source, when that is not long ago.
-func (s *Sources) fresh(source string) (heard, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	said, ok := s.asked[source]
-	return said, ok && time.Since(said.at) < askAgain
+// recall returns what is wanted without a look at the registry, as that has said last.
+func (s *Sources) recall(p *config.Plugin, w oci.Wanted) (*oci.Kept, plugin.Reference, error) {
+	said, ok := s.heard(p)
+	if !ok && !s.cfg.Offline {
+		return nil, w.Ref, errNotAsked
+	}
+	if said.unkept != nil && w.Accept(said.unkept.Artifact) == nil {
+		return said.unkept, w.Ref, nil
+	}
+	store, err := s.store()
+	if err != nil {
+		return nil, w.Ref, err
+	}
+	last, err := store.Last(w)
+	switch {
+	case err == nil:
+		last.Stale = cmp.Or(said.stale, said.err)
+		return last, w.Ref, nil
+	case said.err != nil:
+		err = said.err
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%s: it is not in the plugin cache", w.Ref)
+	}
+	return nil, w.Ref, err
 }
 
-// Forget lets registries be asked again, however short a time ago they were.
-func (s *Sources) Forget() {
+// heard returns what a registry said of p.
+func (s *Sources) heard(p *config.Plugin) (heard, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.asked)
+	said, ok := s.asked[askedOf(p)]
+	return said, ok
+}
+
+// fresh reports whether a registry was asked for p a short time ago.
+func (s *Sources) fresh(p *config.Plugin) bool {
+	said, ok := s.heard(p)
+	return ok && time.Since(said.at) < askAgain
+}
+
+// expire lets registries be asked again, however short a time ago they were. What they
+// said is known still.
+func (s *Sources) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, said := range s.asked {
+		said.at = time.Time{}
+		s.asked[of] = said
+	}
 }
 
 // fetch returns the plugin that the source of p leads to.
@@ -215,26 +289,6 @@ func (a *Admission) fetch(p *config.Plugin) (plugin.Found, error) {
 		}
 	}
 	return plugin.Found{}, fmt.Errorf("source %s: it was not pulled", p.Source)
-}
-
-// pull gets the plugins that are in registries, and tells of those that are not what the
-// registry has now. With again, registries are asked however short a time ago they were.
-func (s *handlerSet) pull(ctx context.Context, a *Admission, again bool) {
-	if again {
-		s.sources.Forget()
-	}
-	stale := make(map[string]bool)
-	for _, r := range a.Pull(ctx, s.sources) {
-		log := s.log.With("handler", r.Name, "source", r.Source)
-		stale[r.Name] = stale[r.Name] || r.Stale != nil
-		if r.Stale != nil {
-			log.Warn("plugin is the last good one: its source cannot be had", "digest", r.Found.Digest, "error", r.Stale.Error())
-		}
-		if r.Unkept != nil {
-			log.Warn("plugin cannot be kept for when its registry is away", "error", r.Unkept.Error())
-		}
-	}
-	s.metrics.PluginSources(stale)
 }
 
 // newSources returns the sources of an agent.

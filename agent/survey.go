@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,33 +14,43 @@ import (
 
 // survey is what plugin folders and prober.yaml have, at one moment.
 type survey struct {
+	number    int        // of this one
 	found     []Admitted // that can be loaded, by all that is known without compiling them
 	err       error      // all that is wrong
 	shadows   []Shadowed
 	shadowErr error
-	files     []string // that it depends on, beside those in plugin folders
-	total     uint64   // memory of all plugins
+	files     []string        // that it depends on, beside those in plugin folders
+	total     uint64          // memory of all plugins
+	stale     map[string]bool // those of registries, and whether it is the last good one
+
+	waiting, waitingShadows map[string]bool // those whose registry has not answered yet
 }
 
-// survey reads what there is, and asks registries, again or where it is time to. Its error
-// means that nothing can be said of any plugin.
-func (s *handlerSet) survey(ctx context.Context, again bool) (*survey, error) {
-	cfg := AdmissionConfig{ConfigFile: s.cfg.ConfigFile, LockFile: s.cfg.LockFile, Dev: s.cfg.DevPlugins}
-	admission, err := NewAdmission(cfg)
+// survey reads what there is, and what registries have said. Its error means that nothing
+// can be said of any plugin.
+func (s *handlerSet) survey() (*survey, error) {
+	s.surveying.Lock()
+	defer s.surveying.Unlock()
+	admission, err := NewAdmission(s.admission())
 	if err != nil {
 		return nil, err
 	}
-	s.pull(ctx, admission, again)
+	admission.recall(s.sources)
 	file := admission.Config()
-	v := &survey{total: file.TotalMemory}
+	v := &survey{total: file.TotalMemory, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
 	v.found, v.err = admission.Find(s.cfg.PluginDirs, s.builtins)
 	v.shadows, v.shadowErr = admission.Shadows()
+	v.stale = make(map[string]bool)
+	for _, r := range admission.pulled {
+		v.stale[r.Name] = v.stale[r.Name] || r.Stale != nil
+	}
+	v.err, v.shadowErr = putOff(v.err, v.waiting), putOff(v.shadowErr, v.waitingShadows)
 	for _, key := range file.Trust.Keys {
-		v.files = append(v.files, beside(cfg.ConfigFile, key))
+		v.files = append(v.files, beside(s.cfg.ConfigFile, key))
 	}
 	for _, p := range file.Plugins {
 		if p.Source != "" && !strings.Contains(p.Source, "://") {
-			v.files = append(v.files, beside(cfg.ConfigFile, p.Source))
+			v.files = append(v.files, beside(s.cfg.ConfigFile, p.Source))
 		}
 	}
 	for _, f := range v.found {
@@ -52,7 +61,83 @@ func (s *handlerSet) survey(ctx context.Context, again bool) (*survey, error) {
 			v.files = append(v.files, path)
 		}
 	}
+	s.take(v)
 	return v, nil
+}
+
+func (s *handlerSet) admission() AdmissionConfig {
+	return AdmissionConfig{ConfigFile: s.cfg.ConfigFile, LockFile: s.cfg.LockFile, Dev: s.cfg.DevPlugins}
+}
+
+// take notes what a survey says of all plugins together.
+func (s *handlerSet) take(v *survey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.surveys++
+	v.number = s.surveys
+	s.watched, s.waiting, s.refused = v.files, v.waiting, make(map[string]error)
+	for _, err := range leaves(v.err) {
+		if named, ok := errors.AsType[*pluginError](err); ok {
+			s.refused[named.name] = err
+		}
+	}
+	if s.total != v.total && s.host != nil {
+		s.host.SetTotalMemory(v.total)
+	}
+	s.total = v.total
+	s.metrics.PluginSources(v.stale)
+}
+
+// putOff takes those errors out of err that only say that a registry has not answered yet,
+// and notes whose they are.
+func putOff(err error, waiting map[string]bool) error {
+	var rest []error
+	for _, err := range leaves(err) {
+		if named, ok := errors.AsType[*pluginError](err); ok && errors.Is(err, errNotAsked) {
+			waiting[named.name] = true
+			continue
+		}
+		rest = append(rest, err)
+	}
+	return errors.Join(rest...)
+}
+
+// names returns the names of all plugins that were found, or are to run beside one.
+func (v *survey) names() (names []string) {
+	for _, f := range v.found {
+		names = append(names, f.Manifest.Name)
+	}
+	for _, f := range v.shadows {
+		if !slices.Contains(names, f.Manifest.Name) {
+			names = append(names, f.Manifest.Name)
+		}
+	}
+	return names
+}
+
+func (v *survey) plugin(name string) (f Admitted, ok bool) {
+	i := slices.IndexFunc(v.found, func(f Admitted) bool { return f.Manifest.Name == name })
+	if i < 0 {
+		return Admitted{}, false
+	}
+	return v.found[i], true
+}
+
+func (v *survey) shadow(name string) (f Shadowed, ok bool) {
+	i := slices.IndexFunc(v.shadows, func(f Shadowed) bool { return f.Manifest.Name == name })
+	if i < 0 {
+		return Shadowed{}, false
+	}
+	return v.shadows[i], true
+}
+
+// lonely is an error where there is a shadow of a plugin that there is not.
+func (v *survey) lonely(name string) error {
+	f, ok := v.shadow(name)
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("plugin %q of %s: there is no plugin of that name for it to run beside", name, f.Path)
 }
 
 // about returns what is wrong with the plugin called name, or with its file at path; nil

@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// reloadState is how it went with what was last read. What has an error is as it was
+// before.
+type reloadState struct {
+	manifestsAt, pluginsAt time.Time
+	manifests, plugins     error
+}
+
+// noteManifests notes how it went with the manifests.
+func (a *Agent) noteManifests(err error) {
+	a.note(func(s *reloadState, now time.Time) { s.manifests, s.manifestsAt = err, now })
+}
+
+// notePlugins notes how it went with the plugins.
+func (a *Agent) notePlugins(err error) {
+	a.note(func(s *reloadState, now time.Time) { s.plugins, s.pluginsAt = err, now })
+}
+
+func (a *Agent) note(change func(s *reloadState, now time.Time)) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.reload, now)
+	a.metrics.Reloaded(a.reload.manifests == nil && a.reload.plugins == nil, now)
+}
+
+func (a *Agent) lastReload() reloadState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reload
+}
+
+// Reload has registries asked, and manifests, prober.yaml and plugins read again now, and
+// returns when they are applied or found to be bad; at the latest at the end of ctx, when
+// that goes on without it. Its error tells of all that is wrong.
+func (a *Agent) Reload(ctx context.Context) error { return a.readAgain(ctx, "request") }
+
+// readAgain has everything read again. The plugins come first: the manifests may name a
+// new one. A plugin that was refused is tried again with new manifests, since it may be
+// one of the old that it did not fit.
+func (a *Agent) readAgain(ctx context.Context, cause string) error {
+	if err := a.registries.ask(ctx, cause); err != nil {
+		return err
+	}
+	plugins := a.plugins.ask(ctx, cause)
+	manifests := a.manifests.ask(ctx, cause)
+	if manifests == nil && plugins != nil && ctx.Err() == nil {
+		plugins = a.plugins.ask(ctx, cause)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(manifests, plugins)
+}
+
+// readPlugins brings the plugins to what prober.yaml and folders have. Manifests that were
+// refused are read again where there are other plugins now.
+func (a *Agent) readPlugins(ctx context.Context, r *round) error {
+	applied := a.applies.Load()
+	a.pluginStamp = a.handlers.stamp()
+	changed, err := a.handlers.reload(ctx, r.again)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if changed {
+		a.replacements.Add(1)
+	}
+	last := a.lastReload()
+	a.notePlugins(err)
+	switch {
+	case err != nil && (r.again || r.cause == changedFiles || last.plugins == nil || last.plugins.Error() != err.Error()):
+		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", r.cause, "error", err.Error())
+	case err == nil && (changed || last.plugins != nil):
+		a.log.Info("plugins reloaded", "cause", r.cause)
+	}
+	if changed && last.manifests != nil {
+		a.manifests.knock("other plugins", false)
+	}
+	if err != nil && a.applies.Load() != applied { // they were not told of each other
+		a.plugins.knock("other manifests", true)
+	}
+	if r.cause == changedFiles {
+		a.registries.knock(r.cause, false)
+	}
+	return err
+}
+
+// readManifests reads the manifests and applies them if they are good. Plugins that were
+// refused are tried again where there are other manifests now.
+func (a *Agent) readManifests(ctx context.Context, r *round) error {
+	replaced := a.replacements.Load()
+	pods, err := a.newest(ctx, len(r.answers) > 0)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		a.noteManifests(err)
+		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.cause, "error", err.Error())
+		if a.replacements.Load() != replaced { // they were not told of each other
+			a.manifests.knock("other plugins", false)
+		}
+		return err
+	}
+	a.wanted = pods
+	if err = a.apply(ctx, r.cause); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.applies.Add(1)
+	if err == nil && len(r.answers) == 0 && a.lastReload().plugins != nil {
+		a.plugins.knock("other manifests", true)
+	}
+	return err
+}
+
+// demanded hears how it went with a plugin that a probe asked for. What is known of all of
+// them follows.
+func (a *Agent) demanded(err error) {
+	if err != nil || a.lastReload().plugins != nil {
+		a.plugins.knock("probe", false)
+	}
+}

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// door is where others ask a loop for a round of its work. Those who ask while a round is
+// under way get the next one, all the same.
+type door struct {
+	wake chan struct{} // holds a token while somebody has asked
+
+	mu      sync.Mutex
+	pending round
+}
+
+// round is one time that a loop does its work.
+type round struct {
+	cause   string
+	again   bool         // what was tried in vain is tried again
+	answers []chan error // to those who wait
+}
+
+func newDoor() *door { return &door{wake: make(chan struct{}, 1)} }
+
+// knock asks for a round, and waits for nothing.
+func (d *door) knock(cause string, again bool) { d.leave(cause, again, nil) }
+
+// ask waits for the end of a round that begins now or later, in which everything is tried
+// again, and returns what came of it.
+func (d *door) ask(ctx context.Context, cause string) error {
+	answer := make(chan error, 1)
+	d.leave(cause, true, answer)
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *door) leave(cause string, again bool, answer chan error) {
+	d.mu.Lock()
+	p := &d.pending
+	if p.cause == "" || answer != nil { // who waits is the better reason
+		p.cause = cause
+	}
+	p.again = p.again || again
+	if answer != nil {
+		p.answers = append(p.answers, answer)
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what was asked for since the last time.
+func (d *door) take() round {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.pending
+	d.pending = round{}
+	return r
+}
+
+// done tells those who wait what came of a round.
+func (r *round) done(err error) {
+	for _, answer := range r.answers {
+		answer <- err
+	}
+}
+
+// changing is the stamp of files that have changed.
+type changing struct{ seen string }
+
+// rested reports whether the files, whose stamp is now, are others than those of the
+// stamp known, and were no others the last time.
+func (c *changing) rested(now, known string) bool {
+	rested := now != known && now == c.seen
+	c.seen = now
+	return rested
+}
+
+// changedFiles is the cause of what nobody asked for.
+const changedFiles = "changed files"
+
+// The loops of an agent. None of them waits for another: what is slow or hangs, a
+// registry, a compilation, the validator of a plugin, holds up its own business and no
+// other. They tell each other by knocking.
+
+// followManifests applies the manifests, and does so again when they change, or plugins do
+// that they were refused for, until ctx ends.
+func (a *Agent) followManifests(ctx context.Context) {
+	_ = a.apply(ctx, "start") // logged
+	var files changing
+	a.rounds(ctx, a.manifests, func() bool { return files.rested(a.source.Stamp(), a.stamp) }, func(r *round) error {
+		return a.readManifests(ctx, r)
+	})
+}
+
+// followPlugins brings the plugins to what prober.yaml and folders have, until ctx ends.
+func (a *Agent) followPlugins(ctx context.Context) {
+	var files changing
+	a.rounds(ctx, a.plugins, func() bool { return files.rested(a.handlers.stamp(), a.pluginStamp) }, func(r *round) error {
+		return a.readPlugins(ctx, r)
+	})
+}
+
+// rounds lets work be done when files have changed, and when somebody asks for it.
+func (a *Agent) rounds(ctx context.Context, at *door, changed func() bool, work func(*round) error) {
+	ticker := time.NewTicker(a.cfg.PollInterval)
+	defer ticker.Stop()
+	for {
+		r := round{cause: changedFiles}
+		select {
+		case <-ctx.Done():
+			return
+		case <-at.wake:
+			r = at.take()
+		case <-ticker.C:
+			if !changed() {
+				continue
+			}
+		}
+		r.done(work(&r))
+	}
+}
+
+// followRegistries asks the registries of plugins, now and then and when it is told to,
+// until ctx ends. What has come of it is for the next look at the plugins.
+func (a *Agent) followRegistries(ctx context.Context) {
+	next := time.NewTimer(a.handlers.untilNextPull())
+	defer next.Stop()
+	for {
+		var r round
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.registries.wake:
+			r = a.registries.take()
+		case <-next.C:
+			r.again = true
+		}
+		a.handlers.pull(ctx, len(r.answers) > 0, r.again, func() { a.plugins.knock("registry", false) })
+		r.done(nil) // what went wrong is told of the plugins
+		next.Reset(a.handlers.untilNextPull())
+	}
+}
+
+// keepHouse promotes the shadows that are due, and unloads plugins that nobody uses any
+// more, until ctx ends.
+func (a *Agent) keepHouse(ctx context.Context) {
+	ticker := time.NewTicker(a.cfg.PollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			a.handlers.promoteDue(ctx)
+			if a.handlers.tidy(now) {
+				a.plugins.knock("unused plugins", false)
+			}
+		}
+	}
+}
+
+// followSignals reloads when it is told to, until ctx ends.
+func (a *Agent) followSignals(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.cfg.Reload:
+			_ = a.readAgain(ctx, "signal") // logged
+		}
+	}
+}
