@@ -38,11 +38,14 @@ type Signature struct {
 	Data []byte // as prober or cosign wrote it
 	Err  error  // why it could not be read
 
-	// Payload is what was signed when that is not the module: of a module that was pulled,
-	// what cosign calls the payload of the artifact's signature.
+	// Payload is what was signed when that is not the module: of a plugin that was pulled,
+	// what cosign calls the payload of the artifact's signature. It is nil where Data has it.
 	Payload []byte
-	// Artifact is the manifest of the artifact that Payload names, and that names the module.
+	// Artifact is the manifest of the artifact that was signed, and that names the module.
 	Artifact []byte
+	// Index is the index that was signed in the place of Artifact, and that names it; nil:
+	// there is none.
+	Index []byte
 }
 
 // Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside,

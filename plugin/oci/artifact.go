@@ -74,6 +74,30 @@ func (a *Artifact) Alone() *Artifact {
 	return &alone
 }
 
+// Found returns a as what is loaded. Its path is ref with a's digest, and no file's: what was
+// verified is what is loaded. With it are its signatures, and none of any files.
+func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
+	ref.Digest = a.Digest
+	f := plugin.Found{
+		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Module: a.Module, Digest: plugin.Digest(a.Module),
+		Signatures: []plugin.Signature{},
+	}
+	if a.Beside != nil {
+		f.Beside = plugin.Digest(a.Beside)
+	}
+	if a.Signature != nil {
+		f.Signatures = append(f.Signatures, plugin.Signature{From: f.Path, Data: a.Signature})
+	}
+	for _, c := range a.Cosigned {
+		s := plugin.Signature{From: f.Path + " by cosign", Data: []byte(c.Signature), Payload: c.Payload, Artifact: a.Root(), Index: a.Index()}
+		if c.Bundle != nil {
+			s.Data, s.Payload = c.Bundle, nil
+		}
+		f.Signatures = append(f.Signatures, s)
+	}
+	return f
+}
+
 // blob is a part of an artifact. data, or what open gives when it is not nil, is what desc
 // says.
 type blob struct {

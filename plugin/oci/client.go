@@ -23,6 +23,9 @@ import (
 // headerTimeout is how long a registry may think about a request.
 const headerTimeout = 30 * time.Second
 
+// maxPages is how many pages a list of a registry may have.
+const maxPages = 16
+
 // ClientConfig says how registries are talked to.
 type ClientConfig struct {
 	// PlainHTTP talks HTTP; else it is HTTPS, with no way round its certificates.
@@ -113,7 +116,7 @@ func DockerConfig(lookupEnv func(name string) (string, bool)) string {
 
 func (c *Client) repository(ref plugin.Reference) *remote.Repository {
 	return &remote.Repository{
-		Client: &c.auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest,
+		Client: &c.auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest, ReferrerListMaxPages: maxPages,
 		Reference: registry.Reference{Registry: ref.Registry, Repository: ref.Repository},
 		// All that may be there is asked for, so that what is no plugin can be named.
 		ManifestMediaTypes: []string{

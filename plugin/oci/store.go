@@ -165,7 +165,9 @@ func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
 }
 
 func (s *Store) put(ref plugin.Reference, a *Artifact) error {
-	same := func(x, y Cosigned) bool { return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) }
+	same := func(x, y Cosigned) bool {
+		return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) && string(x.Bundle) == string(y.Bundle)
+	}
 	if old, err := s.get(a.Digest); err != nil || !slices.EqualFunc(old.Cosigned, a.Cosigned, same) {
 		if err := s.putArtifact(a); err != nil {
 			return err

@@ -10,8 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/daeace23/prober/plugin"
 )
 
 // bundle is what is read of cosign's bundles: its own format, and Sigstore's.
@@ -24,7 +22,7 @@ type bundle struct {
 		} `json:"messageDigest"`
 		Signature []byte `json:"signature"`
 	} `json:"messageSignature"`
-	Envelope json.RawMessage `json:"dsseEnvelope"`
+	Envelope *envelope `json:"dsseEnvelope"`
 }
 
 // parseCosign returns the signature that `cosign sign-blob` wrote, as base64 or as a
@@ -89,66 +87,6 @@ func signerOf(keys []Key, message, signature []byte) (Key, bool) {
 	return Key{}, false
 }
 
-// simpleSigning is the payload that cosign signs for an artifact.
-type simpleSigning struct {
-	Critical struct {
-		Image struct {
-			Digest string `json:"docker-manifest-digest"`
-		} `json:"image"`
-		Type string `json:"type"`
-	} `json:"critical"`
-}
-
-const simpleSigningType = "cosign container image signature"
-
-// VerifyPayload verifies the signature that cosign made of an OCI artifact, and returns
-// the key that made it. payload is the layer that cosign pushed, signature what that
-// layer's annotation dev.cosignproject.cosign/signature holds once decoded, and digest
-// that of the artifact's manifest.
-func VerifyPayload(keys []Key, payload, signature []byte, digest string) (Key, error) {
-	key, ok := signerOf(keys, payload, signature)
-	if !ok {
-		return Key{}, errNoKey
-	}
-	var p simpleSigning
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return Key{}, fmt.Errorf("what key %s signed is no payload of cosign's: %w", key, err)
-	}
-	if p.Critical.Type != simpleSigningType {
-		return Key{}, fmt.Errorf("what key %s signed is a %.60q; want a %q", key, p.Critical.Type, simpleSigningType)
-	}
-	if p.Critical.Image.Digest != digest {
-		return Key{}, fmt.Errorf("key %s signed the artifact %.80q, and this is %s", key, p.Critical.Image.Digest, digest)
-	}
-	return key, nil
-}
-
 // errNoKey means that a signature is none of any key that is trusted. Which key made it
 // is not known: cosign does not say.
 var errNoKey = errors.New("no trusted key verifies it")
-
-// verifyArtifact follows the chain from a key to a module that was pulled.
-func verifyArtifact(keys []Key, s plugin.Signature, digest string) (Key, error) {
-	signature, err := parseCosign(s.Data, s.Payload)
-	if err != nil {
-		return Key{}, err
-	}
-	key, err := VerifyPayload(keys, s.Payload, signature, plugin.Digest(s.Artifact))
-	if err != nil {
-		return Key{}, err
-	}
-	var artifact struct {
-		Layers []struct {
-			Digest string `json:"digest"`
-		} `json:"layers"`
-	}
-	if err := json.Unmarshal(s.Artifact, &artifact); err != nil {
-		return Key{}, fmt.Errorf("the artifact's manifest: %w", err)
-	}
-	for _, layer := range artifact.Layers {
-		if layer.Digest == digest {
-			return key, nil
-		}
-	}
-	return Key{}, fmt.Errorf("key %s signed an artifact that has no layer %s", key, digest)
-}

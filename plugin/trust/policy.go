@@ -165,6 +165,7 @@ func (e *examination) look(s plugin.Signature) {
 		err = e.verify(s)
 	}
 	switch {
+	case errors.Is(err, errOther):
 	case errors.Is(err, errNoKey) && e.unmatched == "":
 		e.unmatched = fmt.Sprintf("%s: %v", s.From, err)
 	case err != nil && !errors.Is(err, errNoKey) && e.wrong == "":
@@ -173,35 +174,34 @@ func (e *examination) look(s plugin.Signature) {
 }
 
 func (e *examination) verify(s plugin.Signature) error {
-	switch {
-	case s.Payload != nil || s.Artifact != nil:
-		return e.cosigned(func() (Key, error) { return verifyArtifact(e.keys, s, plugin.Digest(e.found.Module)) })
-	case strings.HasPrefix(string(s.Data), headerOf):
+	if strings.HasPrefix(string(s.Data), headerOf) && s.Payload == nil && s.Artifact == nil {
 		return e.lines(s.Data)
 	}
-	return e.cosigned(func() (Key, error) {
-		signature, err := parseCosign(s.Data, e.found.Module)
-		if err != nil {
-			return Key{}, err
-		}
-		key, ok := signerOf(e.keys, e.found.Module, signature)
-		if !ok {
-			return Key{}, errNoKey
-		}
-		return key, nil
-	})
-}
-
-// cosigned takes the answer about a signature of cosign's into account.
-func (e *examination) cosigned(verify func() (Key, error)) error {
-	key, err := verify()
-	if err == nil && e.found.Beside != "" {
-		err = fmt.Errorf("key %s signed the module only, and its manifest is in a file beside it", key)
+	verify := e.verifyBlob
+	if s.Payload != nil || s.Artifact != nil {
+		verify = func(s plugin.Signature) (Key, error) { return verifyArtifact(e.keys, s, e.found) }
 	}
+	key, err := verify(s)
 	if err == nil {
 		e.sign(key)
 	}
 	return err
+}
+
+// verifyBlob returns the key that cosign signed the module with.
+func (e *examination) verifyBlob(s plugin.Signature) (Key, error) {
+	signature, err := parseCosign(s.Data, e.found.Module)
+	if err != nil {
+		return Key{}, err
+	}
+	key, ok := signerOf(e.keys, e.found.Module, signature)
+	switch {
+	case !ok:
+		return Key{}, errNoKey
+	case e.found.Beside != "":
+		return Key{}, fmt.Errorf("key %s signed the module only, and its manifest is in a file beside it", key)
+	}
+	return key, nil
 }
 
 // lines takes a signature file of prober's into account.

@@ -1,0 +1,85 @@
+package trust_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// recorded returns what the real cosign wrote, see its README.md.
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata/cosign", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// What the cosign binary wrote beside a module is read from each of the files that it has
+// there, and is of no other key and no other module.
+func TestSignedByTheRealCosign(t *testing.T) {
+	keys, err := trust.ReadKeys([]string{"testdata/cosign/cosign.pub", "testdata/cosign/other.pub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, stranger := keys[0], keys[1]
+	policy := func(keys ...trust.Key) *trust.Policy {
+		p, err := trust.New(trust.Config{Keys: keys, Require: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{
+		"v2.sig": "demo.wasm.sig", "v2.bundle": "demo.wasm.cosign.bundle", "v2.sigstore.json": "demo.wasm.sigstore.json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "demo.wasm")
+			put := func(name string, data []byte) {
+				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("demo.wasm", module)
+			put(file, recorded(t, name))
+			f, err := trust.Read(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err := policy(stranger, trusted).Check(*f); err != nil || v.Signer() != trusted.ID {
+				t.Errorf("got %v, %v; want %s", v, err, trusted)
+			}
+			_, err = policy(stranger).Check(*f)
+			refused(t, err, file+": no trusted key verifies it")
+			other := *f
+			other.Module = append(bytes.Clone(module), 0)
+			if _, err = policy(trusted).Check(other); err == nil {
+				t.Error("it is a signature of any module")
+			}
+			data := recorded(t, name)
+			data[bytes.Index(data, []byte(`ME`))+20] ^= 1 // both begin so: a sequence of two numbers
+			put(file, data)
+			if _, err = policy(trusted).Check(*f); err == nil {
+				t.Error("the signature was changed, and is taken")
+			}
+		})
+	}
+	f := &plugin.Found{Module: module, Path: "demo.wasm"}
+	for name, want := range map[string]string{
+		"v2.attestation.sigstore.json": "a bundle with an attestation; want one with a signature, as cosign sign-blob writes it",
+		"v2.other.sig":                 "no trusted key verifies it",
+	} {
+		f.Signatures = []plugin.Signature{{From: name, Data: recorded(t, name)}}
+		_, err := policy(trusted).Check(*f)
+		refused(t, err, name+": "+want)
+	}
+}
