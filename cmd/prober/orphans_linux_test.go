@@ -13,7 +13,7 @@ import (
 )
 
 // TestNoOrphanOfAPlugin kills an agent, and looks for a plugin that is a program, and for
-// what that has started by itself.
+// what that has started by itself, whose parents have ended.
 func TestNoOrphanOfAPlugin(t *testing.T) {
 	plugins := t.TempDir()
 	path := filepath.Join(plugins, "prober-plugin-tester")
@@ -33,7 +33,7 @@ metadata:
   annotations:
     prober.dev/probes: |
       web: {readiness: {plugin: {name: tester, config: {mode: pid}}, period: 2s}}
-      api: {readiness: {plugin: {name: tester, config: {mode: child}}, period: 2s}}
+      api: {readiness: {plugin: {name: tester, config: {mode: strays}}, period: 2s, timeout: 30s}}
 spec:
   containers:
   - name: web
@@ -52,8 +52,8 @@ spec:
 		return ""
 	})
 	var descriptors []int
-	for _, container := range []string{"web", "api"} {
-		pid, err := strconv.Atoi(said(&a.now, container))
+	for _, text := range strings.Fields(said(&a.now, "web") + " " + said(&a.now, "api")) {
+		pid, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,10 @@ spec:
 	if err := a.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for i, what := range []string{"the plugin", "what the plugin has started"} {
+	if len(descriptors) != 5 {
+		t.Fatalf("%q and %q", said(&a.now, "web"), said(&a.now, "api"))
+	}
+	for i, what := range []string{"the plugin", "its child", "what has left its group", "what is deaf", "what has closed all"} {
 		fds := []unix.PollFd{{Fd: int32(descriptors[i]), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, int(10*time.Second/time.Millisecond))
 		for err == unix.EINTR {

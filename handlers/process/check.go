@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/perfdata"
@@ -26,9 +27,12 @@ import (
 type Check struct {
 	manifest *plugin.Manifest
 	limits   plugin.Limits
-	env      []string // read-only, as is all above
+	env      []string
 	command  command
 	args     []argument
+	mark     string // of all its runs; read-only, as is all above
+	strays   sweeper
+	runs     atomic.Uint64
 
 	mu     sync.Mutex
 	busy   int
@@ -42,7 +46,7 @@ var _ probe.Preparer = (*Check)(nil)
 // LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be
 // in one of found.Folders, which are the operator's, where nobody else can write; and have
 // the digest that the manifest pins, if it pins one.
-// Of cfg, only Env is of interest.
+// Of cfg, only Env and Logger are of interest.
 func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	c, err := loadCheck(cfg, found)
 	if err != nil {
@@ -53,7 +57,10 @@ func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 
 func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	m := found.Manifest
-	c := &Check{manifest: m, env: append(checkEnvironment(), cfg.Env...), limits: plugin.Resolve(m.Limits, found.Limits)}
+	c := &Check{
+		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: newMark(),
+		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name},
+	}
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
 	}
@@ -174,8 +181,8 @@ func (c *Check) Stats() Stats {
 	return s
 }
 
-// Close takes no more attempts and waits for those in flight, which end with their
-// deadlines.
+// Close takes no more attempts, waits for those in flight, which end with their deadlines,
+// and ends what they have left behind.
 func (c *Check) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -188,6 +195,10 @@ func (c *Check) Close() error {
 	}
 	c.mu.Unlock()
 	<-c.idle
+	c.strays.work.Wait()
+	if c.runs.Load() > 0 {
+		c.strays.end(c.mark)
+	}
 	if c.command.program != nil {
 		return c.command.program.close()
 	}
@@ -294,9 +305,13 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if err := c.command.unchanged(); err != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 	}
-	r, err := runCommand(ctx, &c.command, args, c.env, c.limits.Stdio)
+	mark := fmt.Sprintf("%s%d.", c.mark, c.runs.Add(1))
+	r, err := runCommand(ctx, &c.command, args, append(c.env, mark), c.limits.Stdio)
 	if err != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+	}
+	if r.killed || r.held {
+		c.strays.sweep(mark)
 	}
 	if r.more {
 		c.hit(plugin.LimitStdio)

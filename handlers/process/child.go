@@ -25,10 +25,12 @@ const maxHello = 16 << 10
 // left its group can go on writing.
 const outputGrace = 200 * time.Millisecond
 
-// child is one process. It leads a group of its own, which is killed as a whole. Of what
-// it writes, go-plugin gets to see the first line; the rest goes to the log.
+// child is one process. It leads a group of its own, which is killed as a whole, and what
+// has left that is found by its mark. Of what it writes, go-plugin gets to see the first
+// line; the rest goes to the log.
 type child struct {
 	cmd   *exec.Cmd
+	mark  string // in its environment
 	lines *lineLog
 	hello *io.PipeReader
 
@@ -50,7 +52,7 @@ var _ runner.Runner = (*child)(nil)
 // is set as the environment of its command is all that it has.
 func newChild(p *program, lines *lineLog) (*child, error) {
 	path, files := p.command()
-	c := &child{lines: lines, exited: make(chan struct{})}
+	c := &child{lines: lines, mark: newMark(), exited: make(chan struct{})}
 	c.cmd = &exec.Cmd{Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files, SysProcAttr: ownGroup()}
 	if err := c.open(); err != nil {
 		c.closeAll()
@@ -130,6 +132,9 @@ func (c *child) finish() {
 	c.mu.Unlock()
 	if started {
 		<-c.exited
+		if left := endStrays(c.mark); left > 0 {
+			warnOfStrays(c.lines.logger, c.lines.name, left)
+		}
 		_ = c.hello.Close()
 		c.streams.Wait()
 	}

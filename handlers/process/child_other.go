@@ -4,14 +4,11 @@ package process
 
 import (
 	"context"
-	"os"
 	"os/exec"
-	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr { return nil }
-
-// startProcess starts c. Where there are no groups to kill, c alone is.
+// startProcess starts c. What it leaves behind in its group is killed after its end; what
+// has left the group, as [endStrays] would find on Linux, goes on.
 func startProcess(c *child) error {
 	if err := c.cmd.Start(); err != nil {
 		return err
@@ -19,6 +16,7 @@ func startProcess(c *child) error {
 	c.started = true
 	go func() {
 		state, err := c.cmd.Process.Wait()
+		killRest(c.cmd.Process.Pid)
 		c.ended(func() error {
 			if err == nil && !state.Success() {
 				return exitError(state.String())
@@ -33,13 +31,7 @@ type exitError string
 
 func (e exitError) Error() string { return string(e) }
 
-func killGroup(pid int) {
-	if p, err := os.FindProcess(pid); err == nil {
-		_ = p.Kill()
-	}
-}
-
-// runGroup runs cmd until it ends or ctx does.
+// runGroup runs cmd until it ends or ctx does, and kills what is left of its group.
 func runGroup(ctx context.Context, cmd *exec.Cmd, killed *bool, started func()) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -48,12 +40,13 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, killed *bool, started func()) 
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		_ = cmd.Process.Kill()
+		killGroup(cmd.Process.Pid)
 	})
 	err := cmd.Wait()
 	if !stop() {
 		<-done
 		*killed = true
 	}
+	killRest(cmd.Process.Pid)
 	return err
 }

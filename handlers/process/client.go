@@ -119,7 +119,7 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 		Plugins: goplugin.PluginSet{},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
 			in.sockets = sockets
-			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM)
+			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
 			return in.child, nil
 		},
 		// What AutoMTLS does, with P-256 in place of P-521, which not every gRPC can speak.

@@ -98,7 +98,7 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{
-		"LANG", "PLUGIN_CLIENT_CERT", "PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PROBER_PLUGIN",
+		"LANG", "PLUGIN_CLIENT_CERT", "PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PROBER_PLUGIN", "PROBER_RUN_ID",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)

@@ -21,6 +21,7 @@ type result struct {
 	state          string
 	stdout, stderr string
 	more           bool // there was more output than was kept
+	held           bool // somebody has not let go of the output
 	killed         bool // by us, at the end of the context
 }
 
@@ -55,7 +56,7 @@ func runCommand(ctx context.Context, c *command, args, env []string, limit int) 
 	}
 	deadline := time.Now().Add(outputGrace)
 	r.stdout, r.stderr = stdout.finish(deadline), stderr.finish(deadline)
-	r.more = stdout.more || stderr.more
+	r.more, r.held = stdout.more || stderr.more, stdout.held || stderr.held
 	r.code, r.state = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
 	return r, nil
 }
@@ -66,7 +67,7 @@ type capture struct {
 	limit       int
 	read, write *os.File
 	kept        []byte
-	more        bool
+	more, held  bool
 	wg          sync.WaitGroup
 }
 
@@ -86,7 +87,8 @@ func (c *capture) start() {
 	_ = c.write.Close()
 	c.wg.Go(func() {
 		// Without os.File's own WriteTo, which would take a larger buffer.
-		_, _ = io.CopyBuffer(c, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+		_, err := io.CopyBuffer(c, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+		c.held = err != nil
 	})
 }
 

@@ -309,23 +309,13 @@ func awaitReadable(fd int) {
 }
 
 func TestCheckDeadline(t *testing.T) {
-	dir := checkFolder(t)
-	file := filepath.Join(t.TempDir(), "pid")
+	dir, file := checkFolder(t), newFIFO(t)
 	c := loadCheck(t, `[check_it, hang, "`+file+`"]`, dir)
-	start := time.Now()
-	got, err := attempt(t, prepareCheck(t, c, `{}`), 500*time.Millisecond)
-	if err != nil || got.Output != "timed out after 500ms" || time.Since(start) > 5*time.Second {
-		t.Errorf("got %+v, %v after %v", got, err, time.Since(start))
+	pid, got, err := expire(t, prepareCheck(t, c, `{}`), file)
+	if err != nil || got.Output != "timed out after 500ms" {
+		t.Errorf("got %+v, %v", got, err)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitEnd(t, watchEnd(t, pid), "what the command had started")
+	awaitEnd(t, watchEnd(t, number(t, pid)), "what the command had started")
 }
 
 func TestManyEndsLeaveNothing(t *testing.T) {

@@ -91,6 +91,10 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Successf("%s", os.Args), nil
 	case "child":
 		return child()
+	case "strays":
+		return strays()
+	case "fds":
+		return descriptors()
 	case "count":
 		return count(r)
 	case "log":
@@ -114,6 +118,43 @@ func child() (probe.Outcome, error) {
 		return probe.Outcome{}, err
 	}
 	return sdk.Successf("%d", sleep.Process.Pid), nil
+}
+
+// strays starts processes that outlive those that have started them, in its group and out
+// of it, deaf to what asks them to end, and without a file in common with it, and says
+// their numbers.
+func strays() (probe.Outcome, error) {
+	const quiet = "</dev/null >/dev/null 2>&1"
+	var all []string
+	for _, start := range [][]string{
+		{"/bin/sh", "-c", "/bin/sleep 1000 " + quiet + " & echo $!"},
+		{"/usr/bin/setsid", "/bin/sh", "-c", "/bin/sleep 1000 " + quiet + " & echo $!"},
+		{"/usr/bin/setsid", "/bin/sh", "-c", "trap '' TERM HUP INT; (/bin/sleep 1000 " + quiet + " & echo $!)"},
+		{"/usr/bin/setsid", "/bin/sh", "-c", "(exec 3>&1; echo $(/usr/bin/setsid /bin/sh -c 'echo $$; exec /bin/sleep 1000 <&- 2>&- 3>&- >&-' & ) >&3)"},
+	} {
+		out, err := exec.Command(start[0], start[1:]...).Output()
+		if err != nil {
+			return probe.Outcome{}, fmt.Errorf("%s: %w", start, err)
+		}
+		all = append(all, strings.TrimSpace(string(out)))
+	}
+	return sdk.Successf("%s", strings.Join(all, " ")), nil
+}
+
+// descriptors says what this process has open, beside what it has opened itself.
+func descriptors() (probe.Outcome, error) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	var all []string
+	for _, e := range entries {
+		to, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err == nil {
+			all = append(all, e.Name()+" "+to)
+		}
+	}
+	return sdk.Successf("%s", strings.Join(all, "\n")), nil
 }
 
 // count counts its attempts.

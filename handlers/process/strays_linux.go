@@ -1,0 +1,72 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// killMarked kills the processes whose environment has a variable that begins with one of
+// marks. found is how many there were, refused how many of them are not ours to kill.
+func killMarked(marks []string) (found, refused int) {
+	for _, pid := range processes() {
+		if !isMarked(pid, marks) {
+			continue
+		}
+		found++
+		if kill(pid, func() bool { return isMarked(pid, marks) }) == unix.EPERM {
+			refused++
+		}
+	}
+	return found, refused
+}
+
+// kill kills pid if it still is who it was: its number may be another's by now.
+func kill(pid int, still func() bool) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case err == unix.ENOSYS: // before Linux 5.3
+		return unix.Kill(pid, unix.SIGKILL)
+	case err != nil:
+		return err
+	}
+	defer unix.Close(fd)
+	if !still() {
+		return nil
+	}
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// processes returns the numbers of all processes.
+func processes() (pids []int) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// isMarked looks at the environment of pid. That of somebody else's process, and of one
+// that has ended, is not to be read.
+func isMarked(pid int, marks []string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || !bytes.Contains(env, []byte(runVariable)) {
+		return false
+	}
+	for variable := range bytes.SplitSeq(env, []byte{0}) {
+		if slices.ContainsFunc(marks, func(mark string) bool { return bytes.HasPrefix(variable, []byte(mark)) }) {
+			return true
+		}
+	}
+	return false
+}

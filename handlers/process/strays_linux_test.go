@@ -1,0 +1,244 @@
+package process_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/probe"
+)
+
+// straysOf lets a plugin start processes that get away from it.
+func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
+	t.Helper()
+	got, err := attempt(t, bind(t, h, "strays"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range strings.Fields(got.Output) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, watchEnd(t, pid))
+	}
+	if len(ends) != 4 {
+		t.Fatalf("got %q", got.Output)
+	}
+	return ends
+}
+
+// What a plugin has started ends with it, wherever it has gone, and however the plugin
+// ends.
+func TestNothingGetsAwayFromAPlugin(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *handlers.Swap, pid int){
+		"closed": func(t *testing.T, _ *process.Handler, s *handlers.Swap, _ int) {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+		"killed": func(_ *testing.T, _ *process.Handler, _ *handlers.Swap, pid int) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		},
+		"crashed": func(t *testing.T, h *process.Handler, _ *handlers.Swap, _ int) {
+			if _, err := attempt(t, bind(t, h, "die"), patience); err == nil {
+				t.Error("it has not crashed")
+			}
+		},
+		"replaced": func(t *testing.T, _ *process.Handler, s *handlers.Swap, _ int) {
+			next, err := process.Load(t.Context(), process.Config{}, found())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Replace(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := process.Load(t.Context(), process.Config{}, found())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+			if err := s.Replace(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			other := load(t, process.Config{})
+			pid, others := pidOf(t, bind(t, s, "pid")), pidOf(t, bind(t, other, "pid"))
+			ends := append(straysOf(t, s), watchEnd(t, pid))
+			end(t, h, s, pid)
+			for i, ended := range ends {
+				awaitEnd(t, ended, "process "+strconv.Itoa(i))
+			}
+			if again := pidOf(t, bind(t, other, "pid")); again != others {
+				t.Error("another plugin was ended with it")
+			}
+		})
+	}
+}
+
+// strayScript starts a process out of its group, writes the number of it into a file, and
+// goes on as its argument says.
+const strayScript = `#!/bin/sh
+case "$1" in
+held) setsid sh -c 'echo $$ > "$0"; exec sleep 1000' "$2" & ;;
+*) setsid sh -c 'echo $$ > "$0"; exec sleep 1000' "$2" <&- >&- 2>&- & ;;
+esac
+until test -s "$2"; do sleep 0.01; done
+case "$1" in
+hang)
+	echo ready > "$3"
+	exec sleep 1000
+	;;
+esac
+`
+
+// expiring is a context whose deadline comes when it is told to.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c *expiring) Done() <-chan struct{}       { return c.done }
+func (c *expiring) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func (c *expiring) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// expire makes an attempt whose deadline comes when somebody has written to fifo, and
+// returns what that was.
+func expire(t *testing.T, h probe.Handler, fifo string) (text string, out probe.Outcome, err error) {
+	t.Helper()
+	ctx := &expiring{t.Context(), make(chan struct{})}
+	var data []byte
+	var reading error
+	go func() {
+		defer close(ctx.done)
+		data, reading = os.ReadFile(fifo)
+	}()
+	out, err = h.Probe(ctx, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: 500 * time.Millisecond}})
+	if <-ctx.done; reading != nil {
+		t.Fatal(reading)
+	}
+	return strings.TrimSpace(string(data)), out, err
+}
+
+// newFIFO returns a file by which a program tells the test something.
+func newFIFO(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What a check has started ends at its deadline, wherever it has gone. Of one that ended
+// in time, what keeps its output open is ended at once, the rest when it is closed.
+func TestNothingGetsAwayFromACheck(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte(strayScript), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for mode, atOnce := range map[string]bool{"hang": true, "held": true, "hidden": false} {
+		t.Run(mode, func(t *testing.T) {
+			file, fifo := filepath.Join(t.TempDir(), "pid"), newFIFO(t)
+			c, err := process.LoadCheck(process.Config{}, checkOf(t, `[check_it, "{{config.mode}}", "`+file+`", "`+fifo+`"]`, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var out probe.Outcome
+			if h := prepareCheck(t, c, `{"mode":"`+mode+`"}`); mode == "hang" {
+				_, out, err = expire(t, h, fifo)
+			} else {
+				out, err = attempt(t, h, patience)
+			}
+			if err != nil {
+				t.Fatalf("got %v, %v", out, err)
+			}
+			ended := watchEnd(t, numberIn(t, file))
+			if !atOnce {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			awaitEnd(t, ended, "what the check has left behind")
+		})
+	}
+}
+
+// A check that is slow ends nothing of its other runs.
+func TestStraysOfOneRun(t *testing.T) {
+	dir := checkFolder(t)
+	c := loadCheck(t, `[check_it, hang, "{{config.file}}"]`, dir)
+	files := [2]string{newFIFO(t), newFIFO(t)}
+	long, short := prepareCheck(t, c, `{"file":"`+files[0]+`"}`), prepareCheck(t, c, `{"file":"`+files[1]+`"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	other := make(chan error)
+	go func() {
+		_, err := long.Probe(ctx, probe.Request{Attempt: 1})
+		other <- err
+	}()
+	first, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, out, err := expire(t, short, files[1])
+	if err != nil || out.Output != "timed out after 500ms" {
+		t.Errorf("got %v, %v", out, err)
+	}
+	awaitEnd(t, watchEnd(t, number(t, second)), "what the command had started")
+	ended := watchEnd(t, number(t, string(first)))
+	select {
+	case <-ended:
+		t.Error("what the other run has started was ended too")
+	default:
+	}
+	select {
+	case err := <-other:
+		t.Errorf("the other run has ended: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-other; !errors.Is(err, context.Canceled) {
+		t.Errorf("the other run: %v", err)
+	}
+}
+
+func numberIn(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number(t, string(text))
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
