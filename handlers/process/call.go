@@ -84,7 +84,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	case ctx.Err() == context.Canceled:
 		return probe.Outcome{}, ctx.Err()
 	case !in.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
-		return probe.Outcome{}, in.fault(err)
+		return probe.Outcome{}, in.fault(ctx, err)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}
 	case !c.taken:
@@ -239,13 +239,13 @@ func (in *instance) missed(patience time.Duration) {
 }
 
 // fault is the error of a call that the process did not answer.
-func (in *instance) fault(err error) error {
+func (in *instance) fault(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*probe.Error](err); ok {
 		return err
 	}
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
-		in.child.awaitEnd()
+		in.child.awaitEnd(ctx)
 		_ = in.child.Kill(context.Background()) // one that lives on and does not serve is of no use
 	}
 	if !in.ready() {

@@ -124,16 +124,16 @@ func TestCheckArguments(t *testing.T) {
 	c := loadCheck(t, `[check_it, args, -H, "{{target.host}}", [-p, "{{ target.port }}"], [-u, "/{{config.path}}"], -w, "{{config.warn}}", "{{timeout}}"]`, checkFolder(t))
 	req := probe.Request{Attempt: 1, Target: probe.Target{Host: "10.0.0.7"}}
 	for config, want := range map[string]string{
-		`{"warn": -5}`:                 "<-H><10.0.0.7><-w><-5><31>",
-		`{"warn": "x y", "path": "a"}`: "<-H><10.0.0.7><-u></a><-w><x y><31>",
-		`{"warn": true}`:               "<-H><10.0.0.7><-w><true><31>",
+		`{"warn": -5}`:                 "<-H><10.0.0.7><-w><-5><121>",
+		`{"warn": "x y", "path": "a"}`: "<-H><10.0.0.7><-u></a><-w><x y><121>",
+		`{"warn": true}`:               "<-H><10.0.0.7><-w><true><121>",
 	} {
 		if got, err := attemptOf(t, prepareCheck(t, c, config), req, patience); err != nil || got.Output != want {
 			t.Errorf("%s: got %s, %v; want %s", config, got.Output, err, want)
 		}
 	}
 	req.Target.Port = 80
-	if got, err := attemptOf(t, prepareCheck(t, c, `{"warn":1}`), req, patience); err != nil || got.Output != "<-H><10.0.0.7><-p><80><-w><1><31>" {
+	if got, err := attemptOf(t, prepareCheck(t, c, `{"warn":1}`), req, patience); err != nil || got.Output != "<-H><10.0.0.7><-p><80><-w><1><121>" {
 		t.Errorf("with a port: got %s, %v", got.Output, err)
 	}
 	for config, want := range map[string]string{
@@ -170,7 +170,7 @@ func TestCheckConcurrencyLimit(t *testing.T) {
 	slots := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := attempt(t, h, time.Second)
+			_, err := attempt(t, h, 2*time.Second)
 			slots <- err
 		}()
 	}

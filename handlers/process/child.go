@@ -198,10 +198,18 @@ func (c *child) PluginToHost(network, addr string) (string, string, error) { ret
 // HostToPlugin implements [runner.AddrTranslator].
 func (c *child) HostToPlugin(network, addr string) (string, string, error) { return network, addr, nil }
 
+// endGrace is how long a process that has closed its connection may take to end, if the
+// attempt that came upon it has the time: on a busy machine there is a while between.
+const endGrace = 2 * time.Second
+
 // awaitEnd waits for the end of a process that seems to be ending, and for what it said
 // at last.
-func (c *child) awaitEnd() {
-	timer := time.NewTimer(outputGrace)
+func (c *child) awaitEnd(ctx context.Context) {
+	grace := endGrace
+	if deadline, ok := ctx.Deadline(); ok {
+		grace = min(grace, max(outputGrace, time.Until(deadline)))
+	}
+	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-c.exited:

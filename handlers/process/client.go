@@ -210,7 +210,7 @@ func (in *instance) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(text, "timeout while waiting for plugin to start") {
 		return errors.New("the process does not serve within the time that it has to start")
 	}
-	in.child.awaitEnd()
+	in.child.awaitEnd(ctx)
 	if end := in.child.epitaph(); end != "" && !in.child.wasKilled() {
 		return fmt.Errorf("the process ended when it started: %s", end)
 	}

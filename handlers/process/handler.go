@@ -115,7 +115,7 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
 	case err != nil:
-		err = in.fault(err)
+		err = in.fault(ctx, err)
 	}
 	return in, answer, err
 }

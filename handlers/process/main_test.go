@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func found(edit ...func(*plugin.Manifest)) plugin.Found {
 // load starts the plugin and ends it with the test.
 func load(t testing.TB, cfg process.Config, edit ...func(*plugin.Manifest)) *process.Handler {
 	t.Helper()
-	h, err := process.Load(t.Context(), cfg, found(edit...))
+	h, err := process.Load(t.Context(), unhurried(cfg), found(edit...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +93,14 @@ func bind(t testing.TB, h probe.Preparer, mode string) probe.Handler {
 	return b
 }
 
-// patience is a timeout that no attempt which answers comes to.
-const patience = 30 * time.Second
+// patience is a timeout that nothing which goes well comes to, on the slowest machine.
+const patience = 2 * time.Minute
+
+// unhurried lets a process take its time to start.
+func unhurried(cfg process.Config) process.Config {
+	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, patience)
+	return cfg
+}
 
 // attempt makes the first attempt of a tick.
 func attempt(t testing.TB, h probe.Handler, timeout time.Duration) (probe.Outcome, error) {
@@ -120,7 +127,7 @@ func beHost() {
 	}
 	m := plugin.Minimal("tester")
 	m.Version = "1.0.0"
-	h, err := process.Load(context.Background(), process.Config{}, plugin.Found{Manifest: m, Module: code})
+	h, err := process.Load(context.Background(), unhurried(process.Config{}), plugin.Found{Manifest: m, Module: code})
 	if err != nil {
 		panic(err)
 	}

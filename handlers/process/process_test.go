@@ -26,6 +26,7 @@ func TestHandlerSuite(t *testing.T) {
 		h := load(t, process.Config{})
 		return probetest.HandlerUnderTest{
 			Good: bind(t, h, "ok"), Hanging: bind(t, h, "hang"), Flooding: bind(t, h, "long"), Erring: bind(t, h, "error"),
+			Timeout: 2 * time.Second, // in which a question gets to the process, and is begun
 		}
 	})
 }
@@ -58,11 +59,12 @@ func TestResults(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	schema, err := plugin.NewSchema([]byte(`{"properties": {"mode": {"type": "string", "default": "warning"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := load(t, process.Config{StartTimeout: time.Second}, func(m *plugin.Manifest) { m.Config = schema })
+	h := load(t, process.Config{StartTimeout: 8 * time.Second}, func(m *plugin.Manifest) { m.Config = schema })
 	b, err := h.Prepare(nil, probe.Target{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"mode": 1}`:      "config.mode: ",
 		`{"mode": "bad"}`:  "config.mode: bad is bad",
-		`{"mode": "slow"}`: "validate_config: the process does not say within 1s ",
+		`{"mode": "slow"}`: "validate_config: the process does not say within 8s ",
 	} {
 		if _, err := h.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
@@ -126,17 +128,18 @@ func TestWhatIsKept(t *testing.T) {
 
 func TestDeadline(t *testing.T) {
 	h := load(t, process.Config{})
+	var wg sync.WaitGroup
 	for _, mode := range []string{"hang", "deaf"} {
-		start := time.Now()
-		got, err := attempt(t, bind(t, h, mode), 300*time.Millisecond)
-		want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 300ms"}
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
-		}
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%s: took %v", mode, took)
-		}
+		b := bind(t, h, mode)
+		wg.Go(func() {
+			got, err := attempt(t, b, 2*time.Second)
+			want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 2s"}
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
+			}
+		})
 	}
+	wg.Wait()
 	if got, err := attempt(t, bind(t, h, "ok"), patience); err != nil || got.Result != probe.Success {
 		t.Errorf("another attempt afterwards: %v, %v", got, err)
 	}
@@ -170,10 +173,12 @@ func TestOutputIsBounded(t *testing.T) {
 	var log lockedBuffer
 	h := load(t, process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	t.Run("flood", func(t *testing.T) {
+		start := time.Now()
 		if got, err := attempt(t, bind(t, h, "flood"), patience); err != nil || got.Result != probe.Success {
 			t.Errorf("got %v, %v", got, err)
 		}
-		if n := log.len(); n > 100<<10 || n == 0 {
+		windows := 1 + int(time.Since(start)/(10*time.Second))
+		if n := log.len(); n > windows*100<<10 || n == 0 {
 			t.Errorf("the log got %d bytes", n)
 		}
 	})
@@ -219,13 +224,13 @@ func TestWhatDoesNotStart(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
-			h, err := process.Load(t.Context(), process.Config{Env: []string{"START=" + mode}, StartTimeout: 3 * time.Second}, found())
+			cfg := unhurried(process.Config{Env: []string{"START=" + mode}})
+			if mode == "hang" {
+				cfg.StartTimeout = time.Second
+			}
+			h, err := process.Load(t.Context(), cfg, found())
 			if err == nil || !strings.HasPrefix(err.Error(), want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
 				t.Errorf("got %v, %v; want %s", h, err, want)
-			}
-			if took := time.Since(start); took > process.StartTimeout {
-				t.Errorf("took %v", took)
 			}
 		})
 	}
@@ -241,7 +246,7 @@ func TestHandshake(t *testing.T) {
 	} {
 		f := found()
 		f.Module, f.Digest = []byte("#!/bin/sh\necho '"+line+"'\nread end\n"), ""
-		if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) {
+		if _, err := process.Load(t.Context(), unhurried(process.Config{}), f); err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) {
 			t.Errorf("%s: got %v, want %s", line, err, want)
 		}
 	}
@@ -262,7 +267,7 @@ func TestErrorPolicy(t *testing.T) {
 func TestWrongDigest(t *testing.T) {
 	f := found()
 	f.Module = append(slices.Clone(f.Module), 0)
-	if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || !strings.Contains(err.Error(), "digest of the executable is sha256:") {
+	if _, err := process.Load(t.Context(), unhurried(process.Config{}), f); err == nil || !strings.Contains(err.Error(), "digest of the executable is sha256:") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -270,7 +275,7 @@ func TestWrongDigest(t *testing.T) {
 func TestManifestOfAnother(t *testing.T) {
 	f := found(func(m *plugin.Manifest) { m.Name = "other" })
 	want := `plugin "other": the process says that it is tester 1.0.0, its manifest other 1.0.0`
-	if _, err := process.Load(t.Context(), process.Config{}, f); err == nil || err.Error() != want {
+	if _, err := process.Load(t.Context(), unhurried(process.Config{}), f); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -281,7 +286,7 @@ func TestTamperedAfterTheCheck(t *testing.T) {
 	if err := os.WriteFile(f.Path, []byte("#!/bin/sh\nexit 66\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h, err := process.Load(t.Context(), process.Config{}, f)
+	h, err := process.Load(t.Context(), unhurried(process.Config{}), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,12 +297,13 @@ func TestTamperedAfterTheCheck(t *testing.T) {
 }
 
 func TestRegisterAll(t *testing.T) {
+	t.Parallel()
 	ok, hang := found(), found()
 	hang.Manifest = plugin.Minimal("hang")
 	hang.Module = []byte("#!/bin/sh\nsleep 1000\n")
 	hang.Digest = ""
 	var reg handlers.Registry
-	err := process.RegisterAll(t.Context(), &reg, process.Config{StartTimeout: 3 * time.Second}, []plugin.Found{hang, ok, ok})
+	err := process.RegisterAll(t.Context(), &reg, process.Config{StartTimeout: 8 * time.Second}, []plugin.Found{hang, ok, ok})
 	defer reg.Close()
 	for _, want := range []string{`plugin "hang": the process does not serve`, "the name is taken by " + testerPath} {
 		if err == nil || !strings.Contains(err.Error(), want) {

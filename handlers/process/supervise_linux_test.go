@@ -2,7 +2,6 @@ package process_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -60,7 +59,7 @@ func awaitEnd(t *testing.T, ended <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Errorf("%s is still there", what)
 	}
 }
@@ -68,20 +67,14 @@ func awaitEnd(t *testing.T, ended <-chan struct{}, what string) {
 func TestKilledMidCall(t *testing.T) {
 	h := load(t, process.Config{})
 	pid := pidOf(t, bind(t, h, "pid"))
-	begun, answer := make(chan struct{}), make(chan error)
-	deaf := bind(t, h, "deaf")
-	go func() {
-		close(begun)
-		_, err := attempt(t, deaf, patience)
-		answer <- err
-	}()
-	<-begun
-	time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	err := <-answer
+	hang := bind(t, h, "hang")
+	_, err := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: func(probe.TraceEvent) { // it has begun
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}}, patience)
 	if err == nil || err.Error() != `plugin "tester": the process ended: signal: killed` || probe.ReasonOf(err) != probe.ReasonTrap {
 		t.Errorf("the attempt in flight: got %v, reason %s", err, probe.ReasonOf(err))
 	}
-	if _, err := attemptOf(t, deaf, probe.Request{Attempt: 2}, patience); err == nil || errors.Is(err, probe.ErrNoSlot) || probe.ReasonOf(err) != probe.ReasonTrap {
+	if _, err := attemptOf(t, hang, probe.Request{Attempt: 2}, patience); err == nil || errors.Is(err, probe.ErrNoSlot) || probe.ReasonOf(err) != probe.ReasonTrap {
 		t.Errorf("the second attempt of the tick: got %v", err)
 	}
 	if again := pidOf(t, bind(t, h, "pid")); again == pid {
@@ -120,12 +113,21 @@ func TestAttemptsThatNeverEnd(t *testing.T) {
 	h := load(t, process.Config{})
 	deaf := bind(t, h, "deaf")
 	ended := watchEnd(t, pidOf(t, bind(t, h, "pid")))
-	var wg sync.WaitGroup
-	for range 300 { // more than a plugin may leave behind
-		wg.Go(func() { _, _ = attempt(t, deaf, 500*time.Millisecond) })
+	for deadline, over := time.Now().Add(patience), false; !over; {
+		var wg sync.WaitGroup
+		for range 300 { // more than a plugin may leave behind, if they get there in time
+			wg.Go(func() { _, _ = attempt(t, deaf, 500*time.Millisecond) })
+		}
+		wg.Wait()
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(time.Second):
+			if time.Now().After(deadline) {
+				t.Fatal("the plugin is still there")
+			}
+		}
 	}
-	wg.Wait()
-	awaitEnd(t, ended, "the plugin")
 	if _, err := h.Prepare(nil, probe.Target{}); err != nil {
 		t.Error(err)
 	}
@@ -136,14 +138,15 @@ func TestAttemptsThatNeverEnd(t *testing.T) {
 
 // A plugin that is frozen says nothing of its target, and is begun anew.
 func TestFrozen(t *testing.T) {
-	h := load(t, process.Config{StartTimeout: 2 * time.Second})
+	t.Parallel()
+	h := load(t, process.Config{StartTimeout: 6 * time.Second})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // we are its parent
 	}
-	for _, timeout := range []time.Duration{100 * time.Millisecond, 2500 * time.Millisecond} {
+	for _, timeout := range []time.Duration{time.Second, 6500 * time.Millisecond} {
 		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not take questions") {
 			t.Errorf("got %v, %v", out, err)
 		}
@@ -167,7 +170,7 @@ func TestBackOff(t *testing.T) {
 		}
 	}
 	for range 100 {
-		if _, err := attempt(t, ok, patience); !errors.Is(err, probe.ErrNoSlot) || !strings.Contains(err.Error(), "it is started again in 59m59") && !strings.Contains(err.Error(), "it is started again in 1h") {
+		if _, err := attempt(t, ok, patience); !errors.Is(err, probe.ErrNoSlot) || !strings.Contains(err.Error(), "it is started again in 59m") && !strings.Contains(err.Error(), "it is started again in 1h") {
 			t.Fatalf("in the pause: got %v, want no slot", err)
 		}
 	}
@@ -177,8 +180,9 @@ func TestBackOff(t *testing.T) {
 }
 
 func TestCrashLoopEndsInQuarantine(t *testing.T) {
+	t.Parallel()
 	flag := filepath.Join(t.TempDir(), "flag")
-	h := load(t, process.Config{Env: []string{"START=once", "FLAG=" + flag}, StartTimeout: 2 * time.Second, Pause: 100 * time.Millisecond})
+	h := load(t, process.Config{Env: []string{"START=once", "FLAG=" + flag}, StartTimeout: 6 * time.Second, Pause: 100 * time.Millisecond})
 	pid := pidOf(t, bind(t, h, "pid"))
 	q := handlers.NewQuarantine(h, handlers.QuarantineConfig{})
 	probes := [2]probe.Handler{bind(t, q, "ok"), bind(t, q, "ok")}
@@ -187,7 +191,7 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	for range 6 {
+	for range 7 { // the first may reach the process in its agony
 		if _, err := attempt(t, probes[0], patience); err == nil {
 			t.Fatal("an attempt has reached a process that cannot start")
 		}
@@ -201,7 +205,7 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 		t.Errorf("a new probe: got %v", err)
 	}
 	if n := h.Stats().Starts; n > 20 {
-		t.Errorf("%d starts for 6 attempts and a probe", n)
+		t.Errorf("%d starts for 7 attempts and a probe", n)
 	}
 }
 
@@ -226,19 +230,16 @@ func TestCloseDrains(t *testing.T) {
 	hang := bind(t, h, "hang")
 	answer, begun := make(chan probe.Outcome), make(chan struct{})
 	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		close(begun)
-		out, _ := hang.Probe(ctx, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: 500 * time.Millisecond}})
+		out, _ := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: func(probe.TraceEvent) { close(begun) }}, 3*time.Second)
 		answer <- out
 	}()
 	<-begun
 	closed := make(chan struct{})
-	time.AfterFunc(100*time.Millisecond, func() {
+	go func() {
 		_ = h.Close()
 		close(closed)
-	})
-	if out := <-answer; out.Output != "timed out after 500ms" {
+	}()
+	if out := <-answer; out.Output != "timed out after 3s" {
 		t.Errorf("the attempt in flight: got %+v", out)
 	}
 	<-closed
@@ -249,7 +250,7 @@ func TestCloseDrains(t *testing.T) {
 
 func TestCloseEndsAStart(t *testing.T) {
 	env := []string{"START=once", "FLAG=" + filepath.Join(t.TempDir(), "flag"), "THEN=hang"}
-	h := load(t, process.Config{Env: env, StartTimeout: time.Minute})
+	h := load(t, process.Config{Env: env, StartTimeout: patience})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
 	ended := watchEnd(t, pid)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -257,12 +258,12 @@ func TestCloseEndsAStart(t *testing.T) {
 	}
 	awaitEnd(t, ended, "the plugin")
 	_, _ = attempt(t, ok, time.Second) // which may reach it in its agony
-	_, err := attempt(t, ok, 100*time.Millisecond)
+	_, err := attempt(t, ok, time.Second)
 	if !errors.Is(err, probe.ErrNoSlot) || !strings.HasSuffix(err.Error(), "the process has not started yet") {
 		t.Errorf("while it starts: got %v, want no slot", err)
 	}
 	start := time.Now()
-	if err := h.Close(); err != nil || time.Since(start) > 10*time.Second {
+	if err := h.Close(); err != nil || time.Since(start) > patience/2 {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
 }
@@ -343,6 +344,9 @@ func TestManyEndsLeaveNothing(t *testing.T) {
 	}
 	if n := h.Stats().Starts; n != 25 {
 		t.Errorf("%d starts, want 25", n)
+	}
+	if err := h.Close(); err != nil { // which waits for the ends of all
+		t.Error(err)
 	}
 	if after := descriptors(); after > before+10 {
 		t.Errorf("%d descriptors, after %d", after, before)
