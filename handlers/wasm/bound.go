@@ -47,7 +47,7 @@ func failed(err error) (probe.Outcome, error) {
 func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := b.plugin.host.cfg.Clock.Now()
 	if err := ctx.Err(); err != nil {
-		return b.ended(err, &req, start)
+		return b.ended(err, req.Spec.Timeout, start)
 	}
 	c := newCall(ctx, b, &req)
 	c.kv.store = b.store
@@ -62,36 +62,54 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return probe.Outcome{}, b.named(err)
 	}
 	c.waited += b.plugin.host.since(begun)
-	entered, waited := b.plugin.host.cfg.Clock.Now(), c.waited
+	if !c.hasGrace() {
+		return b.carryOut(c, in, start)
+	}
+	a, late := b.besides(c, in, start)
+	if late {
+		return b.cutOff(c, context.DeadlineExceeded, req.Spec.Timeout, start)
+	}
+	return a.out, a.err
+}
+
+// carryOut calls the guest, and gives back what the attempt holds.
+func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
+	timeout, waited := c.req.Spec.Timeout, c.waited
+	entered := b.plugin.host.cfg.Clock.Now()
 	code, err := in.run(c, in.probe)
-	ended := c.ended()
+	whole, ended := c.comeBack(), c.ended()
 	b.last.Store(int32(c.standingSince(entered, waited)))
 	c.release()
 	c.finish()
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
-	var out probe.Outcome
-	if err == nil && ended == nil {
+	again := err == nil && (ended == nil || whole)
+	if again && ended == nil {
 		if out, err = c.outcome(code, in); err == nil {
 			c.kv.commit()
 		}
+		again = err == nil
 	}
-	b.plugin.back(c, in, err == nil && ended == nil)
-	switch {
-	case ended == context.DeadlineExceeded && c.starved(start):
-		return probe.Outcome{}, b.named(errNoInstance) // the host was slow, of the target nothing is known
-	case ended != nil:
-		return b.ended(ended, &req, start)
+	b.plugin.back(c, in, again)
+	if ended != nil {
+		return b.cutOff(c, ended, timeout, start)
 	}
 	return out, b.named(err)
 }
 
+// cutOff is the answer of an attempt whose context has ended before its guest answered.
+func (b *bound) cutOff(c *call, err error, timeout time.Duration, start time.Time) (probe.Outcome, error) {
+	if err == context.DeadlineExceeded && c.starved(start) {
+		err = errNoInstance // the host was slow, of the target nothing is known
+	}
+	return b.ended(err, timeout, start)
+}
+
 // ended is the answer of an attempt whose context has ended: a deadline is a
 // Failure, and anything else is of no interest to anyone.
-func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Outcome, error) {
+func (b *bound) ended(err error, timeout time.Duration, start time.Time) (probe.Outcome, error) {
 	if err != context.DeadlineExceeded {
 		return probe.Outcome{}, b.named(err)
 	}
-	timeout := req.Spec.Timeout
 	if timeout == 0 {
 		timeout = b.plugin.host.since(start).Round(time.Millisecond)
 	}

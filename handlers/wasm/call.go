@@ -26,9 +26,9 @@ type call struct {
 	starting bool // _initialize: there is no request yet
 	offline  bool // validate_config: the network is out of reach
 	standing standing
-	share    uint64        // of the host's memory, while it is admitted
-	placed   bool          // holds one of the places of running guests
-	waited   time.Duration // for a place or an instance, all together
+	share    uint64 // of the host's memory, while it is admitted
+	placed   bool   // holds one of the places of running guests
+	leash
 
 	request   []byte // encoded when the guest first asks for it
 	lastError string
@@ -79,16 +79,35 @@ func (c *call) acquire(begun bool) bool {
 		return true
 	}
 	asked := c.host.cfg.Clock.Now()
-	c.placed = c.host.running.take(c.ctx, begun)
-	c.waited += c.host.since(asked)
+	c.queues(asked)
+	c.placed = c.host.running.take(c.until(), begun)
+	c.queues(time.Time{})
 	return c.placed
+}
+
+// queues notes that the call waits for others since a time; zero: that it has waited.
+func (c *call) queues(since time.Time) {
+	waited := c.hasWaited()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waited, c.asked = waited, since
+}
+
+// hasWaited is how long the call has waited for others, all together.
+func (c *call) hasWaited() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.IsZero() {
+		return c.waited
+	}
+	return c.waited + c.host.since(c.asked)
 }
 
 // starved reports whether a call that began at start, and came to its deadline, spent
 // most of its time waiting for others: a busy host says nothing of the target.
 func (c *call) starved(start time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
-	return ok && c.waited > deadline.Sub(start)/2
+	return ok && c.hasWaited() > deadline.Sub(start)/2
 }
 
 // standingSince is the standing of the probe whose guest began at entered, when the call
@@ -98,7 +117,7 @@ func (c *call) standingSince(entered time.Time, waited time.Duration) standing {
 	if !ok {
 		return prompt
 	}
-	return standingOf(c.host.since(entered)-(c.waited-waited), deadline.Sub(entered))
+	return standingOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
 }
 
 func (c *call) release() {
@@ -121,9 +140,13 @@ func (c *call) ended() error {
 // When the call has ended the guest goes on without a place: it stops at its next
 // branch.
 func (c *call) idle(waiting func(ctx context.Context)) {
+	c.stepOut()
 	c.release()
-	waiting(c.ctx)
+	waiting(c.until())
 	c.acquire(true)
+	if late := c.stepIn(); late && !c.placed { // the place was waited for until the deadline
+		c.acquire(true)
+	}
 }
 
 // finish ends what the call has begun.
@@ -138,13 +161,17 @@ func (c *call) finish() {
 const maxTraced = 500
 
 func (c *call) trace(e probe.TraceEvent) {
-	if c.req == nil || c.traced > maxTraced {
+	if c.req == nil || c.req.Trace == nil || c.traced > maxTraced {
 		return
 	}
 	if c.traced++; c.traced > maxTraced {
 		e = probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "further events are dropped"}
 	}
-	c.req.Trace.Emit(e)
+	c.mu.Lock() // so that nothing is traced when the attempt has its answer
+	defer c.mu.Unlock()
+	if !c.late {
+		c.req.Trace.Emit(e)
+	}
 }
 
 // fail notes the text of a host call's error for last_error and returns its number.
@@ -168,7 +195,7 @@ func (c *call) logEnabled() bool {
 
 // mayLog reports whether the host's log may be written to: while a config is validated
 // nobody says which of it is secret.
-func (c *call) mayLog() bool { return !c.offline }
+func (c *call) mayLog() bool { return !c.offline && !c.isLate() }
 
 // debug writes to the host's log, without the secrets of the probe.
 func (c *call) debug(text, key, value string) {

@@ -9,3 +9,13 @@ func Compiling(h *Host) int {
 
 // WaitForCompilers waits for the compilations that nobody waits for any more.
 func WaitForCompilers(h *Host) { h.compilers.Wait() }
+
+// WaitForGuests waits for the guests of p that nobody waits for any more.
+func WaitForGuests(p *Handler) { p.flying.Wait() }
+
+// FreePlaces returns how many guests more may run.
+func FreePlaces(h *Host) int {
+	h.running.mu.Lock()
+	defer h.running.mu.Unlock()
+	return h.running.free - h.running.extra
+}

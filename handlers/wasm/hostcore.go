@@ -89,6 +89,9 @@ func (p *Handler) instantiateHostModule(ctx context.Context, module string) erro
 		if capability != "" && !p.powers.has(capability) {
 			f = withheld(capability)
 		}
+		if outward(module) {
+			f = inTime(f)
+		}
 		builder.NewFunctionBuilder().
 			WithGoModuleFunction(adapt(f, len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
 			Export(def.Name)

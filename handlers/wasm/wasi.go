@@ -99,7 +99,7 @@ type random struct{ in *instance }
 const randomChunk = 64 << 10
 
 func (r random) Read(p []byte) (int, error) {
-	if r.in.call.ctx.Err() != nil {
+	if withCall(r.in.call.ctx, r.in.call).Err() != nil {
 		return 0, errors.New("the call has ended")
 	}
 	return r.in.plugin.host.cfg.Rand.Read(p[:min(len(p), randomChunk)])

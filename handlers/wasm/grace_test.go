@@ -1,0 +1,346 @@
+package wasm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// dueContext is a context whose deadline comes when the test says so. By the clock it is
+// an hour off, and so is the end of a guest's grace.
+type dueContext struct {
+	context.Context
+	deadline time.Time
+	over     chan struct{}
+	once     sync.Once
+}
+
+func newDue(t testing.TB) *dueContext {
+	return &dueContext{Context: t.Context(), deadline: time.Now().Add(time.Hour), over: make(chan struct{})}
+}
+
+func (c *dueContext) pass()                       { c.once.Do(func() { close(c.over) }) }
+func (c *dueContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *dueContext) Done() <-chan struct{}       { return c.over }
+
+func (c *dueContext) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// wall is a connection whose Write never gets anywhere. Who writes is sure to wait.
+type wall struct {
+	net.Conn
+	hit func()
+}
+
+func (w *wall) Write([]byte) (int, error) {
+	w.hit()
+	_, _ = io.Copy(io.Discard, w.Conn) // until it is closed
+	return 0, net.ErrClosed
+}
+
+// graceHost is a host with a dialler of its own.
+func graceHost(t testing.TB, dial func(ctx context.Context) (net.Conn, error)) *wasm.Host {
+	t.Helper()
+	h, err := wasm.New(wasm.Config{
+		CacheDir: testCache(scratch), Interpreter: interpreter,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func lateManifest(isolation plugin.Isolation) *plugin.Manifest {
+	m := plugin.Minimal("late")
+	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
+	m.Requests = []plugin.Request{{Capability: "kv"}, {Capability: "dns"}}
+	return m
+}
+
+func loadLate(t testing.TB, h *wasm.Host, isolation plugin.Isolation) *wasm.Handler {
+	t.Helper()
+	return loadAs(t, h, "late", lateManifest(isolation), grants(t, "kv", "dns")...)
+}
+
+var elsewhere = probe.Target{Host: "10.0.0.7", Port: 80}
+
+// wantTimedOut holds the answer of an attempt against that of one whose deadline came.
+func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Duration) {
+	t.Helper()
+	if want := probe.TimedOut(timeout); err != nil || got.Result != want.Result || got.Output != want.Output || got.Reason != want.Reason || got.Metrics != nil {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A guest that waits for the host when its deadline comes has time to return, and then
+// its instance is used again.
+func TestGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name, then string
+		idle       int
+	}{
+		{"it returns", "0", 1},
+		{"it talks and keeps", "4", 1},
+		{"it traps", "5", 0},
+		{"it returns what is no result", "6", 1},
+		{"it looks up and asks", "7", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			due := newDue(t)
+			h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
+				due.pass()
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			p := loadLate(t, h, plugin.Reset)
+			guest := bind(t, p, `{"then":"`+tc.then+`"}`, elsewhere)
+			var over atomic.Bool
+			req := probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: func(e probe.TraceEvent) {
+				if over.Load() {
+					t.Errorf("traced after the answer: %+v", e)
+				}
+			}}
+			got, err := guest.Probe(due, req)
+			over.Store(true)
+			wantTimedOut(t, got, err, time.Minute)
+			wasm.WaitForGuests(p)
+			if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {
+				t.Errorf("got %+v, want %d idle", got, tc.idle)
+			}
+			if kept := guest.(wasm.Keeper).Kept(); len(kept) > 0 {
+				t.Errorf("kept %q", kept)
+			}
+			if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
+				t.Errorf("%d places are free", got)
+			}
+		})
+	}
+}
+
+// Whatever a guest does in its grace, it is ended after it, and none of it is seen
+// outside.
+func TestGraceIsBounded(t *testing.T) {
+	const timeout = 250 * time.Millisecond
+	for _, tc := range []struct{ name, then string }{
+		{"it loops", "1"},
+		{"it sleeps", "2"},
+		{"it dials and writes", "3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conns, bytes, target := countingServer(t)
+			p := loadLate(t, host, plugin.Reset)
+			got, err := attempt(t, bind(t, p, `{"then":"`+tc.then+`"}`, target), probe.Request{Target: target}, timeout)
+			wantTimedOut(t, got, err, timeout)
+			wasm.WaitForGuests(p) // for ever, if it were not bounded
+			if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
+				t.Errorf("got %+v, want no instance left", got)
+			}
+			if c, b := conns(), bytes(); c > 1 || b > 0 {
+				t.Errorf("the target saw %d connections and %d bytes", c, b)
+			}
+		})
+	}
+}
+
+// countingServer takes connections and says nothing. What it saw is known when the
+// connections have ended.
+func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Target) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted, read atomic.Int64
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			served.Go(func() {
+				n, _ := io.Copy(io.Discard, conn)
+				read.Add(n)
+				conn.Close()
+			})
+		}
+	})
+	end := sync.OnceFunc(func() {
+		l.Close()
+		served.Wait()
+	})
+	t.Cleanup(end)
+	conns = func() int64 { end(); return accepted.Load() }
+	bytes = func() int64 { end(); return read.Load() }
+	return conns, bytes, targetOf(l)
+}
+
+// The answer is there at the deadline, even where the host call that the guest waits in
+// heeds no deadline.
+func TestTheAnswerWaitsForNoGrace(t *testing.T) {
+	due, release := newDue(t), make(chan struct{})
+	near, far := net.Pipe()
+	h := graceHost(t, func(context.Context) (net.Conn, error) {
+		due.pass()
+		<-release
+		return near, nil
+	})
+	p := loadLate(t, h, plugin.Reset)
+	got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+	wantTimedOut(t, got, err, time.Minute)
+	if got := p.Stats(); got.Busy != 1 {
+		t.Errorf("got %+v, want the instance to be busy", got)
+	}
+	close(release)
+	wasm.WaitForGuests(p)
+	if n, err := far.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read %d bytes, %v, want the connection to be closed", n, err)
+	}
+	if got := p.Stats(); got.Idle != 1 || got.Busy != 0 {
+		t.Errorf("got %+v, want the instance to be used again", got)
+	}
+}
+
+// An attempt that nobody wants the answer of any more has no grace.
+func TestNoGraceWithoutADeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	p := loadLate(t, h, plugin.Reset)
+	if _, err := bind(t, p, `{"then":"1"}`, elsewhere).Probe(ctx, probe.Request{Target: elsewhere}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
+		t.Errorf("got %+v, want no instance left when the answer is there", got)
+	}
+}
+
+// An instance that is not reset has nothing to gain.
+func TestNoGraceWithoutReset(t *testing.T) {
+	for _, isolation := range []plugin.Isolation{plugin.Fresh, plugin.Pooled} {
+		due := newDue(t)
+		h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
+			due.pass()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		p := loadLate(t, h, isolation)
+		got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+		wantTimedOut(t, got, err, time.Minute)
+		if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
+			t.Errorf("%s: got %+v, want no instance left when the answer is there", isolation, got)
+		}
+	}
+}
+
+// Close waits for no more than the grace.
+func TestCloseInGrace(t *testing.T) {
+	const timeout = 250 * time.Millisecond
+	p, target := loadLate(t, host, plugin.Reset), blackHole(t)
+	got, err := attempt(t, bind(t, p, `{"then":"1"}`, target), probe.Request{Target: target}, timeout)
+	wantTimedOut(t, got, err, timeout)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A guest of Go gets out of whatever its client library was at.
+func TestGoGuestInGrace(t *testing.T) {
+	var due *dueContext
+	h := graceHost(t, func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		t.Cleanup(func() { far.Close() })
+		return &wall{near, due.pass}, nil
+	})
+	p, err := h.Load(t.Context(), goModule(t), plugin.Minimal("guest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []string{"echo", "get", "getDefault", "echo"} {
+		due = newDue(t)
+		guest := bind(t, p, fmt.Sprintf(`{"do":%q}`, do), elsewhere)
+		got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+		wantTimedOut(t, got, err, time.Minute)
+		wasm.WaitForGuests(p)
+		if got := p.Stats(); got.Idle != 1 || got.Busy != 0 {
+			t.Fatalf("%s: got %+v, want the instance to be used again", do, got)
+		}
+		if got, err := attempt(t, p, probe.Request{}, 2*time.Minute); err != nil || got.Result != probe.Success {
+			t.Errorf("after %s: got %+v, %v", do, got, err)
+		}
+	}
+}
+
+// TestGraceUnderLoad has many guests of every kind come to their deadlines, be stopped
+// and be closed at the same time. What they held is there again afterwards.
+func TestGraceUnderLoad(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := blackHole(t)
+	p := loadLate(t, h, plugin.Reset)
+	var all sync.WaitGroup
+	for i := range 48 {
+		guest := bind(t, p, fmt.Sprintf(`{"then":"%d"}`, i%8), target)
+		all.Go(func() {
+			for n := range 6 {
+				timeout := time.Duration(5+(i*7+n*3)%20) * time.Millisecond
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				if n == 5 {
+					time.AfterFunc(timeout/2, cancel)
+				}
+				_, err := guest.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) {}})
+				if err != nil && !errors.Is(err, wasm.ErrNoInstance) && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	wasm.WaitForGuests(p)
+	if got := p.Stats(); got.Busy != 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d places are free", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := h.Memory(); got != 0 {
+		t.Errorf("%d bytes are in use", got)
+	}
+}
