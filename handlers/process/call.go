@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
@@ -24,12 +25,24 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
+	store  *store // read-only after the first attempt has begun
+}
 
+// store is what a probe keeps from attempt to attempt.
+type store struct {
 	mu   sync.Mutex
 	kept map[string][]byte // never changed, only replaced
 }
 
-var _ probe.Handler = (*bound)(nil)
+var _ handlers.Inheritor = (*bound)(nil)
+
+// Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
+// version of the plugin loses it. An attempt of the old one may still add to it.
+func (b *bound) Inherit(from probe.Handler) {
+	if old, ok := from.(*bound); ok {
+		b.store = old.store
+	}
+}
 
 // call is one attempt. It belongs to the goroutine that makes it.
 type call struct {
@@ -119,9 +132,7 @@ func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 	defer cancel() // of the stream
 	question := &pluginpb.ProbeRequest{Request: c.requestDoc(b.config)}
 	if c.plugin.keeps {
-		b.mu.Lock()
-		question.Kv = &pluginpb.KV{Values: b.kept}
-		b.mu.Unlock()
+		question.Kv = &pluginpb.KV{Values: b.store.all()}
 	}
 	stream, err := in.rpc.Probe(ctx, question)
 	if err != nil {
@@ -223,9 +234,7 @@ func (b *bound) keep(kv *pluginpb.KV, most int) error {
 	if size > most {
 		return protocolError("keys and values of %d bytes; at most %d are allowed", size, most)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.kept = maps.Clone(kv.GetValues())
+	b.Keep(kv.GetValues())
 	return nil
 }
 
@@ -293,16 +302,19 @@ func guestTarget(t probe.Target) abi.Target {
 	return out
 }
 
-// Kept returns a copy of what the probe keeps from attempt to attempt, for tests.
-func (b *bound) Kept() map[string][]byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return maps.Clone(b.kept)
+// all returns what is kept, which is not to be changed.
+func (s *store) all() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept
 }
+
+// Kept returns a copy of what the probe keeps from attempt to attempt, for tests.
+func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.all()) }
 
 // Keep replaces what is kept.
 func (b *bound) Keep(data map[string][]byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.kept = maps.Clone(data)
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	b.store.kept = maps.Clone(data)
 }

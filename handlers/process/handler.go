@@ -79,7 +79,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if err := h.validate(ctx, config, target); err != nil {
 		return nil, err
 	}
-	return &bound{plugin: h, config: config}, nil
+	return &bound{plugin: h, config: config, store: new(store)}, nil
 }
 
 // validate asks the process, and once more where it has ended meanwhile.
@@ -126,7 +126,7 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	return (&bound{plugin: h, config: config}).Probe(ctx, req)
+	return (&bound{plugin: h, config: config, store: new(store)}).Probe(ctx, req)
 }
 
 // Close takes no more attempts, waits for those in flight, and ends the process.

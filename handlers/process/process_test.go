@@ -126,6 +126,29 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
+// What a probe keeps is its own: a new version of the plugin goes on with it.
+func TestWhatIsKeptOutlivesAVersion(t *testing.T) {
+	keeps := func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} }
+	s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+	defer s.Close()
+	var b probe.Handler
+	for _, want := range []string{"1", "2", "3"} {
+		h, err := process.Load(t.Context(), process.Config{}, found(keeps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Replace(t.Context(), handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			b = bind(t, s, "count")
+		}
+		if got, err := attempt(t, b, patience); err != nil || got.Output != want {
+			t.Errorf("got %q, %v; want %s", got.Output, err, want)
+		}
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	h := load(t, process.Config{})
 	var wg sync.WaitGroup
