@@ -51,6 +51,19 @@ type pluginError struct {
 func (e *pluginError) Error() string { return e.err.Error() }
 func (e *pluginError) Unwrap() error { return e.err }
 
+// refusal is why one version of a plugin may not be loaded.
+type refusal struct {
+	path, digest string
+	err          error
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+func refuse(f *plugin.Found, err error) error {
+	return &refusal{f.Path, cmp.Or(f.Digest, plugin.Digest(f.Module)), err}
+}
+
 // NewAdmission reads what cfg names.
 func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	a := &Admission{asked: cfg}
@@ -138,24 +151,47 @@ func (a *Admission) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if err := a.Constrain(f); err != nil {
 		return trust.Verdict{}, err
 	}
-	return a.vouch(f)
+	verdict, err := a.vouch(f)
+	for i, p := range a.file.Plugins {
+		if err == nil && p.Name == f.Manifest.Name && !p.Shadow {
+			if err = a.covered(f, &p, verdict); err != nil {
+				err = a.fieldError(i, err)
+			}
+		}
+	}
+	return verdict, err
+}
+
+// covered says what of f nobody vouches for, where somebody should. A signature and a lock
+// are of all of it, and so is a source with a digest.
+func (a *Admission) covered(f *plugin.Found, p *config.Plugin, verdict trust.Verdict) error {
+	ref, remote := p.Reference()
+	switch {
+	case verdict.State == trust.Signed, a.lock != nil, ref.Digest != "", f.Beside == "":
+		return nil
+	case p.Digest != "" && p.Manifest == "":
+		return fmt.Errorf("digest is of %s alone, and not of the manifest beside it: want manifest: %s as well, or a signature, or a lock", f.Path, f.Beside)
+	case remote && p.Digest == "":
+		return fmt.Errorf("%s is a program, which could do here whatever prober may: want digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
+	}
+	return nil
 }
 
 // vouch holds f to the lock and to the keys that are trusted.
 func (a *Admission) vouch(f *plugin.Found) (trust.Verdict, error) {
 	if a.lock != nil {
 		if err := a.lock.Check(*f); err != nil {
-			return trust.Verdict{}, err
+			return trust.Verdict{}, refuse(f, err)
 		}
 	}
 	verdict, err := a.policy.Check(*f)
 	if err != nil {
-		err = &plugin.FieldError{
+		return verdict, refuse(f, &plugin.FieldError{
 			File: a.asked.ConfigFile, Line: max(a.file.Trust.Line, 1), Field: "trust",
 			Err: fmt.Errorf("plugin %q of %w", f.Manifest.Name, err),
-		}
+		})
 	}
-	return verdict, err
+	return verdict, nil
 }
 
 // Constrain is [Admission.Admit] without signatures and the lock.
@@ -166,7 +202,7 @@ func (a *Admission) Constrain(f *plugin.Found) error {
 			continue
 		}
 		if err := pinned(f, &p); err != nil {
-			return a.fieldError(i, err)
+			return refuse(f, a.fieldError(i, err))
 		}
 		constrain(f, &p)
 	}
@@ -189,6 +225,9 @@ func pinned(f *plugin.Found, p *config.Plugin) error {
 	if digest := plugin.Digest(f.Module); p.Digest != "" && p.Digest != digest {
 		return fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, p.Digest)
 	}
+	if p.Manifest != "" && p.Manifest != f.Beside {
+		return fmt.Errorf("manifest of %s is %s, want %s", f.Path, cmp.Or(f.Beside, "inside"), p.Manifest)
+	}
 	return nil
 }
 
@@ -209,13 +248,17 @@ func (a *Admission) Shadows() ([]Shadowed, error) {
 		}
 		f, err := a.fetch(&p)
 		if err == nil {
-			err = pinned(&f, &p)
+			if err = pinned(&f, &p); err != nil {
+				err = refuse(&f, err)
+			}
 		}
 		var verdict trust.Verdict
 		if err == nil {
 			a.allow(&f)
 			constrain(&f, a.withDefaults(p))
-			verdict, err = a.vouch(&f)
+			if verdict, err = a.vouch(&f); err == nil {
+				err = a.covered(&f, &p, verdict)
+			}
 		}
 		if err != nil {
 			errs = append(errs, &pluginError{p.Name, a.fieldError(i, err)})

@@ -51,7 +51,11 @@ type handlerSet struct {
 	watched []string                 // files beside those in plugin folders, by the last survey, as is what follows
 	waiting map[string]bool          // plugins whose registry has not answered yet
 	refused map[string]error         // why plugins may not be loaded
-	wanting bool                     // a registry has not said what it should
+	stale   map[string]error         // why what their registries have was not taken
+
+	refusedShadows, staleShadows map[string]error // the same of those that are to run beside
+
+	wanting bool // a registry has not said what it should
 }
 
 var (

@@ -47,7 +47,6 @@ func (s *handlerSet) unload(r *pluginRecord) (failed bool) {
 	r.mark, r.base, r.tried, r.err, r.shadow, r.idle, r.at = "", "", "", nil, nil, time.Time{}, time.Now()
 	delete(s.wanted, r.name)
 	s.mu.Unlock()
-	s.metrics.PluginGone(r.name)
 	if ran {
 		s.log.Info("plugin unloaded: no probe has used it for a while", "handler", r.name, "generation", r.swap.Generation())
 	}

@@ -1,11 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin/trust"
 )
 
 // pluginList is the answer of /api/v1/plugins.
@@ -15,19 +19,32 @@ type pluginList struct {
 
 // PluginStatus is what can be seen of a plugin from outside.
 type PluginStatus struct {
-	Name       string        `json:"name"`
-	State      string        `json:"state"` // "running", "unused", "withdrawn" or "failed"; nothing runs in the last three
-	Version    string        `json:"version,omitzero"`
-	Digest     string        `json:"digest,omitzero"`
-	Path       string        `json:"path,omitzero"`
-	Runtime    string        `json:"runtime,omitzero"` // "wasm" or "process"
-	Trust      string        `json:"trust,omitzero"`
-	Signer     string        `json:"signer,omitzero"`
-	Generation int           `json:"generation"` // how many versions and settings there have been
-	Probes     int           `json:"probes"`
-	Changed    time.Time     `json:"changed,omitzero"` // when a version was last taken or refused
-	Error      string        `json:"error,omitzero"`   // why the newest version is not the one that runs
-	Shadow     *ShadowStatus `json:"shadow,omitzero"`
+	Name       string    `json:"name"`
+	State      string    `json:"state"` // "running", "unused", "withdrawn" or "failed"; nothing runs in the last three
+	Version    string    `json:"version,omitzero"`
+	Digest     string    `json:"digest,omitzero"`
+	Path       string    `json:"path,omitzero"`
+	Runtime    string    `json:"runtime,omitzero"` // "wasm", "process" or "nagios"
+	Trust      string    `json:"trust,omitzero"`
+	Signer     string    `json:"signer,omitzero"`
+	Generation int       `json:"generation"` // how many versions and settings there have been
+	Probes     int       `json:"probes"`
+	Changed    time.Time `json:"changed,omitzero"` // when a version was last taken or refused
+	Error      string    `json:"error,omitzero"`   // why the newest version is not the one that runs
+	// Refused is the newest version, where that may not be loaded: a digest, the lock or
+	// its signatures speak against it.
+	Refused *RefusedStatus `json:"refused,omitzero"`
+	Shadow  *ShadowStatus  `json:"shadow,omitzero"`
+}
+
+// RefusedStatus is what can be seen of a version that may not be loaded.
+type RefusedStatus struct {
+	Digest string `json:"digest,omitzero"`
+	Path   string `json:"path"`
+	// Trust is what its signatures say: "unsigned", "unknown-key" or "bad-signature"; "" where
+	// they were not looked at.
+	Trust string `json:"trust,omitzero"`
+	Error string `json:"error"`
 }
 
 // ShadowStatus is what can be seen of the version that runs beside a plugin.
@@ -36,7 +53,8 @@ type ShadowStatus struct {
 	Digest       string            `json:"digest,omitzero"`
 	Path         string            `json:"path,omitzero"`
 	Error        string            `json:"error,omitzero"` // why the newest version is not the one that runs beside
-	Compared     map[string]uint64 `json:"compared"`       // ticks: agree, disagree, error and skipped
+	Refused      *RefusedStatus    `json:"refused,omitzero"`
+	Compared     map[string]uint64 `json:"compared"` // ticks: agree, disagree, error and skipped
 	PromoteAfter *PromoteStatus    `json:"promoteAfter,omitzero"`
 }
 
@@ -46,40 +64,74 @@ type PromoteStatus struct {
 	Agreement float64 `json:"agreement"`
 }
 
-// statuses returns what is to be seen of all plugins, by name.
+// statuses returns what is to be seen of all plugins, by name: also of those that cannot
+// be used.
 func (s *handlerSet) statuses() []PluginStatus {
 	all := []PluginStatus{}
 	for _, r := range s.records() {
 		all = append(all, s.status(r))
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, err := range s.refused {
+		if s.plugins[name] == nil {
+			all = append(all, PluginStatus{Name: name, State: "failed", Error: oneLine(err), Refused: refusedStatus(err)})
+		}
+	}
+	slices.SortFunc(all, func(a, b PluginStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 func (s *handlerSet) status(r *pluginRecord) PluginStatus {
-	now := r.swap.Shadowing()
+	compared := r.swap.Shadowing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := PluginStatus{Name: r.name, State: "failed", Generation: r.swap.Generation(), Probes: r.swap.Live(), Changed: r.at}
+	now, generation, err := r.nowLocked()
+	p := PluginStatus{Name: r.name, State: "failed", Generation: generation, Probes: r.swap.Live(), Changed: r.at}
+	f, runtime := r.inUse, r.runtime
 	switch {
+	case now != nil:
+		p.State, f, runtime = "running", now.f, now.runtime
 	case r.withdrawn:
-		p.State, p.Error = "withdrawn", errWithdrawn.Error()
-	case r.mark != "":
-		p.State = "running"
-	case r.err == nil:
+		p.State, p.Error, f = "withdrawn", errWithdrawn.Error(), Admitted{}
+	case err == nil:
 		p.State = "unused"
 	}
-	if r.inUse.Manifest != nil && !r.withdrawn {
-		p.Version, p.Digest, p.Path = r.inUse.Manifest.Version, r.inUse.Digest, r.inUse.Path
-		p.Runtime, p.Trust, p.Signer = r.runtime, string(r.inUse.Verdict.State), r.inUse.Verdict.Signer()
+	if f.Manifest != nil {
+		p.Version, p.Digest, p.Path, p.Runtime = f.Manifest.Version, f.Digest, f.Path, runtime
+		p.Trust, p.Signer = string(f.Verdict.State), f.Verdict.Signer()
 	}
-	if r.err != nil {
-		p.Error = r.err.Error()
+	if err != nil {
+		p.Error = oneLine(err)
 	}
+	p.Refused = refusedStatus(cmp.Or(s.refused[r.name], s.stale[r.name]))
+	wrong := cmp.Or(s.refusedShadows[r.name], s.staleShadows[r.name])
 	if r.shadow != nil {
-		p.Shadow = r.shadow.status(now)
+		p.Shadow = r.shadow.status(compared)
+	} else if s.refusedShadows[r.name] != nil {
+		p.Shadow = new(shadowRecord).status(handlers.Shadowing{})
+	}
+	if p.Shadow != nil && wrong != nil {
+		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(wrong)), refusedStatus(wrong)
 	}
 	return p
 }
+
+// refusedStatus is what can be seen of the version that err says may not be loaded, nil
+// where it says nothing of the kind.
+func refusedStatus(err error) *RefusedStatus {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return nil
+	}
+	p := &RefusedStatus{Digest: r.digest, Path: r.path, Error: oneLine(r)}
+	if untrusted, ok := errors.AsType[*trust.Refusal](err); ok {
+		p.Trust = string(cmp.Or(untrusted.State, "bad-signature"))
+	}
+	return p
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func (sh *shadowRecord) status(now handlers.Shadowing) *ShadowStatus {
 	seen := now.Less(sh.from)
@@ -90,7 +142,7 @@ func (sh *shadowRecord) status(now handlers.Shadowing) *ShadowStatus {
 		p.Version, p.Digest, p.Path = sh.f.Manifest.Version, sh.f.Digest, sh.f.Path
 	}
 	if sh.err != nil {
-		p.Error = sh.err.Error()
+		p.Error = oneLine(sh.err)
 	}
 	if sh.after.Ticks > 0 {
 		p.PromoteAfter = &PromoteStatus{sh.after.Ticks, sh.after.Agreement}

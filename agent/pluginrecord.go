@@ -28,6 +28,7 @@ type pluginRecord struct {
 	mark      string                     // of inUse; "": nothing runs
 	tried     string                     // the mark of what was tried last
 	err       error                      // why that does not run; nil when it does
+	against   probe.Handler              // what ran when err came to be
 	at        time.Time                  // when there was last a change of all this
 	withdrawn bool                       // nothing runs, since its file was taken away
 	running   map[probe.Handler]*running // generations that are not closed
@@ -63,8 +64,23 @@ func (r *pluginRecord) unlock() { <-r.busy }
 // running is one generation of a plugin.
 type running struct {
 	handler probe.Handler // which [handlers.Swap] closes
-	runtime string        // "wasm" or "process"
+	f       Admitted      // which it is, without its bytes; guarded as the record
+	runtime string        // "wasm", "process" or "nagios"
 	stats   func() metrics.PluginStats
+}
+
+// nowLocked returns what runs at this moment, nil for nothing, how many there have been, and
+// why the newest version is not the one that runs. It goes by what probes use: what they
+// can show is known here.
+func (r *pluginRecord) nowLocked() (g *running, generation int, err error) {
+	h, generation := r.swap.Current()
+	if h != nil {
+		g = r.running[h]
+	}
+	if r.against == h {
+		err = r.err
+	}
+	return g, generation, err
 }
 
 // figures are the stats of g; none where they make it panic.
@@ -118,8 +134,8 @@ func (s *handlerSet) settle(r *pluginRecord, mark string, err error) {
 		r.at = time.Now()
 	}
 	r.tried, r.err = mark, err
+	r.against, _ = r.swap.Current()
 	s.mu.Unlock()
-	s.metrics.PluginReloaded(r.name, err == nil)
 	if err != nil && !same {
 		s.log.Error("plugin cannot be used; the old one, if there is one, goes on", "handler", r.name,
 			"error", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -147,7 +163,7 @@ func (s *handlerSet) withdrawn() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, r := range s.plugins {
-		if r.withdrawn {
+		if g, _, _ := r.nowLocked(); r.withdrawn && g == nil {
 			names = append(names, name)
 		}
 	}

@@ -22,7 +22,8 @@ import (
 
 // load makes a handler of a plugin, off the path of probes.
 func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
-	g := &running{runtime: string(cmp.Or(f.Manifest.Runtime, plugin.Wasm))}
+	g := &running{runtime: string(cmp.Or(f.Manifest.Runtime, plugin.Wasm)), f: f}
+	g.f.Module, g.f.Signatures = nil, nil
 	var bare probe.Handler
 	switch f.Manifest.Runtime {
 	case plugin.Process:
@@ -221,11 +222,13 @@ func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
 	s.mu.Lock()
 	same := r.inUse.Verdict.String() == f.Verdict.String()
 	r.inUse.Verdict = f.Verdict
+	if g, _, _ := r.nowLocked(); g != nil {
+		g.f.Verdict = f.Verdict
+	}
 	s.mu.Unlock()
 	if same {
 		return
 	}
-	s.metrics.PluginTrusted(r.name, string(f.Verdict.State))
 	s.log.Info("plugin is "+f.Verdict.String(), "handler", r.name, "path", f.Path, "digest", f.Digest)
 }
 
@@ -274,6 +277,9 @@ func (s *handlerSet) found(r *pluginRecord, path, mark string) {
 	defer s.mu.Unlock()
 	if r.mark == mark {
 		r.inUse.Path = path // it may have moved
+		if g, _, _ := r.nowLocked(); g != nil {
+			g.f.Path = path
+		}
 	}
 	r.base, r.place = mark, path
 }
@@ -285,9 +291,6 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 	r.inUse, r.runtime, r.mark, r.withdrawn = f, runtime, mark, false
 	delete(s.muted, r.name)
 	s.mu.Unlock()
-	s.metrics.PluginGone(r.name)
-	s.metrics.PluginLoaded(r.name, f.Manifest.Version, f.Digest, runtime)
-	s.metrics.PluginTrusted(r.name, string(f.Verdict.State))
 	warn(s.log, f)
 	attrs := []any{"handler", r.name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest}
 	if signer := f.Verdict.Signer(); signer != "" {
@@ -331,7 +334,6 @@ func (s *handlerSet) withdraw(r *pluginRecord) {
 	path := r.inUse.Path
 	s.mu.Unlock()
 	r.swap.Withdraw(errWithdrawn)
-	s.metrics.PluginGone(r.name)
 	s.log.Warn("plugin withdrawn; its probes end in errors until there is another", "handler", r.name,
 		"path", path, "probes", r.swap.Live())
 }
@@ -347,7 +349,6 @@ func (s *handlerSet) forget(r *pluginRecord) {
 	path, known := r.inUse.Path, s.Remove(r.name) != nil
 	delete(s.plugins, r.name)
 	s.mu.Unlock()
-	s.metrics.PluginGone(r.name)
 	if known {
 		s.log.Info("plugin removed", "handler", r.name, "path", path)
 	}

@@ -57,6 +57,12 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 			add(&total, g.figures())
 		}
 		total.Shadow = shadowTotals(r.swap.Shadowing())
+		now, _, err := r.nowLocked()
+		if total.Refused = err != nil; now != nil {
+			total.Loaded = metrics.PluginInfo{
+				Version: now.f.Manifest.Version, Digest: now.f.Digest, Runtime: now.runtime, Trust: string(now.f.Verdict.State),
+			}
+		}
 		all[name] = total
 	}
 	return all

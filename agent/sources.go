@@ -174,8 +174,14 @@ func (a *Admission) wanted(p *config.Plugin, ref plugin.Reference) oci.Wanted {
 		if f.Manifest.Name != p.Name {
 			return fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
 		}
-		_, err := a.vouch(&f)
-		return err
+		if err := pinned(&f, p); err != nil {
+			return err
+		}
+		verdict, err := a.vouch(&f)
+		if err != nil {
+			return err
+		}
+		return a.covered(&f, p, verdict)
 	}}
 }
 

@@ -19,9 +19,9 @@ type survey struct {
 	err       error      // all that is wrong
 	shadows   []Shadowed
 	shadowErr error
-	files     []string        // that it depends on, beside those in plugin folders
-	total     uint64          // memory of all plugins
-	stale     map[string]bool // those of registries, and whether it is the last good one
+	files     []string // that it depends on, beside those in plugin folders
+	total     uint64   // memory of all plugins
+	pulled    []Pulled
 
 	waiting, waitingShadows map[string]bool // those whose registry has not answered yet
 }
@@ -37,13 +37,9 @@ func (s *handlerSet) survey() (*survey, error) {
 	}
 	admission.recall(s.sources)
 	file := admission.Config()
-	v := &survey{total: file.TotalMemory, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
+	v := &survey{total: file.TotalMemory, pulled: admission.pulled, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
 	v.found, v.err = admission.Find(s.cfg.PluginDirs, s.builtins)
 	v.shadows, v.shadowErr = admission.Shadows()
-	v.stale = make(map[string]bool)
-	for _, r := range admission.pulled {
-		v.stale[r.Name] = v.stale[r.Name] || r.Stale != nil
-	}
 	v.err, v.shadowErr = putOff(v.err, v.waiting), putOff(v.shadowErr, v.waitingShadows)
 	for _, key := range file.Trust.Keys {
 		v.files = append(v.files, beside(s.cfg.ConfigFile, key))
@@ -75,17 +71,34 @@ func (s *handlerSet) take(v *survey) {
 	defer s.mu.Unlock()
 	s.surveys++
 	v.number = s.surveys
-	s.watched, s.waiting, s.refused = v.files, v.waiting, make(map[string]error)
-	for _, err := range leaves(v.err) {
-		if named, ok := errors.AsType[*pluginError](err); ok {
-			s.refused[named.name] = err
+	s.watched, s.waiting, s.refused, s.refusedShadows = v.files, v.waiting, byName(v.err), byName(v.shadowErr)
+	s.stale, s.staleShadows = make(map[string]error), make(map[string]error)
+	stale := make(map[string]bool)
+	for _, r := range v.pulled {
+		stale[r.Name] = stale[r.Name] || r.Stale != nil
+		if of := s.stale; r.Stale != nil {
+			if r.Shadow {
+				of = s.staleShadows
+			}
+			of[r.Name] = r.Stale
 		}
 	}
 	if s.total != v.total && s.host != nil {
 		s.host.SetTotalMemory(v.total)
 	}
 	s.total = v.total
-	s.metrics.PluginSources(v.stale)
+	s.metrics.PluginSources(stale)
+}
+
+// byName returns the errors that err joins by the name of the plugin that they are about.
+func byName(err error) map[string]error {
+	all := make(map[string]error)
+	for _, err := range leaves(err) {
+		if named, ok := errors.AsType[*pluginError](err); ok {
+			all[named.name] = err
+		}
+	}
+	return all
 }
 
 // putOff takes those errors out of err that only say that a registry has not answered yet,

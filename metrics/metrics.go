@@ -40,11 +40,8 @@ type Metrics struct {
 	transitions [len(probe.Kinds)][decidedResults][decidedResults]atomic.Uint64 // by kind, from, to
 
 	build         prometheus.Gauge
-	plugins       *prometheus.GaugeVec
-	trust         *prometheus.GaugeVec
 	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
-	pluginReload  *prometheus.GaugeVec
 	sourceStale   *prometheus.GaugeVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
@@ -68,12 +65,6 @@ func New(cfg Config) *Metrics {
 				"goversion": runtime.Version(),
 			},
 		}),
-		plugins: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "prober_plugin_info", Help: "1 for each plugin that is loaded; its labels say which.",
-		}, []string{"name", "version", "digest", "runtime"}),
-		trust: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "prober_plugin_trust_info", Help: "1 for each plugin that is loaded; trust says who vouches for it.",
-		}, []string{"plugin", "trust"}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "prober_plugin_call_seconds", Help: "Duration of the attempts of plugins' probes.", Buckets: callBuckets,
 		}, []string{"plugin"}),
@@ -82,9 +73,6 @@ func New(cfg Config) *Metrics {
 		}, []string{"kind", "namespace", "pod", "container"}),
 		sourceStale: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "prober_plugin_source_stale", Help: "Whether the last good version of a plugin stands in for what its registry has, which cannot be had.",
-		}, []string{"plugin"}),
-		pluginReload: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "prober_plugin_last_reload_successful", Help: "Whether the newest version of a plugin could be used; with 0 an older one goes on, if there is one.",
 		}, []string{"plugin"}),
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "prober_config_last_reload_successful", Help: "Whether the last reload of files was successful.",
@@ -101,7 +89,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.plugins, m.trust, m.calls, m.restarts, m.pluginReload, m.sourceStale, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.calls, m.restarts, m.sourceStale, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -203,34 +191,6 @@ func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 // probe, or "exit".
 func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 	m.restarts.WithLabelValues(kind, namespace, pod, container).Inc()
-}
-
-// PluginLoaded notes that a plugin is loaded. runtime is "wasm" or "process".
-func (m *Metrics) PluginLoaded(name, version, digest, runtime string) {
-	m.plugins.WithLabelValues(name, version, digest, runtime).Set(1)
-}
-
-// PluginTrusted notes what vouches for a plugin: "signed" by a key that is trusted,
-// "unsigned", "unchecked" where no key is trusted, or "dev".
-func (m *Metrics) PluginTrusted(name, trust string) {
-	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
-	m.trust.WithLabelValues(name, trust).Set(1)
-}
-
-// PluginGone drops what is told of a plugin that is loaded no more.
-func (m *Metrics) PluginGone(name string) {
-	m.plugins.DeletePartialMatch(prometheus.Labels{"name": name})
-	m.trust.DeletePartialMatch(prometheus.Labels{"plugin": name})
-	m.pluginReload.DeleteLabelValues(name)
-}
-
-// PluginReloaded notes whether the newest version of a plugin could be used.
-func (m *Metrics) PluginReloaded(name string, ok bool) {
-	value := 0.0
-	if ok {
-		value = 1
-	}
-	m.pluginReload.WithLabelValues(name).Set(value)
 }
 
 // PluginSources notes the plugins that are in registries, and of which of them the last

@@ -268,15 +268,6 @@ func TestOwnMetrics(t *testing.T) {
 	if want := "prober_build_info{goversion=" + runtime.Version() + ",revision=abc,version=v1} 1"; !slices.Equal(build, []string{want}) {
 		t.Errorf("got %v, want %s", build, want)
 	}
-	m.PluginLoaded("redis", "1.0.0", "sha256:12", "wasm")
-	if got, want := samples(t, registry, "prober_plugin_info"), "prober_plugin_info{digest=sha256:12,name=redis,runtime=wasm,version=1.0.0} 1"; !slices.Equal(got, []string{want}) {
-		t.Errorf("got %v, want %s", got, want)
-	}
-	m.PluginTrusted("redis", "unsigned")
-	m.PluginTrusted("redis", "signed")
-	if got, want := samples(t, registry, "prober_plugin_trust_info"), "prober_plugin_trust_info{plugin=redis,trust=signed} 1"; !slices.Equal(got, []string{want}) {
-		t.Errorf("got %v, want %s", got, want)
-	}
 	m.PluginSources(map[string]bool{"redis": true, "old": false})
 	m.PluginSources(map[string]bool{"redis": true, "tls": false})
 	if got, want := samples(t, registry, "prober_plugin_source_stale"), []string{
@@ -403,8 +394,6 @@ func TestLint(t *testing.T) {
 	k.Outcome.Reason = probe.ReasonBody
 	m.Observe(web).Tick(k)
 	m.Restarted("exit", "default", "shop", "web")
-	m.PluginLoaded("redis", "1.0.0", "sha256:12", "wasm")
-	m.PluginTrusted("redis", "signed")
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {
 		t.Fatal(err)

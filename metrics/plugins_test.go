@@ -17,7 +17,10 @@ import (
 type twoPlugins struct{}
 
 func (twoPlugins) Plugins() map[string]metrics.PluginStats {
-	return map[string]metrics.PluginStats{"redis": {Idle: 2, Busy: 1, Denied: 7, Limits: map[string]uint64{"netRead": 3}}, "dns": {}}
+	redis := metrics.PluginInfo{Version: "1.0.0", Digest: "sha256:12", Runtime: "wasm", Trust: "signed"}
+	return map[string]metrics.PluginStats{
+		"redis": {Loaded: redis, Idle: 2, Busy: 1, Denied: 7, Limits: map[string]uint64{"netRead": 3}}, "dns": {Refused: true},
+	}
 }
 
 func (twoPlugins) Memory() uint64 { return 1 << 20 }
@@ -35,16 +38,20 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
-	got := samples(t, registry, "prober_plugin_instances", "prober_plugin_denied_total", "prober_plugin_memory_bytes", "prober_plugin_limit_hits_total")
+	got := samples(t, registry, "prober_plugin_info", "prober_plugin_trust_info", "prober_plugin_last_reload_successful", "prober_plugin_instances", "prober_plugin_denied_total", "prober_plugin_memory_bytes", "prober_plugin_limit_hits_total")
 	want := []string{
 		"prober_plugin_denied_total{capability=net,plugin=dns} 0",
 		"prober_plugin_denied_total{capability=net,plugin=redis} 7",
+		"prober_plugin_info{digest=sha256:12,name=redis,runtime=wasm,version=1.0.0} 1",
 		"prober_plugin_instances{plugin=dns,state=busy} 0",
 		"prober_plugin_instances{plugin=dns,state=idle} 0",
 		"prober_plugin_instances{plugin=redis,state=busy} 1",
 		"prober_plugin_instances{plugin=redis,state=idle} 2",
+		"prober_plugin_last_reload_successful{plugin=dns} 0",
+		"prober_plugin_last_reload_successful{plugin=redis} 1",
 		"prober_plugin_limit_hits_total{limit=netRead,plugin=redis} 3",
 		"prober_plugin_memory_bytes{} 1.048576e+06",
+		"prober_plugin_trust_info{plugin=redis,trust=signed} 1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
