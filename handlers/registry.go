@@ -57,14 +57,13 @@ func (r *Registry) Remove(name string) probe.Handler {
 	return h
 }
 
-// Lookup returns the handler called name. The error of an unknown name lists the
-// known ones.
+// Lookup returns the handler called name. That of an unknown name is an [UnknownError].
 func (r *Registry) Lookup(name string) (probe.Handler, error) {
 	r.mu.RLock()
 	e, ok := r.entries[name]
 	r.mu.RUnlock()
 	if !ok {
-		return nil, unknownName(name, r.Names())
+		return nil, &UnknownError{Name: name, Known: r.Names()}
 	}
 	return e.handler, nil
 }
@@ -117,19 +116,27 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-func unknownName(name string, known []string) error {
-	if name == "" {
-		return fmt.Errorf("no handler named; known: %s", strings.Join(known, ", "))
-	}
-	msg := fmt.Sprintf("unknown handler %q; known: %s", name, strings.Join(known, ", "))
-	if near := nearest(name, known); near != "" {
-		msg += fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return errors.New(msg)
+// UnknownError says that there is no handler called Name.
+type UnknownError struct {
+	Name  string   // "": none was named
+	Known []string // the names there are, sorted
 }
 
-// nearest returns the known name within two edits of name, or "".
-func nearest(name string, known []string) string {
+// Error lists the known names, and the one that may have been meant.
+func (e *UnknownError) Error() string {
+	known := strings.Join(e.Known, ", ")
+	if e.Name == "" {
+		return "no handler named; known: " + known
+	}
+	msg := fmt.Sprintf("unknown handler %q; known: %s", e.Name, known)
+	if near := Nearest(e.Name, e.Known); near != "" {
+		msg += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return msg
+}
+
+// Nearest returns the known name within two edits of name, or "".
+func Nearest(name string, known []string) string {
 	best, bestDistance := "", 3
 	for _, k := range known {
 		if d := distance(name, k); d < bestDistance {

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/daeace23/prober/handlers"
 )
 
 // Version is set by the build.
@@ -89,7 +92,7 @@ func (env *Env) report(err error) int {
 	}
 	e, ok := errors.AsType[*exit](err)
 	if !ok {
-		e = &exit{code: exitUsage, err: err, hint: "prober --help lists the commands"}
+		e = &exit{code: exitUsage, err: err}
 	}
 	if e.err != nil {
 		for line := range strings.Lines(e.err.Error()) {
@@ -113,17 +116,41 @@ func newRoot(env *Env) *cobra.Command {
 		Long:          "Prober keeps the kubelet's liveness, readiness and startup probes, and lets a sandboxed\nplugin say what a probe does.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example:       "  prober run -f pod.yaml --plugins /etc/prober/plugins\n  prober probe http http://127.0.0.1:8080/healthz --explain\n  prober plugin new demo --lang go",
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return env.override(cmd.Flags())
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
+		return usage(flagHint(cmd, err), "%w", err)
 	})
 	root.AddCommand(newRun(env), newProbe(env), newValidate(env), newPlugin(env), newVersion(env))
+	root.SetHelpCommand(newHelp())
+	completeFlags(root)
+	completion(root)
 	return root
+}
+
+// flagHint says what may have been meant by a flag, and where the flags are listed.
+func flagHint(cmd *cobra.Command, err error) string {
+	hint := cmd.CommandPath() + " --help lists the flags"
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return hint
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := handlers.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
+	}
+	return hint
 }
 
 // pathFlags hold lists of paths, which the environment separates as it does in PATH.
@@ -192,19 +219,39 @@ func signalName(s os.Signal) string {
 // folder makes a command that only holds others.
 func folder(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs}
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		names := make([]string, 0, len(commands))
-		for _, sub := range commands {
-			names = append(names, sub.Name())
-		}
-		known := "known: " + strings.Join(names, ", ")
-		if len(args) == 0 {
-			return usage(known, "%s: a command is required", cmd.CommandPath())
-		}
-		return usage(known, "%s: unknown command %q", cmd.CommandPath(), args[0])
-	}
+	c.RunE = needCommand
 	c.AddCommand(commands...)
 	return c
+}
+
+// needCommand runs a command that only holds others.
+func needCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("known: "+strings.Join(commandNames(cmd), ", "), "%s: a command is required", cmd.CommandPath())
+	}
+	return unknownCommand(cmd, args[0])
+}
+
+// unknownCommand is the error of a word that is no command of cmd.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	names := commandNames(cmd)
+	hint := "known: " + strings.Join(names, ", ")
+	if near := handlers.Nearest(word, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	if !cmd.HasParent() {
+		return usage(hint, "unknown command %q for %q", word, cmd.Name())
+	}
+	return usage(hint, "%s: unknown command %q", cmd.CommandPath(), word)
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // arguments wants the arguments that words name, and none more.
@@ -213,6 +260,7 @@ func arguments(words ...string) cobra.PositionalArgs {
 		if len(args) == len(words) {
 			return nil
 		}
-		return usage("usage: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), strings.Join(words, " "), len(args))
+		want := cmp.Or(strings.Join(words, " "), "no arguments")
+		return usage("usage: "+cmd.UseLine(), "%s: want %s, got %s", cmd.CommandPath(), want, count(len(args), "argument"))
 	}
 }

@@ -67,15 +67,53 @@ func TestASignalEndsAProbe(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, args := range [][]string{
-		{"run"}, {"probe"}, {"probe", "http"}, {"probe", "tcp"}, {"probe", "grpc"}, {"probe", "exec"}, {"probe", "plugin"},
-		{"validate"}, {"plugin"}, {"plugin", "list"}, {"plugin", "inspect"},
-		{"plugin", "new"}, {"plugin", "build"}, {"plugin", "run"}, {"plugin", "bench"}, {"plugin", "vet"}, {"plugin", "test"},
-		{"plugin", "push"}, {"plugin", "pull"}, {"plugin", "save"}, {"plugin", "load"}, {"version"}, {"completion"},
+	commands := 0
+	var visit func(path ...string)
+	visit = func(path ...string) {
+		code, stdout, stderr := run(nil, append(path, "--help")...)
+		_, list, isFolder := strings.Cut(stdout, "\nAvailable Commands:\n")
+		if code != 0 || stderr != "" || !strings.Contains(stdout, strings.Join(append([]string{"prober"}, path...), " ")) {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q", path, code, stdout, stderr)
+		}
+		if slices.Contains(path, "completion") {
+			return // cobra's
+		}
+		if !isFolder && !strings.Contains(stdout, "\nExamples:\n  prober "+strings.Join(path, " ")) {
+			t.Errorf("%v: no example in\n%s", path, stdout)
+		}
+		commands++
+		for line := range strings.Lines(list) {
+			fields := strings.Fields(line)
+			if len(fields) == 0 {
+				break
+			}
+			visit(append(slices.Clone(path), fields[0])...)
+		}
+	}
+	visit()
+	if commands < 25 {
+		t.Errorf("%d commands were found", commands)
+	}
+}
+
+func TestShellsComplete(t *testing.T) {
+	folder := t.TempDir()
+	for _, c := range []struct {
+		line []string
+		want string // words, and what else the shell is to offer
+	}{
+		{[]string{"probe", "http", "-o", ""}, "table json yaml nagios :4"},
+		{[]string{"run", "--log-level", ""}, "debug info warn error :4"},
+		{[]string{"run", "--compat", ""}, "kubelet-1.36 :4"},
+		{[]string{"run", "--plugins", ""}, ":16"},
+		{[]string{"plugin", "new", "--lang", ""}, "go rust c assemblyscript wat :4"},
+		{[]string{"plugin", "inspect", "--plugins", folder, ""}, ":0"},
+		{[]string{"help", "probe", ""}, "exec grpc http plugin tcp :4"},
+		{[]string{"version", ""}, ":4"},
 	} {
-		code, stdout, stderr := run(nil, append(args, "--help")...)
-		if code != 0 || stderr != "" || !strings.Contains(stdout, "prober "+strings.Join(args, " ")) {
-			t.Errorf("%v: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		_, stdout, _ := run(nil, append([]string{"__complete"}, c.line...)...)
+		if got := strings.Join(strings.Fields(stdout), " "); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.line, got, c.want)
 		}
 	}
 }

@@ -53,7 +53,6 @@ func (c choice) Set(s string) error {
 func outputFlag(c *cobra.Command, value *string, formats ...string) {
 	*value = formats[0]
 	c.Flags().VarP(choice{value, formats}, "output", "o", "format of the output")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // encode writes v to stdout as JSON or YAML.
@@ -137,6 +136,14 @@ func labelText(labels map[string]string) string {
 	}
 	slices.Sort(pairs)
 	return "{" + strings.Join(pairs, ",") + "}"
+}
+
+// count returns n with a noun that takes an s where there is not one of it.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

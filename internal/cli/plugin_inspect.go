@@ -69,7 +69,11 @@ func newPluginInspect(env *Env) *cobra.Command {
 		Long: "Show what a plugin is, asks for and may take, without running it. --config names the agent's\n" +
 			"file, so that what the operator says of the plugin is shown as well. Signatures are held\n" +
 			"against the keys of --key, or else those that the agent's file trusts.",
-		Args: arguments("FILE|NAME"),
+		Example: "  prober plugin inspect demo/demo.wasm\n" +
+			"  prober plugin inspect redis --plugins /etc/prober/plugins --config /etc/prober/prober.yaml\n" +
+			"  prober plugin inspect redis --plugins /etc/prober/plugins --key ops.pub -o json",
+		Args:              arguments("FILE|NAME"),
+		ValidArgsFunction: completePlugins(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
 			if err != nil {
@@ -207,7 +211,10 @@ func (v inspection) print(env *Env) error {
 		fmt.Fprintf(w, "Granted:\t%s\n", oneLine(g))
 	}
 	for _, p := range v.InForce {
-		label, text := "In force", p.Capability+" "+p.Asked
+		label, text := "In force", p.Capability
+		if p.Asked != p.Capability {
+			text += " " + p.Asked
+		}
 		switch {
 		case len(p.Granted) == 0:
 			label = "Not granted"

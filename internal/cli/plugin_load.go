@@ -30,7 +30,11 @@ func (o *oneShot) loadPlugin(ctx context.Context, found plugin.Found) (h probe.H
 	loaded, err := host.LoadFound(ctx, found)
 	if err != nil {
 		_ = host.Close()
-		return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+		hint := ""
+		if probe.ReasonOf(err) == probe.ReasonDenied {
+			hint = "--grant gives a capability that the manifest asks for; prober plugin inspect shows what it asks for"
+		}
+		return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path), hint: hint}
 	}
 	return loaded, func() { _ = host.Close() }, nil
 }

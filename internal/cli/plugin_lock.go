@@ -105,5 +105,5 @@ func (env *Env) tellLocked(file string, old, lock *trust.Lock) {
 			fmt.Fprintf(env.Stderr, "prober: removed %s %s, %s\n", p.Name, oneLine(p.Version), p.Digest)
 		}
 	}
-	fmt.Fprintf(env.Stderr, "prober: %s locks %d plugins\n", file, len(lock.Plugins))
+	fmt.Fprintf(env.Stderr, "prober: %s locks %s\n", file, count(len(lock.Plugins), "plugin"))
 }

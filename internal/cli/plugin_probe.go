@@ -34,7 +34,7 @@ func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().Lookup("config").Annotations = map[string][]string{notFromEnv: {"true"}}
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may have beside its target: kv, dns, or a pattern such as tcp://*.internal:5432")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
-	c.ValidArgsFunction = f.complete
+	c.ValidArgsFunction = completePlugins(&f.dirs)
 }
 
 // addAgentFile adds the flag that names prober.yaml, which --config does not here.
@@ -61,18 +61,6 @@ func (f *pluginFlags) find(env *Env, name string) (plugin.Found, error) {
 		fmt.Fprintf(env.Stderr, "prober: warning: plugin %q of %s is %s\n", found.Manifest.Name, found.Path, verdict)
 	}
 	return found, nil
-}
-
-// complete offers the plugins of the folders that were named, and files.
-func (f *pluginFlags) complete(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	found, _ := plugin.Find(f.dirs, builtinNames()...)
-	for _, p := range found {
-		names = append(names, p.Manifest.Name)
-	}
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // question is what the flags say.
@@ -111,7 +99,10 @@ func newProbePlugin(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
 		Short: "Let a plugin probe a target",
-		Args:  arguments("NAME|FILE.wasm"),
+		Example: "  prober probe plugin redis --plugins /etc/prober/plugins --target 127.0.0.1:6379\n" +
+			"  prober probe plugin demo/demo.wasm --target 127.0.0.1:25 --config @demo.json --explain\n" +
+			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json",
+		Args: arguments("NAME|FILE.wasm"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			return o.probePlugin(cmd.Context(), args[0], &f)
 		},
@@ -147,7 +138,11 @@ func (o *oneShot) runPlugin(ctx context.Context, found plugin.Found) error {
 		return &exit{code: exitUsage, err: err}
 	}
 	o.handler, o.module = found.Manifest.Name, found.Path
-	return o.runWith(ctx, &registry)
+	err = o.runWith(ctx, &registry)
+	if e, ok := errors.AsType[*exit](err); ok && e.hint == "" && e.code != exitOK && o.target == (probe.Target{}) {
+		e.hint = "--target HOST:PORT says what to probe"
+	}
+	return err
 }
 
 // findPlugin returns the plugin in the file or project folder name, or of that name in
@@ -179,6 +174,9 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	hint := "--plugins names a folder of plugins"
 	if len(names) > 0 {
 		hint = "known: " + strings.Join(names, ", ")
+	}
+	if near := handlers.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	return plugin.Found{}, usage(hint, "no plugin called %q", name)
 }

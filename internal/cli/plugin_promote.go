@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,6 +35,7 @@ func newPluginPromote(env *Env) *cobra.Command {
 			return env.promote(cmd.Context(), server, args[0])
 		},
 	}
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.Flags().StringVar(&server, "server", agent.DefaultListen, "where the agent listens: HOST:PORT, or a URL")
 	return c
 }
@@ -55,7 +58,11 @@ func (env *Env) promote(ctx context.Context, server, name string) error {
 	}
 	var status agent.PluginStatus
 	if err := ask(req, &status); err != nil {
-		return &exit{code: exitFailed, err: err}
+		hint := ""
+		if _, away := errors.AsType[*net.OpError](err); away {
+			hint = "--server says where the agent listens"
+		}
+		return &exit{code: exitFailed, err: err, hint: hint}
 	}
 	fmt.Fprintf(env.Stdout, "plugin %q is version %s now, generation %d, of %d probes\n", status.Name, status.Version, status.Generation, status.Probes)
 	return nil
@@ -65,6 +72,9 @@ func (env *Env) promote(ctx context.Context, server, name string) error {
 func ask(req *http.Request, into any) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // which names the address
+	}
 	if err != nil {
 		return err
 	}

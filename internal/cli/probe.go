@@ -62,7 +62,9 @@ func newProbeHTTP(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "http URL [--header K:V]...",
 		Short: "GET a URL; a status from 200 to 299 is a Success, up to 399 a Warning",
-		Args:  arguments("URL"),
+		Example: "  prober probe http http://127.0.0.1:8080/healthz\n" +
+			"  prober probe http https://shop.example.com --header Accept:text/html --timeout 500ms --explain",
+		Args: arguments("URL"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.config, o.target, err = httpAction(args[0], headers); err != nil {
 				return err
@@ -119,7 +121,9 @@ func newProbeTCP(env *Env) *cobra.Command {
 	return o.flags(&cobra.Command{
 		Use:   "tcp HOST:PORT",
 		Short: "Connect to a port; a connection is a Success",
-		Args:  arguments("HOST:PORT"),
+		Example: "  prober probe tcp 127.0.0.1:6379\n" +
+			"  prober probe tcp [::1]:6379 -o nagios",
+		Args: arguments("HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.target, err = hostPort(args[0]); err != nil {
 				return err
@@ -136,7 +140,9 @@ func newProbeGRPC(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grpc HOST:PORT [--service S]",
 		Short: "Ask the gRPC health service; SERVING is a Success",
-		Args:  arguments("HOST:PORT"),
+		Example: "  prober probe grpc 127.0.0.1:50051\n" +
+			"  prober probe grpc 127.0.0.1:50051 --service shop.Orders",
+		Args: arguments("HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.target, err = hostPort(args[0]); err != nil {
 				return err
@@ -154,6 +160,8 @@ func newProbeExec(env *Env) *cobra.Command {
 	return o.flags(&cobra.Command{
 		Use:   "exec -- CMD ARG...",
 		Short: "Run a command on this host; exit code 0 is a Success",
+		Example: "  prober probe exec -- pg_isready -h 127.0.0.1\n" +
+			"  prober probe exec --timeout 5s -o json -- sh -c 'test -e /run/ready'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("usage: "+cmd.UseLine(), "%s: a command is required", cmd.CommandPath())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -33,7 +34,13 @@ func newRun(env *Env) *cobra.Command {
 		Use:   "run -f PATH...",
 		Short: "Run the pods of manifests as local processes, and probe them",
 		Long: "Run the pods of manifests as local processes, and probe them, until SIGINT or SIGTERM.\n" +
-			"A manifest that changes is applied at once; SIGHUP has all of them read again.",
+			"A manifest that changes is applied at once; SIGHUP has all of them read again.\n\n" +
+			"Every flag but --plugin-dev may be a variable too: PROBER_LOG_LEVEL is --log-level, and\n" +
+			"lists such as PROBER_PLUGINS are separated as PATH is.\n\n" +
+			"Exit code 0 ended by a signal, 1 it could not go on, 64 wrong usage or a file that is bad.",
+		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n" +
+			"  prober run -f pods -f extra.yaml --config prober.yaml --state-dir /var/lib/prober\n" +
+			"  kubectl get pod shop -o yaml | prober run --allow-unsupported -f -",
 		Args: cobra.ArbitraryArgs, // more paths of -f
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(o.Paths) == 0 {
@@ -53,7 +60,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
-	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say; `NAME=PATH`")
+	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
 	f.Lookup("plugin-dev").Annotations = map[string][]string{notFromEnv: {"true"}}
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
@@ -69,6 +76,9 @@ func (o *runOptions) flags(c *cobra.Command) {
 
 // run runs the agent until a signal comes.
 func (env *Env) run(ctx context.Context, o *runOptions) error {
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
+	}
 	if o.RestartBackoff <= 0 {
 		return usage("", "--restart-backoff %s: must be above 0", o.RestartBackoff)
 	}

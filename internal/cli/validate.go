@@ -28,6 +28,8 @@ func newValidate(env *Env) *cobra.Command {
 		Long: "Check manifests (files, folders and -), the agent's file (prober.yaml), plugin.yaml, and the\n" +
 			"configs of probes against the schemas of the plugins in --plugins folders.\n\n" +
 			"One line on stdout for each error. Exit code 0 all good, 1 something is wrong, 64 wrong usage.",
+		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
+			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("usage: "+cmd.UseLine(), "%s: a path is required", cmd.CommandPath())

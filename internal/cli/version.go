@@ -33,9 +33,11 @@ func thisBuild() build {
 func newVersion(env *Env) *cobra.Command {
 	var output string
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  arguments(),
+		Use:               "version",
+		Short:             "Print the version",
+		Example:           "  prober version -o json",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if output == formatTable {
