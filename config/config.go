@@ -43,7 +43,10 @@ type Nagios struct {
 type Plugin struct {
 	Name   string
 	Source string // path of a module, or oci://…; "": found in the plugin folders
-	Digest string // "sha256:…" that the module must have; "": any
+	Digest string // "sha256:…" that the module, or the program, must have; "": any
+	// Manifest is the "sha256:…" that the manifest beside it must have, which Digest does not
+	// cover; "": any.
+	Manifest string
 	// PlainHTTP talks HTTP to the registry of Source.
 	PlainHTTP bool
 	Grants    []plugin.Grant // beside the probe's own target

@@ -22,6 +22,7 @@ func TestParse(t *testing.T) {
 	text := head + `plugins:
 - name: redis
   digest: ` + digest + `
+  manifest: ` + digest + `
   grants: ["tcp://10.0.0.0/8:6379"]
   limits: {memory: 16Mi, instances: 4, idle: 30s}
 - name: httpjson
@@ -35,12 +36,12 @@ trust: {require: false, keys: []}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 13}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}}, Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 14}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}}, Plugins: []config.Plugin{
 		{
-			Name: "redis", Digest: digest, Grants: []plugin.Grant{redis},
+			Name: "redis", Digest: digest, Manifest: digest, Grants: []plugin.Grant{redis},
 			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
 		},
-		{Name: "httpjson", Source: "plugins/httpjson.wasm", ErrorPolicy: plugin.PolicyFailure, Line: 8},
+		{Name: "httpjson", Source: "plugins/httpjson.wasm", ErrorPolicy: plugin.PolicyFailure, Line: 9},
 	}}
 	got, err := config.Parse("prober.yaml", []byte(text))
 	if err != nil {
@@ -84,6 +85,8 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"plain HTTP", head + "plugins:\n- name: a\n  plainHTTP: false\n", `f:5: plugins[0].plainHTTP: is for plugins with a source that begins with oci://`},
 		{"plain truth", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a:1\n  plainHTTP: 1\n", `f:6: plugins[0].plainHTTP: want true or false`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
+		{"manifest", head + "plugins:\n- name: a\n  digest: " + digest + "\n  manifest: sha256:12\n", `f:6: plugins[0].manifest: "sha256:12" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
+		{"manifest alone", head + "plugins:\n- name: a\n  manifest: " + digest + "\n", `f:4: plugins[0].manifest: is for plugins with a digest: it would pin what a program says of itself, and not the program`},
 		{"digest in upper case", head + "plugins:\n- name: a\n  digest: sha256:" + strings.ToUpper(digest[7:]) + "\n", `f:5: plugins[0].digest: "sha256:` + strings.ToUpper(digest[7:]) + `" is no digest: want sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is no size: want a number of bytes, as in 65536, 64Ki or 32Mi`},
 		{"above the top", head + "plugins:\n- name: a\n  limits: {netRead: 1Gi}\n", `f:5: plugins[0].limits.netRead: 1Gi is above 64Mi, the most that is allowed`},

@@ -179,8 +179,9 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 			d.truth(&p.PlainHTTP)(n, path)
 			plain = n
 		},
-		"digest": d.digest(&p.Digest),
-		"grants": d.items(func(n *yaml.Node, path string) { d.grant(n, path, &p.Grants) }),
+		"digest":   d.digest(&p.Digest),
+		"manifest": d.digest(&p.Manifest),
+		"grants":   d.items(func(n *yaml.Node, path string) { d.grant(n, path, &p.Grants) }),
 		"limits": func(n *yaml.Node, path string) {
 			d.mapping(n, path, d.limits(&p.Limits))
 		},
@@ -197,6 +198,9 @@ func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {
 	}, "name")
 	if p.Name != "" && !plugin.ValidName(p.Name) {
 		d.failf(n.Line, path+".name", "%.80q is no name of a plugin: want lower-case letters, digits and dashes, 63 at most", p.Name)
+	}
+	if p.Manifest != "" && p.Digest == "" {
+		d.failf(n.Line, path+".manifest", "is for plugins with a digest: it would pin what a program says of itself, and not the program")
 	}
 	if plain != nil && !strings.HasPrefix(p.Source, plugin.OCIScheme) {
 		d.failf(plain.Line, path+".plainHTTP", "is for plugins with a source that begins with %s", plugin.OCIScheme)

@@ -64,9 +64,11 @@ func (l *Lock) Check(f plugin.Found) error {
 		return fmt.Errorf("%s: plugin %q of %s is not in the lock", l.File, f.Manifest.Name, f.Path)
 	}
 	p := l.Plugins[at]
-	err := differ("digest", p.Digest, plugin.Digest(f.Module))
-	if err == nil {
-		err = differ("manifest", p.Manifest, f.Beside)
+	var err error
+	if digest := plugin.Digest(f.Module); digest != p.Digest {
+		err = fmt.Errorf("its digest is %s, locked is %s", digest, p.Digest)
+	} else if f.Beside != p.Manifest {
+		err = fmt.Errorf("the manifest beside it is not the one that was locked: %s, want %s", cmp.Or(f.Beside, "it is inside"), cmp.Or(p.Manifest, "the one inside"))
 	}
 	if err != nil {
 		return &plugin.FieldError{
@@ -75,13 +77,6 @@ func (l *Lock) Check(f plugin.Found) error {
 		}
 	}
 	return nil
-}
-
-func differ(what, locked, found string) error {
-	if locked == found {
-		return nil
-	}
-	return fmt.Errorf("its %s is %s, locked is %s", what, cmp.Or(found, "inside"), cmp.Or(locked, "inside"))
 }
 
 // lockDocument is what a lock file holds.
