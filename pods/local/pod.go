@@ -38,6 +38,7 @@ type pod struct {
 	terminating bool            // the pod is being deleted
 	stopped     bool            // the loop has begun to end it
 	now         <-chan struct{} // when it closes, what is left is killed; nil: never
+	restarts    []Restart       // that nobody was told of yet
 	next        *v1.Pod         // to be run when this one has ended
 	saved       savedPod        // as the state directory has it
 }
@@ -193,6 +194,7 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	case !complete:
 		retry = p.act()
 		p.publish()
+		p.tellRestarts()
 	}
 	p.save()
 	return retry, false

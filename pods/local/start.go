@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -35,7 +36,7 @@ func (p *pod) start(c *container) bool {
 		}
 		return false
 	}
-	restart := p.beginLocked(c)
+	p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
 	l.Mark = p.owner.mark
 	c.dir, c.env = l.Dir, l.Env
@@ -46,9 +47,6 @@ func (p *pod) start(c *container) bool {
 	p.mu.Unlock()
 	if !external {
 		p.launch(c, l)
-	}
-	if restart != nil {
-		p.owner.restarted(*restart)
 	}
 	p.sync()
 	return true
@@ -62,22 +60,17 @@ func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
 	return fresh
 }
 
-// beginLocked makes c ready for its next incarnation. It returns what to tell of the
-// restart, if it is one.
-func (p *pod) beginLocked(c *container) *Restart {
+// beginLocked makes c ready for its next incarnation.
+func (p *pod) beginLocked(c *container) {
 	if ended := c.endForBackoff(); !ended.IsZero() {
 		c.back.next(time.Now(), ended, p.owner.cfg.RestartBackoff)
 	}
-	var told *Restart
 	if c.id != "" {
 		c.restarts++
-		told = &Restart{
+		p.restarts = append(p.restarts, Restart{
 			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
-			Count: c.restarts, Cause: "exit",
-		}
-		if c.cause != causeNone {
-			told.Cause = string(c.cause)
-		}
+			Count: c.restarts, Cause: cmp.Or(string(c.cause), "exit"),
+		})
 	}
 	if c.end != nil {
 		c.last = c.end
@@ -87,7 +80,6 @@ func (p *pod) beginLocked(c *container) *Restart {
 	c.external = len(c.spec.Command) == 0
 	c.hash = p.hashOf(c.spec)
 	c.id = newID(c.external)
-	return told
 }
 
 func newID(external bool) string {
@@ -198,24 +190,31 @@ func (p *pod) renewLocked(c *container, k killing) {
 		c.back.next(now, c.failed, p.owner.cfg.RestartBackoff)
 	}
 	c.cause = k.cause
-	told := p.beginLocked(c)
+	p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
 	c.dir, c.env = l.Dir, l.Env
 	p.runningLocked(c, nil)
-	p.jobs.Go(func() {
-		if k.cause != causeChanged {
+	if k.cause != causeChanged {
+		p.jobs.Go(func() {
 			p.event(c, v1.EventTypeWarning, eventUnhealthy, fmt.Sprintf(
 				"Container %s failed %s probe; an external target is not restarted, only probed afresh", c.name, k.cause))
-		}
-		p.owner.restarted(*told)
-	})
+		})
+	}
 	p.sync()
 }
 
-// restarted tells whoever wants to know of a restart.
-func (p *Pods) restarted(r Restart) {
-	if p.cfg.Restarted != nil {
-		p.cfg.Restarted(r)
+// tellRestarts tells whoever wants to know of restarts. The pod's status shows them by
+// then: who hears of one may look.
+func (p *pod) tellRestarts() {
+	p.mu.Lock()
+	restarts := p.restarts
+	p.restarts = nil
+	p.mu.Unlock()
+	if p.owner.cfg.Restarted == nil {
+		return
+	}
+	for _, r := range restarts {
+		p.owner.cfg.Restarted(r)
 	}
 }
 

@@ -138,6 +138,18 @@ func (w *world) tickCount(key string) int {
 	return w.ticks[key]
 }
 
+// restarted notes a restart, which whoever hears of it must find in the pod's status.
+func (w *world) restarted(t *testing.T, r local.Restart) {
+	for _, pod := range w.pods.Pods() {
+		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if pod.UID == r.UID && s.Name == r.Container && s.RestartCount < r.Count {
+				t.Errorf("%s: told of restart %d while the status says %d", r.Container, r.Count, s.RestartCount)
+			}
+		}
+	}
+	w.note(func() { w.restarts = append(w.restarts, r) })
+}
+
 // newWorld starts an agent that ends with the test.
 func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	t.Helper()
@@ -155,7 +167,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	runner := &builtin.HostRunner{}
 	cfg := local.Config{
 		Recorder: w, Runner: runner, RestartBackoff: 20 * time.Millisecond, Output: w,
-		Restarted: func(r local.Restart) { w.note(func() { w.restarts = append(w.restarts, r) }) },
+		Restarted: func(r local.Restart) { w.restarted(t, r) },
 	}
 	for _, f := range configure {
 		f(&cfg)
