@@ -33,10 +33,10 @@ type HandlerUnderTest struct {
 	Request probe.Request
 	// Timeout is the timeout of the attempts that are to hit it; 0 means 200ms.
 	Timeout time.Duration
-	// Patience is the timeout of the attempts that are to answer; 0 means 30s.
+	// Patience is the timeout of the attempts that are to answer; 0 means 2m.
 	Patience time.Duration
 	// Slack is how much later than at a deadline or a cancellation Probe may return;
-	// 0 means 1s. Loaded machines need some.
+	// 0 means 10s. Loaded machines need some.
 	Slack time.Duration
 }
 
@@ -66,8 +66,8 @@ func HandlerSuite(t *testing.T, newHandler func(t *testing.T) HandlerUnderTest) 
 				t.Fatal("HandlerUnderTest.Good is required")
 			}
 			h.Timeout = cmp.Or(h.Timeout, 200*time.Millisecond)
-			h.Patience = cmp.Or(h.Patience, 30*time.Second)
-			h.Slack = cmp.Or(h.Slack, time.Second)
+			h.Patience = cmp.Or(h.Patience, 2*time.Minute)
+			h.Slack = cmp.Or(h.Slack, 10*time.Second)
 			c.run(t, h)
 		})
 	}
@@ -196,7 +196,7 @@ func testLeak(t *testing.T, h HandlerUnderTest) {
 		}
 	}
 	// The end of another goroutine cannot be waited for, only be looked for.
-	for giveUp := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for giveUp := time.Now().Add(h.Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(giveUp) {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
