@@ -116,6 +116,7 @@ func TestSignedByTheRealCosign(t *testing.T) {
 		referrers bool
 	}{
 		{"v2-tag", false}, {"v2-tag", true}, {"v2-oci11", true}, {"v2-bundle", true}, {"v2-bundle-fallback", false}, {"v2-recursive", false},
+		{"v3-bundle", true}, {"v3-bundle-fallback", false},
 	}
 	for _, way := range ways {
 		t.Run(fmt.Sprintf("%s referrers=%t", way.name, way.referrers), func(t *testing.T) {

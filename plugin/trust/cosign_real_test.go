@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/plugin"
@@ -23,11 +24,11 @@ func recorded(t *testing.T, name string) []byte {
 // What the cosign binary wrote beside a module is read from each of the files that it has
 // there, and is of no other key and no other module.
 func TestSignedByTheRealCosign(t *testing.T) {
-	keys, err := trust.ReadKeys([]string{"testdata/cosign/cosign.pub", "testdata/cosign/other.pub"})
+	keys, err := trust.ReadKeys([]string{"testdata/cosign/cosign.pub", "testdata/cosign/other.pub", "testdata/cosign/ed.pub"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted, stranger := keys[0], keys[1]
+	ec, stranger, ed := keys[0], keys[1], keys[2]
 	policy := func(keys ...trust.Key) *trust.Policy {
 		p, err := trust.New(trust.Config{Keys: keys, Require: true})
 		if err != nil {
@@ -41,8 +42,13 @@ func TestSignedByTheRealCosign(t *testing.T) {
 	}
 	for name, file := range map[string]string{
 		"v2.sig": "demo.wasm.sig", "v2.bundle": "demo.wasm.cosign.bundle", "v2.sigstore.json": "demo.wasm.sigstore.json",
+		"v3.sig": "demo.wasm.cosign.sig", "v3.sigstore.json": "demo.wasm.sigstore.json", "v3.ed.sigstore.json": "demo.wasm.sigstore.json",
 	} {
 		t.Run(name, func(t *testing.T) {
+			trusted := ec
+			if strings.Contains(name, ".ed.") {
+				trusted = ed
+			}
 			path := filepath.Join(t.TempDir(), "demo.wasm")
 			put := func(name string, data []byte) {
 				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), data, 0o600); err != nil {
@@ -66,7 +72,8 @@ func TestSignedByTheRealCosign(t *testing.T) {
 				t.Error("it is a signature of any module")
 			}
 			data := recorded(t, name)
-			data[bytes.Index(data, []byte(`ME`))+20] ^= 1 // both begin so: a sequence of two numbers
+			at := max(bytes.Index(data, []byte(`ignature":"`)), 0) // or all of the file
+			data[at+30] ^= 1
 			put(file, data)
 			if _, err = policy(trusted).Check(*f); err == nil {
 				t.Error("the signature was changed, and is taken")
@@ -79,7 +86,7 @@ func TestSignedByTheRealCosign(t *testing.T) {
 		"v2.other.sig":                 "no trusted key verifies it",
 	} {
 		f.Signatures = []plugin.Signature{{From: name, Data: recorded(t, name)}}
-		_, err := policy(trusted).Check(*f)
+		_, err := policy(ec).Check(*f)
 		refused(t, err, name+": "+want)
 	}
 }

@@ -46,8 +46,14 @@
 //
 // # Artifacts
 //
-// Cosign signs an OCI artifact by a small payload that holds the digest of its
-// manifest. [plugin.Signature] carries both for a module that was pulled, so that each
-// step from the key to the module is checked: the key signs the payload, the payload
-// names the manifest, the manifest names the module.
+// Cosign signs an OCI artifact by a small payload that holds the digest of its manifest:
+// by a file of its own, or, as a rule since cosign 3, by a statement in a bundle of
+// Sigstore's. What is signed of a program is the index that names its platforms, or the
+// manifest of one platform. [plugin.Signature] carries all of that for a plugin that was
+// pulled, so that each step from the key to the bytes is checked: the key signs the
+// payload, the payload names the index or the manifest, the index names the manifest, the
+// manifest names the module, and of a program the plugin's own manifest too.
+//
+// Bundles that say something else of an artifact, such as where it was built, are no
+// signatures, and are passed over.
 package trust

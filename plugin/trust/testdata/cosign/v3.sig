@@ -1,0 +1,1 @@
+MEUCIAb/+6PUwmSZVKdAwG+izKPwqt614fxq7/vkfIW9RsDeAiEAxAeeE7NS86Q//3JxhbiWpgjsy74J/CZ2MIJvhPQctwM=
