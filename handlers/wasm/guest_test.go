@@ -103,7 +103,7 @@ func TestFloodedLogIsCut(t *testing.T) {
 			bytes += len(e.Detail)
 		}
 	}}
-	if _, err := attempt(t, p, req, 50*time.Millisecond); err != nil {
+	if _, err := attempt(t, p, req, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if lines == 0 || lines > 100 || bytes > 16<<10 {
@@ -128,7 +128,7 @@ func TestFloodedTraceIsCut(t *testing.T) {
 	events := 0
 	var last probe.TraceEvent
 	req := probe.Request{Target: targetOf(l), Trace: func(e probe.TraceEvent) { events, last = events+1, e }}
-	if _, err := attempt(t, p, req, 200*time.Millisecond); err != nil {
+	if _, err := attempt(t, p, req, 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if events != 501 || last.Detail != "further events are dropped" {
@@ -401,7 +401,7 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 	var wg sync.WaitGroup
 	var out probe.Outcome
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		out, err = p.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
 	})
@@ -432,7 +432,7 @@ func TestClosedFilesAreOpenAgain(t *testing.T) {
 	}
 	defer p.Close()
 	for range 3 {
-		if got, err := attempt(t, p, probe.Request{}, time.Second); err != nil || got.Result != probe.Success {
+		if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}

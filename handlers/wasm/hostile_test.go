@@ -15,9 +15,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// deadlineSlack is how late an attempt may end on a loaded machine. What it is on an
-// idle one is reported by BenchmarkDeadline.
-const deadlineSlack = 500 * time.Millisecond
+// deadlineSlack is how late an attempt may end on a loaded machine. What it is on an idle
+// one, BenchmarkDeadline says; a guest that is not ended would go on for ever.
+const deadlineSlack = patience
 
 // load loads a file of testdata, in the isolation that is given.
 func load(t testing.TB, h *wasm.Host, name string, isolation plugin.Isolation) *wasm.Handler {
@@ -155,7 +155,7 @@ func TestWhatAHostileGuestHasTaken(t *testing.T) {
 			p := load(t, host, name, plugin.Reset)
 			lines := 0
 			req := probe.Request{Target: blackHole(t), Trace: func(probe.TraceEvent) { lines++ }}
-			if _, err := attempt(t, p, req, 100*time.Millisecond); err != nil {
+			if _, err := attempt(t, p, req, time.Second); err != nil {
 				t.Fatal(err)
 			}
 			if stats := p.Stats(); stats.Limits[limit] != 1 {
@@ -194,7 +194,7 @@ func TestHostileGuestsHoldNobodyUp(t *testing.T) {
 	t.Logf("lag: median %v, p99 %v, max %v", lags[len(lags)/2], lags[len(lags)*99/100], lags[len(lags)-1])
 	// A guest that loops would hold up everyone for its whole deadline, again and again, if
 	// it held up anyone. The race detector's machine is too slow to tell.
-	if median := lags[len(lags)/2]; median > time.Second && !interpreter {
+	if median := lags[len(lags)/2]; median > patience && !interpreter {
 		t.Errorf("half of the probes were later than %v", median)
 	}
 }

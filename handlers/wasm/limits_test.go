@@ -103,7 +103,7 @@ func TestLimitsOfWhatAGuestSays(t *testing.T) {
 		}
 	}}
 	for range 2 {
-		if got, err := attempt(t, p, req, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+		if got, err := attempt(t, p, req, time.Second); err != nil || got.Reason != probe.ReasonDeadline {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestLimitsOfWhatAGuestSays(t *testing.T) {
 	}
 	wantHits(t, p, map[plugin.LimitName]uint64{"message": 2, "logLines": 2, "stdio": 2, "series": 2})
 	bytes := loadAs(t, host, "flood", limited(plugin.Limits{LogBytes: 1000}))
-	if _, err := attempt(t, bytes, req, 50*time.Millisecond); err != nil {
+	if _, err := attempt(t, bytes, req, time.Second); err != nil {
 		t.Error(err)
 	}
 	if hits := bytes.Stats().Limits; hits["logBytes"] != 1 || hits["logLines"] != 0 {
@@ -355,7 +355,7 @@ func TestNoMemoryToStartIn(t *testing.T) {
 	req := probe.Request{Target: probe.Target{Host: "10.0.0.7", Port: 1}}
 	first.Go(func() { _, _ = p.Probe(ctx, req) })
 	<-began
-	_, err = attempt(t, p, req, time.Second)
+	_, err = attempt(t, p, req, 5*time.Second)
 	if !errors.Is(err, probe.ErrNoSlot) || p.Stats().Limits["totalMemory"] != 1 {
 		t.Errorf("got %v, limits %v, want no instance, and totalMemory hit once", err, p.Stats().Limits)
 	}
@@ -396,7 +396,7 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 	refused := make(chan struct{}, 10)
 	for range 4 {
 		b := bind(t, p, `{"url":""}`, hole.Target)
-		if _, err := attempt(t, b, hole, 50*time.Millisecond); err != nil {
+		if _, err := attempt(t, b, hole, time.Second); err != nil {
 			t.Fatal(err)
 		}
 		<-began
