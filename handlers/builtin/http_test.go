@@ -135,7 +135,7 @@ func TestHTTPResponse(t *testing.T) {
 	t.Run("#123 a slow server is a failure", func(t *testing.T) {
 		_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/slow"}`, port))
-		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 100*time.Millisecond)
+		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 2*time.Second)
 		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/slow": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, port))
 		wantReason(t, got, probe.ReasonDeadline)
 	})
@@ -228,12 +228,12 @@ func TestHTTPBody(t *testing.T) {
 	}
 	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 	t.Run("#233 a body that hangs is a failure (deviation Q14)", func(t *testing.T) {
-		got, err := ask(t, 0, "/", 100*time.Millisecond)
+		got, err := ask(t, 0, "/", 2*time.Second)
 		want(t, got, err, probe.Failure, text)
 		wantReason(t, got, probe.ReasonDeadline)
 	})
 	t.Run("#233 a body that hangs is an error with the switch", func(t *testing.T) {
-		got, err := ask(t, probe.CompatBodyHangIsError, "/", 100*time.Millisecond)
+		got, err := ask(t, probe.CompatBodyHangIsError, "/", 2*time.Second)
 		if err == nil || err.Error() != text || got.Result != probe.Failure {
 			t.Errorf("got %v, error %v; want error %q", got.Result, err, text)
 		}
