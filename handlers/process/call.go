@@ -1,14 +1,17 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -123,8 +126,11 @@ func ended(ctx context.Context, req *probe.Request, start time.Time) (probe.Outc
 	return probe.TimedOut(timeout), nil
 }
 
-// maxEvents is how many messages an answer may have, beyond any limit of lines.
-const maxEvents = 100_000
+// What an answer may have beyond any limit of lines: it is read to its verdict.
+const (
+	maxEvents    = 100_000 // messages
+	maxLineBytes = 4 << 20 // in log lines
+)
 
 // ask puts the question and reads the answer up to its verdict.
 func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
@@ -146,9 +152,13 @@ func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 }
 
 func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pluginpb.Verdict, error) {
+	taken := 0
 	for range maxEvents {
 		event, err := stream.Recv()
-		if err != nil {
+		switch {
+		case err == io.EOF:
+			return nil, protocolError("the process ended its answer without a verdict")
+		case err != nil:
 			return nil, err
 		}
 		if v := event.GetVerdict(); v != nil {
@@ -156,6 +166,9 @@ func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pl
 		}
 		if line := event.GetLog(); line != nil {
 			c.log(line)
+			if taken += len(line.GetLine()); taken > maxLineBytes {
+				return nil, protocolError("more than %d bytes of log and no verdict", maxLineBytes)
+			}
 		}
 	}
 	return nil, protocolError("more than %d messages and no verdict", maxEvents)
@@ -190,12 +203,9 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		c.hits[plugin.LimitResult] = true
 		return probe.Outcome{}, protocolError("a result of %d bytes; at most %d are allowed", len(v.GetResult()), limits.Result)
 	}
-	var doc abi.Result
-	if len(v.GetResult()) > 0 {
-		var err error
-		if doc, err = abi.DecodeResult(v.GetResult()); err != nil {
-			return probe.Outcome{}, protocolError("result: %w", err)
-		}
+	doc, err := decode(v.GetResult())
+	if err != nil {
+		return probe.Outcome{}, protocolError("result: %w", err)
 	}
 	if len(doc.Message) > limits.Message {
 		c.hits[plugin.LimitMessage] = true
@@ -220,6 +230,17 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		return probe.Outcome{}, err
 	}
 	return probe.Outcome{Result: result, Output: doc.Message, Metrics: doc.Metrics}, nil
+}
+
+// decode reads a result, which may be empty, and makes text of what is none.
+func decode(result []byte) (abi.Result, error) {
+	switch {
+	case len(result) == 0:
+		return abi.Result{}, nil
+	case !utf8.Valid(result):
+		result = bytes.ToValidUTF8(result, []byte("\uFFFD"))
+	}
+	return abi.DecodeResult(result)
 }
 
 // keep takes in what the probe keeps from now on.
@@ -264,7 +285,7 @@ func (in *instance) fault(ctx context.Context, err error) error {
 	if s.Code() == codes.Unavailable || s.Code() == codes.Internal {
 		reason = probe.ReasonTrap
 	}
-	return &probe.Error{Reason: reason, Err: fmt.Errorf("the process answers %s: %s", s.Code(), probe.Cut(s.Message()))}
+	return &probe.Error{Reason: reason, Err: fmt.Errorf("the process answers %s: %s", s.Code(), oneLine(s.Message()))}
 }
 
 func protocolError(format string, args ...any) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -192,8 +193,16 @@ func (c *child) Name() string { return c.cmd.Path }
 // Diagnose implements [runner.Runner].
 func (c *child) Diagnose(context.Context) string { return "" }
 
-// PluginToHost implements [runner.AddrTranslator].
-func (c *child) PluginToHost(network, addr string) (string, string, error) { return network, addr, nil }
+// PluginToHost implements [runner.AddrTranslator]. A process says where it listens, and
+// does not send its agent to other hosts, nor to ask for their names.
+func (c *child) PluginToHost(network, addr string) (string, string, error) {
+	at, err := netip.ParseAddrPort(addr)
+	switch {
+	case network == "unix" && addr != "", network == "tcp" && err == nil && at.Addr().Unmap().IsLoopback():
+		return network, addr, nil
+	}
+	return "", "", fmt.Errorf("the process listens on %s %q: want a unix socket, or tcp and a loopback address", oneLine(network), addr)
+}
 
 // HostToPlugin implements [runner.AddrTranslator].
 func (c *child) HostToPlugin(network, addr string) (string, string, error) { return network, addr, nil }

@@ -175,6 +175,7 @@ func (in *instance) connect(ctx context.Context, config *goplugin.ClientConfig) 
 			return new(net.Dialer).DialContext(ctx, addr.Network(), addr.String())
 		}),
 		grpc.WithIdleTimeout(0),
+		grpc.WithMaxHeaderListSize(pluginpb.MaxHeaders),
 		grpc.WithTransportCredentials(credentials.NewTLS(config.TLSConfig)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(pluginpb.MaxMessage), grpc.MaxCallSendMsgSize(pluginpb.MaxMessage)),
 	)
@@ -217,8 +218,7 @@ func (in *instance) explain(ctx context.Context, err error) error {
 	if strings.HasPrefix(text, "Unrecognized remote plugin message") {
 		return errors.New("what the process writes first is no handshake of go-plugin")
 	}
-	first, _, _ := strings.Cut(text, "\n")
-	return errors.New(first)
+	return errors.New(oneLine(text))
 }
 
 // ready reports whether the process runs.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // logWindow is what the limits of log lines are about, for a process that writes outside
@@ -19,6 +20,9 @@ const logWindow = 10 * time.Second
 
 // maxWords is the most bytes of a line that is quoted in an error.
 const maxWords = 200
+
+// maxQuote is the most bytes of a message that are quoted in an error.
+const maxQuote = 512
 
 // lineLog hands what a process writes to the log, line by line and within limits. It reads
 // on when they are reached: a process never waits for the log.
@@ -91,5 +95,17 @@ func (l *lineLog) lastWords() string {
 	l.mu.Lock()
 	text := cmp.Or(l.fault, l.last)
 	l.mu.Unlock()
-	return l.redact(strings.ToValidUTF8(text, "\uFFFD"))
+	return l.redact(oneLine(text))
+}
+
+// oneLine is the first line of what a process says, to be quoted in an error: it may be
+// long, and no text at all.
+func oneLine(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text[:min(len(text), maxQuote)]), "\n")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }

@@ -242,3 +242,47 @@ func number(t *testing.T, text string) int {
 	}
 	return pid
 }
+
+// A process has its three streams and its own executable from us, and nothing else.
+func TestDescriptorsAreItsOwn(t *testing.T) {
+	other := load(t, process.Config{}) // whose streams and connection are open in this program
+	h := load(t, process.Config{})
+	file, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	got, err := attempt(t, bind(t, h, "fds"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := make(map[string]bool)
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasPrefix(to, "anon_inode:") {
+			ours[to] = true
+		}
+	}
+	seen := 0
+	for line := range strings.Lines(got.Output) {
+		fd, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(fd)
+		switch {
+		case err != nil:
+			t.Fatalf("got %q", got.Output)
+		case n < 3 && strings.HasPrefix(to, "pipe:"), n == 3 && strings.HasPrefix(to, "/memfd:prober-plugin-tester"):
+			seen++
+		case ours[to]:
+			t.Errorf("descriptor %d is ours: %s", n, to)
+		}
+	}
+	if seen != 4 {
+		t.Errorf("got %q", got.Output)
+	}
+	if _, err := attempt(t, bind(t, other, "ok"), patience); err != nil {
+		t.Error(err)
+	}
+}

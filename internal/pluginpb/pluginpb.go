@@ -16,3 +16,7 @@ const (
 // MaxMessage is the most bytes that one message of the contract has: a request or a
 // result of 64 KiB, and what a probe keeps, with room for a large config.
 const MaxMessage = 1 << 20
+
+// MaxHeaders is the most bytes of headers, and of the text of an error, that an answer of
+// a plugin has.
+const MaxHeaders = 64 << 10

@@ -33,6 +33,9 @@ func main() {
 		time.Sleep(time.Hour)
 	case "other":
 		manifest = strings.Replace(manifest, "1.0.0", "2.0.0", 1)
+	case "hostile":
+		serveHostile(manifest)
+		return
 	case "once": // and never again
 		if err := os.Mkdir(os.Getenv("FLAG"), 0o700); err != nil {
 			if os.Getenv("THEN") == "hang" {
@@ -103,6 +106,8 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		}
 	case "flood":
 		return flood(), nil
+	case "drown":
+		drown()
 	case "long":
 		return sdk.Successf("%s", strings.Repeat("long ", 100_000)), nil
 	default:
@@ -166,6 +171,19 @@ func count(r *sdk.Request) (probe.Outcome, error) {
 	n, _ := strconv.Atoi(string(kept))
 	n++
 	return sdk.Successf("%d", n), r.KV().Set("n", []byte(strconv.Itoa(n)))
+}
+
+// drown writes what is no text to standard output and error from now on, as fast as it is
+// read.
+func drown() {
+	block := []byte(strings.Repeat("\x00\xff\x1b[31m", 1<<15))
+	for _, f := range []*os.File{rawStdout, rawStderr, os.Stdout} {
+		go func() {
+			for {
+				_, _ = f.Write(block)
+			}
+		}()
+	}
 }
 
 // flood writes 16 MiB to each stream that a plugin has, with and without ends of lines.
