@@ -100,14 +100,17 @@ func (env *Env) buildPlugin(ctx context.Context, dir string) error {
 }
 
 // replace writes a file as a whole: whoever reads it sees the old or the new one.
-func replace(path string, data []byte) error {
+func replace(path string, data []byte) error { return replaceAs(path, data, 0o644) }
+
+// replaceAs is replace of a file with a mode.
+func replaceAs(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // there is none once it was renamed
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -26,6 +26,7 @@ type pluginView struct {
 	License     string          `json:"license,omitempty"`
 	Path        string          `json:"path"`
 	Digest      string          `json:"digest"`
+	Beside      string          `json:"manifestDigest,omitempty"` // of a manifest that is a file of its own
 	Size        int             `json:"size"`
 	Runtime     string          `json:"runtime"`
 	Command     []string        `json:"command,omitempty"` // of nagios
@@ -47,7 +48,7 @@ type requestView struct {
 func viewOf(f plugin.Found) pluginView {
 	m := f.Manifest
 	v := pluginView{
-		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest,
+		Name: m.Name, Version: m.Version, Description: m.Description, License: m.License, Path: f.Path, Digest: f.Digest, Beside: f.Beside,
 		Runtime: string(cmp.Or(m.Runtime, plugin.Wasm)), Size: len(f.Module), Mode: string(m.Mode), ABI: m.ABI, SDK: m.SDK, Isolation: string(m.Isolation),
 		Requests: []requestView{}, Schema: m.Config.JSON(),
 	}
@@ -197,7 +198,7 @@ func (v inspection) print(env *Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {

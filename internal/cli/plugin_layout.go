@@ -22,7 +22,9 @@ func newPluginSave(env *Env) *cobra.Command {
 		Short: "Write a plugin to an OCI layout, for sites without a registry",
 		Long: "Save writes a plugin, and its signature where there is one, to an OCI layout: a folder, which\n" +
 			"may hold several plugins, or a tar archive when the name ends in .tar. It is of a registry,\n" +
-			"or of a file. What stdout gets is the digest, which is the same as in a registry.",
+			"or of a file. What stdout gets is the digest, which is the same as in a registry.\n\n" +
+			"Of a registry, programs are written for all platforms, and with --platform for that one\n" +
+			"alone; of a file, one is added to those of the folder.",
 		Example: "  prober plugin save ghcr.io/me/demo:1.0.0 -o demo.tar\n  prober plugin save demo.wasm -o plugins",
 		Args:    arguments("REF|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +32,7 @@ func newPluginSave(env *Env) *cobra.Command {
 				return usage("usage: "+cmd.UseLine(), "save: -o is required")
 			}
 			if isFileName(args[0]) {
-				a, err := packed(args[0])
+				a, err := packed(args[0], f.platform)
 				if err != nil {
 					return err
 				}
@@ -41,7 +43,7 @@ func newPluginSave(env *Env) *cobra.Command {
 				return err
 			}
 			return f.with(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
-				a, err := c.Pull(ctx, ref)
+				a, err := f.pullFor(ctx, c, ref)
 				if err != nil {
 					return err
 				}
@@ -50,8 +52,21 @@ func newPluginSave(env *Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	platformFlag(c, &f.platform, "of a program, as in linux/arm64 (default all of a registry, the host's of a file)")
 	fileFlag(c, &out, "o", "out", "", "folder of a layout, or archive (.tar)")
 	return c
+}
+
+// pullFor returns what ref names: for all platforms, or for the one that was asked for.
+func (f *registryFlags) pullFor(ctx context.Context, c *oci.Client, ref plugin.Reference) (*oci.Artifact, error) {
+	if f.platform == "" {
+		return c.PullWhole(ctx, ref)
+	}
+	a, err := c.Pull(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return a.Alone(), nil
 }
 
 // isFileName reports whether name is rather a file, or the folder of a project, than a
@@ -83,29 +98,34 @@ func (env *Env) saveLayout(a *oci.Artifact, tag, out string) error {
 	if err := save(out, tag, a); err != nil {
 		return usage("", "%w", err)
 	}
-	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s\n", nameOf(a), out)
+	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s%s\n", nameOf(a), out, platformsOf(a))
 	fmt.Fprintln(env.Stdout, a.Digest)
 	return nil
 }
 
 func newPluginLoad(env *Env) *cobra.Command {
-	var out string
+	var out, platform string
 	c := &cobra.Command{
 		Use:   "load DIR|FILE.tar [-o FILE]",
 		Short: "Get the plugins of an OCI layout",
 		Long: "Load writes each plugin of an OCI layout, a folder or a tar archive, to NAME.wasm, or to the\n" +
-			"file or folder of -o, and its signature beside it. All bytes are verified against their\n" +
-			"digests, which stdout gets.",
+			"file or folder of -o, and its signature beside it; a program to prober-plugin-NAME, with its\n" +
+			"manifest. All bytes are verified against their digests, which stdout gets.",
 		Example: "  prober plugin load demo.tar -o /etc/prober/plugins",
 		Args:    arguments("DIR|FILE.tar"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := oci.Load(args[0], oci.Platform{})
+			on, err := parsePlatform(platform)
+			if err != nil {
+				return err
+			}
+			all, err := oci.Load(args[0], on)
 			if err != nil {
 				return usage("", "%w", err)
 			}
 			return env.unpackAll(args[0], all, out)
 		},
 	}
+	platformFlag(c, &platform, "whose programs are wanted, as in linux/arm64 (default the host's)")
 	fileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	return c
 }

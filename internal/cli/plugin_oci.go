@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,12 +17,14 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
+	"github.com/daeace23/prober/plugin/trust"
 )
 
 // registryFlags say how a registry is talked to.
 type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
+	platform  string // whose programs are pulled; "": the host's
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
@@ -33,13 +36,17 @@ func (f *registryFlags) add(c *cobra.Command) {
 // with lets do talk to registries until it is done, a signal comes or it has taken too
 // long. what is told when that is slow.
 func (f *registryFlags) with(ctx context.Context, env *Env, what string, do func(context.Context, *oci.Client) error) error {
+	on, err := parsePlatform(f.platform)
+	if err != nil {
+		return err
+	}
 	ctx, stop := env.interruptible(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not done within %s", f.timeout))
 	defer cancel()
 	c, err := oci.NewClient(oci.ClientConfig{
 		PlainHTTP: f.plainHTTP, DockerConfig: oci.DockerConfig(env.LookupEnv), UserAgent: "prober/" + Version,
-		Progress: env.progress(what),
+		Progress: env.progress(what), Platform: on,
 	})
 	if err != nil {
 		return usage("", "%w", err)
@@ -52,6 +59,9 @@ func (f *registryFlags) with(ctx context.Context, env *Env, what string, do func
 	hint := ""
 	if errors.Is(err, oci.ErrPlainHTTP) {
 		hint = "--plain-http allows it"
+	}
+	if _, ok := errors.AsType[*oci.PlatformError](err); ok {
+		hint = "--platform names another one"
 	}
 	return &exit{code: exitFailed, err: err, hint: hint}
 }
@@ -85,11 +95,14 @@ func newPluginPush(env *Env) *cobra.Command {
 		Short: "Put a plugin into a registry",
 		Long: "Push puts a plugin into an OCI registry, and its signature along with it where FILE.sig is\n" +
 			"there. The same files always have the same digest: what stdout gets is the reference that\n" +
-			"names these bytes for ever. Credentials are docker's, credential helpers included.",
-		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0",
-		Args:    arguments("FILE", "REF"),
+			"names these bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"A program goes there with the manifest beside it, for one platform, and is added to the\n" +
+			"programs of the same version that are there for others. Then the reference is another one.",
+		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
+			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
+		Args: arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := packed(args[0])
+			a, err := packed(args[0], f.platform)
 			if err != nil {
 				return err
 			}
@@ -98,21 +111,30 @@ func newPluginPush(env *Env) *cobra.Command {
 				return err
 			}
 			return f.with(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+				if a, err = c.Join(ctx, ref, a); err != nil {
+					return err
+				}
 				if err := c.Push(ctx, ref, a); err != nil {
 					return err
 				}
-				fmt.Fprintf(env.Stderr, "prober: pushed %s as %s\n", nameOf(a), ref)
+				fmt.Fprintf(env.Stderr, "prober: pushed %s as %s%s\n", nameOf(a), ref, platformsOf(a))
 				fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
 				return nil
 			})
 		},
 	}
 	f.add(c)
+	platformFlag(c, &f.platform, "what a program was built for, as in linux/arm64 (default the host's)")
 	return c
 }
 
-// packed returns the plugin in a file, or of the project in a folder.
-func packed(name string) (*oci.Artifact, error) {
+// packed returns the plugin in a file, or of the project in a folder. platform is for which
+// one a program is; "": the host's.
+func packed(name, platform string) (*oci.Artifact, error) {
+	on, err := parsePlatform(platform)
+	if err != nil {
+		return nil, err
+	}
 	path, _, err := modulePath(name, nil)
 	if err != nil {
 		return nil, err
@@ -123,12 +145,18 @@ func packed(name string) (*oci.Artifact, error) {
 		return nil, usage("`prober plugin build` builds the manifest into a module", "plugin %s: it has no manifest inside", path)
 	case err != nil:
 		return nil, usage("", "%w", err)
-	case f.Manifest.Runtime == plugin.Process:
-		return nil, usage("", "plugin %s is a program: only modules travel through registries", path)
+	case f.Manifest.Runtime == plugin.Nagios:
+		return nil, usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", path)
 	}
 	signature, err := os.ReadFile(path + oci.SignatureSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("", "%w", err)
+	}
+	if f.Manifest.Runtime == plugin.Process {
+		return packedProgram(f, on, signature)
+	}
+	if platform != "" {
+		return nil, usage("", "--platform is for programs, and %s is a module, which runs on all platforms", path)
 	}
 	a, err := oci.Pack(f.Module, signature)
 	if err != nil {
@@ -140,6 +168,9 @@ func packed(name string) (*oci.Artifact, error) {
 // nameOf returns what people call a.
 func nameOf(a *oci.Artifact) string {
 	name := a.Manifest.Name + " " + oneLine(a.Manifest.Version)
+	if a.Beside != nil {
+		name += " for " + a.Platform.String()
+	}
 	if a.Signature != nil {
 		name += " with its signature"
 	}
@@ -157,15 +188,16 @@ func newPluginPull(env *Env) *cobra.Command {
 		Short: "Get a plugin from a registry",
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, and its\n" +
 			"signature beside it. All bytes are verified against their digests; stdout gets the reference\n" +
-			"that names them for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"that names them for ever. Credentials are docker's, credential helpers included. A program\n" +
+			"is written to prober-plugin-NAME, and its manifest beside it.\n\n" +
 			"With --config, the plugins of prober.yaml that are in registries are put where prober run\n" +
 			"finds them when a registry is away.",
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case configFile != "" && (len(args) > 0 || out != ""):
-				return usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o")
+			case configFile != "" && (len(args) > 0 || out != "" || f.platform != ""):
+				return usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o nor --platform")
 			case configFile != "":
 				return env.prefetch(cmd.Context(), configFile, stateDir)
 			}
@@ -176,6 +208,7 @@ func newPluginPull(env *Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	platformFlag(c, &f.platform, "whose program is pulled, as in linux/arm64 (default the host's)")
 	fileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	fileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
 	c.Flags().StringVar(&stateDir, "state-dir", "", "the folder of that name of prober run, with --config")
@@ -273,20 +306,28 @@ func (env *Env) pulled(name, configFile string, admission *agent.Admission) (plu
 	return all[at].Found, nil
 }
 
-// unpack writes the module of a, and its signature beside it, to the file out, into the
-// folder out, or into the working folder. A signature of what was there before goes.
-func (env *Env) unpack(a *oci.Artifact, out string) error {
-	name := a.Manifest.Name + ".wasm"
-	if info, err := os.Stat(out); err == nil && info.IsDir() {
-		out = filepath.Join(out, name)
-	} else if out == "" {
-		out = name
+// unpack writes the module of a, or the program and its manifest, and its signature beside
+// it, to the file out, into the folder out, or into the working folder. A signature of what
+// was there before goes.
+func (env *Env) unpack(a *oci.Artifact, out string) (err error) {
+	if a.Beside == nil {
+		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
+			out = filepath.Join(out, a.Manifest.Name+".wasm")
+		}
+		out = cmp.Or(out, a.Manifest.Name+".wasm")
+		err = replace(out, a.Module)
+	} else {
+		if out, err = programPath(a, out); err != nil {
+			return err
+		}
+		err = errors.Join(replace(manifestBeside(out), a.Beside), replaceAs(out, a.Module, 0o755))
 	}
-	err := replace(out, a.Module)
-	if a.Signature != nil {
-		err = errors.Join(err, replace(out+oci.SignatureSuffix, a.Signature))
-	} else if removeErr := os.Remove(out + oci.SignatureSuffix); !errors.Is(removeErr, fs.ErrNotExist) {
-		err = errors.Join(err, removeErr)
+	for _, file := range trust.Files(out) {
+		if file == out+oci.SignatureSuffix && a.Signature != nil {
+			err = errors.Join(err, replace(file, a.Signature))
+		} else if removeErr := os.Remove(file); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
 	}
 	if err != nil {
 		return usage("", "%w", err)
