@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/daeace23/prober/config"
@@ -115,13 +116,18 @@ func beside(configFile, file string) string {
 // no plugin. Those that may be loaded are returned along with the errors of the others.
 func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 	found, err := plugin.Find(dirs, taken...)
-	errs := []error{err}
+	bad, errs := leaves(err), []error(nil)
 	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return a.asked.Dev[f.Manifest.Name] != "" })
 	for i, p := range a.file.Plugins {
 		if a.asked.Dev[p.Name] != "" || p.Shadow {
 			continue
 		}
-		if _, err := place(&p, a.fetch, &found, taken); err != nil {
+		_, err := place(&p, a.fetch, &found, taken)
+		if at := unread(bad, p.Name); at >= 0 && errors.Is(err, errNowhere) {
+			err = bad[at]
+			bad = slices.Delete(bad, at, at+1)
+		}
+		if err != nil {
 			errs = append(errs, &pluginError{p.Name, a.fieldError(i, err)})
 		}
 	}
@@ -142,7 +148,14 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 		}
 		all = append(all, f)
 	}
-	return all, errors.Join(errs...)
+	return all, errors.Join(slices.Concat(bad, errs)...)
+}
+
+// unread returns which of errs is about a file that is called like the plugin, and so
+// should have been its; -1 for none.
+func unread(errs []error, name string) int {
+	file := regexp.MustCompile(`(^|[ /\\])(prober-plugin-)?` + regexp.QuoteMeta(name) + `(\.wasm|\.yaml|[/\\]plugin\.yaml)?[:#]`)
+	return slices.IndexFunc(errs, func(err error) bool { return file.MatchString(err.Error()) })
 }
 
 // Admit holds f to what the operator says of a plugin of its name. The bytes in f.Module

@@ -138,13 +138,15 @@ func loadConfig(file string) (*config.Agent, error) {
 	return config.Load(file)
 }
 
+var errNowhere = errors.New("is in none of the plugin folders")
+
 // place returns the plugin that p is about among found, to which it adds it when it
 // has a source of its own.
 func place(p *config.Plugin, fetch func(*config.Plugin) (plugin.Found, error), found *[]plugin.Found, taken []string) (*plugin.Found, error) {
 	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == p.Name })
 	switch {
 	case p.Source == "" && at < 0:
-		return nil, fmt.Errorf("plugin %q is in none of the plugin folders", p.Name)
+		return nil, fmt.Errorf("plugin %q %w", p.Name, errNowhere)
 	case p.Source == "":
 		return &(*found)[at], nil
 	case at >= 0:

@@ -31,6 +31,7 @@ type PluginStatus struct {
 	Probes     int       `json:"probes"`
 	Changed    time.Time `json:"changed,omitzero"` // when a version was last taken or refused
 	Error      string    `json:"error,omitzero"`   // why the newest version is not the one that runs
+	Stale      string    `json:"stale,omitzero"`   // why what its registry has is not the newest version here
 	// Refused is the newest version, where that may not be loaded: a digest, the lock or
 	// its signatures speak against it.
 	Refused *RefusedStatus `json:"refused,omitzero"`
@@ -105,6 +106,9 @@ func (s *handlerSet) status(r *pluginRecord) PluginStatus {
 		p.Error = oneLine(err)
 	}
 	p.Refused = refusedStatus(cmp.Or(s.refused[r.name], s.stale[r.name]))
+	if stale := s.stale[r.name]; stale != nil {
+		p.Stale = oneLine(stale)
+	}
 	wrong := cmp.Or(s.refusedShadows[r.name], s.staleShadows[r.name])
 	if r.shadow != nil {
 		p.Shadow = r.shadow.status(compared)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -74,6 +75,9 @@ func (s *handlerSet) prepareNow(name string, config []byte, target probe.Target)
 // bind binds a handler to a probe.
 func (s *handlerSet) bind(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	h, err := s.Registry.Prepare(name, config, target)
+	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
+		return nil, fmt.Errorf("%w; plugins are found in --plugins folders", err)
+	}
 	if err != nil {
 		return nil, err
 	}

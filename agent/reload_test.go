@@ -200,6 +200,10 @@ func TestTheConfigFileIsReloaded(t *testing.T) {
 	put(t, file, []byte(head+"totalMemory: 8Mi\nplugins: [{name: demo, limits: {message: 1}}]\n"))
 	awaitOutput(t, events, "v")
 	r.lines.await(t, next, "plugin loaded", "generation=2")
+	good, err := os.ReadFile(filepath.Join(folder, "demo.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ bad, want string }{
 		{"plugins: [{name: demo, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "plugins[0]: digest of " + filepath.Join(folder, "demo.wasm")},
 		{"plugins: [{name: demo}, {name: absent}]\n", `plugins[1]: plugin \"absent\" is in none of the plugin folders`},
@@ -211,6 +215,14 @@ func TestTheConfigFileIsReloaded(t *testing.T) {
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "want a list") {
 		t.Errorf("got %s", body)
 	}
+	// A file that cannot be read is not called absent as well.
+	put(t, filepath.Join(folder, "demo.wasm"), []byte("oops"))
+	put(t, file, []byte(head+"plugins: [{name: demo}]\n"))
+	line, _ := r.lines.await(t, next, "plugins cannot all be used", file+":3: plugins[0]: plugin "+filepath.Join(folder, "demo.wasm")+": ")
+	if strings.Contains(line, "none of the plugin folders") {
+		t.Errorf("got %s", line)
+	}
+	put(t, filepath.Join(folder, "demo.wasm"), good)
 	put(t, file, []byte(head))
 	awaitOutput(t, events, "v1")
 }

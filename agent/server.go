@@ -134,6 +134,11 @@ func (a *Agent) ready() []healthCheck {
 	for _, name := range a.handlers.withdrawn() {
 		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
 	}
+	for _, p := range a.handlers.statuses() {
+		if p.Stale != "" {
+			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source cannot be had, the last good one is kept: " + p.Stale})
+		}
+	}
 	return checks
 }
 

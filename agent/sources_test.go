@@ -95,11 +95,15 @@ func TestAPluginComesFromARegistry(t *testing.T) {
 
 	// What the registry has now is no plugin of that name, and then it is away.
 	h.push(t, "1", guestSpec{text: "v3"}.plugin("other", "3.0.0"))
-	for _, want := range []string{`its manifest calls the plugin \"other\"`, "the registry answered 410 Gone"} {
+	for _, want := range []string{`its manifest calls the plugin "other"`, "the registry answered 410 Gone"} {
 		if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
-		_, next = r.lines.await(t, next, "level=WARN", "plugin is the last good one", want)
+		_, next = r.lines.await(t, next, "level=WARN", "plugin is the last good one", strings.ReplaceAll(want, `"`, `\"`))
+		_, body := r.do("GET", "/readyz?verbose")
+		if p := r.plugin(); !strings.Contains(p.Stale, want) || !strings.Contains(body, "[!]plugin demo its source cannot be had, the last good one is kept: "+p.Stale) {
+			t.Errorf("got %+v and %s", p, body)
+		}
 		if got := r.metric(series); got != "1" {
 			t.Errorf("got %q", got)
 		}
