@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +31,7 @@ metadata:
   name: shop
   annotations:
     prober.dev/probes: |
-      web: {readiness: {plugin: {name: tester, config: {mode: pid}}, period: 2s}}
+      web: {readiness: {plugin: {name: tester, config: {mode: pid}}, period: 2s, timeout: 1m}}
       api: {readiness: {plugin: {name: tester, config: {mode: strays}}, period: 2s, timeout: 30s}}
 spec:
   containers:
@@ -72,9 +71,9 @@ spec:
 	}
 	for i, what := range []string{"the plugin", "its child", "what has left its group", "what is deaf", "what has closed all"} {
 		fds := []unix.PollFd{{Fd: int32(descriptors[i]), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(10*time.Second/time.Millisecond))
+		n, err := unix.Poll(fds, int(patience.Milliseconds()))
 		for err == unix.EINTR {
-			n, err = unix.Poll(fds, int(10*time.Second/time.Millisecond))
+			n, err = unix.Poll(fds, int(patience.Milliseconds()))
 		}
 		if n != 1 || err != nil {
 			t.Errorf("%s outlives the agent: %v", what, err)

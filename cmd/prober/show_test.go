@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,35 +27,36 @@ metadata:
   annotations:
     prober.dev/probes: |
       web:
-        readiness: {httpGet: {path: /ready, port: http}, period: 50ms, timeout: 5s, failureThreshold: 1}
-        liveness: {httpGet: {path: /live, port: http}, period: 100ms, timeout: 5s, failureThreshold: 40}
+        startup: {tcpSocket: {port: http}, period: 50ms, timeout: 5s, failureThreshold: 1000}
+        readiness: {httpGet: {path: /ready, port: http}, period: 50ms, timeout: 1m, failureThreshold: 1}
+        liveness: {httpGet: {path: /live, port: http}, period: 100ms, timeout: 1m, failureThreshold: 10}
       rpc:
-        readiness: {grpc: {port: RPC, service: ready}, period: 50ms, timeout: 5s, failureThreshold: 1}
+        readiness: {grpc: {port: RPC, service: ready}, period: 50ms, timeout: 1m, failureThreshold: 1}
       cache:
-        readiness: {plugin: {name: redis, target: {port: redis}}, period: 50ms, timeout: 5s, failureThreshold: 1}
+        readiness: {plugin: {name: redis, target: {port: redis}}, period: 50ms, timeout: 1m, failureThreshold: 1}
 spec:
-  terminationGracePeriodSeconds: 5
+  terminationGracePeriodSeconds: 60
   initContainers:
   - name: proxy
     restartPolicy: Always
     command: [EXE, __app, http, proxy, CONTROL, "127.0.0.1:PROXY"]
-    startupProbe: {tcpSocket: {port: PROXY}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1000}
+    startupProbe: {tcpSocket: {port: PROXY}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000}
   containers:
   - name: web
     command: [EXE, __app, http, web, CONTROL, "127.0.0.1:WEB"]
     ports: [{name: http, containerPort: WEB}]
   - name: rpc
     command: [EXE, __app, grpc, rpc, CONTROL, "127.0.0.1:RPC"]
-    livenessProbe: {grpc: {port: RPC, service: live}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1000}
+    livenessProbe: {grpc: {port: RPC, service: live}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000}
   - name: worker
     command: [sleep, "1000"]
-    startupProbe: {exec: {command: [EXE, __app, ask, worker-up, CONTROL]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1000}
-    livenessProbe: {exec: {command: [EXE, __app, ask, worker-live, CONTROL]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1000}
+    startupProbe: {exec: {command: [EXE, __app, ask, worker-up, CONTROL]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000}
+    livenessProbe: {exec: {command: [EXE, __app, ask, worker-live, CONTROL]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000}
   - name: cache
     command: [EXE, __app, resp, cache, CONTROL, "127.0.0.1:CACHE"]
     ports: [{name: redis, containerPort: CACHE}]
   - name: ext
-    readinessProbe: {httpGet: {path: /flag/ext-ready, port: EXT}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}
+    readinessProbe: {httpGet: {path: /flag/ext-ready, port: EXT}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
 `
 
 // TestPodOfSixContainers runs the binary and holds what the API shows at every stage
@@ -129,13 +132,17 @@ func fillIn(t *testing.T, server *httptest.Server) (ports map[string]string, man
 		t.Fatal(err)
 	}
 	ports = make(map[string]string)
-	for _, name := range []string{"PROXY", "WEB", "RPC", "CACHE"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	// None of the ports that the system gives to who asks for any: another test could have
+	// it before it is used.
+	for port, names := 20_000+97*os.Getpid()%10_000, []string{"PROXY", "WEB", "RPC", "CACHE"}; len(names) > 0; port++ {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		_, ports[name], _ = net.SplitHostPort(l.Addr().String())
+		if err == nil {
+			defer l.Close()
+			ports[names[0]], names = fmt.Sprint(port), names[1:]
+		}
 	}
 	_, external, _ := net.SplitHostPort(server.Listener.Addr().String())
 	pairs := []string{"EXE", exe, "CONTROL", server.URL, "EXT", external}
@@ -333,7 +340,7 @@ func checkMetrics(t *testing.T, url string) {
 	for _, want := range []string{
 		`prober_plugin_metric{container="cache",metric="ping_seconds",namespace="default",plugin="redis",pod="six",probe_type="Readiness",unit="s"} `,
 		`prober_restarts_total{container="web",kind="liveness",namespace="default",pod="six"} 1` + "\n",
-		"prober_workers 9\n",
+		"prober_workers 10\n",
 		`prober_plugin_info{digest="sha256:`,
 		`prober_plugin_instances{plugin="redis",state="busy"} `,
 		`prober_plugin_denied_total{capability="net",plugin="redis"} 0` + "\n",

@@ -40,6 +40,7 @@ func TestApplyChangesWhatChanged(t *testing.T) {
 	w.apply(t, changing, "THRESHOLD", "1000", "VALUE", "two")
 	w.awaitEvent(t, "pod Killing Container b definition changed, will be restarted")
 	w.awaitPod(t, "pod", "changed", func(p *v1.Pod) bool { return running(p, "b") && status(p, "b").RestartCount == 1 })
+	w.await(t, "word of the restart", func() bool { return len(w.restarts) > 0 })
 	w.mu.Lock()
 	after, restarts := w.latest["pod"], w.restarts
 	w.mu.Unlock()
