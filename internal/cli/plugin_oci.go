@@ -310,6 +310,10 @@ func (env *Env) pulled(name, configFile string, admission *agent.Admission) (plu
 // it, to the file out, into the folder out, or into the working folder. A signature of what
 // was there before goes.
 func (env *Env) unpack(a *oci.Artifact, out string) (err error) {
+	folder := filepath.Dir(out)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return usage("mkdir -p "+folder+" makes it", "-o %s: there is no folder %s", out, folder)
+	}
 	if a.Beside == nil {
 		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")

@@ -114,6 +114,10 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		holds(t, out, module)
 		holds(t, out+".sig", []byte("a signature"))
 	}
+	code, _, stderr = run(nil, "plugin", "load", "a", "-o", "nosuch/")
+	if want := "prober: error: -o nosuch/: there is no folder nosuch\nprober: hint: mkdir -p nosuch makes it\n"; code != 64 || stderr != want {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
 }
 
 // A layout may hold several plugins, of different names.

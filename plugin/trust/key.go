@@ -138,10 +138,9 @@ func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
 // ReadPrivateKey reads a private key from a PEM file, which nobody but its owner may
 // read.
 func ReadPrivateKey(file string) (PrivateKey, error) {
+	var mode os.FileMode
 	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
-		if mode := info.Mode().Perm(); mode&0o077 != 0 {
-			return fmt.Errorf("%s has the mode %04o: others than its owner may use it", file, mode)
-		}
+		mode = info.Mode().Perm()
 		return nil
 	})
 	if err != nil {
@@ -150,6 +149,9 @@ func ReadPrivateKey(file string) (PrivateKey, error) {
 	key, err := parsePrivateKey(data)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("key %s: %w", file, err)
+	}
+	if mode&0o077 != 0 {
+		return PrivateKey{}, fmt.Errorf("key: %s has the mode %04o: others than its owner may use it", file, mode)
 	}
 	key.File = file
 	return key, nil
