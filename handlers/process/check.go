@@ -56,6 +56,7 @@ func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 }
 
 func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
+	keepDescriptors()
 	m := found.Manifest
 	c := &Check{
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: newMark(),

@@ -104,7 +104,7 @@ func (c *child) Start(ctx context.Context) error {
 	hello, helloW := io.Pipe()
 	c.hello = hello
 	c.streams.Go(func() { c.readStdout(helloW) })
-	c.streams.Go(func() { c.lines.copy("stderr", c.stderr) })
+	c.streams.Go(func() { c.lines.copy("stderr", c.stderr, pipeRate) })
 	c.mu.Lock()
 	killed := c.killed
 	c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *child) readStdout(hello *io.PipeWriter) {
 		_, _ = hello.Write(bytes.Clone(line))
 		_ = hello.Close()
 	}
-	c.lines.copy("stdout", in)
+	c.lines.copy("stdout", in, pipeRate)
 }
 
 // Stdout implements [runner.Runner].

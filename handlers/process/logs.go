@@ -25,7 +25,7 @@ const maxWords = 200
 const maxQuote = 512
 
 // lineLog hands what a process writes to the log, line by line and within limits. It reads
-// on when they are reached: a process never waits for the log.
+// on when they are reached, if more slowly: a process never waits for the log.
 type lineLog struct {
 	logger          *slog.Logger
 	name            string // of the plugin
@@ -41,13 +41,14 @@ type lineLog struct {
 	fault        string // the first that tells of a panic
 }
 
-// copy logs all lines of r until its end.
-func (l *lineLog) copy(stream string, r io.Reader) {
+// copy logs all lines of r until its end. What is dropped is read at rate.
+func (l *lineLog) copy(stream string, r io.Reader, rate int) {
 	in := bufio.NewReaderSize(r, 4<<10)
+	dropped := pace{rate: rate}
 	for {
 		line, err := in.ReadSlice('\n')
-		if text := bytes.TrimRight(line, "\r\n"); len(text) > 0 {
-			l.line(stream, text)
+		if text := bytes.TrimRight(line, "\r\n"); len(text) == 0 || !l.line(stream, text) {
+			dropped.add(len(line))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a long line comes in parts
 			return
@@ -55,8 +56,26 @@ func (l *lineLog) copy(stream string, r io.Reader) {
 	}
 }
 
-// line logs one line.
-func (l *lineLog) line(stream string, text []byte) {
+// How many bytes of what is dropped are read in a millisecond. By way of go-plugin they
+// come in messages of a kilobyte at most.
+const (
+	pipeRate  = 64 << 10
+	stdioRate = 8 << 10
+)
+
+// pace holds back the reading of what is dropped: whoever writes more than anyone will
+// read has the time to wait.
+type pace struct{ rate, taken int }
+
+func (p *pace) add(n int) {
+	if p.taken += n; p.taken >= p.rate {
+		p.taken = 0
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// line logs one line, and reports whether it was within the limits.
+func (l *lineLog) line(stream string, text []byte) bool {
 	take, dropped := l.take(stream, text)
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
@@ -64,6 +83,7 @@ func (l *lineLog) line(stream string, text []byte) {
 	if take && !l.muted() && l.logger.Enabled(context.Background(), slog.LevelDebug) {
 		l.logger.Debug(l.redact(strings.ToValidUTF8(string(text), "\uFFFD")), "handler", l.name, "from", stream)
 	}
+	return take
 }
 
 // take holds a line to the limits. dropped is how many lines were dropped before, when a

@@ -63,7 +63,8 @@ func (c Config) withDefaults() Config {
 // Load starts a plugin and returns it as a handler, which the caller closes. It is
 // found.Module that is run, wherever found.Path leads by now. The plugin must say that it
 // is what found.Manifest says. The error of a plugin that cannot be run has the reason
-// "instantiate".
+// "instantiate". On Linux no descriptor that this program was started with, beyond its
+// three streams, is handed on to any of its children from then on.
 func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
 	h, err := load(ctx, cfg.withDefaults(), found)
 	if err != nil {
@@ -79,6 +80,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	if digest := plugin.Digest(found.Module); found.Digest != "" && found.Digest != digest {
 		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
 	}
+	keepDescriptors()
 	program, err := seal(found.Manifest.Name, found.Module)
 	if err != nil {
 		return nil, fmt.Errorf("copy the executable: %w", err)

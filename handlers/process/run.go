@@ -33,7 +33,7 @@ func runCommand(ctx context.Context, c *command, args, env []string, limit int) 
 	if c.program != nil {
 		cmd.Path, cmd.ExtraFiles = c.program.command()
 	}
-	stdout, stderr := &capture{limit: limit}, &capture{limit: limit}
+	stdout, stderr := newCapture(limit), newCapture(limit)
 	if err := stdout.open(); err != nil {
 		return nil, err
 	}
@@ -67,9 +67,12 @@ type capture struct {
 	limit       int
 	read, write *os.File
 	kept        []byte
+	dropped     pace
 	more, held  bool
 	wg          sync.WaitGroup
 }
+
+func newCapture(limit int) *capture { return &capture{limit: limit, dropped: pace{rate: pipeRate}} }
 
 func (c *capture) open() (err error) {
 	c.read, c.write, err = os.Pipe()
@@ -106,5 +109,6 @@ func (c *capture) Write(p []byte) (int, error) {
 	room := c.limit - len(c.kept)
 	c.kept = append(c.kept, p[:min(room, len(p))]...)
 	c.more = c.more || room < len(p)
+	c.dropped.add(len(p) - min(room, len(p)))
 	return len(p), nil
 }

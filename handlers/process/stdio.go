@@ -24,7 +24,7 @@ func (in *instance) followStdio(lines *lineLog) {
 	for channel, name := range map[uint64]string{1: "stdout", 2: "stderr"} {
 		r, w := io.Pipe()
 		outputs[channel] = w
-		in.streams.Go(func() { lines.copy(name, r) })
+		in.streams.Go(func() { lines.copy(name, r, stdioRate) })
 		defer w.Close()
 	}
 	for {

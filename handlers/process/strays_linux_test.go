@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/probe"
@@ -245,13 +247,14 @@ func number(t *testing.T, text string) int {
 
 // A process has its three streams and its own executable from us, and nothing else.
 func TestDescriptorsAreItsOwn(t *testing.T) {
-	other := load(t, process.Config{}) // whose streams and connection are open in this program
-	h := load(t, process.Config{})
-	file, err := os.Open(t.TempDir())
-	if err != nil {
+	var inherited [2]int // as by a program that was started with more than its streams
+	if err := unix.Pipe(inherited[:]); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer unix.Close(inherited[0])
+	defer unix.Close(inherited[1])
+	other := load(t, process.Config{}) // whose streams and connection are open in this program
+	h := load(t, process.Config{})
 	got, err := attempt(t, bind(t, h, "fds"), patience)
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +265,7 @@ func TestDescriptorsAreItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasPrefix(to, "anon_inode:") {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && (strings.HasPrefix(to, "pipe:") || strings.HasPrefix(to, "socket:")) {
 			ours[to] = true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -83,6 +84,9 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		time.Sleep(time.Hour)
 	case "panic":
 		panic("at the disco")
+	case "suicide":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
 	case "die":
 		go panic("in a goroutine")
 		time.Sleep(time.Hour)
