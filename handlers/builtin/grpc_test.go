@@ -162,6 +162,7 @@ func TestGRPCTimeouts(t *testing.T) {
 				select {
 				case <-time.After(4 * time.Second):
 				case <-ctx.Done():
+					return 0, ctx.Err()
 				}
 				return healthpb.HealthCheckResponse_SERVING, nil
 			}})

@@ -64,6 +64,7 @@ func TestGRPCSuite(t *testing.T) {
 			switch service {
 			case "hang":
 				<-ctx.Done()
+				return 0, ctx.Err()
 			case "flood":
 				return 0, status.Error(codes.Internal, flood)
 			}

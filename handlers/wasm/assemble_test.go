@@ -253,7 +253,7 @@ func (a *assembler) function(f list) {
 var opcodes = map[string][]byte{
 	"unreachable": {0x00}, "else": {0x05}, "end": {0x0b}, "return": {0x0f}, "drop": {0x1a},
 	"loop": {0x03, 0x40}, "block": {0x02, 0x40}, "if": {0x04, 0x40},
-	"i32.eqz": {0x45}, "i32.eq": {0x46}, "i32.ne": {0x47}, "i32.lt_s": {0x48}, "i32.gt_s": {0x4a}, "i32.gt_u": {0x4b}, "i32.add": {0x6a}, "i32.sub": {0x6b},
+	"i32.eqz": {0x45}, "i32.eq": {0x46}, "i32.ne": {0x47}, "i32.lt_s": {0x48}, "i32.gt_s": {0x4a}, "i32.gt_u": {0x4b}, "i32.add": {0x6a}, "i32.sub": {0x6b}, "i32.mul": {0x6c},
 	"i32.load": {0x28, 2, 0}, "i32.store": {0x36, 2, 0}, "i32.store8": {0x3a, 0, 0}, "i64.store": {0x37, 3, 0},
 	"memory.grow": {0x40, 0}, "memory.size": {0x3f, 0}, "memory.fill": {0xfc, 11, 0},
 	"table.grow": {0xfc, 15, 0}, "table.size": {0xfc, 16, 0}, "ref.null": {0xd0, 0x70},

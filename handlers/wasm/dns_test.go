@@ -100,7 +100,7 @@ func TestNameserversAreAskedInTurn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first, second := nameserver(t, c.first), nameserver(t, c.second)
-			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, true))
+			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, unhurried))
 			told := []string{f.RCode}
 			for _, a := range f.Answers {
 				told = append(told, a.Data)
@@ -122,7 +122,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 		}
 		return [][]byte{answering(q, 0, home)}
 	})
-	f := answerOf(t, resolve(t, resolver(t, "dns", z), map[string]any{"name": "db.test"}, true))
+	f := answerOf(t, resolve(t, resolver(t, "dns", z), map[string]any{"name": "db.test"}, unhurried))
 	if seen := z.seen(); len(f.Answers) != 1 || seen != "udpe udpe" || f.Seconds < 0.05 {
 		t.Errorf("got %+v, asked over %s", f, seen)
 	}
@@ -221,7 +221,7 @@ func TestHostileNameservers(t *testing.T) {
 		}), "or 262144 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, true)
+			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, c.want == timedOut)
 			if !strings.Contains(got.Output, c.want) || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
 				t.Errorf("got %+v, want %q", got, c.want)
 			}

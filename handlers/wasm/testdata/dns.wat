@@ -1,5 +1,5 @@
-;; Looks up the "req" of its config, waiting 200 ms at most for each look-up where the
-;; config has "short", and tells the answer, or the error.
+;; Looks up the "req" of its config, waiting 50 ms at most for each byte of "short" where
+;; the config has it, and tells the answer, or the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))
@@ -25,10 +25,13 @@
     i32.const 8192
     i32.const 0
     call $config
+    local.tee 0
     i32.const 0
     i32.gt_s
     if
-    i32.const 200
+    local.get 0
+    i32.const 50
+    i32.mul
     local.set 1
     end
     i32.const 1024
