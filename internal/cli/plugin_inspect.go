@@ -89,17 +89,8 @@ func newPluginInspect(env *Env) *cobra.Command {
 			if err != nil {
 				return usage("", "%w", err)
 			}
-			v := inspection{
-				pluginView: viewOf(f), Signature: signature, ErrorPolicy: string(f.Manifest.ErrorPolicy),
-				Grants: []string{}, InForce: plugin.InForce(f.Manifest.Requests, f.Grants), Limits: plugin.ExplainLimits(f.Manifest.Limits, f.Limits),
-			}
-			if f.Manifest.Mode == plugin.Command {
-				v.ExitCodes = string(f.Manifest.ExitCodes)
-			}
-			for _, g := range f.Grants {
-				v.Grants = append(v.Grants, g.String())
-			}
-			v.Limits = append(v.Limits, totalMemory(cfg))
+			v := inspect(f, cfg)
+			v.Signature = signature
 			if output != formatTable {
 				return env.encode(output, v)
 			}
@@ -112,6 +103,29 @@ func newPluginInspect(env *Env) *cobra.Command {
 	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
 	return c
 }
+
+// inspect returns what is known of f, and what the operator says of it.
+func inspect(f plugin.Found, cfg *config.Agent) inspection {
+	v := inspection{
+		pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy), Grants: []string{}, InForce: []plugin.Force{},
+		Limits: append(plugin.ExplainLimits(f.Manifest.Limits, f.Limits), totalMemory(cfg)),
+	}
+	for _, g := range f.Grants {
+		v.Grants = append(v.Grants, g.String())
+	}
+	if f.Manifest.Mode == plugin.Command {
+		v.ExitCodes = string(f.Manifest.ExitCodes)
+	}
+	if v.Sandbox = v.Runtime == string(plugin.Wasm); v.Sandbox {
+		v.InForce = plugin.InForce(f.Manifest.Requests, f.Grants)
+		return v
+	}
+	v.Limits = slices.DeleteFunc(v.Limits, func(l plugin.Limit) bool { return !slices.Contains(ofPrograms, l.Name) })
+	return v
+}
+
+// ofPrograms are the limits of what is in no sandbox.
+var ofPrograms = []plugin.LimitName{"message", "result", "logLines", "logBytes", "stdio", "kv", "series", "instances"}
 
 // signatureView is what is known of a plugin's signature.
 type signatureView struct {
@@ -187,6 +201,7 @@ func totalMemory(cfg *config.Agent) plugin.Limit {
 type inspection struct {
 	pluginView
 	Signature   signatureView  `json:"signature"`
+	Sandbox     bool           `json:"sandbox"`             // whether there is one: a program may do what prober may
 	ExitCodes   string         `json:"exitCodes,omitempty"` // of a command
 	ErrorPolicy string         `json:"errorPolicy"`
 	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
@@ -196,9 +211,13 @@ type inspection struct {
 
 func (v inspection) print(env *Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	sandbox := ""
+	if !v.Sandbox {
+		sandbox, v.Mode, v.Isolation = "none: it may do what prober may", "", ""
+	}
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Sandbox", sandbox}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {
