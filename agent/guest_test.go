@@ -21,6 +21,7 @@ type guestSpec struct {
 	refuse     byte   // what validate_config returns, below 64
 	trapsStart bool   // in _initialize
 	trapsProbe bool
+	spins      bool // in validate_config, for ever
 }
 
 // module assembles the guest.
@@ -38,6 +39,10 @@ func (g guestSpec) module() []byte {
 	if g.trapsProbe {
 		probe = code(0x00)
 	}
+	validate := code(0x41, g.refuse)
+	if g.spins {
+		validate = code(0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0)
+	}
 	return join([]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, []byte{3, 0x60, 2, 0x7f, 0x7f, 0, 0x60, 0, 1, 0x7f, 0x60, 0, 0}),
 		section(2, []byte{1}, name("prober_v1"), name("message"), []byte{0, 0}),
@@ -45,7 +50,7 @@ func (g guestSpec) module() []byte {
 		section(5, []byte{1, 0, 1}),
 		section(7, []byte{4}, name("memory"), []byte{2, 0}, name("probe"), []byte{0, 1},
 			name("validate_config"), []byte{0, 2}, name("_initialize"), []byte{0, 3}),
-		section(10, []byte{3}, probe, code(0x41, g.refuse), start),
+		section(10, []byte{3}, probe, validate, start),
 		section(11, []byte{1, 0, 0x41, 0, 0x0b}, name(g.text)),
 	)
 }

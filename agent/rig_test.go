@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,13 @@ func (l *lines) await(t *testing.T, from int, words ...string) (line string, nex
 			t.Fatalf("no line with %q in\n%s", words, strings.Join(text, ""))
 		}
 	}
+}
+
+// has reports whether a line came so far that has all words in it.
+func (l *lines) has(words ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.text, func(line string) bool { return containsAll(line, words) })
 }
 
 func containsAll(text string, words []string) bool {

@@ -1,0 +1,181 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/agent"
+)
+
+// hangingRegistry answers nobody, and says when it was asked.
+func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
+	t.Helper()
+	questions := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case questions <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://"), questions
+}
+
+// A registry that hangs holds up no promotion, no other plugin and no manifest, nor the end
+// of the agent.
+func TestAHangingRegistry(t *testing.T) {
+	host, asked := hangingRegistry(t)
+	dir := t.TempDir()
+	file, beside := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "next.wasm")
+	put(t, beside, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
+	var pods string
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	r.lines.await(t, 0, "plugin runs beside the one that decides")
+
+	put(t, file, []byte(configHead+"plugins:\n- {name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 1, agreement: 0.1}}\n"+
+		"- {name: far, source: 'oci://"+host+"/far:1', plainHTTP: true}\n"))
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("the registry was not asked")
+	}
+	awaitOutput(t, events, "v2") // it was promoted
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	r.lines.await(t, 0, "plugin loaded", "version=3.0.0") // and the other is promoted again soon
+	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(asks))
+	_, next := r.lines.await(t, 0, "manifests cannot be used", `plugin \"far\": its registry has not answered yet`)
+	write(t, pods, asks+"---\n"+strings.Replace(asks, "name: shop", "name: other", 1))
+	r.lines.await(t, next, "manifests applied", "pods=2")
+	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") || r.lines.has("plugins cannot all be used") {
+		t.Errorf("the registry was waited for: %s", body)
+	}
+	// Who asks for a reload waits for the registry, as long as he likes.
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/-/reload", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if res, err := http.DefaultClient.Do(req); err == nil {
+		t.Errorf("%s with a registry that hangs", res.Status)
+		res.Body.Close()
+	}
+}
+
+// slowly is a pod with probes of the plugin tester, which does not say whether it takes
+// their configs.
+func slowly(probes int) string {
+	var b strings.Builder
+	for i := range probes {
+		fmt.Fprintf(&b, "---\n%s", strings.NewReplacer("name: shop", fmt.Sprint("name: slow", i), "name: demo, config: {a: 1}",
+			"name: tester, config: {mode: slow}").Replace(asks))
+	}
+	return b.String()
+}
+
+// A plugin that hangs when it takes the place of another holds up no manifests.
+func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, program := processFolder(t)
+	dir := t.TempDir()
+	file, module := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "x.wasm")
+	put(t, module, guestSpec{text: "v1"}.plugin("tester", "1.0.0"))
+	put(t, file, []byte(configHead+"plugins: [{name: tester, source: x.wasm}]\n"))
+	var pods string
+	r := start(t, slowly(1), func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	awaitOutput(t, r.stream(), "v1")
+	put(t, file, []byte(configHead+"plugins: [{name: tester, source: "+program+"}]\n"))
+	write(t, pods, slowly(1)+"---\n"+newTarget(t).external("shop"))
+	_, applied := r.lines.await(t, 0, "manifests applied", "pods=2")
+	_, refused := r.lines.await(t, 0, "plugins cannot all be used", "does not say within 5s whether it takes a config")
+	if applied > refused {
+		t.Error("the manifests waited for a plugin that they do not need")
+	}
+}
+
+// Manifests that wait for a plugin are given up when they change.
+func TestManifestsThatWaitAreSuperseded(t *testing.T) {
+	folder, _ := processFolder(t)
+	web := newTarget(t)
+	var pods string
+	r := start(t, web.external("one"), func(c *agent.Config) { c.PluginDirs, pods = []string{folder}, c.Paths[0] })
+	write(t, pods, slowly(100))
+	_, next := r.lines.await(t, 0, "loading plugin", "handler=tester")
+	write(t, pods, web.external("one")+"---\n"+web.external("two"))
+	r.lines.await(t, next, "manifests applied", "pods=2")
+	if r.lines.has("manifests cannot be used") {
+		t.Error("manifests that nobody wants any more were waited for")
+	}
+}
+
+// A start ends when it is told to, whatever it waits for.
+func TestAStartThatIsEnded(t *testing.T) {
+	for name, folder := range map[string]func(*testing.T) string{
+		"a process": func(t *testing.T) string {
+			folder, _ := processFolder(t)
+			return folder
+		},
+		"a module": func(t *testing.T) string {
+			folder := t.TempDir()
+			put(t, filepath.Join(folder, "tester.wasm"), guestSpec{spins: true}.plugin("tester", "1.0.0"))
+			return folder
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			lines, enough := newLines(), errors.New("enough")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			ended := make(chan error, 1)
+			cfg := agent.Config{Paths: []string{filepath.Join(t.TempDir(), "pods.yaml")}, PluginDirs: []string{folder(t)}, Stderr: lines}
+			write(t, cfg.Paths[0], slowly(100))
+			go func() {
+				_, err := agent.New(ctx, cfg)
+				ended <- err
+			}()
+			lines.await(t, 0, "loading plugin", "handler=tester")
+			cancel(enough)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, enough) {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(patience):
+				t.Fatal("it does not end")
+			}
+		})
+	}
+}
+
+// A plugin that does not answer is waited for once, and not by each of its probes.
+func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	folder, _ := processFolder(t)
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, slowly(1000))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, PluginDirs: []string{folder}})
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		text := fmt.Sprint(err)
+		if n := strings.Count(text, "does not say within 5s whether it takes a config"); n != 1 {
+			t.Errorf("%d probes were waited for: %.500s", n, text)
+		}
+		if n := strings.Count(text, `handler "tester": it is not asked again, since it had no answer for another probe`); n != 999 {
+			t.Errorf("%d probes were not asked", n)
+		}
+	case <-time.After(patience):
+		t.Fatal("every probe is waited for")
+	}
+}
