@@ -89,7 +89,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Errorf("an output that is no text: %+v", got)
 	}
 	for range 3 { // a verdict after the deadline is none, and none of the next attempt
-		got, err = attempt(t, bind(t, h, "late"), 300*time.Millisecond)
+		got, err = attempt(t, bind(t, h, "late"), 2*time.Second)
 		if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
 			t.Errorf("late: %+v, %v", got, err)
 		}
@@ -108,7 +108,7 @@ func TestDescriptionsThatBreakTheContract(t *testing.T) {
 		"garbage": "manifest of the process",
 		"long":    "rpc error: code = Internal desc = long",
 	} {
-		_, err := process.Load(t.Context(), process.Config{Env: []string{"START=hostile", "DESCRIBE=" + describe}}, found())
+		_, err := process.Load(t.Context(), unhurried(process.Config{Env: []string{"START=hostile", "DESCRIBE=" + describe}}), found())
 		if err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) || len(err.Error()) > 1000 {
 			t.Errorf("%s: got %.300v, want %s", describe, err, want)
 		}
@@ -141,7 +141,7 @@ func TestWhereAProcessMayListen(t *testing.T) {
 	} {
 		f := found()
 		f.Module, f.Digest = []byte("#!/bin/sh\necho "+base64.StdEncoding.EncodeToString([]byte(line))+" | base64 -d\necho\nread end\n"), ""
-		_, err := process.Load(t.Context(), process.Config{Env: []string{"PATH=/usr/bin:/bin"}}, f)
+		_, err := process.Load(t.Context(), unhurried(process.Config{Env: []string{"PATH=/usr/bin:/bin"}}), f)
 		if err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) {
 			t.Errorf("%.100q: got %.300v, want %s", line, err, want)
 		}

@@ -56,7 +56,7 @@ func TestNothingGetsAwayFromAPlugin(t *testing.T) {
 			}
 		},
 		"replaced": func(t *testing.T, _ *process.Handler, s *handlers.Swap, _ int) {
-			next, err := process.Load(t.Context(), process.Config{}, found())
+			next, err := process.Load(t.Context(), unhurried(process.Config{}), found())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestNothingGetsAwayFromAPlugin(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := process.Load(t.Context(), process.Config{}, found())
+			h, err := process.Load(t.Context(), unhurried(process.Config{}), found())
 			if err != nil {
 				t.Fatal(err)
 			}
