@@ -14,7 +14,6 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/daeace23/prober/plugin"
@@ -68,35 +67,13 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		Cache:  auth.NewCache(),
 	}
 	if cfg.DockerConfig != "" {
-		store, err := credentials.NewStore(cfg.DockerConfig, credentials.StoreOptions{})
+		docker, err := readDockerCredentials(cfg.DockerConfig)
 		if err != nil {
 			return nil, fmt.Errorf("docker's config %s: %w", cfg.DockerConfig, err)
 		}
-		c.auth.Credential = bounded(credentials.Credential(store))
+		c.auth.Credential = docker.credential
 	}
 	return c, nil
-}
-
-// bounded returns of with an end at that of the context: a helper that docker's config
-// names is killed then, but what it started may hold on to its output.
-func bounded(of auth.CredentialFunc) auth.CredentialFunc {
-	type answer struct {
-		credential auth.Credential
-		err        error
-	}
-	return func(ctx context.Context, registry string) (auth.Credential, error) {
-		answers := make(chan answer, 1) // nobody may be there to take it
-		go func() {
-			credential, err := of(ctx, registry)
-			answers <- answer{credential, err}
-		}()
-		select {
-		case a := <-answers:
-			return a.credential, a.err
-		case <-ctx.Done():
-			return auth.EmptyCredential, context.Cause(ctx)
-		}
-	}
 }
 
 // Close closes the connections that rest.

@@ -80,7 +80,8 @@ func TestCredentials(t *testing.T) {
 	})
 	t.Run("helper that hangs", func(t *testing.T) {
 		started, held := pipe(t, dir, "started"), pipe(t, dir, "held")
-		// What it started outlives the helper, and holds its stdout.
+		// What it started would outlive the helper, and hold its stdout. It is killed with it:
+		// else goleak would find who waits for it.
 		helper(fmt.Sprintf("(exec <%[1]s/held; echo >%[1]s/started; cat) & wait\n", dir))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -90,7 +91,48 @@ func TestCredentials(t *testing.T) {
 		}()
 		_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(ctx, ref)
 		wants(t, err, ref.String()+": enough")
-		held.Close()
+		// Nobody is left who would read, or is about to be left.
+		if err := held.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w, err := os.OpenFile(filepath.Join(dir, "held"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<20)) // until its reader has ended
+		}
+		if !errors.Is(err, syscall.ENXIO) && !errors.Is(err, syscall.EPIPE) {
+			t.Error(err)
+		}
+		if w != nil {
+			w.Close()
+		}
+	})
+	t.Run("helper that leaves something behind", func(t *testing.T) {
+		pipe(t, dir, "left") // nobody ever writes to it
+		helper(fmt.Sprintf(`echo '{"Username":"me","Secret":"secret"}'; cat <%s/left & `+"\n", dir))
+		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("helper that fails", func(t *testing.T) {
+		for script, want := range map[string]string{
+			"echo the keychain is locked; exit 1":                   "docker-credential-demo: exit status 1: the keychain is locked",
+			"echo no dbus >&2; exit 1":                              "docker-credential-demo: exit status 1: no dbus",
+			"echo a secret":                                         "docker-credential-demo: what it said is no credential",
+			"head -c 70000 /dev/zero":                               "docker-credential-demo: more than 65536 bytes",
+			"echo credentials not found in native keychain; exit 1": "unauthorized",
+		} {
+			helper(script + "\n")
+			_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref)
+			wants(t, err, ref.String()+": ", want)
+			if strings.Contains(err.Error(), "a secret") {
+				t.Error(err)
+			}
+		}
+		// One of a registry comes before that of all, and none is a path.
+		other := config(fmt.Sprintf(`{"credsStore":"demo","credHelpers":{%q:"x/../../demo"}}`, h.host))
+		_, err := client(t, oci.ClientConfig{DockerConfig: other}).Pull(t.Context(), ref)
+		wants(t, err, "docker-credential-x/../../demo: no name of a helper")
+		helped = config(`{"credsStore":"demo"}`)
 	})
 	t.Run("broken config", func(t *testing.T) {
 		path := config("{")
