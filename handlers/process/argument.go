@@ -52,20 +52,23 @@ func parseWord(text string) (w word) {
 // checkConfig says what of the config is missing or has no place on a command line.
 func (a *argument) checkConfig(config map[string]any) error {
 	for _, w := range a.words {
+		known := true // without a request
 		for _, name := range w.names {
-			value, ok, err := lookup(name, config, &probe.Request{})
-			if err != nil {
+			_, ok, err := lookup(name, config, &probe.Request{})
+			isConfig := strings.HasPrefix(name, "config.")
+			switch {
+			case err != nil:
 				return err
-			}
-			if !strings.HasPrefix(name, "config.") {
-				continue
-			}
-			if !ok && !a.optional {
+			case isConfig && !ok && !a.optional:
 				return fmt.Errorf("%s is not set", name)
 			}
-			if err := harmless(&w, name, value); err != nil {
-				return err
-			}
+			known = known && isConfig && ok
+		}
+		if !known {
+			continue
+		}
+		if _, _, err := w.expand(config, &probe.Request{}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -75,40 +78,45 @@ func (a *argument) checkConfig(config map[string]any) error {
 func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, error) {
 	var words []string
 	for _, w := range a.words {
-		var b strings.Builder
-		for i, name := range w.names {
-			value, ok, err := lookup(name, config, req)
-			switch {
-			case err != nil:
-				return nil, err
-			case !ok && a.optional:
-				return nil, nil
-			case !ok:
-				return nil, fmt.Errorf("%s is not set", name)
-			}
-			if err := harmless(&w, name, value); err != nil {
-				return nil, err
-			}
-			b.WriteString(w.parts[i])
-			b.WriteString(value)
+		text, missing, err := w.expand(config, req)
+		switch {
+		case err != nil:
+			return nil, err
+		case missing != "" && a.optional:
+			return nil, nil
+		case missing != "":
+			return nil, fmt.Errorf("%s is not set", missing)
 		}
-		b.WriteString(w.parts[len(w.names)])
-		words = append(words, b.String())
+		words = append(words, text)
 	}
 	return words, nil
 }
 
-// harmless refuses a value that would turn an argument into an option: who configures a
-// probe does not write the command.
-func harmless(w *word, name, value string) error {
-	if w.parts[0] != "" || w.names[0] != name || !strings.HasPrefix(value, "-") {
-		return nil
+// expand returns the text of w, or the first of its names that is not there.
+func (w *word) expand(config map[string]any, req *probe.Request) (text, missing string, err error) {
+	var b strings.Builder
+	first := "" // that put something at the beginning
+	for i, name := range w.names {
+		value, ok, err := lookup(name, config, req)
+		if err != nil || !ok {
+			return "", name, err
+		}
+		b.WriteString(w.parts[i])
+		if b.Len() == 0 && value != "" {
+			first = name
+		}
+		b.WriteString(value)
 	}
-	if _, err := strconv.ParseFloat(value, 64); err == nil {
-		return nil
+	b.WriteString(w.parts[len(w.names)])
+	if first != "" && strings.HasPrefix(b.String(), "-") && !number.MatchString(b.String()) {
+		return "", "", fmt.Errorf("%s begins with a dash: it would be taken for an option", first)
 	}
-	return fmt.Errorf("%s begins with a dash: it would be taken for an option", name)
+	return b.String(), "", nil
 }
+
+// number is what may begin with a dash: who configures a probe does not write the command,
+// and turns no argument into an option.
+var number = regexp.MustCompile(`^-[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`)
 
 // lookup returns what name refers to; ok is false where it is not there.
 func lookup(name string, config map[string]any, req *probe.Request) (value string, ok bool, err error) {

@@ -1,14 +1,12 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,86 +83,6 @@ func CommandOf(found plugin.Found) (path, digest string, inPlace bool, err error
 		return "", "", false, err
 	}
 	return c.command.path, c.command.digest, c.command.program == nil, c.Close()
-}
-
-// command is a program, and what it was when it was allowed.
-type command struct {
-	path, digest string
-	program      *program // a copy that nobody can change; nil for one that has to run from its place
-	seen         os.FileInfo
-}
-
-// findCommand finds a program in folders. name is that of a file in one of them, or a path
-// that leads there.
-func findCommand(name, pin string, folders []string) (command, error) {
-	if len(folders) == 0 {
-		return command{}, errors.New("the operator allows no commands: nagios.folders of prober.yaml names the folders of those that may run")
-	}
-	for _, folder := range folders {
-		path := filepath.Join(folder, name)
-		if filepath.IsAbs(name) {
-			if path = filepath.Clean(name); filepath.Dir(path) != filepath.Clean(folder) {
-				continue
-			}
-		} else if filepath.Base(name) != name {
-			return command{}, fmt.Errorf("command %q: want the name of a file, or the whole path", name)
-		}
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		return allow(path, pin, folders)
-	}
-	return command{}, fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
-}
-
-// allow holds the program at path, which is in one of folders, against all that is asked
-// of one. Where it is a link, as Debian's check_ftp is, it leads to one of folders too.
-func allow(path, pin string, folders []string) (command, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return command{}, err
-	}
-	inside := slices.ContainsFunc(folders, func(folder string) bool {
-		at, err := filepath.EvalSymlinks(folder)
-		return err == nil && at == filepath.Dir(real)
-	})
-	if !inside {
-		return command{}, fmt.Errorf("command %s leads to %s, which is in none of the folders that the operator allows", path, real)
-	}
-	if err := plugin.CheckFolder(filepath.Dir(real)); err != nil {
-		return command{}, err
-	}
-	code, info, err := plugin.ReadExecutable(real)
-	if err != nil {
-		return command{}, err
-	}
-	c := command{path: path, digest: plugin.Digest(code), seen: info}
-	if pin != "" && pin != c.digest {
-		return command{}, fmt.Errorf("digest of %s is %s, want %s", real, c.digest, pin)
-	}
-	// A script finds what is beside it by its own path, and what runs as another user does so
-	// by its place only.
-	if bytes.HasPrefix(code, []byte("#!")) || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
-		return c, nil
-	}
-	c.program, err = seal(filepath.Base(path), code)
-	return c, err
-}
-
-// unchanged says whether a program that runs from its place is still the one that was
-// allowed.
-func (c *command) unchanged() error {
-	if c.program != nil {
-		return nil
-	}
-	now, err := os.Stat(c.path)
-	if err != nil {
-		return err
-	}
-	if !os.SameFile(now, c.seen) || now.ModTime() != c.seen.ModTime() || now.Size() != c.seen.Size() || now.Mode() != c.seen.Mode() {
-		return fmt.Errorf("%s has changed since it was allowed", c.path)
-	}
-	return nil
 }
 
 // Manifest returns the plugin's manifest, which must not be changed.

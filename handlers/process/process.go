@@ -9,7 +9,9 @@
 // agent.
 //
 // [LoadCheck] makes a handler of a command as Nagios has its plugins, unchanged: check.go
-// finds it and reads its answer, argument.go writes its arguments, run.go runs it.
+// reads its answer, command.go finds it, argument.go writes its arguments, run.go runs it.
+//
+// What either has started ends with it: strays.go.
 package process
 
 import (
