@@ -70,6 +70,9 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err != nil {
 			_ = raw.Close()
 		}
+		if e, ok := errors.AsType[*handshakeError](err); ok {
+			e.op = "dial tls " + addr
+		}
 		return secured, err
 	}
 	h := hostOf(ctx)
@@ -140,16 +143,19 @@ func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error
 	}
 	secured, err := hostOf(ctx).handshake(ctx, conn, config)
 	if err != nil {
-		return nil, &handshakeError{err}
+		return nil, &handshakeError{"starttls", err}
 	}
 	return secured, nil
 }
 
 // handshakeError says what the host of a guest does.
-type handshakeError struct{ err error }
+type handshakeError struct {
+	op  string
+	err error
+}
 
 func (e *handshakeError) Error() string {
-	return "starttls: tls: " + strings.TrimPrefix(e.err.Error(), "tls: ")
+	return e.op + ": tls: " + strings.TrimPrefix(e.err.Error(), "tls: ")
 }
 
 func (e *handshakeError) Unwrap() error { return e.err }

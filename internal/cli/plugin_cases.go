@@ -27,8 +27,8 @@ func newPluginTest(env *Env) *cobra.Command {
 		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
 			"working folder unless PATH names another, and the checks that every plugin has to pass. The\n" +
 			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
-			"A plugin that is a program runs as one, in real time; its target is played on the loopback\n" +
-			"interface, and a case that needs more of a sandbox is left out.\n\n" +
+			"A plugin that is a program runs as one, in real time; what it reaches is played on the\n" +
+			"loopback interface, and a case that needs more of a sandbox is left out.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
 		Args:    cobra.ArbitraryArgs,
@@ -118,6 +118,6 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 
 // startProgram starts a plugin that is a program. One that crashes in a case does not keep
 // the next one waiting.
-func startProgram(ctx context.Context, found plugin.Found) (plugintest.Program, error) {
-	return process.Load(ctx, process.Config{Version: Version, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
+func startProgram(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
+	return process.Load(ctx, process.Config{Version: Version, Env: env, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }

@@ -1,10 +1,12 @@
 package plugintest
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // accept lets processes in, until who is the last one has come.
@@ -22,30 +24,69 @@ func (l *loopback) accept(ln net.Listener, network, addr string) {
 	}
 }
 
+// line is a connection of a process. TLS may be put on it.
+type line struct {
+	net.Conn // as it was accepted
+
+	mu  sync.Mutex
+	top net.Conn // over which is spoken: Conn, or TLS
+}
+
+func (w *line) now() net.Conn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.top
+}
+
+func (w *line) put(secured net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.top = secured
+}
+
 // serve has a played peer talk over a connection.
-func (l *loopback) serve(conn net.Conn, network, addr string) {
-	defer conn.Close()
-	l.hold(conn)
+func (l *loopback) serve(raw net.Conn, network, addr string) {
+	defer raw.Close()
+	l.hold(raw)
 	played, err := l.net.DialContext(l.ctx, network, addr)
 	if err != nil {
-		hangUp(conn)
+		hangUp(raw)
 		return
 	}
 	defer played.Close()
 	l.hold(played)
+	w := &line{Conn: raw, top: raw}
+	peer, _ := played.(*conn)
+	if peer != nil && peer.served().Behaviour == ResetNow {
+		// At once, the dial itself would fail at times: whoever speaks first has done so.
+		_ = raw.SetReadDeadline(time.Now().Add(l.spare / 2))
+		_, _ = raw.Read(make([]byte, 1))
+		hangUp(raw)
+		return
+	}
+	if peer != nil && peer.beginsWithTLS() && !l.upgrade(w, peer, nil, addr) {
+		return
+	}
 	var down sync.WaitGroup
-	down.Go(func() { answers(conn, played) })
-	questions(played, conn)
+	down.Go(func() { answers(w, played) })
+	l.questions(played, w, addr)
 	down.Wait()
 }
 
 // questions hands on what a process says. When it has hung up, so has the guest that the
 // peer takes it for.
-func questions(played, conn net.Conn) {
+func (l *loopback) questions(played net.Conn, w *line, addr string) {
+	peer, _ := played.(*conn)
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := conn.Read(buf)
-		if n > 0 {
+		n, err := w.now().Read(buf)
+		switch {
+		case n > 0 && peer != nil && peer.takesAsTLS(buf[:n]):
+			if !l.upgrade(w, peer, buf[:n], addr) {
+				_ = played.Close()
+				return
+			}
+		case n > 0:
 			if _, err := played.Write(buf[:n]); err != nil {
 				return // the process hears of it by answers
 			}
@@ -58,10 +99,11 @@ func questions(played, conn net.Conn) {
 }
 
 // answers hands on what a peer says, and how it ends.
-func answers(conn, played net.Conn) {
+func answers(w *line, played net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := played.Read(buf)
+		conn := w.now()
 		if n > 0 {
 			if _, err := conn.Write(buf[:n]); err != nil {
 				return
@@ -81,10 +123,17 @@ func answers(conn, played net.Conn) {
 
 // hangUp ends a connection without a good-bye.
 func hangUp(conn net.Conn) {
-	if c, ok := conn.(*net.TCPConn); ok {
+	switch c := conn.(type) {
+	case *tls.Conn:
+		hangUp(c.NetConn())
+	case *replay:
+		hangUp(c.Conn)
+	case *net.TCPConn:
 		_ = c.SetLinger(0)
+		_ = c.Close()
+	default:
+		_ = conn.Close()
 	}
-	_ = conn.Close()
 }
 
 // receive serves datagrams: whoever sends from a port has a peer of its own.

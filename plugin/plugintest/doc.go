@@ -179,13 +179,21 @@
 // # Processes
 //
 // The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It
-// is started once, and its target is played on sockets of the loopback interface, in real
+// is started once, and its world is played on sockets of the loopback interface, in real
 // time: the target that it is told, and what of the config is the target's HOST:PORT or a URL
 // there, is where they are, and where it speaks of that address the target's is read. A
 // black hole is one under Linux, and half-open elsewhere and at sockets of files. What is
-// said of virtualTime is an upper bound then, with a second to spare.
+// said of virtualTime, of metrics in seconds and of durations in a message has a second to
+// spare then.
 //
-// A process dials, looks up and secures by itself. A case is left out, and the report says
-// why, where peers or exchanges are not at the target, or speak TLS, and where it is about
-// dns, denials or memory. Of the checks those of the config and of the deadline are run.
+// A process that is built with sdk/process asks where whatever it dials is, and is told whom
+// to trust: what it does by the SDK's Dial, StartTLS, HTTP and LookupDNS reaches every peer,
+// exchange and record of the case, with certificates that are made for it. What it dials by
+// itself has to be at the target, and without TLS.
+//
+// A case is left out, and the report says why, where it is about denials, where a port would
+// have to be open and not, be of net and of http, or show two certificates, and, of a process
+// that does not ask, where its peers or exchanges are not at the target or speak TLS, and
+// where it is about dns. The memory of a process is not looked at. Of the checks those of the
+// config and of the deadline are run.
 package plugintest

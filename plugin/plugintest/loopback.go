@@ -17,13 +17,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// loopback serves the peers at the target of one case on sockets of the loopback
-// interface, in real time.
+// loopback serves the world of one case on sockets of the loopback interface, in real time:
+// what is at the target, and whatever else the guide leads a process to.
 type loopback struct {
 	net    *network
-	target probe.Target // where they listen
-	names  *strings.Replacer
-	web    *http.Server // of what has exchanges; nil for none
+	ca     *authority
+	spare  time.Duration // that an attempt may take
+	host   string        // of the target, as the case has it
+	target probe.Target  // where it is
+	web    []*http.Server
 
 	address, at string // of a target with a port: as the case has it, and in reality
 
@@ -32,10 +34,13 @@ type loopback struct {
 	dir     string // of sockets
 	holders []io.Closer
 	doors   []door
+	led     map[string]string // where whoever is at an address is in reality; "" is nowhere
 
 	accepting, serving sync.WaitGroup
 	mu                 sync.Mutex
-	last               map[string]bool // addresses of those who end the doors
+	last               map[string]bool   // addresses of those who end the doors
+	spelling           []string          // addresses in reality, and as the case has them, in turn
+	why                map[string]string // handshakes fail, by the address of who began them
 	conns              []net.Conn
 	ended              bool
 }
@@ -46,8 +51,11 @@ type door struct {
 	io.Closer
 }
 
-func newLoopback(c *Case, index int) (*loopback, error) {
-	l := &loopback{last: make(map[string]bool), names: strings.NewReplacer(), target: c.Target}
+func newLoopback(c *Case, index int, ca *authority) (*loopback, error) {
+	l := &loopback{
+		ca: ca, spare: c.Timeout, host: c.Target.Host, target: c.Target,
+		last: make(map[string]bool), led: make(map[string]string), why: make(map[string]string),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.net = newNetwork(c, &ownTime{}, rand.New(rand.NewPCG(uint64(index), 0)))
 	l.net.native = true
@@ -58,56 +66,97 @@ func newLoopback(c *Case, index int) (*loopback, error) {
 	return l, nil
 }
 
-// listen opens the doors of the target. A port has those of its peers, or one of TCP.
-func (l *loopback) listen(c *Case) error {
+// maxTries is how often two doors are looked for that have one number.
+const maxTries = 16
+
+// listen opens the doors of the target.
+func (l *loopback) listen(c *Case) (err error) {
 	network, addr := l.net.target(c)
 	switch network {
 	case "":
 		return nil
 	case "unix":
-		return l.listenUnix(c, addr)
+		l.target.Unix, err = l.lead("unix", addr)
+		return err
 	}
-	behaviours := make(map[string]Behaviour)
-	for _, p := range l.net.peers {
-		behaviours[p.network] = p.Behaviour
+	var port string
+	for range maxTries {
+		if port, err = l.listenPort(addr); err == nil {
+			break
+		}
 	}
-	if len(behaviours) == 0 {
-		behaviours["tcp"] = c.all
+	if err != nil {
+		return err
 	}
-	if len(l.net.web) > 0 {
-		behaviours["tcp"] = l.net.web[0].Behaviour
-	}
-	port := "0"
+	l.target.Host = "127.0.0.1"
+	l.target.Port, err = strconv.Atoi(port)
+	l.at = net.JoinHostPort("127.0.0.1", port)
+	l.address = net.JoinHostPort(c.Target.Host, strconv.Itoa(c.Target.Port))
+	l.spell(l.at, l.address)
+	return err
+}
+
+// listenPort opens the doors of the one port at addr: those that the case has somebody
+// behind, or one of TCP.
+func (l *loopback) listenPort(addr string) (port string, err error) {
+	_, packets := l.net.shows("udp", addr)
+	port = "0"
 	for _, network := range []string{"tcp", "udp"} {
-		b, ok := behaviours[network]
-		if !ok {
+		b, ok := l.net.shows(network, addr)
+		if !ok && (network == "udp" || packets) {
 			continue
 		}
 		at, err := l.open(network, net.JoinHostPort("127.0.0.1", port), addr, b)
 		if err != nil {
-			return err
+			return "", err
 		}
-		_, port, _ = net.SplitHostPort(at)
+		if _, port, err = net.SplitHostPort(at); err != nil {
+			return "", err
+		}
+		if b == Refuse {
+			at = ""
+		}
+		l.led[network+" "+addr] = at
 	}
-	l.target.Host = "127.0.0.1"
-	l.target.Port, _ = strconv.Atoi(port)
-	l.at = net.JoinHostPort("127.0.0.1", port)
-	l.address = net.JoinHostPort(c.Target.Host, strconv.Itoa(c.Target.Port))
-	l.names = strings.NewReplacer(l.at, l.address)
-	return nil
+	return port, nil
 }
 
-func (l *loopback) listenUnix(c *Case, addr string) (err error) {
-	if l.dir, err = os.MkdirTemp("", "prober-"); err != nil {
-		return err
+// lead returns where whoever is at an address is in reality, with a door that is opened if
+// there is none yet; "" for nobody.
+func (l *loopback) lead(network, addr string) (at string, err error) {
+	key := network + " " + addr
+	if at, ok := l.led[key]; ok {
+		return at, nil
 	}
-	b := c.all
-	if len(l.net.peers) > 0 {
-		b = l.net.peers[0].Behaviour
+	b, ok := l.net.shows(network, addr)
+	switch {
+	case !ok && network != "unix": // whoever knows a socket by its path dials it without a guide
+		l.net.fault("the plugin dials %s://%s, of which host.net says nothing", network, l.net.spelt(addr))
+		return "", nil
+	case b == Refuse && network != "unix":
+		l.passed(network, addr)
+		return "", nil
 	}
-	l.target.Unix, err = l.open("unix", filepath.Join(l.dir, "s"), addr, b)
-	l.names = strings.NewReplacer(l.target.Unix, c.Target.Unix)
-	return err
+	at = "127.0.0.1:0"
+	if network == "unix" {
+		if at, err = l.socket(); err != nil {
+			return "", err
+		}
+	}
+	if at, err = l.open(network, at, addr, b); err != nil {
+		return "", err
+	}
+	l.led[key] = at
+	l.spell(at, l.net.spelt(addr))
+	return at, nil
+}
+
+// socket returns the path of one that is not there yet.
+func (l *loopback) socket() (path string, err error) {
+	if l.dir == "" {
+		l.dir, err = os.MkdirTemp("", "prober-")
+	}
+	return filepath.Join(l.dir, strconv.Itoa(len(l.led))), err
 }
 
 // open opens one door and returns where it is.
@@ -129,7 +178,7 @@ func (l *loopback) open(network, at, addr string, b Behaviour) (string, error) {
 		held, err := fill(ln)
 		l.holders = append(l.holders, held...)
 		return at, err
-	case len(l.net.web) > 0:
+	case network == "tcp" && len(l.net.webOf(addr)) > 0:
 		l.openWeb(ln, addr)
 		return at, nil
 	}
@@ -158,16 +207,41 @@ func (l *loopback) openPackets(at, addr string, b Behaviour) (string, error) {
 	return at, nil
 }
 
-// passed says of peers that can not be seen to be dialled that they were.
+// passed says of those that can not be seen to be dialled that they were.
 func (l *loopback) passed(network, addr string) {
 	for _, p := range l.net.peers {
 		if p.network == network && p.addr == addr {
 			l.net.connect(network, addr)
 		}
 	}
-	for _, x := range l.net.web {
-		x.answered++
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	if network == "tcp" {
+		for _, x := range l.net.webOf(addr) {
+			x.answered++
+		}
 	}
+	for _, z := range l.net.zoneOf(addr) {
+		if z.Behaviour == Refuse {
+			z.answered++
+		}
+	}
+}
+
+// spell notes how the case has an address.
+func (l *loopback) spell(at, address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spelling = append(l.spelling, at, address)
+}
+
+// hostAt is the host of an address, as the case has it.
+func (l *loopback) hostAt(addr string) string {
+	host, _, err := net.SplitHostPort(l.net.spelt(addr))
+	if err != nil {
+		return addr
+	}
+	return host
 }
 
 // hold has close end a connection.
@@ -234,8 +308,8 @@ func (l *loopback) endDoor(d door) {
 // close ends all that is left.
 func (l *loopback) close() {
 	l.cancel()
-	if l.web != nil {
-		_ = l.web.Close()
+	for _, web := range l.web {
+		_ = web.Close()
 	}
 	for _, d := range l.doors {
 		_ = d.Close()
@@ -257,7 +331,11 @@ func (l *loopback) close() {
 }
 
 // replaced spells addresses in a text as the case does.
-func (l *loopback) replaced(text string) string { return l.names.Replace(text) }
+func (l *loopback) replaced(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.NewReplacer(l.spelling...).Replace(text)
+}
 
 // spelt is replaced of an error.
 func (l *loopback) spelt(err error) error {
@@ -274,11 +352,3 @@ type speltError struct {
 
 func (e *speltError) Error() string { return e.text }
 func (e *speltError) Unwrap() error { return e.error }
-
-// closed is how whoever behaves so does not take connections, or "".
-func closed(b Behaviour) Behaviour {
-	if b == Refuse || b == Timeout {
-		return b
-	}
-	return ""
-}

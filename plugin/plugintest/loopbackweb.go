@@ -17,26 +17,6 @@ import (
 	"time"
 )
 
-// needsWebGuest says why a process cannot be shown an exchange, or "".
-func (n *network) needsWebGuest(c *Case, x *exchange) string {
-	_, target := n.target(c)
-	u, err := url.Parse(x.Match.URL.Source)
-	absolute := err == nil && x.Match.URL.regex == nil && u.Host != ""
-	switch {
-	case target == "" || c.Target.Unix != "":
-		return "the target is no server of HTTP"
-	case len(n.peers) > 0:
-		return "one port is of host.net or of host.http"
-	case x.TLS != nil || absolute && u.Scheme == "https":
-		return "TLS is played, and a process makes it by itself"
-	case absolute && n.at(u.Hostname(), portOf(u)) != target:
-		return x.Match.URL.Source + " is not at the target, and a process dials by itself"
-	case closed(x.Behaviour) != closed(n.web[0].Behaviour):
-		return "a port of loopback is either open or not"
-	}
-	return ""
-}
-
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
@@ -46,29 +26,106 @@ func portOf(u *url.URL) string {
 
 // openWeb has the exchanges of the case answer requests at a listener.
 func (l *loopback) openWeb(ln net.Listener, addr string) {
-	l.web = &http.Server{
+	web := &http.Server{
 		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.answer(w, r, addr) }),
 		ErrorLog:    log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return l.ctx },
 	}
-	l.serving.Go(func() { _ = l.web.Serve(ln) })
+	l.web = append(l.web, web)
+	greeted := &webListener{Listener: ln, conns: make(chan net.Conn), done: make(chan struct{})}
+	l.serving.Go(func() { l.acceptWeb(ln, addr, greeted) })
+	l.serving.Go(func() { _ = web.Serve(greeted) })
+}
+
+// webListener hands on connections of which it is known whether they speak TLS.
+type webListener struct {
+	net.Listener
+	conns chan net.Conn
+	done  chan struct{} // closed when nobody comes any more
+}
+
+// Accept implements [net.Listener].
+func (w *webListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-w.conns:
+		return conn, nil
+	case <-w.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// acceptWeb lets processes in, until the server is shut down.
+func (l *loopback) acceptWeb(ln net.Listener, addr string, to *webListener) {
+	defer close(to.done)
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		l.hold(conn)
+		l.serving.Go(func() {
+			greeted := l.greet(conn, addr)
+			if greeted == nil {
+				_ = conn.Close()
+				return
+			}
+			select {
+			case to.conns <- greeted:
+			case <-to.done:
+				_ = conn.Close()
+			}
+		})
+	}
+}
+
+// greet makes the TLS of a connection that begins with it; nil where that fails.
+func (l *loopback) greet(conn net.Conn, addr string) net.Conn {
+	first := make([]byte, 3)
+	n, err := io.ReadAtLeast(conn, first, 1)
+	if err != nil {
+		return nil
+	}
+	begun := &replay{conn, first[:n]}
+	if first[0] != tlsHandshake {
+		return begun
+	}
+	for _, x := range l.net.webOf(addr) {
+		shown := l.net.shownBy(x)
+		if shown == nil {
+			continue
+		}
+		secured, err := l.secure(begun, shown, l.hostAt(addr))
+		if err == nil {
+			return secured
+		}
+		l.net.mu.Lock()
+		x.answered++ // as far as it can be
+		l.net.mu.Unlock()
+		return nil
+	}
+	_, _ = conn.Write([]byte(noTLS))
+	return nil
 }
 
 // endWeb reports whether all requests have been answered.
 func (l *loopback) endWeb() bool {
-	if l.web == nil {
-		return true
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), slack)
 	defer cancel()
-	err := l.web.Shutdown(ctx)
-	_ = l.web.Close()
-	return err == nil
+	ended := true
+	for _, web := range l.web {
+		ended = web.Shutdown(ctx) == nil && ended
+		_ = web.Close()
+	}
+	return ended
 }
 
 // answer answers a request as the case says.
 func (l *loopback) answer(w http.ResponseWriter, r *http.Request, addr string) {
-	r.URL.Scheme, r.URL.Host, r.Host = "http", l.names.Replace(r.Host), l.names.Replace(r.Host)
+	r.Host = l.replaced(r.Host)
+	r.URL.Scheme, r.URL.Host = "http", r.Host
+	if r.TLS != nil {
+		r.URL.Scheme = "https"
+	}
 	resp, err := l.net.RoundTrip(r, addr)
 	if err != nil {
 		l.breakOff(w, err)
@@ -78,6 +135,9 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request, addr string) {
 	header := w.Header()
 	header["Date"], header["Content-Type"] = nil, nil // net/http has its own
 	maps.Copy(header, resp.Header)
+	if to := header.Get("Location"); to != "" {
+		header.Set("Location", l.rewriteText(to))
+	}
 	w.WriteHeader(resp.StatusCode)
 	_ = http.NewResponseController(w).Flush() // in chunks: whether the body ends is not known yet
 	buf := make([]byte, 32<<10)

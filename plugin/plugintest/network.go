@@ -214,7 +214,7 @@ func (p *peer) begins(data []byte) bool {
 // DialContext connects to the peer at addr.
 func (n *network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	c := n.connect(network, addr)
-	if c == nil && (n.asked[addr] || len(n.zone) > 0 && strings.HasSuffix(addr, ":53")) && (network == "udp" || network == "tcp") {
+	if c == nil && n.answers(network, addr) {
 		return n.newQuery(network, addr), nil
 	}
 	if c == nil && n.all != "" {
@@ -230,6 +230,12 @@ func (n *network) DialContext(ctx context.Context, network, addr string) (net.Co
 	}
 	c.start()
 	return c, nil
+}
+
+// answers reports whether a server of DNS is at addr.
+func (n *network) answers(network, addr string) bool {
+	known := n.asked[addr] || len(n.zone) > 0 && strings.HasSuffix(addr, ":53")
+	return known && (network == "udp" || network == "tcp")
 }
 
 // delay waits for a connection to be made.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
@@ -18,10 +19,6 @@ type Program interface {
 	Close() error
 }
 
-// slack is what real time may take beyond what a case says of virtual time, and how long
-// what a process does may go on when its attempt has ended.
-const slack = time.Second
-
 // processVariant is the variant of a plugin that is a process.
 const processVariant = "process"
 
@@ -29,6 +26,7 @@ const processVariant = "process"
 type processSession struct {
 	*session
 	program Program
+	guide   *guide
 }
 
 // runProcess is [Run] for the process whose executable is at path.
@@ -44,7 +42,11 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 	open.Config = &plugin.Schema{} // it is applied here, so that one process serves all
 	s := &processSession{session: &session{cfg: cfg, manifest: found.Manifest, file: f}}
 	found.Manifest = &open
-	if s.program, err = cfg.Process(ctx, found); err != nil {
+	if s.guide, err = newGuide(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	defer s.guide.close()
+	if s.program, err = cfg.Process(ctx, found, s.guide.env()); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	report := &Report{File: f.Path, Plugin: open.Name + " " + open.Version, Results: s.cases(ctx)}
@@ -62,88 +64,23 @@ func (s *processSession) cases(ctx context.Context) (results []Result) {
 			continue
 		}
 		r := Result{Name: c.Name, Variant: processVariant, File: s.file.Path, Line: c.Line}
-		if r.LeftOut = c.needsGuest(); r.LeftOut != "" {
+		if r.LeftOut = c.needsGuest(s.guide.asked()); r.LeftOut != "" {
 			results = append(results, r)
 			continue
 		}
 		start := time.Now()
-		r.c, r.got = c.inRealTime(), s.attempt(ctx, c, i)
+		r.got = s.attempt(ctx, c, i)
 		r.Real, r.Virtual = time.Since(start), r.got.virtual
+		r.c, r.Note = c.inRealTime(r.got)
 		r.judge()
 		results = append(results, r)
 	}
 	return results
 }
 
-// inRealTime returns the case with bounds of time that real time can keep.
-func (c *Case) inRealTime() *Case {
-	b := c.Want.VirtualTime
-	if b == nil {
-		return c
-	}
-	real := *c
-	real.Want.VirtualTime = &Bounds{Max: b.Max + slack.Seconds(), source: b.source, unit: b.unit}
-	return &real
-}
-
-// needsGuest says what of the case only a guest can be shown, or "".
-func (c *Case) needsGuest() string {
-	switch reason := c.NeedsSandbox(); {
-	case reason != "":
-		return "a process is in no sandbox: " + reason
-	case c.Want.Memory != nil:
-		return "the memory of a process is its own"
-	case len(c.Zone) > 0:
-		return "a process looks names up by itself"
-	}
-	n := newNetwork(c, nil, nil)
-	for _, p := range n.peers {
-		if reason := n.needsGuest(c, p); reason != "" {
-			return n.line(p.Line) + ": " + reason
-		}
-	}
-	for _, x := range n.web {
-		if reason := n.needsWebGuest(c, x); reason != "" {
-			return n.line(x.Line) + ": " + reason
-		}
-	}
-	return ""
-}
-
-// needsGuest says why a process cannot be shown a peer, or "".
-func (n *network) needsGuest(c *Case, p *peer) string {
-	_, target := n.target(c)
-	switch {
-	case p.addr != target:
-		return p.Dial + " is not at the target, and a process dials by itself"
-	case p.TLS != nil:
-		return "TLS is played, and a process makes it by itself"
-	case p.Latency >= c.Timeout:
-		return "on loopback a connection is made at once"
-	}
-	for _, other := range n.peers {
-		if other.network == p.network && closed(other.Behaviour) != closed(p.Behaviour) {
-			return "a port of loopback is either open or not"
-		}
-	}
-	return ""
-}
-
-// target returns where the target of the case is, as dials spell it.
-func (n *network) target(c *Case) (network, addr string) {
-	switch t := c.Target; {
-	case t.Unix != "":
-		return "unix", t.Unix
-	case t.Port > 0:
-		return "tcp", n.at(t.Host, fmt.Sprint(t.Port))
-	default:
-		return "", ""
-	}
-}
-
 // attempt makes one attempt at a case, in real time.
 func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answer {
-	l, err := newLoopback(c, index)
+	l, err := newLoopback(c, index, s.guide.ca)
 	if err != nil {
 		return &answer{faults: []string{err.Error()}}
 	}
@@ -158,6 +95,8 @@ func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answe
 
 // ask makes an attempt against what listens.
 func (s *processSession) ask(ctx context.Context, l *loopback, c *Case) *answer {
+	s.guide.begin(l)
+	defer s.guide.end()
 	config, err := s.manifest.Config.Apply(l.rewritten(c.ConfigJSON()))
 	if err != nil {
 		return &answer{err: err, config: true}
@@ -213,7 +152,6 @@ func (s *processSession) conformance(ctx context.Context) (results []Result) {
 			start := time.Now()
 			r.Failures = check.run(ctx)
 			r.Real = time.Since(start)
-			r.Note = "on loopback"
 		}
 		results = append(results, r)
 	}
@@ -247,7 +185,7 @@ func (s *processSession) badConfigs(ctx context.Context) (failures []string) {
 func (s *processSession) blackHoles(ctx context.Context) (failures []string) {
 	for i, b := range []Behaviour{Timeout, HalfOpen} {
 		c := s.typical().everywhere(b)
-		l, err := newLoopback(c, i)
+		l, err := newLoopback(c, i, s.guide.ca)
 		if err != nil {
 			return []string{err.Error()}
 		}
@@ -275,7 +213,7 @@ func (r *Result) note() string {
 	case r.LeftOut != "":
 		return r.LeftOut
 	case r.Variant == processVariant:
-		return cmp.Or(r.Note, "on loopback")
+		return strings.TrimSuffix("on loopback; "+r.Note, "; ")
 	default:
 		return cmp.Or(r.Note, r.Virtual.String()+" virtual")
 	}

@@ -3,11 +3,14 @@ package plugintest_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,56 +21,76 @@ import (
 
 const askerCases = "testdata/asker/asker_test.yaml"
 
-// buildAsker builds testdata/asker as it is told and returns the path.
-func buildAsker(t *testing.T, name string, env []string, args ...string) string {
+// built returns what go build makes of a package, once for all tests. It is the same with
+// and without the race detector, so that the build cache has it.
+func built(name string, env []string, args ...string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(scratch, name)
+		cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", path}, args...)...)
+		cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, text)
+		}
+		return path, nil
+	})
+}
+
+var (
+	askerProgram = built("asker", nil, "./testdata/asker")
+	askerModule  = built("asker.wasm", []string{"GOOS=wasip1", "GOARCH=wasm"}, "-buildmode=c-shared", "./testdata/asker")
+)
+
+// program returns a path at which a program lies as a plugin, with a manifest.
+func program(t *testing.T, built func() (string, error), name string, manifest []byte) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "./testdata/asker")...)
-	cmd.Env = append(os.Environ(), env...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+	from, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), plugin.ProcessPrefix+name)
+	if err := errors.Join(os.Link(from, path), os.WriteFile(path+".yaml", manifest, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
-func askerManifest(t *testing.T) []byte {
+func read(t *testing.T, path string) []byte {
 	t.Helper()
-	manifest, err := os.ReadFile("testdata/asker/plugin.yaml")
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manifest
+	return data
 }
+
+func askerManifest(t *testing.T) []byte { return read(t, "testdata/asker/plugin.yaml") }
 
 // askerProcess is testdata/asker as a process.
 func askerProcess(t *testing.T) string {
 	t.Helper()
-	path := buildAsker(t, "prober-plugin-asker", nil)
-	if err := os.WriteFile(path+".yaml", askerManifest(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return program(t, askerProgram, "asker", askerManifest(t))
 }
 
 // askerGuest is testdata/asker as a guest.
 func askerGuest(t *testing.T) string {
 	t.Helper()
-	path := buildAsker(t, "asker.wasm", []string{"GOOS=wasip1", "GOARCH=wasm"}, "-buildmode=c-shared")
-	module, err := os.ReadFile(path)
+	built, err := askerModule()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if module, err = plugin.Embed(module, askerManifest(t)); err != nil {
+	module, err := plugin.Embed(read(t, built), askerManifest(t))
+	if err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "asker.wasm")
 	if err := os.WriteFile(path, module, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func startProcess(ctx context.Context, found plugin.Found) (plugintest.Program, error) {
-	return process.Load(ctx, process.Config{Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
+func startProcess(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
+	return process.Load(ctx, process.Config{Env: env, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }
 
 func judged(t *testing.T, report *plugintest.Report) {
@@ -83,14 +106,17 @@ func judged(t *testing.T, report *plugintest.Report) {
 
 // One source, three builds, one test file.
 func TestOneFileForThreeBuilds(t *testing.T) {
+	t.Parallel()
 	f, err := plugintest.Load(askerCases)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Run("guest", func(t *testing.T) {
+		t.Parallel()
 		judged(t, run(t, f, plugintest.Config{Plugin: askerGuest(t), CasesOnly: race, Patience: time.Second}))
 	})
 	t.Run("process", func(t *testing.T) {
+		t.Parallel()
 		report := run(t, f, plugintest.Config{Plugin: askerProcess(t), Process: startProcess})
 		judged(t, report)
 		left := 0
@@ -103,8 +129,25 @@ func TestOneFileForThreeBuilds(t *testing.T) {
 			t.Errorf("%d results, %d left out; want %d, and 3 checks that are for guests", len(report.Results), left, want)
 		}
 	})
+	t.Run("process without a guide", func(t *testing.T) {
+		t.Parallel()
+		report := run(t, f, plugintest.Config{Plugin: askerProcess(t), Process: unguided, CasesOnly: true})
+		judged(t, report)
+		left := 0
+		for _, r := range report.Results {
+			if r.LeftOut != "" {
+				left++
+			}
+		}
+		if left == 0 || left > len(f.Cases)*2/3 {
+			t.Errorf("%d of %d cases are left out", left, len(f.Cases))
+		}
+	})
 	t.Run("native", func(t *testing.T) {
-		text, err := exec.Command("go", "test", "-count=1", "-v", "./testdata/asker").CombinedOutput()
+		t.Parallel()
+		cmd := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-v", "./testdata/asker")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		text, err := cmd.CombinedOutput()
 		if passed := bytes.Count(text, []byte("--- PASS: TestCases/")); err != nil || passed != len(f.Cases) {
 			t.Errorf("%d of %d cases pass: %v\n%s", passed, len(f.Cases), err, text)
 		}
@@ -127,6 +170,7 @@ func loadFor(t *testing.T, path, cases string) *plugintest.File {
 }
 
 func TestProcessCasesThatFail(t *testing.T) {
+	t.Parallel()
 	path := askerProcess(t)
 	const request = "request: {target: {host: db, port: 1}"
 	for text, want := range map[string]string{
@@ -154,29 +198,50 @@ func TestProcessCasesThatFail(t *testing.T) {
 	}
 }
 
+// unguided starts a process that does not ask where the world of a test is.
+func unguided(ctx context.Context, found plugin.Found, _ []string) (plugintest.Program, error) {
+	return startProcess(ctx, found, nil)
+}
+
 func TestWhatAProcessCannotBeShown(t *testing.T) {
+	t.Parallel()
+	leftOut(t, startProcess, map[string]string{
+		"host: {net: [{dial: tcp://db:1, latency: 1s}]}":                               "line 6: on loopback a connection is made at once",
+		"host: {net: [{dial: tcp://db:1}, {dial: tcp://db:1, behaviour: refuse}]}":     "line 6: a port of loopback is either open or not",
+		"host: {http: [{match: {}, behaviour: refuse}, {match: {}}]}":                  "line 6: a port of loopback is either open or not",
+		"host: {http: [{match: {}, tls: {names: [a]}}, {match: {}}]}":                  "line 6: one port shows one certificate, before it is asked anything",
+		"host: {net: [{dial: tcp://db:1}], http: [{match: {}}]}":                       "line 6: one port is of host.net or of host.http",
+		"host: {dns: [{name: db, behaviour: refuse}, {name: a, answers: [10.0.0.1]}]}": "line 6: a port of loopback is either open or not",
+		"host: {dns: [{name: db, behaviour: reset}]}":                                  "line 6: a question over UDP is not reset",
+		"want: {result: failure, denied: [x]}":                                         "a process is in no sandbox: denials",
+		"want: {result: error(memory)}":                                                "a process is in no sandbox: error(memory)",
+	})
+}
+
+func TestWhatAProcessWithoutAGuideCannotBeShown(t *testing.T) {
+	t.Parallel()
+	leftOut(t, unguided, map[string]string{
+		"host: {net: [{dial: tcp://other:1}]}":              "line 6: tcp://other:1 is not at the target, and this process dials by itself",
+		"host: {net: [{dial: tls://db:1}]}":                 "line 6: this process does not know whom to trust, and makes its TLS by itself",
+		"host: {dns: [{name: db, answers: [10.0.0.1]}]}":    "this process looks names up by itself",
+		"host: {http: [{match: {url: \"http://other/\"}}]}": "line 6: http://other/ is not at the target, and this process dials by itself",
+		"host: {http: [{match: {url: \"https://db:1/\"}}]}": "line 6: this process does not know whom to trust, and makes its TLS by itself",
+	})
+}
+
+type starter = func(context.Context, plugin.Found, []string) (plugintest.Program, error)
+
+// leftOut runs cases that are left out, for a reason.
+func leftOut(t *testing.T, start starter, cases map[string]string) {
+	t.Helper()
 	const target = "request: {target: {host: db, port: 1}}"
-	cases := map[string]string{
-		"host: {net: [{dial: tcp://other:1}]}":                                     "line 6: tcp://other:1 is not at the target, and a process dials by itself",
-		"host: {net: [{dial: tls://db:1}]}":                                        "line 6: TLS is played, and a process makes it by itself",
-		"host: {net: [{dial: tcp://db:1, latency: 1s}]}":                           "line 6: on loopback a connection is made at once",
-		"host: {net: [{dial: tcp://db:1}, {dial: tcp://db:1, behaviour: refuse}]}": "line 6: a port of loopback is either open or not",
-		"host: {dns: [{name: db, answers: [10.0.0.1]}]}":                           "a process looks names up by itself",
-		"host: {http: [{match: {url: \"http://other/\"}}]}":                        "line 6: http://other/ is not at the target, and a process dials by itself",
-		"host: {http: [{match: {url: \"https://db:1/\"}}]}":                        "line 6: TLS is played, and a process makes it by itself",
-		"host: {http: [{match: {}, behaviour: refuse}, {match: {}}]}":              "line 6: a port of loopback is either open or not",
-		"host: {net: [{dial: tcp://db:1}], http: [{match: {}}]}":                   "line 6: one port is of host.net or of host.http",
-		"want: {result: failure, denied: [x]}":                                     "a process is in no sandbox: denials",
-		"want: {result: error(memory)}":                                            "a process is in no sandbox: error(memory)",
-		"want: {result: success, memory: {max: 8Mi}}":                              "the memory of a process is its own",
-	}
 	path := askerProcess(t)
 	for text, want := range cases {
 		if !strings.HasPrefix(text, "want") {
 			text += ", want: {result: success}"
 		}
 		f := loadFor(t, path, "- {name: a, "+target+", "+text+"}")
-		report, err := plugintest.Run(t.Context(), f, plugintest.Config{CasesOnly: true, Process: startProcess})
+		report, err := plugintest.Run(t.Context(), f, plugintest.Config{CasesOnly: true, Process: start})
 		if err != nil {
 			t.Error(err)
 			continue
@@ -196,6 +261,7 @@ func TestWhatAProcessCannotBeShown(t *testing.T) {
 }
 
 func TestProcessesThatDoNotStart(t *testing.T) {
+	t.Parallel()
 	f, err := plugintest.Load(askerCases)
 	if err != nil {
 		t.Fatal(err)
@@ -221,6 +287,7 @@ func TestProcessesThatDoNotStart(t *testing.T) {
 }
 
 func TestProcessesThatDoNotConform(t *testing.T) {
+	t.Parallel()
 	path := askerProcess(t)
 	manifest := strings.Replace(string(askerManifest(t)), "properties:", "properties:\n      crash: {type: string}", 1)
 	if err := os.WriteFile(path+".yaml", []byte(manifest), 0o600); err != nil {

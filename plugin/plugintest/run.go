@@ -30,11 +30,12 @@ type Config struct {
 	// one that the file names.
 	Plugin string
 
-	// Process starts a plugin that is a process: [process.Load] does. Nil refuses such
-	// plugins. It is given here so that tests of modules carry nothing of gRPC.
+	// Process starts a plugin that is a process, with env as its environment: [process.Load]
+	// does. Nil refuses such plugins. It is given here so that tests of modules carry nothing
+	// of gRPC.
 	//
 	// [process.Load]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#Load
-	Process func(ctx context.Context, found plugin.Found) (Program, error)
+	Process func(ctx context.Context, found plugin.Found, env []string) (Program, error)
 
 	// Run keeps the cases whose name it matches. Nil keeps all.
 	Run *regexp.Regexp

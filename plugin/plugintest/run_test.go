@@ -20,12 +20,13 @@ import (
 )
 
 // guest is the path of the module of testdata/guest; cache keeps what is compiled of
-// it. Both are read-only after TestMain.
-var guest, cache string
+// it, and scratch what is built. They are read-only after TestMain.
+var guest, cache, scratch string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "prober-plugintest-")
 	if err == nil {
+		scratch = dir
 		guest, cache = filepath.Join(dir, "guest.wasm"), filepath.Join(dir, "cache")
 		err = build(guest)
 	}

@@ -57,21 +57,12 @@ func (shown *TLS) shake(rawURL string, now time.Time, config *tls.Config) (state
 	if shown.Error != "" {
 		return state, errors.New(shown.Error)
 	}
-	names := shown.Names
-	if u, err := url.Parse(rawURL); err == nil && len(names) == 0 {
-		names = []string{u.Hostname()}
+	host := rawURL
+	if u, err := url.Parse(rawURL); err == nil {
+		host = u.Hostname()
 	}
-	cert := &x509.Certificate{
-		Raw: []byte(rawURL), SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]},
-		Issuer: pkix.Name{CommonName: "a played authority"}, NotBefore: now.Add(shown.NotBefore), NotAfter: now.Add(shown.NotAfter),
-	}
-	for _, name := range names {
-		if ip := net.ParseIP(name); ip != nil {
-			cert.IPAddresses = append(cert.IPAddresses, ip)
-		} else {
-			cert.DNSNames = append(cert.DNSNames, name)
-		}
-	}
+	cert := shown.certificate(host, now)
+	cert.Raw = []byte(rawURL)
 	state = tls.ConnectionState{
 		Version: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256, HandshakeComplete: true,
 		ServerName: config.ServerName, PeerCertificates: []*x509.Certificate{cert},
@@ -82,8 +73,43 @@ func (shown *TLS) shake(rawURL string, now time.Time, config *tls.Config) (state
 	if config.InsecureSkipVerify {
 		return state, nil
 	}
-	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
-		return state, x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired}
+	told := func(word string, t time.Time) error {
+		detail := fmt.Sprintf("current time %s is %s %s", now.Format(time.RFC3339), word, t.Format(time.RFC3339))
+		return x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired, Detail: detail}
 	}
-	return state, cert.VerifyHostname(config.ServerName)
+	switch {
+	case now.Before(cert.NotBefore):
+		err = told("before", cert.NotBefore)
+	case now.After(cert.NotAfter):
+		err = told("after", cert.NotAfter)
+	default:
+		err = cert.VerifyHostname(config.ServerName)
+	}
+	if err != nil { // as crypto/tls has it
+		err = &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+	}
+	return state, err
+}
+
+// playedAuthority is of whom peers have their certificates.
+const playedAuthority = "a played authority"
+
+// certificate is what is shown by a host.
+func (shown *TLS) certificate(host string, now time.Time) *x509.Certificate {
+	names := shown.Names
+	if len(names) == 0 {
+		names = []string{host}
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]}, Issuer: pkix.Name{CommonName: playedAuthority},
+		NotBefore: now.Add(shown.NotBefore), NotAfter: now.Add(shown.NotAfter),
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			cert.IPAddresses = append(cert.IPAddresses, ip)
+		} else {
+			cert.DNSNames = append(cert.DNSNames, name)
+		}
+	}
+	return cert
 }

@@ -34,12 +34,14 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/sdk"
 )
@@ -56,11 +58,16 @@ func Serve(p sdk.Plugin, manifest []byte) {
 	if os.Getenv(pluginpb.CookieKey) == pluginpb.CookieValue {
 		go followParent(os.Stdin)
 	}
+	world, err := newGuide(os.Getenv(abi.GuideEnv))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
-		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest, stderr: os.Stderr}}},
+		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest, stderr: os.Stderr, guide: world}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(pluginpb.MaxMessage), grpc.MaxSendMsgSize(pluginpb.MaxMessage))...)
 		},

@@ -27,6 +27,7 @@ type server struct {
 	pluginpb.UnimplementedPluginServer
 	plugin   sdk.Plugin
 	manifest []byte
+	guide    *guide       // of a test that plays the world; nil for none
 	stderr   io.Writer    // of the process; go-plugin puts another in the place of os.Stderr
 	overdue  atomic.Int32 // attempts that go on after their deadline
 }
@@ -97,7 +98,7 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 		kept = make(map[string][]byte, len(in.Kv.GetValues()))
 		maps.Copy(kept, in.Kv.GetValues())
 	}
-	out, err := s.attempt(sdk.WithHost(stream.Context(), sdk.Host{KV: kept}), &q, logs.trace)
+	out, err := s.attempt(sdk.WithHost(stream.Context(), s.guide.host(kept)), &q, logs.trace)
 	logs.end()
 	if ctxErr := stream.Context().Err(); ctxErr != nil {
 		return status.FromContextError(ctxErr).Err() // the host knows what that means

@@ -143,7 +143,11 @@ func (t *transport) receive() (*response, error) {
 func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err error) {
 	if !t.started {
 		// A server of something else says so in its first words.
-		if start, _ := t.r.Peek(9); len(start) > 0 && (len(start) < 9 || start[3] != frameSettings || start[0] != 0) {
+		start, err := t.r.Peek(9)
+		if len(start) == 0 {
+			return 0, 0, 0, nil, err // which the next read would not tell again
+		}
+		if len(start) < 9 || start[3] != frameSettings || start[0] != 0 {
 			rest, _ := t.r.Peek(t.r.Buffered())
 			return 0, 0, 0, nil, fmt.Errorf("the server does not speak HTTP/2: it says %.60q", rest)
 		}

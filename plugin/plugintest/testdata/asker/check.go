@@ -43,6 +43,8 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		}
 	case "get":
 		return get(ctx, r)
+	case "lookup":
+		return lookup(ctx, r)
 	}
 	if r.Config.String("crash", "") != "" {
 		os.Exit(4)
@@ -51,13 +53,19 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	if r.Target.Unix != "" {
 		network = "unix"
 	}
-	conn, err := sdk.Dial(ctx, network, r.Addr())
+	addr := r.Config.String("other", r.Addr())
+	conn, err := sdk.Dial(ctx, network, addr)
 	if err != nil {
-		return sdk.Failuref("nobody is at %s: %v", r.Addr(), err), nil
+		return sdk.Failuref("nobody is at %s: %v", addr, err), nil
 	}
-	defer conn.Close()
+	defer func() { conn.Close() }()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
+	}
+	if r.Config.String("do", "") == "starttls" {
+		if conn, err = upgrade(ctx, r, conn); err != nil {
+			return sdk.Failuref("%v", err), nil
+		}
 	}
 	if _, err := fmt.Fprintln(conn, r.Config.String("say", "hello")); err != nil {
 		return sdk.Failuref("%v", err), nil
@@ -67,12 +75,49 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Failuref("no line: %v", err), nil
 	}
 	fmt.Fprintln(conn, "bye") // whoever has hung up does not hear it
-	return answered(r, strings.TrimSpace(line))
+	certs, err := sdk.PeerCertificates(conn)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	if line = strings.TrimSpace(line); len(certs) > 0 {
+		line += fmt.Sprintf(" as %s of %s %q", certs[0].Subject, certs[0].Issuer, certs[0].SANs)
+	}
+	return answered(r, line)
+}
+
+// upgrade asks for TLS, and makes it.
+func upgrade(ctx context.Context, r *sdk.Request, conn net.Conn) (net.Conn, error) {
+	fmt.Fprintln(conn, "STARTTLS")
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "go\n" {
+		return conn, fmt.Errorf("no TLS: %q, %v", line, err)
+	}
+	secured, err := sdk.StartTLS(ctx, conn, sdk.TLSOptions{ServerName: r.Config.String("serverName", "")})
+	if err != nil {
+		return conn, err
+	}
+	return secured, nil
+}
+
+// lookup looks a name up.
+func lookup(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	answer, err := sdk.LookupDNS(ctx, sdk.DNSQuery{
+		Name: r.Config.String("name", ""), Type: r.Config.String("type", ""), Server: r.Config.String("server", ""),
+	})
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	text := answer.RCode
+	for _, a := range answer.Answers {
+		text += fmt.Sprintf(", %s %s %s %d", a.Name, a.Type, a.Data, a.TTL)
+	}
+	out := sdk.Successf("%s after %v", text, answer.Took.Round(time.Millisecond))
+	out.Metrics = []probe.Metric{{Name: "lookup_seconds", Value: answer.Took.Seconds(), Unit: "s"}}
+	return out, nil
 }
 
 // get asks for a page.
 func get(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
-	page, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: r.Config.String("url", "http:///health")})
+	page, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: r.Config.String("url", "http:///health"), Redirects: r.Config.Int("redirects", 0)})
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
@@ -80,6 +125,9 @@ func get(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	body, err := io.ReadAll(page.Body)
 	if err != nil {
 		return sdk.Failuref("%d, and then %v", page.Status, err), nil
+	}
+	if to := page.Header["location"]; to != "" {
+		return sdk.Warningf("%d to %s", page.Status, to), nil
 	}
 	return answered(r, fmt.Sprintf("%d %s%s", page.Status, page.Header["x-mood"], body))
 }

@@ -1,0 +1,123 @@
+package plugintest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+)
+
+const (
+	examplesFolder = "../../examples/plugins"
+	exampleOf      = "EXAMPLE" // the variable that says which of the examples a process is
+)
+
+// exampleLeftOut are the example plugins in Go, and their cases that no process can be shown.
+var exampleLeftOut = map[string]string{
+	"grpc-health": "", "httpjson": "", "redis": "a target that is metadata", "tls-expiry": "",
+}
+
+// overlay is what go build is told to see in place of the tree: the examples as packages,
+// and a program that serves the one that it is told. Their modules know nothing of
+// processes, and need not.
+func overlay() (path string, err error) {
+	dir, err := os.MkdirTemp(scratch, "examples-")
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.Abs("testdata/examples")
+	if err != nil {
+		return "", err
+	}
+	seen := make(map[string]string)
+	put := func(name, text string) error {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
+		seen[filepath.Join(root, filepath.FromSlash(name))] = file
+		return os.WriteFile(file, []byte(text), 0o600)
+	}
+	var imports, plugins strings.Builder
+	for name := range exampleLeftOut {
+		ident := strings.ReplaceAll(name, "-", "")
+		manifest, err := os.ReadFile(filepath.Join(examplesFolder, name, "plugin.yaml"))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&imports, "\t%s %q\n", ident, "github.com/daeace23/prober/plugin/plugintest/testdata/examples/"+name)
+		fmt.Fprintf(&plugins, "\tcase %q:\n\t\tprocess.Serve(%s.Plugin(), []byte(%q))\n", name, ident, manifest)
+		if err := asPackage(name, ident, put); err != nil {
+			return "", err
+		}
+	}
+	main := "package main\n\nimport (\n\t\"os\"\n\n\t\"github.com/daeace23/prober/sdk/process\"\n" + imports.String() + ")\n\n" +
+		"func main() {\n\tswitch os.Getenv(\"" + exampleOf + "\") {\n" + plugins.String() + "\t}\n}\n"
+	if err := put("main.go", main); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": seen})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// asPackage puts the sources of an example, which exports its plugin.
+func asPackage(name, ident string, put func(name, text string) error) error {
+	files, err := filepath.Glob(filepath.Join(examplesFolder, name, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		renamed := strings.Replace(string(text), "package main\n", "package "+ident+"\n", 1)
+		if err := put(name+"/"+filepath.Base(file), renamed); err != nil {
+			return err
+		}
+	}
+	return put(name+"/export.go", "package "+ident+"\n\nfunc Plugin() check { return check{} }\n")
+}
+
+// The example plugins pass their own cases as processes too.
+func TestExamplesAsProcesses(t *testing.T) {
+	t.Parallel()
+	path, err := overlay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := built("examples", nil, "-overlay", path, "./testdata/examples")
+	for name, left := range exampleLeftOut {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(examplesFolder, name)
+			f, err := plugintest.Load(filepath.Join(folder, name+plugintest.Suffix))
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := func(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
+				cfg := process.Config{Env: append(env, exampleOf+"="+name), Pause: time.Millisecond, MaxPause: time.Millisecond}
+				return process.Load(ctx, cfg, found)
+			}
+			report := run(t, f, plugintest.Config{Plugin: program(t, examples, name, read(t, filepath.Join(folder, "plugin.yaml"))), Process: start})
+			judged(t, report)
+			for _, r := range report.Results {
+				if check := strings.HasPrefix(r.Name, "conformance: "); r.LeftOut != "" && !check && r.Name != left {
+					t.Errorf("%s is left out: %s", r.Name, r.LeftOut)
+				}
+			}
+		})
+	}
+}
