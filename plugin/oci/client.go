@@ -56,13 +56,12 @@ type Client struct {
 // NewClient returns a client, which the caller closes. It talks to nobody yet.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, platform: cfg.Platform, config: cfg.DockerConfig}
-	c.transport = http.DefaultTransport.(*http.Transport).Clone()
-	c.transport.ResponseHeaderTimeout = headerTimeout
+	c.transport = newTransport()
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "prober"
 	}
 	c.auth = auth.Client{
-		Client: &http.Client{Transport: retry.NewTransport(&metered{c.transport, cfg.Progress})},
+		Client: &http.Client{Transport: retry.NewTransport(&metered{&guarded{c.transport, cfg.PlainHTTP}, cfg.Progress})},
 		Header: http.Header{"User-Agent": {cfg.UserAgent}},
 		Cache:  auth.NewCache(),
 	}

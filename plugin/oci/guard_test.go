@@ -1,0 +1,135 @@
+package oci_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+)
+
+// A registry may keep its blobs elsewhere. What let us in at the registry does not let
+// anybody in there.
+func TestCredentialsStayWithTheirRegistry(t *testing.T) {
+	h, elsewhere := newHub(t), newHub(t)
+	a := pack(t, "1.0.0", "signature")
+	config := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, config, fmt.Appendf(nil, `{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, h.host))
+	c := client(t, oci.ClientConfig{DockerConfig: config})
+	for _, hub := range []*hub{h, elsewhere} {
+		push(t, c, hub.ref(t, "demo:1"), a)
+	}
+	h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		if locked(w, r) {
+			return true
+		}
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, "http://"+elsewhere.host+r.URL.Path, http.StatusTemporaryRedirect)
+			return true
+		}
+		return false
+	})
+	seen := make(chan string, 100)
+	elsewhere.stand(func(_ http.ResponseWriter, r *http.Request) bool {
+		seen <- r.Header.Get("Authorization")
+		return false
+	})
+	got, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, a)
+	if len(seen) != 3 {
+		t.Errorf("%d requests elsewhere", len(seen))
+	}
+	for range len(seen) {
+		if authorization := <-seen; authorization != "" {
+			t.Errorf("%q was sent elsewhere", authorization)
+		}
+	}
+}
+
+// Wherever a registry leads, it is not to what a cloud tells its machines.
+func TestNoWayToMetadata(t *testing.T) {
+	h := newHub(t)
+	c := client(t, oci.ClientConfig{Cosign: true})
+	push(t, c, h.ref(t, "demo:1"), pack(t, "1.0.0", ""))
+	for _, address := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "100.100.100.200"} {
+		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/blobs/") {
+				return false
+			}
+			http.Redirect(w, r, "http://"+address+"/latest/meta-data", http.StatusTemporaryRedirect)
+			return true
+		})
+		_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+		wants(t, err, h.host+"/demo:1: ", "a link-local or metadata address, which is no registry's")
+	}
+	h.stand(func(w http.ResponseWriter, r *http.Request) bool { // a list goes on elsewhere
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		w.Header().Set("Link", `<http://169.254.169.254/v2/>; rel="next"`)
+		w.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+		_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[]}`)
+		return true
+	})
+	_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+	wants(t, err, h.host+"/demo:1: ", "not the same origin")
+	direct, err := plugin.ParseReference("169.254.169.254/demo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Pull(t.Context(), direct)
+	wants(t, err, "169.254.169.254 is a link-local or metadata address")
+}
+
+// What was to be asked for by HTTPS is, each step of the way.
+func TestNoWayOutOfHTTPS(t *testing.T) {
+	plain := newHub(t)
+	a := pack(t, "1.0.0", "")
+	push(t, client(t, oci.ClientConfig{}), plain.ref(t, "demo:1"), a)
+	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, "http://"+plain.host+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		real.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	trusts(t, server.Certificate())
+	c, err := oci.NewClient(oci.ClientConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ref, err := plugin.ParseReference(strings.TrimPrefix(server.URL, "https://") + "/demo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	push(t, c, ref, a)
+	_, err = c.Pull(t.Context(), ref)
+	wants(t, err, ref.String()+": ", "the registry leads to an address without HTTPS")
+}
+
+// trusts lets clients that are made during the test trust a certificate.
+func trusts(t *testing.T, certificate *x509.Certificate) {
+	t.Helper()
+	transport := http.DefaultTransport.(*http.Transport)
+	was := transport.TLSClientConfig
+	t.Cleanup(func() { transport.TLSClientConfig = was })
+	pool := x509.NewCertPool()
+	pool.AddCert(certificate)
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+}
