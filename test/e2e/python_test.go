@@ -3,10 +3,22 @@
 package e2e
 
 import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/daeace23/prober/internal/pluginpb"
 )
 
 // TestPluginInPython runs a plugin that is a process and not in Go.
@@ -38,6 +50,8 @@ db.commit()`, db)
 		{"failure", db, failed, `,"failAbove":1`, "failure", "the query answers 2"},
 		{"no database", "/no/such.db", failed, ``, "failure", "unable to open database file"},
 		{"no number", db, `"SELECT 'x'"`, ``, "unknown", "no number"},
+		{"no finite number", db, `"SELECT 9e999"`, ``, "unknown", "no number"},
+		{"no other mode", db + "?mode=rwc&x=", failed, ``, "failure", "unable to open database file"},
 		{"endless", db, endless, ``, "failure", "timed out after 5s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,4 +65,56 @@ db.commit()`, db)
 	t.Run("a bad config", func(t *testing.T) {
 		prober(t, plugins, 64, "probe", "plugin", "sqlite", "--plugins", ".", "--config", `{"file":"/x","query":"x","warnAbove":2,"failAbove":1}`)
 	})
+}
+
+// TestPluginInPythonEndsWithItsHost is the host, which goes away.
+func TestPluginInPythonEndsWithItsHost(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	ours, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := exec.Command("/usr/bin/python3", "../../examples/python/prober-plugin-sqlite")
+	plugin.Env = []string{
+		pluginpb.CookieKey + "=" + pluginpb.CookieValue, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir(),
+		"PLUGIN_CLIENT_CERT=" + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours})),
+	}
+	plugin.Stderr = os.Stderr
+	stdin, err := plugin.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := plugin.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plugin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	fields := strings.Split(strings.TrimSpace(line), "|")
+	if err != nil || len(fields) != 6 {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	der, err := base64.RawStdEncoding.DecodeString(fields[5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, ok := theirs.PublicKey.(*ecdsa.PublicKey); !ok || public.Curve != elliptic.P256() {
+		t.Errorf("a key of %T, want one of P-256", theirs.PublicKey)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := plugin.Wait(); err != nil {
+		t.Errorf("it has not ended well: %v", err)
+	}
 }
