@@ -70,6 +70,9 @@ web:
 			t.Errorf("got %+v %s", got, diff)
 		}
 	})
+}
+
+func TestAnnotationSpellings(t *testing.T) {
 	t.Run("v1.Probe's own spelling", func(t *testing.T) {
 		got := one(t, `web: {startup: {plugin: {name: x}, initialDelaySeconds: 1, periodSeconds: 2, timeoutSeconds: 3, terminationGracePeriodSeconds: 4}}`)
 		want := probe.Spec{InitialDelay: time.Second, Period: 2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 1, FailureThreshold: 3}
@@ -108,6 +111,9 @@ web:
 			}
 		})
 	}
+}
+
+func TestAnnotationBesideContainers(t *testing.T) {
 	t.Run("the annotation wins over the container's own probe of that kind", func(t *testing.T) {
 		pod := annotated("web: {liveness: {plugin: {name: redis}}}")
 		pod.Spec.Containers[0].LivenessProbe, pod.Spec.Containers[0].ReadinessProbe = execProbe(), execProbe()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -81,6 +80,9 @@ func TestAddRemovePods(t *testing.T) {
 			r.wantCached(probe.Startup, "c3", unset)
 		}
 	})
+}
+
+func TestWhichContainersAreProbed(t *testing.T) {
 	bubble(t, "#7 a plain init container has no workers", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a"))
@@ -133,6 +135,9 @@ func TestAddRemovePods(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
+}
+
+func TestWhatAddPodIsGiven(t *testing.T) {
 	bubble(t, "AddPod neither keeps nor changes the pod that it is given", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", v1.Container{Name: "a", LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}})
@@ -318,123 +323,5 @@ func TestStopLivenessAndStartup(t *testing.T) {
 		r.add(probedPod("u"))
 		r.m.StopLivenessAndStartup(podOf("v", container("live"), container("start")))
 		r.wantKeys(probedKeys("u")...)
-	})
-}
-
-func TestAddAgain(t *testing.T) {
-	grown := func() (before, after *v1.Pod) {
-		before = podOf("u", container("a", probe.Readiness), container("b"))
-		after = podOf("u", container("a", probe.Kinds[:]...), container("b", probe.Liveness))
-		return before, after
-	}
-	bubble(t, "#227 a probe that exists does not keep the others away", func(t *testing.T) {
-		r := newRig(t)
-		before, after := grown()
-		r.add(before)
-		r.add(after)
-		r.wantKeys("u/a/liveness", "u/a/readiness", "u/a/startup", "u/b/liveness")
-	})
-	bubble(t, "#227 AddPod leaves off at the first that exists, kubelet", func(t *testing.T) {
-		r := newRig(t, compat(manager.KubeletV1_36))
-		before, after := grown()
-		r.add(before)
-		r.add(after)
-		r.wantKeys("u/a/readiness", "u/a/startup")
-	})
-	for name, c := range map[string]manager.Compat{"": 0, ", kubelet": manager.KubeletV1_36} {
-		bubble(t, "#234 RemovePod and AddPod at once end with running workers"+name, func(t *testing.T) {
-			r := newRig(t, compat(c))
-			h := r.always(probetest.NewHandler())
-			pod := probedPod("u")
-			r.store.SetPodStatus(pod, statusOf(running("ready", "c1"), running("live", "c2"), starting("start", "c3")))
-			r.add(pod)
-			for range 20 {
-				r.m.RemovePod(pod)
-				if err := r.m.AddPod(t.Context(), pod); err != nil {
-					t.Fatal(err)
-				}
-			}
-			synctest.Wait()
-			r.wantKeys(probedKeys("u")...)
-			for kind, id := range map[probe.Kind]string{probe.Readiness: "c1", probe.Liveness: "c2", probe.Startup: "c3"} {
-				r.wantCached(kind, id, results.Success)
-			}
-			before := h.Count()
-			h.Then(failure)
-			r.wait(2 * time.Second)
-			if got := h.Count() - before; got < 2 {
-				t.Errorf("%d attempts afterwards", got)
-			}
-			r.wantCached(probe.Readiness, "c1", results.Failure)
-		})
-	}
-	bubble(t, "the late result of a removed worker is never recorded for the worker after it", func(t *testing.T) {
-		r := newRig(t)
-		late := failure.After(500 * ms)
-		late.Deaf = true
-		r.always(probetest.NewHandler(late, success))
-		pod := podOf("u", container("a", probe.Readiness))
-		r.store.SetPodStatus(pod, statusOf(running("a", "c1")))
-		r.add(pod)
-		r.m.RemovePod(pod)
-		r.wantCached(probe.Readiness, "c1", unset)
-		r.add(pod)
-		r.wantCached(probe.Readiness, "c1", results.Success)
-		r.wait(600 * ms)
-		r.wantCached(probe.Readiness, "c1", results.Success)
-		if got := r.sent(); len(got) > 0 {
-			t.Errorf("events: %q", got)
-		}
-	})
-	bubble(t, "a pod that has ended can be added again", func(t *testing.T) {
-		r := newRig(t)
-		pod := podOf("u", container("a", probe.Liveness))
-		status := statusOf(running("a", "c1"))
-		status.Phase = v1.PodFailed
-		r.store.SetPodStatus(pod, status)
-		r.add(pod)
-		r.wantKeys()
-		status.Phase = v1.PodRunning
-		r.store.SetPodStatus(pod, status)
-		r.add(pod)
-		r.wantKeys("u/a/liveness")
-	})
-}
-
-func TestClose(t *testing.T) {
-	bubble(t, "Close cancels what is under way and waits for it", func(t *testing.T) {
-		r := newRig(t)
-		h := r.always(probetest.NewHandler(probetest.Hang()))
-		pod := podOf("u", container("a", probe.Kinds[:]...))
-		pod.Spec.Containers[0].LivenessProbe.TimeoutSeconds = 1 << 20
-		r.store.SetPodStatus(pod, statusOf(running("a", "c1")))
-		r.add(pod)
-		if h.Active() == 0 {
-			t.Fatal("nothing is under way")
-		}
-		before := time.Now()
-		if err := r.m.Close(); err != nil {
-			t.Error(err)
-		}
-		if h.Active() != 0 || time.Since(before) != 0 {
-			t.Errorf("%d attempts under way after %v", h.Active(), time.Since(before))
-		}
-		r.wantKeys()
-	})
-	bubble(t, "Close waits for an attempt of a pod that was removed before", func(t *testing.T) {
-		r := newRig(t)
-		late := success.After(700 * ms)
-		late.Deaf = true
-		h := r.always(probetest.NewHandler(late))
-		pod := podOf("u", container("a", probe.Liveness))
-		r.store.SetPodStatus(pod, statusOf(running("a", "c1")))
-		r.add(pod)
-		r.m.RemovePod(pod)
-		if err := r.m.Close(); err != nil {
-			t.Error(err)
-		}
-		if h.Active() != 0 {
-			t.Error("the attempt is still under way")
-		}
 	})
 }

@@ -115,6 +115,9 @@ func TestSubscribe(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestCachesOfTheManager(t *testing.T) {
 	bubble(t, "the caches may be shared, and are then not closed", func(t *testing.T) {
 		liveness := results.New(probe.Liveness)
 		updates := liveness.Updates()

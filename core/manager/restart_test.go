@@ -100,6 +100,9 @@ func TestWorkerLife(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWorkersThatGoOn(t *testing.T) {
 	each(t, "#25 no status at all", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		r.add(podOf("u", container("web", kind)))

@@ -143,6 +143,9 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("log: %s", r.log.String())
 		}
 	})
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
 	bubble(t, "nor in what the API shows", func(t *testing.T) {
 		r := newSecretRig(t, twoSecrets, func([]byte) (probe.Handler, error) {
 			return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {

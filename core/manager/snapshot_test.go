@@ -92,6 +92,9 @@ func TestProbes(t *testing.T) {
 			t.Errorf("after a verdict: %+v", s.Last)
 		}
 	})
+}
+
+func TestListOfProbes(t *testing.T) {
 	bubble(t, "a probe that never ran has no last tick", func(t *testing.T) {
 		r := newRig(t, keep(1<<20))
 		r.add(podOf("u", container("web", probe.Kinds[:]...)))
@@ -220,6 +223,9 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestHistoryOfAllProbes(t *testing.T) {
 	bubble(t, "one budget for all probes", func(t *testing.T) {
 		const budget = 64 << 10
 		r := newRig(t, herd, keep(budget))

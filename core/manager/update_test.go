@@ -90,6 +90,9 @@ func TestUpdatePod(t *testing.T) {
 			t.Errorf("prepared %+v", p)
 		}
 	})
+}
+
+func TestUpdatePodTarget(t *testing.T) {
 	bubble(t, "another target alone is another probe", func(t *testing.T) {
 		r, pod := updateRig(t)
 		text := "web: {readiness: {plugin: {name: x, target: {port: PORT}}, period: 1s, failureThreshold: 9}}"

@@ -110,6 +110,9 @@ func TestUpdates(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestChannelOfUpdates(t *testing.T) {
 	t.Run("Remove drops what no one has read", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()

@@ -94,6 +94,9 @@ func TestSubscribe(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestSubscribeAfterRemove(t *testing.T) {
 	t.Run("a key that was removed and set again is told once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Startup)
@@ -110,6 +113,9 @@ func TestSubscribe(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestSubscribers(t *testing.T) {
 	t.Run("every subscriber sees every key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)

@@ -77,6 +77,9 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("a deadline after %v", got)
 		}
 	})
+}
+
+func TestDeadlineOfAnAttempt(t *testing.T) {
 	bubble(t, "a deadline is a Failure, and asked once", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Hang()).run()
 		r.wait(600 * time.Millisecond)
@@ -102,6 +105,9 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%d calls, %+v", calls, tick)
 		}
 	})
+}
+
+func TestWhatAHandlerIsToldAndTells(t *testing.T) {
 	bubble(t, "output is cut, never an error", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Answer(probe.Failure, strings.Repeat("x", 11*1024))).run()
 		if tick := r.lastTick(); len(tick.Outcome.Output) != probe.MaxOutput || tick.Err != nil {

@@ -19,7 +19,7 @@ func (r *rig) change(edit func(*worker.Change)) {
 	synctest.Wait()
 }
 
-func TestUpdate(t *testing.T) {
+func TestUpdateOfTheSchedule(t *testing.T) {
 	bubble(t, "a new period counts from the last tick, though the second was to come early", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Answer(probe.Success, ""))
 		r.cfg.Spec.Period, r.cfg.Phase = 10*time.Second, 3*time.Second
@@ -74,6 +74,9 @@ func TestUpdate(t *testing.T) {
 		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 7 })
 		r.wantTimes(0, 1000)
 	})
+}
+
+func TestUpdateAndWhatWasCounted(t *testing.T) {
 	bubble(t, "the same handler keeps what was counted", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
@@ -132,6 +135,9 @@ func TestUpdate(t *testing.T) {
 		r.wait(800 * ms)
 		r.wantCalls(1)
 	})
+}
+
+func TestUpdateOfTheRest(t *testing.T) {
 	bubble(t, "a hold is kept", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure).run()
 		r.change(func(c *worker.Change) { c.KeepRun = false; c.Spec.FailureThreshold = 9 })
@@ -161,7 +167,7 @@ func TestUpdate(t *testing.T) {
 	bubble(t, "a stopped worker does not change", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.w.Stop()
-		r.change(period(time.Millisecond))
+		r.change(func(c *worker.Change) { c.Spec.Period = time.Millisecond })
 		r.wait(time.Second)
 		r.wantCalls(1)
 		if got := r.w.Status().Spec.Period; got != time.Second {

@@ -74,6 +74,9 @@ func TestGates(t *testing.T) {
 		r.wantCached(results.Success)
 		r.wantEnded(false)
 	})
+}
+
+func TestInitialDelay(t *testing.T) {
 	each(t, "#32 the initial delay is long over: go on, Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.cfg.Spec.InitialDelay = -100 * time.Second

@@ -91,6 +91,9 @@ func TestTCP(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTCPOfOtherTargets(t *testing.T) {
 	t.Run("a socket", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s")
 		listen(t, "unix", path)
