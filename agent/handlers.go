@@ -53,6 +53,8 @@ type handlerSet struct {
 	refused map[string]error         // why plugins may not be loaded
 	stale   map[string]error         // why what their registries have was not taken
 
+	sourced map[string]bool // the plugins that are in registries
+
 	refusedShadows, staleShadows map[string]error // the same of those that are to run beside
 
 	wanting bool // a registry has not said what it should
@@ -108,6 +110,7 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 	s = &handlerSet{
 		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), ending: ctx, demanded: func(error) {},
 		plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool), mayBe: make(map[string]bool), muted: make(map[string]time.Time),
+		stale: make(map[string]error), staleShadows: make(map[string]error), sourced: make(map[string]bool),
 	}
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
 		return nil, "", err

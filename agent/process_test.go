@@ -1,30 +1,67 @@
 package agent_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/agent"
 )
 
-// processFolder is a folder with the plugin "tester", a program.
-func processFolder(t *testing.T) (dir, path string) {
+// programs has those that tests need, until the last of them has ended.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// program returns the path of the plugin in a folder of this repository, which is built
+// once.
+func program(t *testing.T, folder string) string {
 	t.Helper()
-	dir = t.TempDir()
-	path = filepath.Join(dir, "prober-plugin-tester")
-	build := exec.Command("go", "build", "-o", path, "../handlers/process/testdata/plugin")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	programs.once.Do(func() {
+		if programs.dir, programs.err = os.MkdirTemp("", "prober-test"); programs.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", programs.dir+"/", "../handlers/process/testdata/plugin", "./testdata/parting")
+		if out, err := build.CombinedOutput(); err != nil {
+			programs.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	return filepath.Join(programs.dir, folder)
+}
+
+// install puts the program of a folder into dir as that of the plugin called name.
+func install(t *testing.T, folder, dir, name string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, "prober-plugin-"+name)
+	data, err := os.ReadFile(program(t, folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")
-	return dir, path
+	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: "+name+"\nversion: 1.0.0\n")
+	return path
+}
+
+// processFolder is a folder with the plugin "tester", a program.
+func processFolder(t *testing.T) (dir, path string) {
+	t.Helper()
+	dir = t.TempDir()
+	return dir, install(t, "plugin", dir, "tester")
 }
 
 func TestProcessPlugin(t *testing.T) {
@@ -107,4 +144,27 @@ func TestManifestOfAProgramWithASource(t *testing.T) {
 	awaitOutput(t, r.stream(), "nearly full")
 	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nerrorPolicy: failure\n")
 	r.lines.await(t, 0, "plugin loaded", "generation=2")
+}
+
+// Processes are asked to end all at the same time: none uses up the grace of another.
+func TestProcessesEndTogether(t *testing.T) {
+	folder, dir := t.TempDir(), t.TempDir()
+	var pods strings.Builder
+	for _, name := range []string{"one", "two"} {
+		install(t, "parting", folder, name)
+		pods.WriteString("---\n" + strings.NewReplacer("name: shop", "name: "+name, "name: demo, config: {a: 1}", "name: "+name+", config: {dir: "+dir+"}").Replace(asks))
+	}
+	r := start(t, pods.String(), func(c *agent.Config) { c.PluginDirs = []string{folder} })
+	events := r.stream()
+	for _, name := range []string{"one", "two"} {
+		awaitProbe(t, events, "an answer of "+name, func(p *streamedProbe) bool { return p.Pod == name && p.Last != nil && p.Last.Output == "here" })
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if _, err := os.Stat(filepath.Join(dir, name+".parted")); err != nil {
+			t.Errorf("plugin %s: %v", name, err)
+		}
+	}
 }

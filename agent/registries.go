@@ -31,7 +31,7 @@ func (s *handlerSet) pull(ctx context.Context, asked, again bool, changed func()
 		said, _ := s.sources.heard(&r.of)
 		news := !said.same(before[r])
 		if news || asked {
-			s.tellPulled(r)
+			s.tellPulled(r, before[r].stale != nil)
 		}
 		if news {
 			changed()
@@ -49,15 +49,44 @@ func (s *handlerSet) pull(ctx context.Context, asked, again bool, changed func()
 // settled reports whether no registry could say anything new of r.
 func (r *Pulled) settled() bool { return r.ref.Digest != "" || r.of.Digest != "" }
 
-// tellPulled logs what is not as it should be.
-func (s *handlerSet) tellPulled(r *Pulled) {
+// tellPulled tells what came of r, and logs what is not as it should be, or is again.
+func (s *handlerSet) tellPulled(r *Pulled, wasStale bool) {
+	s.mu.Lock()
+	s.noteStaleLocked(r)
+	s.metrics.PluginSources(s.staleLocked())
+	s.mu.Unlock()
 	log := s.log.With("handler", r.Name, "source", r.Source)
-	if r.Stale != nil {
+	switch {
+	case r.Stale != nil:
 		log.Warn("plugin is the last good one: its source cannot be had", "digest", r.Found.Digest, "error", r.Stale.Error())
+	case wasStale && r.Err == nil:
+		log.Info("plugin is what its source has again", "digest", r.Found.Digest)
 	}
 	if r.Unkept != nil {
 		log.Warn("plugin cannot be kept for when its registry is away", "error", r.Unkept.Error())
 	}
+}
+
+// noteStaleLocked notes whether r is the last good one, and why.
+func (s *handlerSet) noteStaleLocked(r *Pulled) {
+	of := s.stale
+	if r.Shadow {
+		of = s.staleShadows
+	}
+	if delete(of, r.Name); r.Stale != nil {
+		of[r.Name] = r.Stale
+	}
+	s.sourced[r.Name] = true
+}
+
+// staleLocked returns the plugins that are in registries, and which of them is the last
+// good one, or has such a shadow.
+func (s *handlerSet) staleLocked() map[string]bool {
+	all := make(map[string]bool)
+	for name := range s.sourced {
+		all[name] = s.stale[name] != nil || s.staleShadows[name] != nil
+	}
+	return all
 }
 
 // untilNextPull is how long registries are left alone: a tag may have moved, and one that

@@ -31,7 +31,10 @@ func TestMain(m *testing.M) {
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(programs.dir)
+		os.Exit(code)
+	}))
 }
 
 // patience is how long a test waits for what must happen: far longer than that takes on

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
@@ -23,13 +25,51 @@ import (
 type hub struct {
 	host string
 	away atomic.Bool
+
+	mu    sync.Mutex
+	paths []string      // that were asked for
+	heard chan struct{} // closed at the next question
+}
+
+// asked returns how often paths were asked for that begin so.
+func (h *hub) asked(prefix string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, path := range h.paths {
+		if strings.HasPrefix(path, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// next waits for the next question.
+func (h *hub) next(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	heard := h.heard
+	h.mu.Unlock()
+	select {
+	case <-heard:
+	case <-time.After(patience):
+		t.Fatal("the registry is not asked any more")
+	}
+}
+
+func (h *hub) hear(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paths = append(h.paths, path)
+	close(h.heard)
+	h.heard = make(chan struct{})
 }
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	h := &hub{}
+	h := &hub{heard: make(chan struct{})}
 	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.hear(r.URL.Path)
 		if h.away.Load() {
 			w.WriteHeader(http.StatusGone)
 			return
@@ -187,5 +227,39 @@ func TestSourcesOffline(t *testing.T) {
 		if r := pull(offline); r.Err != nil || r.Stale != nil || r.Found.Manifest.Version != "1.0.0" {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// A tag that has moved is noticed, and a digest is not asked for again.
+func TestATagMoves(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	r := start(t, asks, func(c *agent.Config) {
+		c.ConfigFile = file
+		agent.AskEvery(c, 10*time.Millisecond)
+	})
+	events := r.stream()
+	awaitOutput(t, events, "v1")
+	digest := h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	awaitOutput(t, events, "v2")
+	h.away.Store(true)
+	_, next := r.lines.await(t, 0, "plugin is the last good one", "the registry answered 410 Gone")
+	h.away.Store(false)
+	r.lines.await(t, next, "plugin is what its source has again", "handler=demo")
+	if p := r.plugin(); p.Stale != "" || p.Version != "2.0.0" {
+		t.Errorf("got %+v", p)
+	}
+
+	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- {name: demo, plainHTTP: true, source: 'oci://"+h.host+"/demo@"+digest+"'}\n"+
+		"- {name: tagged, plainHTTP: true, source: 'oci://"+h.host+"/tagged:1'}\n"))
+	r.lines.await(t, next, "plugins cannot all be used", "tagged:1: not found")
+	asked := h.asked("/v2/demo/")
+	for n := h.asked("/v2/tagged/"); h.asked("/v2/tagged/") < n+3; {
+		h.next(t)
+	}
+	if again := h.asked("/v2/demo/"); again != asked {
+		t.Errorf("a digest was asked for %d times more", again-asked)
 	}
 }

@@ -72,22 +72,15 @@ func (s *handlerSet) take(v *survey) {
 	s.surveys++
 	v.number = s.surveys
 	s.watched, s.waiting, s.refused, s.refusedShadows = v.files, v.waiting, byName(v.err), byName(v.shadowErr)
-	s.stale, s.staleShadows = make(map[string]error), make(map[string]error)
-	stale := make(map[string]bool)
+	s.stale, s.staleShadows, s.sourced = make(map[string]error), make(map[string]error), make(map[string]bool)
 	for _, r := range v.pulled {
-		stale[r.Name] = stale[r.Name] || r.Stale != nil
-		if of := s.stale; r.Stale != nil {
-			if r.Shadow {
-				of = s.staleShadows
-			}
-			of[r.Name] = r.Stale
-		}
+		s.noteStaleLocked(&r)
 	}
+	s.metrics.PluginSources(s.staleLocked())
 	if s.total != v.total && s.host != nil {
 		s.host.SetTotalMemory(v.total)
 	}
 	s.total = v.total
-	s.metrics.PluginSources(stale)
 }
 
 // byName returns the errors that err joins by the name of the plugin that they are about.
