@@ -132,7 +132,7 @@ func dialAs(t *testing.T, host *wasm.Host, url string, granted []string) (probe.
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return bound.Probe(ctx, probe.Request{Target: target, PodIP: target.Host})
 }

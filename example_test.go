@@ -45,7 +45,7 @@ func Example() {
 		Name: "app", ContainerID: "mine://1", Started: new(true),
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}}})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := m.AddPod(ctx, pod); err != nil {
 		panic(err)

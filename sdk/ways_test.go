@@ -136,10 +136,10 @@ func targetOf(addr net.Addr) probe.Target {
 
 func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	got, err := h.Probe(ctx, probe.Request{
-		Target: target, Spec: probe.Spec{Timeout: 20 * time.Second}, Container: &probe.Container{Name: "web"},
+		Target: target, Spec: probe.Spec{Timeout: 3 * time.Minute}, Container: &probe.Container{Name: "web"},
 	})
 	if err != nil {
 		return "error: " + string(probe.ReasonOf(err))

@@ -38,7 +38,7 @@ func toolchains(name string) (string, bool) {
 
 func TestOutputCannotMoveTheCursor(t *testing.T) {
 	for _, format := range []string{"table", "nagios"} {
-		code, stdout, _ := run(nil, "probe", "exec", "-o", format, "--timeout", "10s", "--", "printf", `\033[31mred\r\n\302\233bar|x\377`)
+		code, stdout, _ := run(nil, "probe", "exec", "-o", format, "--timeout", "1m", "--", "printf", `\033[31mred\r\n\302\233bar|x\377`)
 		if code != 0 {
 			t.Errorf("exit code %d", code)
 		}

@@ -15,7 +15,7 @@ func TestPluginRun(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 1)})
-	code, stdout, stderr := run(nil, "plugin", "run", dir, "--target", "127.0.0.1:1", "-o", "json", "--timeout", "10s")
+	code, stdout, stderr := run(nil, "plugin", "run", dir, "--target", "127.0.0.1:1", "-o", "json", "--timeout", "1m")
 	if code != 1 || !strings.Contains(stdout, `"result": "warning"`) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -49,7 +49,7 @@ func TestPluginRunWatch(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		code := cli.Main(cli.Env{
-			Args: []string{"plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "10s", "--no-headers",
+			Args: []string{"plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1m", "--no-headers",
 				"--config", "@" + dir + "/config.json", "--watch"},
 			LookupEnv: toolchains, Stdin: strings.NewReader(""), Stdout: in, Stderr: in,
 			Notify: func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} },

@@ -72,7 +72,7 @@ func TestPluginPullOfAConfig(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "oci://"+pulled) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	code, stdout, stderr = run(nil, "plugin", "run", "demo", "--agent-config", "prober.yaml", "--target", "127.0.0.1:1", "--timeout", "10s")
+	code, stdout, stderr = run(nil, "plugin", "run", "demo", "--agent-config", "prober.yaml", "--target", "127.0.0.1:1", "--timeout", "1m")
 	if code != 0 || !strings.Contains(stdout, "success") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
