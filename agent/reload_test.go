@@ -254,3 +254,26 @@ func TestASourceIsWatched(t *testing.T) {
 	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
 	awaitOutput(t, events, "v3")
 }
+
+// Who sees an attempt of a new version finds that version in the API and in the metrics,
+// and no error of another.
+func TestWhatAProbeShowsIsKnown(t *testing.T) {
+	r, events, folder := withPlugins(t)
+	file, next := filepath.Join(folder, "demo.wasm"), 0
+	for i := range 10 {
+		put(t, file, []byte("oops"))
+		_, next = r.lines.await(t, next, "plugins cannot all be used")
+		text, version := fmt.Sprint("w", i), fmt.Sprintf("2.0.%d", i)
+		put(t, file, guestSpec{text: text}.plugin("demo", version))
+		awaitOutput(t, events, text)
+		if p := r.plugin(); p.Version != version || p.Generation != i+2 || p.Error != "" || p.State != "running" {
+			t.Errorf("got %+v, want %s", p, version)
+		}
+		if got := r.metric(`prober_plugin_last_reload_successful{plugin="demo"}`); got != "1" {
+			t.Errorf("got %q", got)
+		}
+		if _, text := r.do("GET", "/metrics"); strings.Count(text, "prober_plugin_info{") != 1 || !strings.Contains(text, `version="`+version+`"`) {
+			t.Errorf("no %s in\n%s", version, text)
+		}
+	}
+}

@@ -107,3 +107,69 @@ func TestLockWhileRunning(t *testing.T) {
 	locked(v2)
 	awaitOutput(t, events, "v2")
 }
+
+// What may not be loaded is shown with the reason: in the place of what runs, beside it,
+// and by itself.
+func TestRefusalsAreShown(t *testing.T) {
+	shelf := newShelf(t)
+	file := shelf.path("prober.yaml")
+	write(t, file, fileHead+"trust: {keys: [ops.pub]}\n")
+	r, _, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	demo, other, beside := filepath.Join(folder, "demo.wasm"), filepath.Join(folder, "other.wasm"), shelf.path("next.wasm")
+	v1, v2 := guestSpec{text: "v1"}.plugin("demo", "1.0.0"), guestSpec{text: "v2"}.plugin("demo", "2.0.0")
+	module := guestSpec{text: "other"}.plugin("other", "1.0.0")
+	put(t, beside, v2)
+	put(t, other, module)
+	for path, signed := range map[string][]byte{demo: v1, other: v1} {
+		data, err := shelf.key.Sign(&plugin.Found{Module: signed}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, path+trust.Suffix, data)
+	}
+	put(t, demo, v2)
+	write(t, file, fileHead+"trust: {require: true, keys: [ops.pub]}\nplugins: [{name: demo, shadow: true, source: next.wasm}]\n")
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
+		t.Errorf("%d %s", status, body)
+	}
+	refused := func(path, trust string, module []byte) func(*agent.RefusedStatus, string) {
+		return func(got *agent.RefusedStatus, text string) {
+			t.Helper()
+			if got == nil || got.Path != path || got.Trust != trust || got.Digest != plugin.Digest(module) ||
+				got.Error == "" || strings.Contains(got.Error, "\n") || !strings.Contains(text, got.Error) {
+				t.Errorf("got %+v beside %q, want %s %s", got, text, path, trust)
+			}
+		}
+	}
+	all := r.pluginsByName()
+	if p := all["demo"]; p.State != "running" || p.Version != "1.0.0" || p.Digest != plugin.Digest(v1) || p.Shadow == nil {
+		t.Fatalf("got %+v", p)
+	}
+	refused(demo, "bad-signature", v2)(all["demo"].Refused, all["demo"].Error)
+	refused(beside, "unsigned", v2)(all["demo"].Shadow.Refused, all["demo"].Shadow.Error)
+	if p := all["other"]; p.State != "failed" || p.Version != "" {
+		t.Errorf("got %+v", p)
+	}
+	refused(other, "bad-signature", module)(all["other"].Refused, all["other"].Error)
+
+	put(t, demo, v1)
+	write(t, file, fileHead+"trust: {keys: [ops.pub]}\nplugins: [{name: other, digest: "+plugin.Digest(v1)+"}]\n")
+	r.do("POST", "/-/reload")
+	all = r.pluginsByName()
+	if p := all["demo"]; p.Refused != nil || p.Error != "" || p.Shadow != nil || p.Trust != "signed" {
+		t.Errorf("got %+v", p)
+	}
+	refused(other, "", module)(all["other"].Refused, all["other"].Error)
+}
+
+// pluginsByName is what the agent shows of its plugins.
+func (r *running) pluginsByName() map[string]agent.PluginStatus {
+	r.t.Helper()
+	var list struct{ Items []agent.PluginStatus }
+	r.get("/api/v1/plugins", &list)
+	all := make(map[string]agent.PluginStatus)
+	for _, p := range list.Items {
+		all[p.Name] = p
+	}
+	return all
+}
