@@ -35,6 +35,7 @@ func (a *Agent) newServer(addr net.Addr) *http.Server {
 // routes is everything that can be asked.
 func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", serveIndex)
 	mux.HandleFunc("GET /api/v1/pods", a.servePods)
 	mux.HandleFunc("GET /api/v1/probes", a.serveProbes)
 	mux.HandleFunc("GET /api/v1/events", a.serveEvents)
@@ -58,6 +59,27 @@ func (a *Agent) routes() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))
 	}
 	return mux
+}
+
+// index is what there is to be asked.
+const index = `prober
+
+GET  /api/v1/pods                 a v1.PodList with live status
+GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind=
+POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause or resume one
+GET  /api/v1/events               a v1.EventList
+GET  /api/v1/stream               server-sent events: probe, pod, event
+GET  /api/v1/plugins              versions, generations, errors, shadows
+POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
+GET  /metrics                     for Prometheus
+GET  /healthz /livez /readyz      each with ?verbose
+POST /-/reload                    read everything again, as SIGHUP does
+`
+
+func serveIndex(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write([]byte(index))
 }
 
 // unhurried lifts the time limit on an answer that takes as long as it was asked to, or as

@@ -14,6 +14,30 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
+// What the first page names is there.
+func TestIndex(t *testing.T) {
+	r := start(t, newTarget(t).external("shop"))
+	status, body := r.do("GET", "/")
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	asked := 0
+	for line := range strings.Lines(body) {
+		method, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		path := strings.Fields(rest + " .")[0]
+		if method != "GET" || path == "/api/v1/stream" {
+			continue
+		}
+		asked++
+		if status, body := r.do("GET", path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if asked < 6 {
+		t.Errorf("%d pages in\n%s", asked, body)
+	}
+}
+
 func TestProbesArePublished(t *testing.T) {
 	web := newTarget(t)
 	r := start(t, web.external("shop"))

@@ -196,6 +196,9 @@ func modulePath(name string, dirs []string) (path string, ok bool, err error) {
 			}
 			return filepath.Join(name, manifest.Name+".wasm"), true, nil
 		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return "", false, usage("`prober plugin new` makes the folder of a plugin", "%s: there is no plugin.yaml in this folder", name)
+		}
 	}
 	isFile := strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || strings.ContainsRune(name, filepath.Separator)
 	return name, isFile, nil
