@@ -391,15 +391,21 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 	if _, err := attempt(t, prompt, well, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var slow sync.WaitGroup
-	refused := make(chan struct{}, 10)
+	var holes []probe.Handler
 	for range 4 {
 		b := bind(t, p, `{"url":""}`, hole.Target)
 		if _, err := attempt(t, b, hole, time.Second); err != nil {
 			t.Fatal(err)
 		}
 		<-began
+		wasm.WaitForGuests(p)
+		holes = append(holes, b)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var slow sync.WaitGroup
+	refused := make(chan struct{}, 10)
+	for _, b := range holes {
 		slow.Go(func() {
 			if _, err := b.Probe(ctx, hole); errors.Is(err, probe.ErrNoSlot) {
 				refused <- struct{}{}
