@@ -61,6 +61,7 @@ var breaks = map[string]struct {
 		h.Good, h.Hanging = serial(probetest.NewHandler(probetest.Answer(probe.Success, "").After(10*time.Millisecond))), serial(h.Hanging)
 	}, "a_hanging_attempt_delays_no_other"},
 	"leak": {func(h *probetest.HandlerUnderTest) {
+		h.Patience = 2 * time.Second
 		h.Good = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 			go func() { select {} }()
 			return probe.Outcome{Result: probe.Success}, nil
