@@ -49,7 +49,7 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 		}
 		bare, g.stats = h, func() metrics.PluginStats { return statsOf(h) }
 	}
-	g.handler = handlers.NewQuarantine(bare, handlers.QuarantineConfig{})
+	g.handler = handlers.NewQuarantine(endable{bare, s}, handlers.QuarantineConfig{})
 	return g, nil
 }
 

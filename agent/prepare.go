@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -30,13 +31,19 @@ func (s *handlerSet) prepare(ctx context.Context, name string, config []byte, ta
 	if err := s.mute(name); err != nil {
 		return nil, err
 	}
+	return s.await(ctx, func() (probe.Handler, error) { return s.prepareNow(name, config, target) })
+}
+
+// await returns what prepare does, and no later than ctx ends: prepare knows no context, and
+// what it returns then is released.
+func (s *handlerSet) await(ctx context.Context, prepare func() (probe.Handler, error)) (probe.Handler, error) {
 	type answer struct {
 		handler probe.Handler
 		err     error
 	}
 	answers := make(chan answer) // without room: what is not taken is released
 	s.preparing.Go(func() {
-		h, err := s.prepareNow(name, config, target)
+		h, err := prepare()
 		select {
 		case answers <- answer{h, err}:
 		case <-ctx.Done():
@@ -51,14 +58,39 @@ func (s *handlerSet) prepare(ctx context.Context, name string, config []byte, ta
 	}
 }
 
+// endable is a handler of a plugin whose Prepare ends with the agent.
+type endable struct {
+	probe.Handler
+	of *handlerSet
+}
+
+var (
+	_ probe.Preparer = endable{}
+	_ io.Closer      = endable{}
+)
+
+// Prepare implements [probe.Preparer] for the handler inside, which is one.
+func (e endable) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return e.of.await(e.of.ending, func() (h probe.Handler, err error) {
+		defer recovered(&err)
+		return e.Handler.(probe.Preparer).Prepare(config, target)
+	})
+}
+
+// Close implements [io.Closer] for the handler inside, which is one.
+func (e endable) Close() error { return e.Handler.(io.Closer).Close() }
+
+// recovered is deferred, and makes a panic an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+	}
+}
+
 // prepareNow loads the plugin called name, if need be, and binds it to a probe. One that is
 // unloaded this moment is loaded again.
 func (s *handlerSet) prepareNow(name string, config []byte, target probe.Target) (h probe.Handler, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("handler %q: panic: %v", name, p)
-		}
-	}()
+	defer recovered(&err)
 	for {
 		r, err := s.demand(name)
 		if err != nil {
