@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,4 +187,21 @@ func TestPinsOfManifestsBeside(t *testing.T) {
 	find("prober.yaml:4: plugins[0]: manifest of "+path+" is sha256:", both)
 	find(`plugin "tester" of `+path+": the manifest beside it is not the one that was locked: sha256:", pin, lock)
 	find("is not of this plugin", pin+"trust: {keys: [ops.pub]}\n")
+}
+
+// A tag that leads back to an older version is followed, and told of.
+func TestATagThatWasMovedBack(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	events := r.stream()
+	awaitOutput(t, events, "v2")
+	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.9.0"))
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	awaitOutput(t, events, "v1")
+	r.lines.await(t, 0, "level=WARN", "plugin is an older version than the tag had before", "handler=demo", "version=1.9.0", "newest=2.0.0")
 }

@@ -62,6 +62,9 @@ func (s *handlerSet) tellPulled(r *Pulled, wasStale bool) {
 	case wasStale && r.Err == nil:
 		log.Info("plugin is what its source has again", "digest", r.Found.Digest)
 	}
+	if r.Newest != "" {
+		log.Warn("plugin is an older version than the tag had before", "version", r.Found.Manifest.Version, "newest", r.Newest)
+	}
 	if r.Unkept != nil {
 		log.Warn("plugin cannot be kept for when its registry is away", "error", r.Unkept.Error())
 	}

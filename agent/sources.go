@@ -100,6 +100,9 @@ type Pulled struct {
 	Err          error // why it could not be had; nil when it could
 	Stale        error // why it is the last good one, not what the registry has now; nil when it is not
 	Unkept       error // why it could not be kept; nil when it is
+	// Newest is the version that the tag of Source had before, where that is newer: somebody
+	// moved it back. "" where nobody did.
+	Newest string
 
 	of  config.Plugin
 	ref plugin.Reference
@@ -164,7 +167,7 @@ func (r *Pulled) set(k *oci.Kept, ref plugin.Reference, err error) {
 		r.Err = err
 		return
 	}
-	r.Found, r.Stale, r.Unkept = k.Artifact.Found(ref), k.Stale, k.Unkept
+	r.Found, r.Stale, r.Unkept, r.Newest = k.Artifact.Found(ref), k.Stale, k.Unkept, k.Newest
 }
 
 // wanted is what p must be for it to be loaded.

@@ -266,6 +266,9 @@ func (env *Env) pullSources(ctx context.Context, admission *agent.Admission, sta
 	all := admission.Pull(ctx, sources)
 	var errs []error
 	for _, r := range all {
+		if r.Newest != "" {
+			fmt.Fprintf(env.Stderr, "prober: warning: plugin %q of %s is version %s, and was %s before\n", r.Name, r.Source, oneLine(r.Found.Manifest.Version), oneLine(r.Newest))
+		}
 		for _, err := range []error{r.Err, r.Stale, r.Unkept} {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("plugin %q: %w", r.Name, err))

@@ -103,6 +103,9 @@ type Kept struct {
 	// Stale says why this is the last good one, and not what the registry has now; nil
 	// when it is.
 	Stale error
+	// Newest is the version that the tag had before, where that is newer than this one:
+	// whoever can move a tag can bring back what was signed once. "" where it is not.
+	Newest string
 	// Unkept says why it could not be kept for the next time; nil when it is. Then there
 	// is nothing at Path.
 	Unkept error
@@ -158,25 +161,26 @@ func (s *Store) pull(ctx context.Context, c *Client, w *Wanted, last *Kept) (*Ke
 // Keep puts a into the store as what ref names now.
 func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
 	k := &Kept{Artifact: a, Path: filepath.Join(s.folder(a.Digest), fileModule)}
-	if err := s.put(ref, a); err != nil {
+	var err error
+	if k.Newest, err = s.put(ref, a); err != nil {
 		k.Unkept = fmt.Errorf("plugin cache: %w", err)
 	}
 	return k
 }
 
-func (s *Store) put(ref plugin.Reference, a *Artifact) error {
+func (s *Store) put(ref plugin.Reference, a *Artifact) (newest string, err error) {
 	same := func(x, y Cosigned) bool {
 		return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) && string(x.Bundle) == string(y.Bundle)
 	}
 	if old, err := s.get(a.Digest); err != nil || !slices.EqualFunc(old.Cosigned, a.Cosigned, same) {
 		if err := s.putArtifact(a); err != nil {
-			return err
+			return "", err
 		}
 	}
-	if err := s.putRef(ref, a.Digest); err != nil {
-		return err
+	if newest, err = s.putRef(ref, a); err != nil {
+		return "", err
 	}
-	return s.prune()
+	return newest, s.prune()
 }
 
 func (s *Store) putArtifact(a *Artifact) error {
@@ -220,10 +224,19 @@ func (s *Store) folder(digest string) string {
 	return filepath.Join(s.cfg.Dir, strings.TrimPrefix(digest, "sha256:"))
 }
 
-// remembered is the digest that a reference had last.
+// remembered is the digest that a reference had last, and the newest version of all.
 type remembered struct {
 	Reference string `json:"reference"`
 	Digest    string `json:"digest"`
+	Newest    string `json:"newest,omitempty"`
+}
+
+// newest returns the newest version that the reference had, where it is newer than a's.
+func (r *remembered) newest(a *Artifact) string {
+	if newer(r.Newest, a.Manifest.Version) {
+		return r.Newest
+	}
+	return ""
 }
 
 // refName returns the file of ref, whose own text may be no name of a file.
@@ -231,47 +244,58 @@ func refName(ref plugin.Reference) string {
 	return "refs/" + strings.TrimPrefix(digestOf([]byte(ref.String())), "sha256:") + ".json"
 }
 
-func (s *Store) putRef(ref plugin.Reference, digest string) error {
+func (s *Store) putRef(ref plugin.Reference, a *Artifact) (newest string, err error) {
 	root, err := os.OpenRoot(s.cfg.Dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer root.Close()
-	data, err := json.Marshal(remembered{ref.String(), digest})
-	if err != nil {
-		return err
+	before, _ := recallRef(root, ref) // one that cannot be read has nothing to say
+	now := remembered{ref.String(), a.Digest, before.Newest}
+	if _, _, known := parseVersion(now.Newest); !known || newer(a.Manifest.Version, now.Newest) {
+		now.Newest = a.Manifest.Version
 	}
-	return text(refName(ref), data).write(root)
+	data, err := json.Marshal(now)
+	if err != nil {
+		return "", err
+	}
+	return now.newest(a), text(refName(ref), data).write(root)
+}
+
+// recallRef returns what is remembered of ref.
+func recallRef(root *os.Root, ref plugin.Reference) (r remembered, err error) {
+	data, err := readSmall(root.FS(), refName(ref))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil || r.Reference != ref.String() {
+		return remembered{}, errors.New("what the reference meant last can not be read")
+	}
+	return r, nil
 }
 
 // Last returns what is kept of w, with no look at the registry. Its error matches
 // [fs.ErrNotExist] where nothing is kept.
 func (s *Store) Last(w Wanted) (*Kept, error) {
-	digest := w.Ref.Digest
-	if digest == "" {
+	last := remembered{Digest: w.Ref.Digest}
+	if last.Digest == "" {
 		root, err := os.OpenRoot(s.cfg.Dir)
 		if err != nil {
 			return nil, err
 		}
 		defer root.Close()
-		data, err := readSmall(root.FS(), refName(w.Ref))
-		if err != nil {
+		if last, err = recallRef(root, w.Ref); err != nil {
 			return nil, err
 		}
-		var r remembered
-		if err := json.Unmarshal(data, &r); err != nil || r.Reference != w.Ref.String() {
-			return nil, errors.New("what the reference meant last can not be read")
-		}
-		digest = r.Digest
 	}
-	a, err := s.get(digest)
+	a, err := s.get(last.Digest)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.accept(a); err != nil {
 		return nil, err
 	}
-	return &Kept{Artifact: a, Path: filepath.Join(s.folder(digest), fileModule)}, nil
+	return &Kept{Artifact: a, Path: filepath.Join(s.folder(a.Digest), fileModule), Newest: last.newest(a)}, nil
 }
 
 // get reads an artifact back, and verifies all of it.
