@@ -64,9 +64,9 @@ type held struct {
 	of     *Swap
 	config []byte // read-only
 	target probe.Target
-	bound  atomic.Pointer[binding]       // nil: there is no generation
-	shadow atomic.Pointer[shadowBinding] // nil: there is no shadow
-	redact func(string) string           // guarded by of's mu; nil: the config has no secrets
+	bound  atomic.Pointer[binding]             // nil: there is no generation
+	shadow atomic.Pointer[shadowBinding]       // nil: there is no shadow
+	redact atomic.Pointer[func(string) string] // nil: the config has no secrets, as far as is known
 
 	last probe.Handler // the newest that was bound, when there is no generation; guarded by of's changing
 }
@@ -128,22 +128,33 @@ func (h *held) swap(next *binding) (replaced probe.Handler) {
 	return replaced
 }
 
-// KeepSecret implements [probe.SecretKeeper]: a later generation may tell of the config
-// when it refuses it.
-func (h *held) KeepSecret(redact func(text string) string) {
-	h.of.mu.Lock()
-	defer h.of.mu.Unlock()
-	h.redact = redact
+// KeepSecret implements [probe.SecretKeeper]: every generation may tell of the config, if
+// only when it refuses it.
+func (h *held) KeepSecret(redact func(text string) string) { h.redact.Store(&redact) }
+
+// hide takes what is secret by now out of a text.
+func (h *held) hide(text string) string {
+	if redact := h.redact.Load(); redact != nil {
+		return (*redact)(text)
+	}
+	return text
 }
 
 func (h *held) redacted(err error) error {
-	h.of.mu.Lock()
-	redact := h.redact
-	h.of.mu.Unlock()
-	if redact == nil {
+	if h.redact.Load() == nil {
 		return err
 	}
-	return &redactedText{err, redact(err.Error())}
+	return &redactedText{err, h.hide(err.Error())}
+}
+
+// prepare prepares h with a handler, which gets to know what is secret before anybody else
+// does.
+func (h *held) prepare(handler probe.Handler) (probe.Handler, error) {
+	prepared, err := prepare(handler, h.config, h.target)
+	if k, ok := prepared.(probe.SecretKeeper); ok && err == nil {
+		k.KeepSecret(h.hide)
+	}
+	return prepared, err
 }
 
 // Release implements [probe.Releaser]: the config is not held against later generations.

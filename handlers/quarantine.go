@@ -132,9 +132,10 @@ type quarantined struct {
 }
 
 var (
-	_ Inheritor      = (*quarantined)(nil)
-	_ Trier          = (*quarantined)(nil)
-	_ probe.Releaser = (*quarantined)(nil)
+	_ Inheritor          = (*quarantined)(nil)
+	_ Trier              = (*quarantined)(nil)
+	_ probe.Releaser     = (*quarantined)(nil)
+	_ probe.SecretKeeper = (*quarantined)(nil)
 )
 
 // Inherit implements [Inheritor] for the handler inside. The quarantine itself begins
@@ -154,6 +155,13 @@ func (p *quarantined) Try(ctx context.Context) error {
 		return t.Try(ctx)
 	}
 	return nil
+}
+
+// KeepSecret implements [probe.SecretKeeper] for the handler inside.
+func (p *quarantined) KeepSecret(redact func(text string) string) {
+	if k, ok := p.handler.(probe.SecretKeeper); ok {
+		k.KeepSecret(redact)
+	}
 }
 
 // Release implements [probe.Releaser] for the handler inside.

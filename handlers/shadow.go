@@ -105,7 +105,7 @@ func (s *Swap) addShadow(h *held) {
 	}
 	s.mu.Unlock()
 	defer sh.gen.leave()
-	prepared, err := prepare(sh.gen.handler, h.config, h.target)
+	prepared, err := h.prepare(sh.gen.handler)
 	if err != nil {
 		s.shadowing.errors.Add(1) // and Promote will say why
 		return

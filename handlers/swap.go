@@ -163,7 +163,7 @@ func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		if err != nil {
 			return nil, err
 		}
-		prepared, err := prepare(gen.handler, h.config, target)
+		prepared, err := h.prepare(gen.handler)
 		if err != nil {
 			gen.leave()
 			return nil, err

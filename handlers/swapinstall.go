@@ -109,7 +109,7 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*held, all
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		prepared, err := prepare(handler, h.config, h.target)
+		prepared, err := h.prepare(handler)
 		if err == nil {
 			all[h] = prepared
 			continue

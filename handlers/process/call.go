@@ -37,7 +37,30 @@ type store struct {
 	kept map[string][]byte // never changed, only replaced
 }
 
-var _ handlers.Inheritor = (*bound)(nil)
+var (
+	_ handlers.Inheritor = (*bound)(nil)
+	_ probe.SecretKeeper = (*bound)(nil)
+	_ probe.Releaser     = (*bound)(nil)
+)
+
+// KeepSecret implements [probe.SecretKeeper]: a process may tell of a config whenever it
+// likes.
+func (b *bound) KeepSecret(redact func(text string) string) {
+	h := b.plugin
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.secret == nil {
+		h.secret = make(map[*bound]func(string) string)
+	}
+	h.secret[b] = redact
+}
+
+// Release implements [probe.Releaser].
+func (b *bound) Release() {
+	b.plugin.mu.Lock()
+	defer b.plugin.mu.Unlock()
+	delete(b.plugin.secret, b)
+}
 
 // Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
 // version of the plugin loses it. An attempt of the old one may still add to it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type Handler struct {
 	mu     sync.Mutex
 	calls  map[*call]struct{} // attempts in flight
 	hits   map[plugin.LimitName]uint64
+	secret map[*bound]func(string) string
 	closed bool
 	idle   chan struct{} // closed when the last call ends after Close has begun
 }
@@ -195,11 +197,11 @@ func (h *Handler) newLines() *lineLog {
 	}
 }
 
-// redact takes the secrets of all attempts in flight out of a text that a process wrote on
-// behalf of one of them, nobody knows which.
+// redact takes the secrets of all probes, and of all attempts in flight, out of a text that
+// a process wrote on behalf of one of them, nobody knows which.
 func (h *Handler) redact(text string) string {
 	h.mu.Lock()
-	var redact []func(string) string
+	redact := slices.Collect(maps.Values(h.secret))
 	for c := range h.calls {
 		if c.req.Redact != nil {
 			redact = append(redact, c.req.Redact)

@@ -3,6 +3,7 @@ package process_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -108,13 +109,10 @@ func TestDescriptionsThatBreakTheContract(t *testing.T) {
 		"garbage": "manifest of the process",
 		"long":    "rpc error: code = Internal desc = long",
 	} {
-		_, err := process.Load(t.Context(), unhurried(process.Config{Env: []string{"START=hostile", "DESCRIBE=" + describe}}), found())
-		if err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) || len(err.Error()) > 1000 {
-			t.Errorf("%s: got %.300v, want %s", describe, err, want)
-		}
-		if err != nil && strings.ContainsFunc(err.Error(), unicode.IsControl) {
-			t.Errorf("%s: %.300q", describe, err)
-		}
+		t.Run(describe, func(t *testing.T) {
+			t.Parallel()
+			refused(t, process.Config{Env: []string{"START=hostile", "DESCRIBE=" + describe}}, found(), want)
+		})
 	}
 }
 
@@ -141,13 +139,23 @@ func TestWhereAProcessMayListen(t *testing.T) {
 	} {
 		f := found()
 		f.Module, f.Digest = []byte("#!/bin/sh\necho "+base64.StdEncoding.EncodeToString([]byte(line))+" | base64 -d\necho\nread end\n"), ""
-		_, err := process.Load(t.Context(), unhurried(process.Config{Env: []string{"PATH=/usr/bin:/bin"}}), f)
-		if err == nil || !strings.HasPrefix(err.Error(), `plugin "tester": `+want) {
-			t.Errorf("%.100q: got %.300v, want %s", line, err, want)
-		}
-		if err != nil && (strings.ContainsFunc(err.Error(), unicode.IsControl) || len(err.Error()) > 1000) {
-			t.Errorf("%.100q: got %.300q", line, err)
-		}
+		t.Run(fmt.Sprintf("%.40q", line), func(t *testing.T) {
+			t.Parallel()
+			refused(t, process.Config{Env: []string{"PATH=/usr/bin:/bin"}}, f, want)
+		})
+	}
+}
+
+// refused says whether a plugin is not loaded, and why in one readable line.
+func refused(t *testing.T, cfg process.Config, f plugin.Found, want string) {
+	t.Helper()
+	h, err := process.Load(t.Context(), unhurried(cfg), f)
+	if err == nil {
+		_ = h.Close()
+		t.Fatal("it is loaded")
+	}
+	if text := err.Error(); !strings.HasPrefix(text, `plugin "tester": `+want) || len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) {
+		t.Errorf("got %.300q, want %s", text, want)
 	}
 }
 

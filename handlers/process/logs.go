@@ -3,7 +3,6 @@ package process
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -37,8 +36,8 @@ type lineLog struct {
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	last         string // the last line of standard error
-	fault        string // the first that tells of a panic
+	last         []byte // the last line of standard error
+	fault        []byte // the first that tells of a panic
 }
 
 // copy logs all lines of r until its end. What is dropped is read at rate.
@@ -60,7 +59,7 @@ func (l *lineLog) copy(stream string, r io.Reader, rate int) {
 // come in messages of a kilobyte at most.
 const (
 	pipeRate  = 64 << 10
-	stdioRate = 8 << 10
+	stdioRate = 16 << 10
 )
 
 // pace holds back the reading of what is dropped: whoever writes more than anyone will
@@ -92,9 +91,9 @@ func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if stream == "stderr" {
-		l.last = string(text[:min(len(text), maxWords)])
-		if l.fault == "" && (strings.HasPrefix(l.last, "panic: ") || strings.HasPrefix(l.last, "fatal error: ")) {
-			l.fault = l.last
+		l.last = append(l.last[:0], text...)
+		if l.fault == nil && (bytes.HasPrefix(text, []byte("panic: ")) || bytes.HasPrefix(text, []byte("fatal error: "))) {
+			l.fault = bytes.Clone(text)
 		}
 	}
 	if now := time.Now(); now.Sub(l.began) > logWindow {
@@ -113,9 +112,13 @@ func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 // lastWords is what the process said at last, for an error.
 func (l *lineLog) lastWords() string {
 	l.mu.Lock()
-	text := cmp.Or(l.fault, l.last)
+	text := string(l.last)
+	if l.fault != nil {
+		text = string(l.fault)
+	}
 	l.mu.Unlock()
-	return l.redact(oneLine(text))
+	text = l.redact(strings.ToValidUTF8(text, "\uFFFD"))
+	return oneLine(text[:min(len(text), maxWords)])
 }
 
 // oneLine is the first line of what a process says, to be quoted in an error: it may be

@@ -84,6 +84,14 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		time.Sleep(time.Hour)
 	case "panic":
 		panic("at the disco")
+	case "gossip": // when nobody waits for it any more
+		secret := r.Config.String("password", "")
+		go func() {
+			for {
+				fmt.Fprintln(rawStderr, "and the password was", secret)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
 	case "suicide":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		time.Sleep(time.Hour)

@@ -1,0 +1,104 @@
+package process_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/probe"
+)
+
+// What a probe keeps secret is in no log, also of what a plugin says of it later, in a
+// version that came later, and in nothing that other users of the machine can see.
+func TestSecretsOfAProbe(t *testing.T) {
+	log := newWatchedLog()
+	cfg := process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+	defer s.Close()
+	replace := func() {
+		h, err := process.Load(t.Context(), cfg, found())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Replace(t.Context(), handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace()
+	b, err := s.Prepare([]byte(`{"mode":"gossip","password":"hunter2"}`), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.(probe.SecretKeeper).KeepSecret(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
+	for range 2 {
+		if _, err := attempt(t, b, patience); err != nil {
+			t.Fatal(err)
+		}
+		if line := log.next(t, "and the password was"); !strings.Contains(line, "[redacted]") {
+			t.Errorf("the log: %s", line)
+		}
+		pid := pidOf(t, bind(t, s, "pid"))
+		for _, file := range []string{"cmdline", "environ", "comm"} {
+			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+			if err != nil || strings.Contains(string(data), "hunter2") {
+				t.Errorf("%s: %s, %v", file, data, err)
+			}
+		}
+		replace()
+		log.forget()
+	}
+}
+
+// watchedLog is a log whose lines are waited for.
+type watchedLog struct {
+	mu    sync.Mutex
+	text  string
+	wrote chan struct{} // closed with the next line
+}
+
+func newWatchedLog() *watchedLog { return &watchedLog{wrote: make(chan struct{})} }
+
+func (l *watchedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(p)
+	close(l.wrote)
+	l.wrote = make(chan struct{})
+	return len(p), nil
+}
+
+func (l *watchedLog) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = ""
+}
+
+// next waits for the third line with text: the first may have been written while the
+// attempt was under way.
+func (l *watchedLog) next(t *testing.T, text string) string {
+	t.Helper()
+	for {
+		l.mu.Lock()
+		lines, wrote := strings.Split(l.text, "\n"), l.wrote
+		l.mu.Unlock()
+		var with []string
+		for _, line := range lines {
+			if strings.Contains(line, text) {
+				with = append(with, line)
+			}
+		}
+		if len(with) > 2 {
+			return with[2]
+		}
+		select {
+		case <-wrote:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
