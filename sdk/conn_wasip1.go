@@ -167,9 +167,14 @@ var (
 	readers []int32
 )
 
-// Longest wait in the host while no goroutine of the guest could go on: a timer of
-// the guest is late by this much at most.
-const maxPark = 10
+// Longest waits in the host, in milliseconds, while goroutines of the guest may have
+// something to do: a timer of the guest is late by this much at most. A wait for data on
+// any connection takes a fifth of the time that nothing has happened on one, so that a
+// server that does not answer costs little.
+const (
+	maxPark = 10
+	maxRest = 100
+)
 
 // Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
@@ -214,10 +219,10 @@ func yield(park int32, deadline time.Time) int32 {
 		return 1
 	}
 	if !deadline.IsZero() {
-		park = min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxPark))))
+		park = min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxRest))))
 	}
 	hostPoll(unsafe.Pointer(&readers[0]), uint32(len(readers)), park)
-	return min(park*2, maxPark)
+	return min(park+max(1, park/4), maxRest)
 }
 
 func (c *conn) usable(deadline time.Time) error {
