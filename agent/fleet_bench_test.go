@@ -120,6 +120,9 @@ func runFleet(b *testing.B, module []byte, hung int) {
 	}
 	b.ReportMetric(float64(peak.resident-idle)/(1<<20), "MiB-above-idle")
 	b.ReportMetric(float64(peak.instances), "instances")
+	for limit, n := range p.Stats().Limits {
+		b.ReportMetric(float64(n), fmt.Sprintf("hits-of-%s", limit))
+	}
 	log.report(b)
 }
 

@@ -3,6 +3,7 @@ package wasm
 import (
 	"encoding/binary"
 	"os"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,9 @@ import (
 // were written.
 type backing struct {
 	file    *os.File
-	view    []byte   // the image, read-only
-	pagemap *os.File // tells which pages were written; nil where that cannot be known
+	view    []byte    // the image, read-only
+	pagemap *os.File  // tells which pages were written; nil where that cannot be known
+	scratch sync.Pool // of *[]byte, for what pagemap tells
 }
 
 // newBacking returns nil where there can be none: images are copied then.
@@ -53,12 +55,13 @@ const maxRewritten = 128
 
 // restore makes space, over which the image was mapped, read as the image again, and
 // as zeros after its end. It returns how many bytes of the image had been written to.
-// scratch is kept between calls.
-func (b *backing) restore(space []byte, scratch *[]byte) (written uint64, ok bool) {
+func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
 		return 0, false
 	}
+	scratch := b.buffer()
+	defer b.scratch.Put(scratch)
 	pages, known := b.own(image, scratch)
 	if !known {
 		return uint64(len(image)), unix.Madvise(image, unix.MADV_DONTNEED) == nil
@@ -75,7 +78,9 @@ func (b *backing) restore(space []byte, scratch *[]byte) (written uint64, ok boo
 }
 
 // written returns how many bytes of the image an instance has written to.
-func (b *backing) written(space []byte, scratch *[]byte) uint64 {
+func (b *backing) written(space []byte) uint64 {
+	scratch := b.buffer()
+	defer b.scratch.Put(scratch)
 	pages, known := b.own(space[:len(b.view)], scratch)
 	if !known {
 		return uint64(len(b.view))
@@ -89,6 +94,13 @@ const (
 	pageSwapped = 1 << 62
 	pageOfFile  = 1 << 61 // still the file's own, so nobody wrote to it
 )
+
+func (b *backing) buffer() *[]byte {
+	if buf, ok := b.scratch.Get().(*[]byte); ok {
+		return buf
+	}
+	return new([]byte)
+}
 
 // own returns the pages of the mapped image that were written to, if that can be known.
 // They lie in scratch.

@@ -78,7 +78,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	entered := b.plugin.host.cfg.Clock.Now()
 	code, err := in.run(c, in.probe)
 	whole, ended := c.comeBack(), c.ended()
-	b.last.Store(int32(c.standingSince(entered, waited)))
+	b.last.Store(int32(c.standingSince(entered, waited, ended)))
 	c.release()
 	c.finish()
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
@@ -139,7 +139,7 @@ func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 		c.release()
 		return err
 	}
-	code, err := in.run(c, in.validate)
+	code, err := in.run(c, in.module.ExportedFunction(abi.ExportValidateConfig))
 	c.release()
 	c.finish()
 	b.plugin.back(c, in, err == nil && ctx.Err() == nil)

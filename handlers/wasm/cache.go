@@ -1,25 +1,44 @@
 package wasm
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
 	"github.com/daeace23/prober/plugin"
 )
 
+// What the folder of the cache may hold: each version of a plugin leaves a file there. A
+// Go guest is some 10 MB.
+const (
+	maxCached      = 256
+	maxCachedBytes = 1 << 30
+)
+
+// cacheDir is where compiled modules are kept; "" where there is no place for them.
+func cacheDir(cfg Config) string {
+	if cfg.CacheDir != "" {
+		return cfg.CacheDir
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(base, "prober", "wasm")
+}
+
 // openCache opens the cache of compiled modules: on disk where there is a folder for
 // it, else in memory.
 func openCache(cfg Config) (wazero.CompilationCache, error) {
-	dir := cfg.CacheDir
+	dir := cacheDir(cfg)
 	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return wazero.NewCompilationCache(), nil
-		}
-		dir = filepath.Join(base, "prober", "wasm")
+		return wazero.NewCompilationCache(), nil
 	}
 	// wazero runs what it finds there, and has no more than a checksum to go by.
 	if err := plugin.PrivateDir(dir); err != nil {
@@ -33,3 +52,36 @@ func openCache(cfg Config) (wazero.CompilationCache, error) {
 
 // wazeroVersion is the version that go.mod requires.
 const wazeroVersion = "v1.12.0"
+
+// cached are the names that wazero gives to its files, and to those that it had no time
+// to finish.
+var cached = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
+
+// pruneCache removes compiled modules, those first that were not used for longest, until
+// no more are left than may be, in number and in bytes. Other processes may use the folder
+// at the same time: what is removed before one reads it is compiled again. Whatever else
+// is in the folder stays.
+func pruneCache(dir string, most int, bytes int64) {
+	type module struct {
+		path string
+		size int64
+		used time.Time
+	}
+	var modules []module
+	if dir == "" {
+		return
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "v*", "wazero-*", "*"))
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().IsRegular() && cached.MatchString(info.Name()) {
+			modules = append(modules, module{path, info.Size(), lastUsed(info)})
+		}
+	}
+	slices.SortFunc(modules, func(a, b module) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
+	for i, m := range modules {
+		if bytes -= m.size; i >= most || bytes < 0 {
+			_ = os.Remove(m.path) // who may not write there has nothing to tidy
+		}
+	}
+}

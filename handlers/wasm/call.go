@@ -111,13 +111,18 @@ func (c *call) starved(start time.Time) bool {
 }
 
 // standingSince is the standing of the probe whose guest began at entered, when the call
-// had waited for so long, and has just ended. Waiting for others does not count.
-func (c *call) standingSince(entered time.Time, waited time.Duration) standing {
+// had waited for so long, and has just ended, with the error of its context. Waiting for
+// others does not count, unless the deadline came.
+func (c *call) standingSince(entered time.Time, waited time.Duration, ended error) standing {
 	deadline, ok := c.ctx.Deadline()
-	if !ok {
+	switch {
+	case !ok:
 		return prompt
+	case ended == context.DeadlineExceeded:
+		return slow
+	default:
+		return standingOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
 	}
-	return standingOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
 }
 
 func (c *call) release() {

@@ -238,6 +238,17 @@ func (p *Handler) gone() {
 	p.mu.Unlock()
 }
 
+// idleSince is since when the instance is idle that has been so for longest; zero: there
+// is none.
+func (p *Handler) idleSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return time.Time{}
+	}
+	return p.idle[0].idleSince
+}
+
 // evictOne closes the instance that has been idle for longest, and reports whether
 // there was one.
 func (p *Handler) evictOne() bool {

@@ -109,7 +109,9 @@ type Host struct {
 	nameservers nameservers // of the system
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
+	beside    chan struct{}  // the same, of one that began beside another that takes long
 	compilers sync.WaitGroup // those that nobody waits for any more included
+	pruning   sync.WaitGroup // of the folder of the cache
 
 	mu           sync.Mutex
 	plugins      []*Handler // that are open
@@ -150,9 +152,10 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
 	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
 	h.budget.evict = h.evictIdle
+	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
 	return h, nil
 }
 
@@ -169,6 +172,7 @@ func (h *Host) Close() error {
 	for _, p := range plugins {
 		errs = append(errs, p.Close())
 	}
+	h.pruning.Wait()
 	if already || compiles {
 		return errors.Join(errs...)
 	}
@@ -181,31 +185,54 @@ func (h *Host) closeCache() error {
 	return h.cache.Close(ctx)
 }
 
+// compilePatience is how long a compilation waits for the one before. No module that is
+// what it says takes as long, and nothing can stop one that does: then another begins
+// beside it, and no third.
+const compilePatience = 30 * time.Second
+
 // beginCompilation waits for the one before to end, and keeps the cache open until
-// endCompilation.
-func (h *Host) beginCompilation(ctx context.Context) error {
-	select {
-	case h.compiling <- struct{}{}:
-	default:
-		select {
-		case h.compiling <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// endCompilation, which is told of the slot.
+func (h *Host) beginCompilation(ctx context.Context) (slot chan struct{}, err error) {
+	if slot, err = h.compilationSlot(ctx); err != nil {
+		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		<-h.compiling
-		return errClosed
+		<-slot
+		return nil, errClosed
 	}
 	h.compilations++
-	return nil
+	return slot, nil
+}
+
+func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
+	select {
+	case h.compiling <- struct{}{}:
+		return h.compiling, nil
+	default:
+	}
+	late := time.NewTimer(compilePatience)
+	defer late.Stop()
+	var beside chan struct{} // nil: not yet
+	for {
+		select {
+		case h.compiling <- struct{}{}:
+			return h.compiling, nil
+		case beside <- struct{}{}:
+			return beside, nil
+		case <-late.C:
+			h.cfg.Logger.WarnContext(ctx, "a plugin is compiled beside another that takes long", "waited", compilePatience)
+			beside = h.beside
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // endCompilation lets the next one begin.
-func (h *Host) endCompilation() {
-	<-h.compiling
+func (h *Host) endCompilation(slot chan struct{}) {
+	<-slot
 	h.mu.Lock()
 	h.compilations--
 	last := h.closed && h.compilations == 0
@@ -248,18 +275,24 @@ func (h *Host) SetTotalMemory(bytes uint64) {
 	h.shares.resize(bytes)
 }
 
-// evictIdle closes one idle instance of some plugin, and reports whether there was
-// one.
+// evictIdle closes the instance that has been idle for longest, of whatever plugin, and
+// reports whether there was one.
 func (h *Host) evictIdle() bool {
 	h.mu.Lock()
 	plugins := h.plugins
 	h.mu.Unlock()
+	var oldest *Handler
+	var since time.Time
 	for _, p := range plugins {
-		if p.evictOne() {
-			return true
+		if t := p.idleSince(); !t.IsZero() && (oldest == nil || t.Before(since)) {
+			oldest, since = p, t
 		}
 	}
-	return false
+	if oldest == nil {
+		return false
+	}
+	oldest.evictOne()
+	return true
 }
 
 // RegisterAll loads the plugins that were found and registers them, each in a

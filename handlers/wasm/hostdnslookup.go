@@ -165,7 +165,7 @@ func (s *dnsServer) ask(ctx context.Context) {
 		if s.tcp {
 			msg = framed(msg)
 		}
-		_, err = s.conn().write(msg, abi.UntilDeadline)
+		_, err = s.conn().write(s.lookup.call.host.cfg.Clock, msg, abi.UntilDeadline)
 	}
 	if err != nil {
 		s.giveUp(err)

@@ -315,7 +315,7 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	data = data[:min(len(data), room)]
 	var n int
 	var err error
-	c.idle(func(context.Context) { n, err = conn.write(data, a.i32(3)) })
+	c.idle(func(context.Context) { n, err = conn.write(c.host.cfg.Clock, data, a.i32(3)) })
 	c.net.written += n
 	c.traceBytes("write", n, err)
 	switch {

@@ -23,11 +23,9 @@ type instance struct {
 	plugin    *Handler
 	module    api.Module
 	probe     api.Function
-	validate  api.Function // nil when the guest does not export it
 	memory    *memory
 	globals   []api.MutableGlobal // in the order of the module's
 	mapped    bool                // the memory is a private mapping of the image
-	scratch   []byte              // of the backing
 	calls     int
 	idleSince time.Time // when it was given back
 	call      *call     // what runs now
@@ -97,7 +95,6 @@ func (in *instance) start(ctx context.Context, of *call) error {
 		return nil
 	}
 	in.probe = module.ExportedFunction(abi.ExportProbe)
-	in.validate = module.ExportedFunction(abi.ExportValidateConfig)
 	for _, name := range in.plugin.module.globals {
 		g, ok := module.ExportedGlobal(name).(api.MutableGlobal)
 		if !ok {
@@ -164,7 +161,7 @@ func (in *instance) restore(to *image) bool {
 	memory := in.bytes()
 	switch {
 	case in.mapped:
-		written, ok := to.backing.restore(memory, &in.scratch)
+		written, ok := to.backing.restore(memory)
 		if !ok {
 			return false
 		}
@@ -247,7 +244,7 @@ func (in *instance) fault(err error, reason probe.Reason) error {
 // look notes what a mapped instance that is not used again has written to.
 func (in *instance) look() {
 	if in.mapped && in.plugin.image != nil {
-		in.plugin.habit.note(in.plugin.image.backing.written(in.bytes(), &in.scratch))
+		in.plugin.habit.note(in.plugin.image.backing.written(in.bytes()))
 	}
 }
 

@@ -129,7 +129,8 @@ func (p *Handler) tryOut(ctx context.Context) error {
 // compile makes native code of the module. It takes seconds for a guest of Go that
 // is not in the cache; when ctx ends it is left to itself.
 func (p *Handler) compile(ctx context.Context) error {
-	if err := p.host.beginCompilation(ctx); err != nil {
+	slot, err := p.host.beginCompilation(ctx)
+	if err != nil {
 		return err
 	}
 	var made compilation // the goroutine's, until it says done
@@ -140,13 +141,13 @@ func (p *Handler) compile(ctx context.Context) error {
 		case done <- struct{}{}: // to who waits
 		case <-gone:
 			made.close()
-			p.host.endCompilation()
+			p.host.endCompilation(slot)
 		}
 	})
 	select {
 	case <-done:
-		p.host.endCompilation()
-		p.runtime, p.compiled = made.runtime, made.module
+		p.host.endCompilation(slot)
+		p.runtime, p.compiled, p.module.bytes = made.runtime, made.module, nil
 		return made.err
 	case <-gone:
 		return context.Cause(ctx)

@@ -31,7 +31,7 @@ const pageSize = 64 << 10
 
 // module is what is known of a guest's bytes before they are compiled.
 type module struct {
-	bytes     []byte // as they are compiled: rewritten, see inspect
+	bytes     []byte // as they are compiled: rewritten, see inspect; nil when that is done
 	minMemory uint64 // bytes that an instance begins with
 	imports   []string
 	globals   []string // the names under which the mutable globals are exported

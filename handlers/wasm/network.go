@@ -83,10 +83,12 @@ func (n *network) closeAll() {
 	n.pumps.Wait()
 }
 
-// Bytes that a pump reads at a time; of UDP the longest datagram.
+// Bytes that a pump reads at a time, at first and where much comes; of UDP the longest
+// datagram.
 const (
-	pumpBuffer = 16 << 10
-	datagram   = 64 << 10
+	firstBuffer = 2 << 10
+	pumpBuffer  = 16 << 10
+	datagram    = 64 << 10
 )
 
 // conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest,
@@ -141,7 +143,7 @@ func readinessOf(c net.Conn) (r readiness, ok bool) {
 
 // pump reads until the connection ends.
 func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) {
-	size := pumpBuffer
+	size := firstBuffer
 	if c.network == "udp" {
 		size = datagram
 	}
@@ -163,6 +165,9 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 		}
 		if _, ok := <-more; !ok {
 			return
+		}
+		if n == len(buf) && n < pumpBuffer {
+			buf = make([]byte, 2*n)
 		}
 	}
 }
@@ -192,12 +197,12 @@ func (c *conn) take(p []byte) (n int, err error) {
 }
 
 // write writes for as long as the guest asks for, the call's end at most.
-func (c *conn) write(p []byte, timeoutMs int32) (int, error) {
+func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 	deadline, _ := c.ctx.Deadline()
 	// A write of TLS that was broken off can not be taken up again.
 	if timeoutMs >= 0 && c.network != "tls" {
 		// Without any time net.Conn does not even try.
-		until := time.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
+		until := clock.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
 		if deadline.IsZero() || until.Before(deadline) {
 			deadline = until
 		}

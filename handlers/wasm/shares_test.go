@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -45,6 +46,26 @@ func TestStanding(t *testing.T) {
 		if got := standingOf(took, time.Second); got != want {
 			t.Errorf("%v of a second: got %v, want %v", took, got, want)
 		}
+	}
+}
+
+// Time that an attempt waited for others says nothing of its target, unless it came to
+// its deadline all the same: a guest that looks again and again for an answer waits for a
+// processor each time.
+func TestStandingOfOneThatWaited(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c := &call{ctx: ctx, host: &Host{cfg: Config{Clock: realClock{}}}}
+	entered := time.Now().Add(-time.Hour)
+	c.waited = time.Hour
+	for ended, want := range map[error]standing{nil: prompt, context.Canceled: prompt, context.DeadlineExceeded: slow} {
+		if got := c.standingSince(entered, 0, ended); got != want {
+			t.Errorf("%v: got %v, want %v", ended, got, want)
+		}
+	}
+	c.waited = 0
+	if got := c.standingSince(entered, 0, nil); got != slow {
+		t.Errorf("without any wait: got %v", got)
 	}
 }
 

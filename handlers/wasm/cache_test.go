@@ -1,0 +1,120 @@
+package wasm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheCacheIsPruned(t *testing.T) {
+	dir := t.TempDir()
+	older, newer := filepath.Join(dir, "v1.0.0", "wazero-dev"), filepath.Join(dir, wazeroVersion, "wazero-dev")
+	for _, d := range []string{older, newer} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	write := func(path string, size int, age time.Duration) {
+		t.Helper()
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := func(c string) string { return strings.Repeat(c, 64) }
+	write(filepath.Join(newer, name("a")), 10, time.Hour)
+	write(filepath.Join(older, name("b")), 10, 2*time.Hour)
+	write(filepath.Join(newer, name("c")+".123.tmp"), 10, 3*time.Hour)
+	write(filepath.Join(newer, name("d")), 10, 4*time.Hour)
+	write(filepath.Join(newer, "notes.txt"), 1000, 9*time.Hour) // nobody's business
+	write(filepath.Join(dir, name("e")), 1000, 9*time.Hour)
+	left := func() (names []string) {
+		for _, pattern := range []string{"*", "*/*/*"} {
+			paths, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range paths {
+				if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
+					names = append(names, filepath.Base(p)[:1])
+				}
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, tc := range []struct {
+		most  int
+		bytes int64
+		want  string
+	}{{4, 40, "[a b c d e n]"}, {3, 40, "[a b c e n]"}, {3, 29, "[a b e n]"}, {1, 1 << 30, "[a e n]"}, {0, 0, "[e n]"}} {
+		pruneCache(dir, tc.most, tc.bytes)
+		if got := fmt.Sprint(left()); got != tc.want {
+			t.Errorf("%d modules of %d bytes: left are %s, want %s", tc.most, tc.bytes, got, tc.want)
+		}
+	}
+	pruneCache("", 0, 0)
+}
+
+func TestACompilationThatTakesLongKeepsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := New(Config{CacheDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := h.beginCompilation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		second, err := h.beginCompilation(t.Context())
+		if took := time.Since(start); err != nil || took != compilePatience {
+			t.Errorf("the second began after %v, %v", took, err)
+		}
+		over, cancel := realClock{}.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := h.beginCompilation(over); !errors.Is(err, over.Err()) || err == nil {
+			t.Errorf("a third: %v", err)
+		}
+		h.endCompilation(second)
+		h.endCompilation(first)
+		if h.compilations != 0 {
+			t.Errorf("%d compilations", h.compilations)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Room is made at the cost of what nobody needed for longest, whose ever it is.
+func TestEvictIdleTakesTheOldest(t *testing.T) {
+	now := time.Now()
+	idle := func(ages ...time.Duration) *Handler {
+		p := &Handler{}
+		for _, age := range ages {
+			p.idle = append(p.idle, &instance{plugin: p, memory: &memory{budget: &budget{}}, idleSince: now.Add(-age)})
+			p.live++
+		}
+		return p
+	}
+	a, b := idle(3*time.Second, time.Second), idle(4*time.Second, 2*time.Second)
+	h := &Host{plugins: []*Handler{idle(), a, b}}
+	for _, want := range [][2]int{{2, 1}, {1, 1}, {1, 0}, {0, 0}} {
+		if !h.evictIdle() || a.live != want[0] || b.live != want[1] {
+			t.Errorf("left are %d and %d, want %v", a.live, b.live, want)
+		}
+	}
+	if h.evictIdle() {
+		t.Error("there was one more")
+	}
+}
