@@ -148,7 +148,7 @@ func packed(name, platform string) (*oci.Artifact, error) {
 	case f.Manifest.Runtime == plugin.Nagios:
 		return nil, usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", path)
 	}
-	signature, err := os.ReadFile(path + oci.SignatureSuffix)
+	signature, err := readAtMost(path+oci.SignatureSuffix, oci.MaxSignature)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("", "%w", err)
 	}

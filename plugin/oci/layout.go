@@ -258,14 +258,22 @@ func getter(layout fs.FS) fetch {
 	}
 }
 
-// openRegular opens a file that is one: to open a named pipe would block.
+// openRegular opens a file that is one, and still is once it is open: to open a named pipe
+// would block, and to read from a device may never end.
 func openRegular(layout fs.FS, name string) (fs.File, error) {
 	if info, err := fs.Stat(layout, name); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	return layout.Open(name)
+	f, err := layout.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s is no regular file", name))
+	}
+	return f, nil
 }
 
 func readIndex(layout fs.FS) (*ocispec.Index, error) {

@@ -48,6 +48,16 @@ func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, 
 	return data, err
 }
 
+// onlyOurs refuses a file that everybody could change: it says who, or what, is trusted.
+func onlyOurs(file string) func(os.FileInfo) error {
+	return func(info os.FileInfo) error {
+		if mode := info.Mode().Perm(); mode&0o002 != 0 {
+			return fmt.Errorf("%s is writable to everybody (mode %04o): anybody could say whom to trust", file, mode)
+		}
+		return nil
+	}
+}
+
 // beside returns the signatures in the files beside the one at path. Those that cannot
 // be read are among them: to be unreadable is not to be absent.
 func beside(path string) (all []plugin.Signature) {

@@ -48,9 +48,9 @@ func (k Key) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
 }
 
-// ReadKey reads the public key in a PEM file.
+// ReadKey reads the public key in a PEM file, which not everybody may be able to write to.
 func ReadKey(file string) (Key, error) {
-	data, err := readFile(file, maxKey, nil)
+	data, err := readFile(file, maxKey, onlyOurs(file))
 	if err != nil {
 		return Key{}, fmt.Errorf("key: %w", err)
 	}

@@ -109,9 +109,9 @@ func (l *Lock) Encode() ([]byte, error) {
 	return b.Bytes(), cmp.Or(err, encoder.Close())
 }
 
-// ReadLock reads a lock file.
+// ReadLock reads a lock file, which not everybody may be able to write to.
 func ReadLock(file string) (*Lock, error) {
-	data, err := readFile(file, maxLock, nil)
+	data, err := readFile(file, maxLock, onlyOurs(file))
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}

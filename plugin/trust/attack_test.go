@@ -1,0 +1,95 @@
+package trust_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// Two programs that one key signed do not lend each other anything: neither a manifest,
+// which has the name, nor a signature.
+func TestSignedPluginsAreNotMixed(t *testing.T) {
+	key := private(t)
+	dir := t.TempDir()
+	type program struct{ code, manifest, signature []byte }
+	of := func(name string) program {
+		p := program{code: []byte("the program " + name), manifest: []byte("apiVersion: prober.dev/v1\nname: " + name + "\nversion: 1.0.0\n")}
+		var err error
+		if p.signature, err = key.Sign(&plugin.Found{Module: p.code, Beside: plugin.Digest(p.manifest)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	a, b := of("a"), of("b")
+	policy, err := trust.New(trust.Config{Keys: []trust.Key{key.Key}, Require: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "prober-plugin-a")
+	check := func(p program) (plugin.Found, error) {
+		t.Helper()
+		for name, data := range map[string][]byte{path: p.code, path + ".yaml": p.manifest, path + ".sig": p.signature} {
+			if err := os.WriteFile(name, data, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := plugin.ReadProcess(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = policy.Check(f)
+		return f, err
+	}
+	if _, err := check(a); err != nil {
+		t.Error(err)
+	}
+	for name, p := range map[string]program{
+		"the program of another":         {b.code, a.manifest, a.signature},
+		"the manifest of another":        {a.code, b.manifest, a.signature},
+		"the signature of another":       {a.code, a.manifest, b.signature},
+		"all but the program of another": {a.code, b.manifest, b.signature},
+	} {
+		_, err := check(p)
+		if err == nil || !strings.Contains(err.Error(), "is not of this plugin") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// All of another plugin is that plugin, wherever it lies.
+	if f, err := check(b); err != nil || f.Manifest.Name != "b" {
+		t.Errorf("%v, %+v", err, f.Manifest)
+	}
+}
+
+// Whoever can write to a key or a lock says who is trusted.
+func TestFilesThatEverybodyCanWriteTo(t *testing.T) {
+	key := private(t)
+	dir := t.TempDir()
+	keyFile, lockFile := filepath.Join(dir, "ops.pub"), filepath.Join(dir, trust.LockFile)
+	lock, err := trust.NewLock(nil, nil).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{keyFile: key.PEM(), lockFile: lock} {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o644: true, 0o664: true, 0o666: false, 0o602: false} {
+		for _, file := range []string{keyFile, lockFile} {
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, keyErr := trust.ReadKeys([]string{keyFile})
+		_, lockErr := trust.ReadLock(lockFile)
+		for file, err := range map[string]error{keyFile: keyErr, lockFile: lockErr} {
+			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), file+" is writable to everybody (mode 06") {
+				t.Errorf("%s with the mode %v: %v", file, mode, err)
+			}
+		}
+	}
+}
