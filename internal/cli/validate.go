@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -49,7 +51,8 @@ type validation struct {
 	dirs             []string
 	allowUnsupported bool
 
-	wrong int // errors told
+	wrong     int      // errors told
+	unchecked []string // plugins that nothing is known of
 }
 
 // kindLine tells files that are not manifests by their kind.
@@ -74,6 +77,10 @@ func (v *validation) run(paths []string) error {
 		if err := v.manifests(manifests, schemas); err != nil {
 			return err
 		}
+	}
+	if len(v.unchecked) > 0 {
+		slices.Sort(v.unchecked)
+		fmt.Fprintf(v.env.Stderr, "prober: without --plugins nothing was checked of what is for %s\n", strings.Join(slices.Compact(v.unchecked), ", "))
 	}
 	if v.wrong > 0 {
 		return &exit{code: exitFailed}
@@ -178,6 +185,7 @@ func (v *validation) probes(pod *v1.Pod, registry *handlers.Registry) (errs []er
 	}
 	for _, c := range configs {
 		if !known[c.Handler] && len(v.dirs) == 0 {
+			v.unchecked = append(v.unchecked, oneLine(c.Handler))
 			continue
 		}
 		target := probe.Target{Host: c.Target.Host, Port: c.Target.Port, Unix: c.Target.Unix}
