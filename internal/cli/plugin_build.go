@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +21,8 @@ import (
 )
 
 func newPluginBuild(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var runtime string
+	c := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build the plugin of a folder, with its manifest inside",
 		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm beside it, or\n" +
@@ -30,15 +33,21 @@ func newPluginBuild(env *Env) *cobra.Command {
 			"  index.ts   AssemblyScript   asc        ASC\n" +
 			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
 			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml a\n" +
-			"program is built, which in Rust is main.rs, and in C has wasi-libc.",
+			"program is built, which in Rust is main.rs, and in C has wasi-libc.\n\n" +
+			"With \"runtime: process\" in plugin.yaml, a program of this machine is built of Go, as\n" +
+			"prober-plugin-NAME, and its manifest written beside it.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := env.interruptible(cmd.Context())
 			defer stop()
-			return env.buildPlugin(ctx, folderOf(args))
+			return env.buildPlugin(ctx, folderOf(args), plugin.Runtime(runtime))
 		},
 	}
+	runtimes := []string{string(plugin.Wasm), string(plugin.Process)}
+	c.Flags().Var(choice{&runtime, runtimes}, "runtime", "in place of what plugin.yaml says: of one source both can be built")
+	_ = c.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(runtimes, cobra.ShellCompDirectiveNoFileComp))
+	return c
 }
 
 // folderOf returns the folder that the arguments name, or the working folder.
@@ -63,40 +72,79 @@ func readProject(dir string) (*plugin.Manifest, []byte, error) {
 	return manifest, text, nil
 }
 
-// buildPlugin writes the module of the plugin in dir.
-func (env *Env) buildPlugin(ctx context.Context, dir string) error {
+// buildPlugin writes the module, or the program, of the plugin in dir. A runtime wins over
+// that of the manifest.
+func (env *Env) buildPlugin(ctx context.Context, dir string, runtime plugin.Runtime) error {
 	manifest, text, err := readProject(dir)
 	if err != nil {
 		return err
 	}
+	runtime = cmp.Or(runtime, manifest.Runtime, plugin.Wasm)
+	if manifest.Runtime == plugin.Nagios {
+		return usage("`prober plugin test` runs its cases", "%s: its runtime is nagios: there is nothing to build", dir)
+	}
 	lang, err := languageOf(dir)
 	if err != nil {
 		return err
+	}
+	if runtime == plugin.Process && lang.name != langGo {
+		return usage("build it with the tools of its language, as "+plugin.ProcessPrefix+manifest.Name+" with its manifest beside it",
+			"%s: prober builds processes of Go, not of %s", dir, lang.title)
 	}
 	scratch, err := os.MkdirTemp("", "prober-build-")
 	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
 	defer os.RemoveAll(scratch)
-	b := &building{env: env, dir: dir, name: manifest.Name, mode: manifest.Mode, stateful: manifest.Stateful, scratch: scratch}
+	b := &building{
+		env: env, dir: dir, name: manifest.Name, runtime: runtime, mode: manifest.Mode, stateful: manifest.Stateful, scratch: scratch,
+	}
 	if err := lang.compile(b, ctx); err != nil {
 		if _, ok := errors.AsType[*exit](err); ok {
 			return err
 		}
 		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", dir, err)}
 	}
-	module, err := os.ReadFile(b.out())
+	built, err := os.ReadFile(b.out())
 	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
+	text = ofRuntime(text, runtime)
+	if runtime == plugin.Process {
+		return env.putProgram(dir, built, text, manifest)
+	}
+	return env.putModule(dir, built, text, manifest)
+}
+
+// putModule writes a module with its manifest inside.
+func (env *Env) putModule(dir string, module, text []byte, m *plugin.Manifest) (err error) {
 	if module, err = plugin.Embed(module, text); err != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", dir, err)}
 	}
-	out := filepath.Join(dir, manifest.Name+".wasm")
+	out := filepath.Join(dir, m.Name+".wasm")
 	if err := replace(out, module); err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
-	return env.tellBuilt(out, module, manifest)
+	return env.tellBuilt(out, module, m)
+}
+
+// putProgram writes a program with its manifest beside it.
+func (env *Env) putProgram(dir string, code, text []byte, m *plugin.Manifest) error {
+	out := filepath.Join(dir, plugin.ProcessPrefix+m.Name)
+	if err := errors.Join(replaceAs(out, code, 0o755), replace(out+".yaml", text)); err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	fmt.Fprintf(env.Stdout, "%s: %s %s, %s, %s\n", out, m.Name, m.Version, byteSize(uint64(len(code))), plugin.Digest(code))
+	fmt.Fprintf(env.Stdout, "its manifest is %s.yaml\nit runs in no sandbox\n", out)
+	return nil
+}
+
+// runtimeLine is where a manifest says its runtime.
+var runtimeLine = regexp.MustCompile(`(?m)^runtime:.*$`)
+
+// ofRuntime returns the text of a manifest for what was built.
+func ofRuntime(text []byte, runtime plugin.Runtime) []byte {
+	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
 }
 
 // replace writes a file as a whole: whoever reads it sees the old or the new one.
@@ -121,6 +169,7 @@ type building struct {
 	env      *Env
 	dir      string // of the project
 	name     string // of the plugin
+	runtime  plugin.Runtime
 	mode     plugin.Mode
 	stateful bool
 	scratch  string // a folder for what is no result

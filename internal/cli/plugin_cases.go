@@ -119,5 +119,8 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 // startProgram starts a plugin that is a program. One that crashes in a case does not keep
 // the next one waiting.
 func startProgram(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
+	if found.Manifest.Runtime == plugin.Nagios {
+		return process.LoadCheck(process.Config{}, found)
+	}
 	return process.Load(ctx, process.Config{Version: Version, Env: env, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }

@@ -88,6 +88,9 @@ func (b *building) compileGo(ctx context.Context) error {
 		return err
 	}
 	args := []string{"build", "-trimpath"}
+	if b.runtime == plugin.Process {
+		return b.run(ctx, nil, tool, append(args, "-o", b.out(), ".")...)
+	}
 	if b.mode == plugin.Reactor {
 		args = append(args, "-buildmode=c-shared")
 	}

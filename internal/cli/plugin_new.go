@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
 )
 
 // scaffolds hold the files of new projects: one folder a language, and what all of them
@@ -24,34 +25,48 @@ import (
 var scaffolds embed.FS
 
 func newPluginNew(env *Env) *cobra.Command {
-	var lang string
+	p := newProject{lang: langGo, runtime: string(plugin.Wasm)}
 	c := &cobra.Command{
-		Use:   "new NAME --lang go|rust|c|assemblyscript|wat",
+		Use:   "new NAME [--lang go|rust|c|assemblyscript|wat] [--runtime wasm|process|nagios]",
 		Short: "Make the folder of a new plugin, which builds and whose tests pass",
 		Long: "New makes a folder with a plugin that asks a server for a line: its source, its manifest\n" +
 			"plugin.yaml, test cases, a README.md, and a copy of the SDK that it is built with. NAME may\n" +
-			"be a path, whose last part is the plugin's name then.",
-		Example: "  prober plugin new demo --lang rust\n  prober plugin build demo && prober plugin test demo",
+			"be a path, whose last part is the plugin's name then.\n\n" +
+			"With --runtime process, in Go, it is a program of its own, and builds as a module too. With\n" +
+			"--runtime nagios it is a command that keeps to the convention of Nagios: a shell script that\n" +
+			"counts what is in a folder.",
+		Example: "  prober plugin new demo --lang rust\n  prober plugin build demo && prober plugin test demo\n  prober plugin new demo --runtime process",
 		Args:    arguments("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return env.newProject(args[0], lang)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.runtime == string(plugin.Process) && p.lang != langGo {
+				return usage("examples/python is one in another language", "--runtime process makes a project in Go, not in %s", p.lang)
+			}
+			if p.runtime == string(plugin.Nagios) && cmd.Flags().Changed("lang") {
+				return usage("leave --lang out", "--runtime nagios makes a shell script, whatever the language")
+			}
+			return env.makeProject(args[0], p)
 		},
 	}
-	lang = langGo
 	names := languageNames()
-	c.Flags().Var(choice{&lang, names}, "lang", "language of the plugin")
+	runtimes := []string{string(plugin.Wasm), string(plugin.Process), string(plugin.Nagios)}
+	c.Flags().Var(choice{&p.lang, names}, "lang", "language of the plugin")
+	c.Flags().Var(choice{&p.runtime, runtimes}, "runtime", "how it runs: as a module in a sandbox, as a process, or as a command for each attempt")
 	_ = c.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(runtimes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// newProject writes the folder of a new plugin, which is called as the plugin is.
-func (env *Env) newProject(dir, lang string) error {
+// newProject is what a new plugin is to be.
+type newProject struct{ name, lang, runtime string }
+
+// makeProject writes the folder of a new plugin, which is called as the plugin is.
+func (env *Env) makeProject(dir string, p newProject) error {
 	dir = filepath.Clean(dir)
-	name := filepath.Base(dir)
-	if !plugin.ValidName(name) {
-		return usage("a plugin has a name of lower-case letters, digits and dashes", "%.80q is no name of a plugin", name)
+	p.name = filepath.Base(dir)
+	if !plugin.ValidName(p.name) {
+		return usage("a plugin has a name of lower-case letters, digits and dashes", "%.80q is no name of a plugin", p.name)
 	}
-	files, err := project(name, lang)
+	files, err := p.files()
 	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
@@ -63,7 +78,11 @@ func (env *Env) newProject(dir, lang string) error {
 	if err := writeFiles(dir, files); err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
-	fmt.Fprintf(env.Stdout, "made %s; next: prober plugin build %s && prober plugin test %s\n", dir, dir, dir)
+	next := "prober plugin test " + dir
+	if p.runtime != string(plugin.Nagios) {
+		next = "prober plugin build " + dir + " && " + next
+	}
+	fmt.Fprintf(env.Stdout, "made %s; next: %s\n", dir, next)
 	return nil
 }
 
@@ -74,7 +93,11 @@ func writeFiles(dir string, files map[string][]byte) error {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(name, data, 0o644); err != nil {
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(data, []byte("#!")) {
+			mode = 0o755
+		}
+		if err := os.WriteFile(name, data, mode); err != nil {
 			return err
 		}
 	}
@@ -84,19 +107,17 @@ func writeFiles(dir string, files map[string][]byte) error {
 // sdkFolder holds the copy of the SDK in a project.
 const sdkFolder = "prober-sdk"
 
-// project returns the files of a new project by path.
-func project(name, lang string) (map[string][]byte, error) {
-	files := make(map[string][]byte)
-	if lang != langWAT {
-		sources, err := prober.SDK(lang)
-		if err != nil {
-			return nil, err
-		}
-		for file, data := range sources {
-			files[sdkFolder+"/"+file] = data
-		}
+// files returns the files of a new project by path.
+func (p newProject) files() (map[string][]byte, error) {
+	files, err := p.sdk()
+	if err != nil {
+		return nil, err
 	}
-	for _, folder := range []string{"common", lang} {
+	values, err := p.values()
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range p.scaffolds() {
 		entries, err := scaffolds.ReadDir(path.Join("scaffold", folder))
 		if err != nil {
 			return nil, err
@@ -106,24 +127,75 @@ func project(name, lang string) (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			text = bytes.ReplaceAll(text, []byte("{{.Name}}"), []byte(name))
-			files[projectPath(e.Name(), name)] = bytes.ReplaceAll(text, []byte("{{.Lang}}"), []byte(lang))
+			files[p.path(e.Name())] = []byte(values.Replace(string(text)))
 		}
+	}
+	if p.runtime == string(plugin.Process) { // its main functions are in files of their own
+		files["check.go"] = bytes.Replace(files["main.go"], []byte(mainOfGuest), nil, 1)
+		delete(files, "main.go")
 	}
 	return files, nil
 }
 
-// projectPath is where the file of a scaffold goes in a project.
-func projectPath(file, name string) string {
+// mainOfGuest is what the source of a guest has, and that of a process has not.
+const mainOfGuest = "// The main function of a plugin never runs: what counts is init.\nfunc main() {}\n\n"
+
+// scaffolds are the folders whose files make the project, the later ones over the earlier.
+func (p newProject) scaffolds() []string {
+	switch p.runtime {
+	case string(plugin.Nagios):
+		return []string{"nagios"}
+	case string(plugin.Process):
+		return []string{"common", p.lang, "process"}
+	default:
+		return []string{"common", p.lang}
+	}
+}
+
+// sdk returns the copy of the SDK, as files of the project.
+func (p newProject) sdk() (map[string][]byte, error) {
+	var (
+		sources map[string][]byte
+		err     error
+	)
+	switch {
+	case p.runtime == string(plugin.Process):
+		sources, err = prober.ProcessSDK()
+	case p.runtime == string(plugin.Wasm) && p.lang != langWAT:
+		sources, err = prober.SDK(p.lang)
+	}
+	files := make(map[string][]byte, len(sources))
+	for file, data := range sources {
+		files[sdkFolder+"/"+file] = data
+	}
+	return files, err
+}
+
+// values are what stands for {{…}} in a scaffold.
+func (p newProject) values() (*strings.Replacer, error) {
+	built, runtime := p.name+".wasm", ""
+	if p.runtime == string(plugin.Process) {
+		built, runtime = plugin.ProcessPrefix+p.name, "runtime: process\n"
+	}
+	modules, sums, err := prober.ProcessModules()
+	require := "require (\n\t" + strings.Join(modules, " // indirect\n\t") + " // indirect\n)"
+	return strings.NewReplacer("{{.Name}}", p.name, "{{.Lang}}", p.lang, "{{.Built}}", built, "{{.Runtime}}", runtime,
+		"{{.Require}}", require, "{{.Sums}}", string(sums)), err
+}
+
+// path is where the file of a scaffold goes in the project.
+func (p newProject) path(file string) string {
 	switch file = strings.TrimSuffix(file, ".tmpl"); file {
 	case "gitignore":
 		return "." + file
 	case "sdk.go.mod":
 		return sdkFolder + "/go.mod"
 	case "test.yaml":
-		return name + "_test.yaml"
+		return p.name + plugintest.Suffix
 	case "main.wat":
-		return name + ".wat"
+		return p.name + ".wat"
+	case "check.sh":
+		return "check_" + p.name
 	default:
 		return file
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,66 @@ func TestNewPlugin(t *testing.T) {
 		}
 	}
 	testFailingPlugin(t, dir)
+}
+
+// A process builds, and passes its tests at once, with Go and the modules that prober itself
+// is built with; and so does the same source as a module.
+func TestNewProcess(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "-trimpath") // as prober builds, so that little is compiled twice
+	t.Setenv("CGO_ENABLED", "0")
+	dir := filepath.Join(t.TempDir(), "demo")
+	built := filepath.Join(dir, "prober-plugin-demo")
+	for _, step := range []struct {
+		args []string
+		want []string // in stdout
+	}{
+		{[]string{"new", dir, "--runtime", "process"}, []string{"made " + dir + "; next: prober plugin build " + dir + " && prober plugin test " + dir + "\n"}},
+		{[]string{"build", dir}, []string{built + ": demo 0.1.0, ", "its manifest is " + built + ".yaml\nit runs in no sandbox\n"}},
+		{[]string{"test", dir}, []string{"  ok  a server that is slow ", "process  on loopback; the memory of a process is its own", " passed, 0 failed, 3 left out"}},
+		{[]string{"build", "--runtime", "wasm", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "asks for net: target\n"}},
+		{[]string{"test", "--plugin", dir + "/demo.wasm", "--run", "greets|busy", dir}, []string{"2 passed, 0 failed"}},
+	} {
+		code, stdout, stderr := run(nil, append([]string{"plugin"}, step.args...)...)
+		if code != 0 {
+			t.Fatalf("prober plugin %s: exit code %d\n%s%s", strings.Join(step.args, " "), code, stdout, stderr)
+		}
+		for _, want := range step.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("prober plugin %s: no %q in\n%s", strings.Join(step.args, " "), want, stdout)
+			}
+		}
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-ldflags=-s -w", "./..."}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %s in the new folder: %v\n%s", strings.Join(args, " "), err, text)
+		}
+	}
+}
+
+func TestNewNagiosCheck(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "demo")
+	code, stdout, stderr := run(nil, "plugin", "new", dir, "--runtime", "nagios")
+	if want := "made " + dir + "; next: prober plugin test " + dir + "\n"; code != 0 || stdout != want {
+		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = run(nil, "plugin", "test", dir)
+	if code != 0 || !strings.Contains(stdout, "  ok  no such folder ") || !strings.Contains(stdout, "7 passed, 0 failed, 3 left out") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	script := filepath.Join(dir, "check_demo")
+	for _, args := range [][]string{{}, {"-w", "x", "-c", "1", "/"}, {"-w", "1", "-c", "1"}, {"-x"}} {
+		text, err := exec.CommandContext(t.Context(), script, args...).Output()
+		if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 3 || !strings.HasPrefix(string(text), "UNKNOWN - usage: check_demo ") {
+			t.Errorf("check_demo %q: %q, %v", args, text, err)
+		}
+	}
+	code, _, stderr = run(nil, "plugin", "build", dir)
+	if code != 64 || !strings.Contains(stderr, "its runtime is nagios: there is nothing to build") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
 }
 
 // testFailingPlugin has a case of the plugin in dir fail, and updates it.
@@ -96,6 +157,10 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		{"new " + dir + "/No_Name", `"No_Name" is no name of a plugin`},
 		{"new " + dir + "/rust", dir + "/rust is there already"},
 		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, assemblyscript, wat`},
+		{"new " + dir + "/x --lang rust --runtime process", "--runtime process makes a project in Go, not in rust"},
+		{"new " + dir + "/x --lang go --runtime nagios", "--runtime nagios makes a shell script, whatever the language"},
+		{"new " + dir + "/x --runtime container", `unknown word "container"; known: wasm, process, nagios`},
+		{"build --runtime process " + dir + "/wat", "prober builds processes of Go, not of WAT"},
 		{"new " + dir + "/no/such", "no such file or directory"},
 		{"build " + dir, "plugin.yaml: no such file or directory"},
 		{"build " + dir + "/rust", dir + "/rust: there is no lib.rs"},

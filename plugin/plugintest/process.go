@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,12 +32,12 @@ type processSession struct {
 
 // runProcess is [Run] for the process whose executable is at path.
 func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report, error) {
-	found, err := plugin.ReadProcess(path)
+	found, err := readProgram(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)
 	}
 	if cfg.Process == nil {
-		return nil, fmt.Errorf("%s: plugin %s is a process, which this test does not start", f.Path, path)
+		return nil, fmt.Errorf("%s: plugin %s is a program, which this test does not start", f.Path, path)
 	}
 	open := *found.Manifest
 	open.Config = &plugin.Schema{} // it is applied here, so that one process serves all
@@ -54,6 +55,22 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 		report.Results = append(report.Results, s.conformance(ctx)...)
 	}
 	return report, errors.Join(ctx.Err(), s.program.Close())
+}
+
+// isProgram reports whether a plugin at path is no module.
+func isProgram(path string) bool {
+	return plugin.IsProcess(filepath.Base(path)) || filepath.Ext(path) == ".yaml"
+}
+
+// readProgram reads a process, or the manifest of a check of Nagios, whose command may be
+// beside it.
+func readProgram(path string) (plugin.Found, error) {
+	if filepath.Ext(path) != ".yaml" {
+		return plugin.ReadProcess(path)
+	}
+	found, err := plugin.ReadCheck(path)
+	found.Folders = []string{filepath.Dir(path)}
+	return found, err
 }
 
 // cases runs the cases of the file.

@@ -281,7 +281,7 @@ func TestProcessesThatDoNotStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	cfg.Process = nil
-	if _, err := plugintest.Run(t.Context(), f, cfg); err == nil || !strings.Contains(err.Error(), "is a process, which this test does not start") {
+	if _, err := plugintest.Run(t.Context(), f, cfg); err == nil || !strings.Contains(err.Error(), "is a program, which this test does not start") {
 		t.Errorf("got %v", err)
 	}
 }

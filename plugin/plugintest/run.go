@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,9 +30,10 @@ type Config struct {
 	Plugin string
 
 	// Process starts a plugin that is a process, with env as its environment: [process.Load]
-	// does. Nil refuses such plugins. It is given here so that tests of modules carry nothing
+	// does; and of the runtime nagios [process.LoadCheck]. Nil refuses such plugins. It is given here so that tests of modules carry nothing
 	// of gRPC.
 	//
+	// [process.LoadCheck]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#LoadCheck
 	// [process.Load]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#Load
 	Process func(ctx context.Context, found plugin.Found, env []string) (Program, error)
 
@@ -116,7 +116,7 @@ func (r *Report) OK() bool {
 // plugin could not be run at all.
 func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	path := cmp.Or(cfg.Plugin, f.Plugin)
-	if plugin.IsProcess(filepath.Base(path)) {
+	if isProgram(path) {
 		return runProcess(ctx, f, path, cfg)
 	}
 	module, err := os.ReadFile(path)
