@@ -58,7 +58,7 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	m := found.Manifest
 	c := &Check{
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: newMark(),
-		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name},
+		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
 	}
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
@@ -114,9 +114,8 @@ func (c *Check) Close() error {
 	}
 	c.mu.Unlock()
 	<-c.idle
-	c.strays.work.Wait()
 	if c.runs.Load() > 0 {
-		c.strays.end(c.mark)
+		c.strays.close(c.mark)
 	}
 	if c.command.program != nil {
 		return c.command.program.close()

@@ -40,11 +40,16 @@ func endStrays(marks ...string) (left int) {
 	return 0
 }
 
+// maxSweepPause is the longest time between two looks of a sweeper.
+const maxSweepPause = 5 * time.Second
+
 // sweeper ends what the runs of a check have left behind, beside the attempts: there may be
-// many runs, and to look for it takes a look at every process there is.
+// many runs, and to look for it takes a look at every process there is. It takes a tenth of
+// the time at most.
 type sweeper struct {
 	logger *slog.Logger
 	check  string
+	closed chan struct{}
 
 	mu       sync.Mutex
 	wanted   []string // the marks of runs
@@ -62,6 +67,13 @@ func (s *sweeper) sweep(mark string) {
 	}
 }
 
+// close ends what is still wanted, and all that is left of runs whose marks begin with mark.
+func (s *sweeper) close(mark string) {
+	close(s.closed)
+	s.work.Wait()
+	s.end(mark)
+}
+
 // run sweeps until nothing is wanted.
 func (s *sweeper) run() {
 	for {
@@ -72,7 +84,12 @@ func (s *sweeper) run() {
 		if len(marks) == 0 {
 			return
 		}
+		start := time.Now()
 		s.end(marks...)
+		select {
+		case <-time.After(min(9*time.Since(start), maxSweepPause)):
+		case <-s.closed:
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range strings.Fields(got.Output) {
+	for text := range strings.FieldsSeq(got.Output) {
 		pid, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
