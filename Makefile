@@ -6,6 +6,7 @@ FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
 ORACLECOUNT ?= 2000
+TIMEOUT     ?= 40m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -82,16 +83,17 @@ bin/quickstart:
 
 .PHONY: test
 test: ## every test that needs Go and nothing else
-	$(GO) test ./...
-	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GO) test ./...); done
+	$(GO) test -timeout $(TIMEOUT) ./...
+	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GO) test -timeout $(TIMEOUT) ./...); done
 
+# What tests build is built as it is for test: without cgo, and so from the cache.
 .PHONY: test-race
 test-race: ## the same with the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...
 
 .PHONY: test-oracle
 test-oracle: ## our core against the kubelet's own code
-	cd test/oracle && $(GO) test -tags k8s136 -count=1 -v ./... -args -scenarios=$(ORACLECOUNT)
+	cd test/oracle && $(GO) test -tags k8s136 -count=1 -timeout $(TIMEOUT) -v ./... -args -scenarios=$(ORACLECOUNT)
 
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
