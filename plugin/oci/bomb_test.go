@@ -60,6 +60,16 @@ func FuzzLoadTar(f *testing.F) {
 	}
 	f.Add(seed)
 	f.Add(seed[:2048])
+	if a, err = oci.PackProgram(oci.Program{Manifest: []byte("apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\n"), Code: []byte("code")}); err != nil {
+		f.Fatal(err)
+	}
+	if err := oci.SaveTar(path, "1", a); err != nil {
+		f.Fatal(err)
+	}
+	if seed, err = os.ReadFile(path); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
 	path = filepath.Join(f.TempDir(), "fuzzed.tar")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		writeFile(t, path, data)
@@ -68,7 +78,14 @@ func FuzzLoadTar(f *testing.F) {
 			t.Errorf("%d plugins, %v", len(all), err)
 		}
 		for _, a := range all {
-			if plugin.Digest(a.Root()) != a.Digest {
+			root := a.Root()
+			if index := a.Index(); index != nil {
+				if !strings.Contains(string(index), plugin.Digest(root)) {
+					t.Error("the manifest is not that of the index")
+				}
+				root = index
+			}
+			if plugin.Digest(root) != a.Digest {
 				t.Errorf("the manifest is not that of %s", a.Digest)
 			}
 			if !strings.Contains(string(a.Root()), plugin.Digest(a.Module)) {

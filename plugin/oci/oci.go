@@ -73,14 +73,34 @@ func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) 
 	if err := checkDescriptor(desc, most); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(r, desc.Size+1))
-	if err != nil {
+	data, err := readSize(r, desc.Size)
+	if err == nil {
+		if _, more := io.ReadFull(r, make([]byte, 1)); !errors.Is(more, io.EOF) {
+			err = io.ErrUnexpectedEOF // it goes on
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && digestOf(data) != desc.Digest.String():
+		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
+	case err != nil:
 		return nil, err
 	}
-	if int64(len(data)) != desc.Size || digestOf(data) != desc.Digest.String() {
-		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
-	}
 	return data, nil
+}
+
+// someBytes is what must have come of something before there is room for all of it.
+const someBytes = 1 << 20
+
+// readSize reads size bytes of r. A buffer that grew with them would take twice as much of
+// a program, and one that is made at once is made for who only says how much there is.
+func readSize(r io.Reader, size int64) ([]byte, error) {
+	data := make([]byte, min(size, someBytes))
+	if _, err := io.ReadFull(r, data); err != nil || size <= someBytes {
+		return data, err
+	}
+	all := make([]byte, size)
+	_, err := io.ReadFull(r, all[copy(all, data):])
+	return all, err
 }
 
 // checkDescriptor refuses what would be too large, or could not be verified, before
