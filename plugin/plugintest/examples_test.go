@@ -108,7 +108,7 @@ func TestExamplesAsProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := func(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
-				cfg := process.Config{Env: append(env, exampleOf+"="+name), Pause: time.Millisecond, MaxPause: time.Millisecond}
+				cfg := process.Config{Env: append(env, exampleOf+"="+name), StartTimeout: time.Minute, Pause: time.Millisecond, MaxPause: time.Millisecond}
 				return process.Load(ctx, cfg, found)
 			}
 			report := run(t, f, plugintest.Config{Plugin: program(t, examples, name, read(t, filepath.Join(folder, "plugin.yaml"))), Process: start})

@@ -85,12 +85,14 @@ func (s *processSession) cases(ctx context.Context) (results []Result) {
 			results = append(results, r)
 			continue
 		}
-		start := time.Now()
-		r.got = s.attempt(ctx, c, i)
-		r.Real, r.Virtual = time.Since(start), r.got.virtual
-		r.c, r.Note = c.inRealTime(r.got)
-		r.judge()
-		results = append(results, r)
+		results = append(results, inGoodTime(func() Result {
+			judged, start := r, time.Now()
+			judged.got = s.attempt(ctx, c, i)
+			judged.Real, judged.Virtual = time.Since(start), judged.got.virtual
+			judged.c, judged.Note = c.inRealTime(judged.got)
+			judged.judge()
+			return judged
+		}))
 	}
 	return results
 }
@@ -166,9 +168,12 @@ func (s *processSession) conformance(ctx context.Context) (results []Result) {
 			continue
 		}
 		if check.run != nil {
-			start := time.Now()
-			r.Failures = check.run(ctx)
-			r.Real = time.Since(start)
+			r = inGoodTime(func() Result {
+				checked, start := r, time.Now()
+				checked.Failures = check.run(ctx)
+				checked.Real = time.Since(start)
+				return checked
+			})
 		}
 		results = append(results, r)
 	}

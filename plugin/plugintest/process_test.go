@@ -90,7 +90,7 @@ func askerGuest(t *testing.T) string {
 }
 
 func startProcess(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
-	return process.Load(ctx, process.Config{Env: env, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
+	return process.Load(ctx, process.Config{Env: env, StartTimeout: time.Minute, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }
 
 func judged(t *testing.T, report *plugintest.Report) {
