@@ -226,7 +226,7 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		c.hits[plugin.LimitResult] = true
 		return probe.Outcome{}, protocolError("a result of %d bytes; at most %d are allowed", len(v.GetResult()), limits.Result)
 	}
-	doc, err := decode(v.GetResult())
+	doc, err := decode(v.GetResult(), b.plugin.cfg.Strict)
 	if err != nil {
 		return probe.Outcome{}, protocolError("result: %w", err)
 	}
@@ -256,12 +256,15 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 }
 
 // decode reads a result, which may be empty, and makes text of what is none.
-func decode(result []byte) (abi.Result, error) {
+func decode(result []byte, strict bool) (abi.Result, error) {
 	switch {
 	case len(result) == 0:
 		return abi.Result{}, nil
 	case !utf8.Valid(result):
 		result = bytes.ToValidUTF8(result, []byte("\uFFFD"))
+	}
+	if strict {
+		return abi.DecodeStrictResult(result)
 	}
 	return abi.DecodeResult(result)
 }

@@ -40,6 +40,9 @@ type Config struct {
 	// Env is all of the environment that processes have, "NAME=value". Nil means an empty
 	// one.
 	Env []string
+	// Strict makes a result that has fields which the contract does not know an error
+	// "protocol", for tests of plugins. Else they are ignored.
+	Strict bool
 	// StartTimeout is how long a process may take from its start until it has said what it
 	// is. 0 means [StartTimeout].
 	StartTimeout time.Duration

@@ -85,6 +85,10 @@ type Config struct {
 	// quick to load under the race detector.
 	Interpreter bool
 
+	// Strict makes a result that has fields which the contract does not know an error
+	// "protocol", for tests of plugins. Else they are ignored.
+	Strict bool
+
 	// Clock is the time of guests. Nil means the system's.
 	Clock Clock
 

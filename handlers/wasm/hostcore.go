@@ -175,7 +175,11 @@ func resultWrite(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	r, err := abi.DecodeResult(doc)
+	decode := abi.DecodeResult
+	if c.host.cfg.Strict {
+		decode = abi.DecodeStrictResult
+	}
+	r, err := decode(doc)
 	if err != nil {
 		return c.violate(abi.EINVAL, fmt.Errorf("result: %w", err))
 	}

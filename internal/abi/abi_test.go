@@ -252,3 +252,18 @@ func FuzzDecode(f *testing.F) {
 func sane(q abi.Request) string {
 	return strings.ToValidUTF8(string(abi.AppendRequest(nil, &q)), "\uFFFD")
 }
+
+func TestStrictResults(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"result":"success","message":"m","metrics":[{"name":"a","value":1,"unit":"s","labels":{"b":"c"}}],"details":{"any":1}}`: "",
+		`{"colour":"red"}`: "colour: the field is unknown",
+		`{"metrics":[{"name":"a","value":1,"help":"h"}]}`: "metrics: help: the field is unknown",
+	} {
+		if _, err := abi.DecodeResult([]byte(doc)); err != nil {
+			t.Errorf("%s: %v", doc, err)
+		}
+		if _, err := abi.DecodeStrictResult([]byte(doc)); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: got %v, want %q", doc, err, want)
+		}
+	}
+}

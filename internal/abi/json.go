@@ -26,6 +26,8 @@ type scanner struct {
 	text  string // data once more, for the strings to be part of; or "", and each is a copy
 	pos   int
 	depth int
+
+	strict bool // fields that the contract does not know are errors
 }
 
 func (s *scanner) fail(want string) error {

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -250,8 +251,16 @@ func (d *decoder) fields(texts textFields, other func(name string) (bool, error)
 				return named(name, err)
 			}
 		}
-		return d.skip()
+		return named(name, d.unknown())
 	})
+}
+
+// unknown passes over the value of a field that the contract does not know.
+func (d *decoder) unknown() error {
+	if d.strict {
+		return errors.New("the field is unknown")
+	}
+	return d.skip()
 }
 
 func (d *decoder) plugin(p *Plugin) error {

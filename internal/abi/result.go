@@ -56,12 +56,21 @@ func appendMetric(b []byte, m *probe.Metric) []byte {
 
 // DecodeResult reads a result and holds it against the limits of the contract.
 // Nothing of the answer is part of data.
-func DecodeResult(data []byte) (Result, error) {
+func DecodeResult(data []byte) (Result, error) { return decodeResult(scanner{data: data}) }
+
+// DecodeStrictResult is [DecodeResult], but a field that the contract does not know is an
+// error.
+func DecodeStrictResult(data []byte) (Result, error) {
+	return decodeResult(scanner{data: data, strict: true})
+}
+
+func decodeResult(from scanner) (Result, error) {
+	data := from.data
 	if len(data) > MaxResult {
 		return Result{}, fmt.Errorf("result of %d bytes; at most %d are allowed", len(data), MaxResult)
 	}
 	var r Result
-	d := decoder{scanner{data: data}}
+	d := decoder{from}
 	err := d.object(func(name string) error { return named(name, d.result(&r, name)) })
 	if err == nil {
 		err = d.end()
@@ -100,7 +109,7 @@ func (d *decoder) result(r *Result, name string) error {
 		r.Details = slices.Clone(raw)
 		return err
 	default:
-		return d.skip()
+		return d.unknown()
 	}
 }
 

@@ -19,7 +19,7 @@ func newPluginTest(env *Env) *cobra.Command {
 	var (
 		output, pattern string
 		update          bool
-		cfg             = plugintest.Config{Version: Version, Process: startProgram}
+		cfg             = plugintest.Config{Version: Version}
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
@@ -41,6 +41,7 @@ func newPluginTest(env *Env) *cobra.Command {
 					return usage("", "--run: %w", err)
 				}
 			}
+			cfg.Process = startProgram(cfg.Strict)
 			ctx, stop := env.interruptible(cmd.Context())
 			defer stop()
 			return env.testPlugins(ctx, args, cfg, output, update)
@@ -49,6 +50,7 @@ func newPluginTest(env *Env) *cobra.Command {
 	fileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of the one that the files name")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fields of a result that the contract does not know fail the case")
 	c.Flags().BoolVar(&update, "update", false, "write the results and messages that came into the files")
 	outputFlag(c, &output, plugintest.Formats...)
 	return c
@@ -116,11 +118,14 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 	return loaded, nil
 }
 
-// startProgram starts a plugin that is a program. One that crashes in a case does not keep
+// startProgram starts plugins that are programs. One that crashes in a case does not keep
 // the next one waiting.
-func startProgram(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
-	if found.Manifest.Runtime == plugin.Nagios {
-		return process.LoadCheck(process.Config{}, found)
+func startProgram(strict bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+	return func(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
+		if found.Manifest.Runtime == plugin.Nagios {
+			return process.LoadCheck(process.Config{}, found)
+		}
+		cfg := process.Config{Version: Version, Env: env, Strict: strict, Pause: time.Millisecond, MaxPause: time.Millisecond}
+		return process.Load(ctx, cfg, found)
 	}
-	return process.Load(ctx, process.Config{Version: Version, Env: env, Pause: time.Millisecond, MaxPause: time.Millisecond}, found)
 }

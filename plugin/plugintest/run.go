@@ -48,6 +48,10 @@ type Config struct {
 	// quick to begin with under the race detector.
 	Interpreter bool
 
+	// Strict fails guests whose result has fields that the contract does not know, which else
+	// are ignored. Whoever starts a process sees to that of its own.
+	Strict bool
+
 	// CasesOnly leaves the conformance checks out.
 	CasesOnly bool
 
@@ -243,7 +247,7 @@ func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 			return w.network.handshake(ctx, conn, config)
 		},
-		Clock: w.clock, Rand: w.rand, Interpreter: v.interpreter, CacheDir: s.cfg.CacheDir, Version: s.cfg.Version,
+		Clock: w.clock, Rand: w.rand, Interpreter: v.interpreter, Strict: s.cfg.Strict, CacheDir: s.cfg.CacheDir, Version: s.cfg.Version,
 	})
 	if err != nil {
 		return nil, err

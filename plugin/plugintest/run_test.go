@@ -131,6 +131,17 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+func TestStrict(t *testing.T) {
+	f := load(t, `- {name: a, request: {config: {do: colour}}, want: {result: success}}`)
+	if report := run(t, f, plugintest.Config{CasesOnly: true}); !report.OK() {
+		t.Errorf("got %q, want that a field which the contract does not know is ignored", report.Results[0].Diff)
+	}
+	report := run(t, f, plugintest.Config{CasesOnly: true, Strict: true})
+	if r := report.Results[0]; r.OK() || !strings.Contains(r.Diff, "+result: error(protocol)") || !strings.Contains(r.Diff, "colour: the field is unknown") {
+		t.Errorf("got %q", r.Diff)
+	}
+}
+
 func TestSameSeedSameAnswer(t *testing.T) {
 	f := load(t, `
 - {name: a, request: {config: {do: fine}}, want: {result: success}}

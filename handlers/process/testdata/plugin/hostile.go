@@ -72,6 +72,8 @@ func (h *hostile) Probe(q *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	switch string(mode) {
 	case "huge":
 		return answer(`{"message":"` + strings.Repeat("huge", 1<<20) + `"}`)
+	case "colour":
+		return answer(`{"message":"it is red","colour":"red"}`)
 	case "fat":
 		return answer(`{"message":"` + strings.Repeat("fat!", 1<<15) + `"}`)
 	case "metrics":

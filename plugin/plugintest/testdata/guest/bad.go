@@ -24,6 +24,9 @@ func misbehave(ctx context.Context, r *sdk.Request) (out probe.Outcome, err erro
 	case "leak":
 		kept = append(kept, make([]byte, 100_000))
 		return sdk.Successf("leaked"), nil, true
+	case "colour":
+		writeResult(`{"message":"it is red","colour":"red"}`)
+		return probe.Outcome{Result: probe.Success}, nil, true
 	case "elsewhere":
 		_, err := sdk.Dial(ctx, "tcp", "10.0.0.9:80")
 		return sdk.Failuref("%v", err), nil, true
