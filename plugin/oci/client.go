@@ -61,7 +61,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		cfg.UserAgent = "prober"
 	}
 	c.auth = auth.Client{
-		Client: &http.Client{Transport: retry.NewTransport(&metered{&guarded{c.transport, cfg.PlainHTTP}, cfg.Progress})},
+		Client: &http.Client{Transport: &retry.Transport{
+			Base: &metered{&guarded{c.transport, cfg.PlainHTTP}, cfg.Progress}, Policy: again,
+		}},
 		Header: http.Header{"User-Agent": {cfg.UserAgent}},
 		Cache:  auth.NewCache(),
 	}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
 var (
@@ -45,6 +47,20 @@ func newTransport() *http.Transport {
 	}}
 	t.DialContext = dialer.DialContext
 	return t
+}
+
+// again says what is asked for once more: what oras does, but for what a registry does not
+// do at all.
+func again() retry.Policy {
+	return &retry.GenericPolicy{
+		Retryable: func(res *http.Response, err error) (bool, error) {
+			if err == nil && res.StatusCode == http.StatusNotImplemented {
+				return false, nil
+			}
+			return retry.DefaultPredicate(res, err)
+		},
+		Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
+	}
 }
 
 func isMetadata(addr netip.Addr) bool {
