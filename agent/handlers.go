@@ -45,7 +45,8 @@ type handlerSet struct {
 	plugins map[string]*pluginRecord // by name
 	wanted  map[string]bool          // the plugins that a probe has asked for
 	named   map[string]bool          // the handlers of the pods that run
-	mayBe   map[string]bool          // those of the manifests that were read since
+	mayBe   map[string]bool          // those of the manifests that were read since, or are being read
+	seen    map[string]bool          // those of the manifests that were read last
 	muted   map[string]time.Time     // plugins that do not answer, and until when they are not asked again
 	surveys int                      // how many there were
 	watched []string                 // files beside those in plugin folders, by the last survey, as is what follows

@@ -121,7 +121,6 @@ func (a *Agent) apply(ctx context.Context, cause string) error {
 	if ctx.Err() != nil {
 		return nil // it is about to end all the same
 	}
-	a.handlers.uses(a.wanted)
 	a.applied = make(map[types.UID]*v1.Pod)
 	if err == nil {
 		for _, pod := range a.wanted {
@@ -130,6 +129,7 @@ func (a *Agent) apply(ctx context.Context, cause string) error {
 	}
 	a.running.Store(true)
 	a.noteManifests(err)
+	a.handlers.uses(a.wanted)
 	if err != nil {
 		a.log.Error("manifests were not applied as a whole", "cause", cause, "error", err.Error())
 	} else {

@@ -224,13 +224,12 @@ func (s *handlerSet) noteMute(name string, err error) {
 	}
 }
 
-// begin begins a look at the manifests: plugins that did not answer are asked again, and
-// what earlier manifests would have used does not count.
+// begin begins a look at the manifests: plugins that did not answer are asked again.
 func (s *handlerSet) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.muted)
-	clear(s.mayBe)
+	s.seen = make(map[string]bool)
 }
 
 // mayUse notes the handlers of a pod that may come to run.
@@ -238,6 +237,15 @@ func (s *handlerSet) mayUse(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addHandlers(s.mayBe, pod)
+	addHandlers(s.seen, pod)
+}
+
+// refuses notes that the manifests were refused: they may use what they name, and what
+// earlier ones would have used does not count any more.
+func (s *handlerSet) refuses() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mayBe = s.seen
 }
 
 // uses notes the handlers of the pods that run.

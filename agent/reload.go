@@ -101,6 +101,7 @@ func (a *Agent) readManifests(ctx context.Context, r *round) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
+		a.handlers.refuses()
 		a.noteManifests(err)
 		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.cause, "error", err.Error())
 		if a.replacements.Load() != replaced { // they were not told of each other
