@@ -172,11 +172,7 @@ func (c *call) trace(e probe.TraceEvent) {
 	if c.traced++; c.traced > maxTraced {
 		e = probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: "further events are dropped"}
 	}
-	c.mu.Lock() // so that nothing is traced when the attempt has its answer
-	defer c.mu.Unlock()
-	if !c.late {
-		c.req.Trace.Emit(e)
-	}
+	c.req.Trace.Emit(e)
 }
 
 // fail notes the text of a host call's error for last_error and returns its number.

@@ -42,12 +42,13 @@ func outward(module string) bool {
 	return module == abi.ModuleNet || module == abi.ModuleHTTP || module == abi.ModuleDNS
 }
 
-// hasGrace reports whether the guest may go on after the deadline. On the clock of a test
-// it may not: nothing there happens beside an attempt.
+// hasGrace reports whether the guest may go on after the deadline. Where somebody looks
+// inside it may not, for that is done on the goroutine of the attempt; nor on the clock of
+// a test, where nothing happens beside an attempt.
 func (c *call) hasGrace() bool {
 	_, bounded := c.ctx.Deadline()
 	_, real := c.host.cfg.Clock.(realClock)
-	return bounded && real && c.plugin.reset && c.plugin.waits
+	return bounded && real && c.req.Trace == nil && c.plugin.reset && c.plugin.waits
 }
 
 // ending is how an attempt ended.

@@ -117,14 +117,7 @@ func TestGrace(t *testing.T) {
 			})
 			p := loadLate(t, h, plugin.Reset)
 			guest := bind(t, p, `{"then":"`+tc.then+`"}`, elsewhere)
-			var over atomic.Bool
-			req := probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: func(e probe.TraceEvent) {
-				if over.Load() {
-					t.Errorf("traced after the answer: %+v", e)
-				}
-			}}
-			got, err := guest.Probe(due, req)
-			over.Store(true)
+			got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
 			wantTimedOut(t, got, err, time.Minute)
 			wasm.WaitForGuests(p)
 			if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {
@@ -243,21 +236,36 @@ func TestNoGraceWithoutADeadline(t *testing.T) {
 	}
 }
 
-// An instance that is not reset has nothing to gain.
-func TestNoGraceWithoutReset(t *testing.T) {
-	for _, isolation := range []plugin.Isolation{plugin.Fresh, plugin.Pooled} {
+// An instance that is not reset has nothing to gain, and what is traced is traced before
+// the answer.
+func TestNoGrace(t *testing.T) {
+	over := false // a data race, if it were read later
+	for name, tc := range map[string]struct {
+		isolation plugin.Isolation
+		trace     probe.Tracer
+	}{
+		"fresh":  {isolation: plugin.Fresh},
+		"pooled": {isolation: plugin.Pooled},
+		"traced": {plugin.Reset, func(e probe.TraceEvent) {
+			if over {
+				t.Errorf("traced after the answer: %+v", e)
+			}
+		}},
+	} {
 		due := newDue(t)
 		h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
 			due.pass()
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		p := loadLate(t, h, isolation)
-		got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+		p := loadLate(t, h, tc.isolation)
+		got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: tc.trace})
+		over = true
 		wantTimedOut(t, got, err, time.Minute)
 		if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-			t.Errorf("%s: got %+v, want no instance left when the answer is there", isolation, got)
+			t.Errorf("%s: got %+v, want no instance left when the answer is there", name, got)
 		}
+		over = false
 	}
 }
 
@@ -321,7 +329,7 @@ func TestGraceUnderLoad(t *testing.T) {
 				if n == 5 {
 					time.AfterFunc(timeout/2, cancel)
 				}
-				_, err := guest.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) {}})
+				_, err := guest.Probe(ctx, probe.Request{Target: target})
 				if err != nil && !errors.Is(err, wasm.ErrNoInstance) && !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}

@@ -79,7 +79,7 @@ func (p *Handler) Digest() string { return p.digest }
 // Stats is what a plugin takes and did.
 type Stats struct {
 	Idle   int    // instances that wait for a call
-	Busy   int    // instances in a call
+	Busy   int    // instances in a call, or whose guest has its grace after one
 	Denied uint64 // dials that the grants did not cover, since the plugin was loaded
 	Size   uint64 // bytes of linear memory of the guest that was called last
 	// Limits is how often each limit was hit, since the plugin was loaded: in how many
