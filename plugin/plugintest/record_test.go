@@ -1,6 +1,7 @@
 package plugintest_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -32,6 +33,8 @@ type attempt struct {
 	config string
 	grants []string
 	redact func(string) string
+
+	timeout time.Duration // 0: one that it does not come to
 }
 
 // record makes an attempt in the real world and returns the session, and what came.
@@ -65,7 +68,7 @@ func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := probe.Request{Target: a.target, Spec: probe.Spec{Timeout: time.Second}, Redact: a.redact, PodIP: "127.0.0.1", Pod: &probe.Pod{Name: "web", Labels: map[string]string{"a": "b"}}}
+	req := probe.Request{Target: a.target, Spec: probe.Spec{Timeout: cmp.Or(a.timeout, 2*time.Minute)}, Redact: a.redact, PodIP: "127.0.0.1", Pod: &probe.Pod{Name: "web", Labels: map[string]string{"a": "b"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), req.Spec.Timeout)
 	defer cancel()
 	out, err = handler.Probe(ctx, req)
@@ -372,8 +375,8 @@ func TestReplayOfNamesAndSilence(t *testing.T) {
 	release := make(chan struct{})
 	target := serve(t, func(c net.Conn) { <-release })
 	defer close(release)
-	path, out := record(t, attempt{target: probe.Target{Host: "localhost", Port: target.Port}, config: `{}`})
-	if out.Result != probe.Failure || out.Output != "timed out after 1s" {
+	path, out := record(t, attempt{target: probe.Target{Host: "localhost", Port: target.Port}, config: `{}`, timeout: 4 * time.Second})
+	if out.Result != probe.Failure || out.Output != "timed out after 4s" {
 		t.Fatalf("got %+v", out)
 	}
 	contents(t, path, "names:\n    localhost:", `{text: "hello\n"}`)
