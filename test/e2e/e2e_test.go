@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
 func probePluginIn(t *testing.T, dir, plugin, target, config string, args ...string) (verdict, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
-		dir, "--target", target, "--config", config, "--timeout", "5s", "-o", "json")
+		dir, "--target", target, "--config", config, "--timeout", "15s", "-o", "json")
 	cmd.Args = append(cmd.Args, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -92,27 +93,37 @@ func redis(t *testing.T, args ...string) string {
 	return address
 }
 
+// portsGiven is how many ports freeAddress has given out.
+var portsGiven atomic.Int32
+
+// freeAddress returns an address at which nobody listens, and which is given out once
+// only. Its port is none of those that the system gives to who asks for any.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		address := fmt.Sprint("127.0.0.1:", 10_000+(97*os.Getpid()+int(portsGiven.Add(1)))%20_000)
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			l.Close()
+			return address
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
-// await asks every 50 ms, for 30 s at most, whether what real processes do has come true.
+// await asks every 50 ms, for 3 min at most, whether what real processes do has come true.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited 30 s for %s", what)
+			t.Fatalf("waited 3 min for %s", what)
 		}
 	}
 }

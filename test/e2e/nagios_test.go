@@ -53,7 +53,7 @@ func TestChecksOfNagios(t *testing.T) {
 		{"nagios-http", web, `{"path":"/nothing"}`, "warning", "HTTP WARNING: HTTP/1.1 404 Not Found"},
 		{"nagios-http", web, `{"path":"/healthz","warnSeconds":0.0000001}`, "warning", "HTTP WARNING"},
 		{"nagios-http", "127.0.0.1:1", `{}`, "failure", "onnection refused"},
-		{"nagios-http", silent.Addr().String(), `{}`, "failure", "timed out after 5s"},
+		{"nagios-http", silent.Addr().String(), `{}`, "failure", "timed out after 15s"},
 		{"nagios-tcp", web, `{}`, "success", "TCP OK"},
 		{"nagios-tcp", "127.0.0.1:1", `{}`, "failure", "onnection refused"},
 		{"nagios-disk", web, `{"warnFree":"0%","criticalFree":"0%"}`, "success", "DISK OK"},

@@ -81,7 +81,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 // testRecorded records a session with a real server, which a case replays.
 func testRecorded(t *testing.T, dir, address string) {
 	t.Helper()
-	prober(t, dir, 0, "plugin", "run", "demo", "--target", address, "--timeout", "5s", "--record", "demo/testdata/hello.yaml")
+	prober(t, dir, 0, "plugin", "run", "demo", "--target", address, "--timeout", "30s", "--record", "demo/testdata/hello.yaml")
 	write(t, dir, "demo/recorded_test.yaml", `apiVersion: prober.dev/v1
 kind: PluginTest
 plugin: ./demo.wasm

@@ -52,7 +52,7 @@ db.commit()`, db)
 		{"no number", db, `"SELECT 'x'"`, ``, "unknown", "no number"},
 		{"no finite number", db, `"SELECT 9e999"`, ``, "unknown", "no number"},
 		{"no other mode", db + "?mode=rwc&x=", failed, ``, "failure", "unable to open database file"},
-		{"endless", db, endless, ``, "failure", "timed out after 5s"},
+		{"endless", db, endless, ``, "failure", "timed out after 15s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePluginIn(t, plugins, "sqlite", "127.0.0.1:1", `{"file":"`+c.file+`","query":`+c.query+c.more+`}`)
