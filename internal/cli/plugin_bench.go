@@ -103,6 +103,9 @@ func (b *bench) prepare(name string) (err error) {
 	if b.ask, err = b.flags.read(b.env); err != nil {
 		return err
 	}
+	if r := b.found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
+		return usage("its module, where it builds as one, can be measured", "plugin %q is a program: what is measured is modules", b.found.Manifest.Name)
+	}
 	switch {
 	case b.flags.target != "" && b.world != "":
 		return usage("leave one of the two out", "--target and --case: a plugin is called in one world")

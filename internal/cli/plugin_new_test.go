@@ -61,8 +61,12 @@ func TestNewProcess(t *testing.T) {
 		{[]string{"new", dir, "--runtime", "process"}, []string{"made " + dir + "; next: prober plugin build " + dir + " && prober plugin test " + dir + "\n"}},
 		{[]string{"build", dir}, []string{built + ": demo 0.1.0, ", "its manifest is " + built + ".yaml\nit runs in no sandbox\n"}},
 		{[]string{"test", dir}, []string{"  ok  a server that is slow ", "process  on loopback; the memory of a process is its own", " passed, 0 failed, 3 left out"}},
+		{[]string{"vet", dir}, nil},
+		{[]string{"inspect", dir}, []string{"Runtime:       process\nSandbox:       none: it may do what prober may\n"}},
+		{[]string{"list", dir}, []string{"  process  ", built}},
 		{[]string{"build", "--runtime", "wasm", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "asks for net: target\n"}},
 		{[]string{"test", "--plugin", dir + "/demo.wasm", "--run", "greets|busy", dir}, []string{"2 passed, 0 failed"}},
+		{[]string{"vet", dir}, nil},
 	} {
 		code, stdout, stderr := run(nil, append([]string{"plugin"}, step.args...)...)
 		if code != 0 {
@@ -73,6 +77,10 @@ func TestNewProcess(t *testing.T) {
 				t.Errorf("prober plugin %s: no %q in\n%s", strings.Join(step.args, " "), want, stdout)
 			}
 		}
+	}
+	code, _, stderr := run(nil, "plugin", "bench", dir)
+	if want := `prober: error: plugin "demo" is a program: what is measured is modules`; code != 64 || !strings.HasPrefix(stderr, want) {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-ldflags=-s -w", "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)

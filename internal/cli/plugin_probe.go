@@ -191,10 +191,7 @@ func modulePath(name string, dirs []string) (path string, ok bool, err error) {
 			if err != nil {
 				return "", false, err
 			}
-			if manifest.Runtime == plugin.Nagios {
-				return filepath.Join(name, "plugin.yaml"), true, nil
-			}
-			return filepath.Join(name, manifest.Name+".wasm"), true, nil
+			return builtFile(name, manifest), true, nil
 		}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			return "", false, usage("`prober plugin new` makes the folder of a plugin", "%s: there is no plugin.yaml in this folder", name)
@@ -202,6 +199,18 @@ func modulePath(name string, dirs []string) (path string, ok bool, err error) {
 	}
 	isFile := strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || strings.ContainsRune(name, filepath.Separator)
 	return name, isFile, nil
+}
+
+// builtFile returns the path of what is built, or lies, in the folder dir of a project.
+func builtFile(dir string, m *plugin.Manifest) string {
+	switch m.Runtime {
+	case plugin.Nagios:
+		return filepath.Join(dir, "plugin.yaml")
+	case plugin.Process:
+		return filepath.Join(dir, plugin.ProcessPrefix+m.Name)
+	default:
+		return filepath.Join(dir, m.Name+".wasm")
+	}
 }
 
 func builtinNames() []string {
