@@ -131,7 +131,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target})
 	c.offline, c.standing = true, prompt
-	if !c.acquire(false) {
+	if !c.acquire(true) { // it is short, and on a busy host a pod would be refused for it
 		return errNoInstance
 	}
 	in, err := b.plugin.take(c)
