@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -176,10 +177,8 @@ func closed(b Behaviour, ways ...Behaviour) Behaviour {
 	if ways == nil {
 		ways = []Behaviour{Refuse, Timeout}
 	}
-	for _, way := range ways {
-		if b == way {
-			return b
-		}
+	if slices.Contains(ways, b) {
+		return b
 	}
 	return ""
 }
