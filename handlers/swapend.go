@@ -113,6 +113,32 @@ func within(limit time.Duration, name string, f func() error) error {
 	}
 }
 
+// until calls f, which belongs to a handler, and waits for it until ctx ends. What an f that
+// returns later still has made is given to late.
+func until[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
+	type answer struct {
+		made T
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		made, err := f()
+		done <- answer{made, err}
+	}()
+	select {
+	case a := <-done:
+		return a.made, a.err
+	case <-ctx.Done():
+		go func() {
+			if a := <-done; a.err == nil {
+				late(a.made)
+			}
+		}()
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
 // recovered is deferred by what calls a handler, and makes its panic an error.
 func recovered(err *error, name string) {
 	if p := recover(); p != nil {
@@ -134,12 +160,16 @@ func prepare(h probe.Handler, config []byte, target probe.Target) (prepared prob
 }
 
 // try lets h try itself, if it knows how to.
-func try(ctx context.Context, h probe.Handler) (err error) {
-	defer recovered(&err, "")
-	if t, ok := h.(Trier); ok {
-		return t.Try(ctx)
+func try(ctx context.Context, h probe.Handler) error {
+	t, ok := h.(Trier)
+	if !ok {
+		return nil
 	}
-	return nil
+	_, err := until(ctx, func() (_ struct{}, err error) {
+		defer recovered(&err, "")
+		return struct{}{}, t.Try(ctx)
+	}, func(struct{}) {})
+	return err
 }
 
 // inherit lets h take over from what it replaces, if it knows how to.

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -162,6 +163,64 @@ func TestAGenerationThatDoesNotEnd(t *testing.T) {
 				close(forever)
 			})
 		})
+	}
+}
+
+// hung does not come back from being prepared, or tried, until it is let to.
+type hung struct {
+	answering
+	where       string
+	goOn, letGo chan struct{}
+}
+
+func (h *hung) wait(where string) {
+	if h.where == where {
+		<-h.goOn
+	}
+}
+
+func (h *hung) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	h.wait("prepare")
+	return h, nil
+}
+
+func (h *hung) Try(context.Context) error {
+	h.wait("try")
+	return nil
+}
+
+func (h *hung) Release() { close(h.letGo) }
+
+// A version that does not come back keeps neither a later one out nor the Swap from being
+// closed, once nobody waits for it any more; and it is let go of.
+func TestAGenerationThatDoesNotComeBack(t *testing.T) {
+	for how, act := range map[string]func(*handlers.Swap, context.Context, probe.Handler) error{
+		"replace": (*handlers.Swap).Replace, "shadow": (*handlers.Swap).Shadow,
+	} {
+		for _, where := range []string{"prepare", "try"} {
+			t.Run(how+"/"+where, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+					h := prepareProbe(t, s, "{}")
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					next := &hung{always(probe.Success, nil), where, make(chan struct{}), make(chan struct{})}
+					if err := act(s, ctx, next); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v", err)
+					}
+					says(t, h, "v1 {} 1")
+					if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+						t.Error(err)
+					}
+					says(t, h, "v2 {} 2")
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+					close(next.goOn)
+					<-next.letGo
+				})
+			})
+		}
 	}
 }
 

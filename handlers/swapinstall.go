@@ -109,7 +109,7 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*held, all
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		prepared, err := h.prepare(handler)
+		prepared, err := until(ctx, func() (probe.Handler, error) { return h.prepare(handler) }, probe.Release)
 		if err == nil {
 			all[h] = prepared
 			continue
