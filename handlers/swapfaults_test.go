@@ -283,3 +283,29 @@ func TestShadowThatPanicsAtItsEnd(t *testing.T) {
 		}
 	})
 }
+
+// panicky panics when it is prepared, or tried.
+type panicky struct{ answering }
+
+func (p panicky) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	if p.answering == nil {
+		panic("at the disco")
+	}
+	return p, nil
+}
+
+func (panicky) Try(context.Context) error { panic("at the disco") }
+
+func TestAGenerationThatPanicsChangesNothing(t *testing.T) {
+	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	defer s.Close()
+	h := prepareProbe(t, s, "{}")
+	for name, next := range map[string]panicky{"when it is prepared": {}, "when it is tried": {always(probe.Success, nil)}} {
+		for _, act := range []func(context.Context, probe.Handler) error{s.Replace, s.Shadow} {
+			if err := act(t.Context(), next); err == nil || !strings.HasSuffix(err.Error(), "panic: at the disco") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+	says(t, h, "v1 {} 1")
+}
