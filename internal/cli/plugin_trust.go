@@ -63,8 +63,8 @@ func newPluginSign(env *Env) *cobra.Command {
 		Short: "Sign plugins",
 		Long: "Sign writes the signature of each plugin to the file of its name and .sig. It covers the module\n" +
 			"and, when that has no manifest inside, the plugin.yaml beside it (of a process plugin the\n" +
-			"file of its name and .yaml). Signatures that others made are written over, unless --add\n" +
-			"keeps them.",
+			"file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
+			"Signatures that others made are written over, unless --add keeps them.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

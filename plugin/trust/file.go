@@ -72,9 +72,13 @@ func beside(path string) (all []plugin.Signature) {
 
 // Read returns what is signed when the file at path is: a module, with the manifest
 // inside or else with the plugin.yaml beside it, or a process plugin with its manifest
-// in the file of that name and .yaml. It parses no manifest. Where nothing but the
-// manifest is missing, the rest is returned along with the error.
+// in the file of that name and .yaml; or plugin.yaml itself, where that is all of the
+// plugin. It parses no other manifest. Where nothing but the manifest is missing, the rest
+// is returned along with the error.
 func Read(path string) (*plugin.Found, error) {
+	if filepath.Base(path) == "plugin.yaml" {
+		return readCheck(path)
+	}
 	isModule := strings.HasSuffix(path, ".wasm")
 	most, manifest := int64(plugin.MaxModule), filepath.Join(filepath.Dir(path), "plugin.yaml")
 	if !isModule {
@@ -100,4 +104,17 @@ func Read(path string) (*plugin.Found, error) {
 	}
 	f.Beside = plugin.Digest(text)
 	return f, nil
+}
+
+// readCheck is Read of a manifest that names a command.
+func readCheck(path string) (*plugin.Found, error) {
+	data, err := readFile(path, plugin.MaxManifest, nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := plugin.ParseManifest(path, data)
+	if err == nil && m.Runtime != plugin.Nagios {
+		err = fmt.Errorf("%s is no plugin by itself: want its module, or runtime: %s", path, plugin.Nagios)
+	}
+	return &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}, err
 }
