@@ -51,7 +51,7 @@ spec:
 		return ""
 	})
 	var descriptors []int
-	for _, text := range strings.Fields(said(&a.now, "web") + " " + said(&a.now, "api")) {
+	for text := range strings.FieldsSeq(said(&a.now, "web") + " " + said(&a.now, "api")) {
 		pid, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
