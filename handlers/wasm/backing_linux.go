@@ -55,7 +55,9 @@ const maxRewritten = 128
 
 // restore makes space, over which the image was mapped, read as the image again, and
 // as zeros after its end. It returns how many bytes of the image had been written to.
-func (b *backing) restore(space []byte) (written uint64, ok bool) {
+//
+// forget has it forget all pages: they cost memory as long as the instance is not used.
+func (b *backing) restore(space []byte, forget bool) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
 		return 0, false
@@ -68,7 +70,7 @@ func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	}
 	size := os.Getpagesize()
 	written = uint64(len(pages) * size)
-	if len(pages) > maxRewritten {
+	if forget || len(pages) > maxRewritten {
 		return written, unix.Madvise(image, unix.MADV_DONTNEED) == nil
 	}
 	for _, page := range pages {

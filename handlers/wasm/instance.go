@@ -121,7 +121,7 @@ func (in *instance) assume(from *image) error {
 		}
 	}
 	in.mapped = from.backing.mapOver(in.memory.space)
-	if !in.restore(from) {
+	if !in.restore(from, false) {
 		return errNoInstance
 	}
 	return nil
@@ -155,13 +155,14 @@ func (in *instance) bytes() []byte {
 	return all
 }
 
-// restore puts memory and globals back to an image; what has grown is zeroed. It
-// reports false where it could not: the instance must go then.
-func (in *instance) restore(to *image) bool {
+// restore puts memory and globals back to an image; what has grown is zeroed. rests says
+// that the instance will hardly be used soon. It reports false where it could not: the
+// instance must go then.
+func (in *instance) restore(to *image, rests bool) bool {
 	memory := in.bytes()
 	switch {
 	case in.mapped:
-		written, ok := to.backing.restore(memory)
+		written, ok := to.backing.restore(memory, rests)
 		if !ok {
 			return false
 		}
