@@ -13,8 +13,9 @@
 //
 // artifact.go packs and reads artifacts, program.go and platform.go what is of programs
 // alone, client.go and transfer.go talk to registries, credentials.go has docker's
-// credentials, layout.go and tar.go keep artifacts in folders and archives, store.go keeps
-// what an agent has pulled.
+// credentials, guard.go says where a registry may lead, cosign.go has the signatures that
+// cosign put beside artifacts, layout.go and tar.go keep artifacts in folders and archives,
+// store.go and refs.go what an agent has pulled.
 package oci
 
 import (
