@@ -55,9 +55,7 @@ const maxRewritten = 128
 
 // restore makes space, over which the image was mapped, read as the image again, and
 // as zeros after its end. It returns how many bytes of the image had been written to.
-//
-// forget has it forget all pages: they cost memory as long as the instance is not used.
-func (b *backing) restore(space []byte, forget bool) (written uint64, ok bool) {
+func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
 		return 0, false
@@ -70,7 +68,7 @@ func (b *backing) restore(space []byte, forget bool) (written uint64, ok bool) {
 	}
 	size := os.Getpagesize()
 	written = uint64(len(pages) * size)
-	if forget || len(pages) > maxRewritten {
+	if len(pages) > maxRewritten {
 		return written, unix.Madvise(image, unix.MADV_DONTNEED) == nil
 	}
 	for _, page := range pages {
@@ -78,6 +76,10 @@ func (b *backing) restore(space []byte, forget bool) (written uint64, ok bool) {
 	}
 	return written, true
 }
+
+// forget gives back the pages of a space that was restored: they cost memory as long as
+// the instance is not used.
+func (b *backing) forget(space []byte) { _ = unix.Madvise(space[:len(b.view)], unix.MADV_DONTNEED) }
 
 // written returns how many bytes of the image an instance has written to.
 func (b *backing) written(space []byte) uint64 {

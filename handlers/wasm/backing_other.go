@@ -9,7 +9,9 @@ func newBacking([]byte) *backing { return nil }
 
 func (b *backing) mapOver([]byte) bool { return false }
 
-func (b *backing) restore([]byte, bool) (uint64, bool) { return 0, false }
+func (b *backing) restore([]byte) (uint64, bool) { return 0, false }
+
+func (b *backing) forget([]byte) {}
 
 func (b *backing) written([]byte) uint64 { return 0 }
 

@@ -213,19 +213,12 @@ func (p *Handler) back(c *call, in *instance, normal bool) {
 	defer p.flying.Done()
 	defer c.leave()
 	again := normal && (p.pooled || p.reset) && !in.worn()
-	p.give(in, again && (p.pooled || in.restore(p.image, p.hasIdle(maxReady))))
+	p.give(in, again && (p.pooled || in.restore(p.image)))
 }
 
 // maxReady is how many idle instances keep the pages that they wrote to, which makes their
 // next call quicker. The one used last is used first, so the others hardly get to it.
 const maxReady = 4
-
-// hasIdle reports whether so many instances are idle.
-func (p *Handler) hasIdle(n int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.idle) >= n
-}
 
 func (p *Handler) give(in *instance, keep bool) {
 	in.call = nil
@@ -233,6 +226,9 @@ func (p *Handler) give(in *instance, keep bool) {
 	if keep && !p.closed && (p.reset || p.pooled) {
 		in.idleSince = time.Now()
 		p.idle = append(p.idle, in)
+		if next := len(p.idle) - 1 - maxReady; next >= 0 && p.reset {
+			p.idle[next].rest()
+		}
 		p.watchIdleLocked()
 		p.mu.Unlock()
 		return

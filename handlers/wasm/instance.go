@@ -26,6 +26,7 @@ type instance struct {
 	memory    *memory
 	globals   []api.MutableGlobal // in the order of the module's
 	mapped    bool                // the memory is a private mapping of the image
+	rests     bool                // it has given back its pages since it was used last
 	calls     int
 	idleSince time.Time // when it was given back
 	call      *call     // what runs now
@@ -121,7 +122,7 @@ func (in *instance) assume(from *image) error {
 		}
 	}
 	in.mapped = from.backing.mapOver(in.memory.space)
-	if !in.restore(from, false) {
+	if !in.restore(from) {
 		return errNoInstance
 	}
 	return nil
@@ -155,14 +156,13 @@ func (in *instance) bytes() []byte {
 	return all
 }
 
-// restore puts memory and globals back to an image; what has grown is zeroed. rests says
-// that the instance will hardly be used soon. It reports false where it could not: the
-// instance must go then.
-func (in *instance) restore(to *image, rests bool) bool {
+// restore puts memory and globals back to an image; what has grown is zeroed. It
+// reports false where it could not: the instance must go then.
+func (in *instance) restore(to *image) bool {
 	memory := in.bytes()
 	switch {
 	case in.mapped:
-		written, ok := to.backing.restore(memory, rests)
+		written, ok := to.backing.restore(memory)
 		if !ok {
 			return false
 		}
@@ -182,6 +182,14 @@ func (in *instance) restore(to *image, rests bool) bool {
 	return true
 }
 
+// rest gives back memory of an instance that was restored and will hardly be used soon.
+func (in *instance) rest() {
+	if in.mapped && !in.rests {
+		in.rests = true
+		in.plugin.image.backing.forget(in.bytes())
+	}
+}
+
 // worn reports whether it is time for a new instance.
 func (in *instance) worn() bool {
 	if in.calls >= in.plugin.limits.Calls {
@@ -195,6 +203,7 @@ func (in *instance) worn() bool {
 func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.call = c
 	in.calls++
+	in.rests = false
 	in.stdout.reset()
 	in.stderr.reset()
 	in.memory.refused, in.memory.starved = false, false
