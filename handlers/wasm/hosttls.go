@@ -140,6 +140,7 @@ func netStartTLS(c *call, mem api.Memory, a args) int32 {
 	start := c.host.cfg.Clock.Now()
 	c.idle(func(ctx context.Context) {
 		if err = conn.halt(); err == nil {
+			_ = conn.SetWriteDeadline(time.Time{}) // that of the last write would end the handshake
 			err = c.secure(ctx, conn, options)
 		}
 	})
