@@ -21,12 +21,16 @@ import (
 
 const askerCases = "testdata/asker/asker_test.yaml"
 
-// built returns what go build makes of a package, once for all tests. It is the same with
+// built returns what go build makes of a package, or go test -c where its name ends so, once for all tests. It is the same with
 // and without the race detector, so that the build cache has it.
 func built(name string, env []string, args ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		path := filepath.Join(scratch, name)
-		cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", path}, args...)...)
+		command := []string{"build", "-ldflags=-s -w", "-o", path}
+		if strings.HasSuffix(name, ".test") {
+			command[0] = "test"
+		}
+		cmd := exec.Command("go", append(command, args...)...)
 		cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, text)
@@ -83,7 +87,7 @@ func askerGuest(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "asker.wasm")
-	if err := os.WriteFile(path, module, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(path, module, 0o600), precompile(path, askerCases)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -40,7 +40,7 @@ type attempt struct {
 // record makes an attempt in the real world and returns the session, and what came.
 func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	t.Helper()
-	a.cfg.CacheDir, a.cfg.Interpreter = cache, race
+	a.cfg.CacheDir = cache
 	rec := plugintest.NewRecorder()
 	rec.Wrap(&a.cfg)
 	module, err := os.ReadFile(guest)

@@ -2,6 +2,7 @@ package plugintest_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -24,11 +25,20 @@ import (
 var guest, cache, scratch string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(precompiling) != "" {
+		if err := fillCache(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "prober-plugintest-")
 	if err == nil {
 		scratch = dir
 		guest, cache = filepath.Join(dir, "guest.wasm"), filepath.Join(dir, "cache")
-		err = build(guest)
+		if err = build(guest); err == nil {
+			err = precompile(guest, "testdata/good_test.yaml")
+		}
 	}
 	code := 1
 	if err != nil {
@@ -41,6 +51,45 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// precompiling is the variable that says that these tests are to fill the cache, and no more.
+const precompiling = "PLUGINTEST_PRECOMPILE"
+
+// plainTests are these tests without the race detector. They have to be tests too: wazero
+// keeps what tests have compiled apart.
+var plainTests = built("plain.test", nil, "-c", ".")
+
+// precompile has a guest in the cache, by these tests without the race detector, which would
+// take a minute for it. file has a case of the name "an answer".
+func precompile(module, file string) error {
+	if !race {
+		return nil
+	}
+	tests, err := plainTests()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(tests, cache, module, file)
+	cmd.Env = append(os.Environ(), precompiling+"=1")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("precompile %s: %w\n%s", file, err, text)
+	}
+	return nil
+}
+
+// fillCache is what precompile has other tests do.
+func fillCache(cache, module, file string) error {
+	f, err := plugintest.Load(file)
+	if err != nil {
+		return err
+	}
+	cfg := plugintest.Config{Plugin: module, CacheDir: cache, CasesOnly: true, Run: regexp.MustCompile("^an answer$")}
+	report, err := plugintest.Run(context.Background(), f, cfg)
+	if err == nil && (len(report.Results) != 1 || !report.OK()) {
+		err = fmt.Errorf("%s: the case does not pass", file)
+	}
+	return err
 }
 
 func build(path string) error {
@@ -80,7 +129,7 @@ func load(t *testing.T, cases string) *plugintest.File {
 
 func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Report {
 	t.Helper()
-	cfg.CacheDir, cfg.Interpreter = cache, race
+	cfg.CacheDir = cache
 	report, err := plugintest.Run(t.Context(), f, cfg)
 	if err != nil {
 		t.Fatal(err)
