@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -29,6 +30,9 @@ func kill(pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case err == unix.ENOSYS: // before Linux 5.3
+		if !still() {
+			return nil
+		}
 		return unix.Kill(pid, unix.SIGKILL)
 	case err != nil:
 		return err
@@ -59,7 +63,7 @@ func processes() (pids []int) {
 // isMarked looks at the environment of pid. That of somebody else's process, and of one
 // that has ended, is not to be read.
 func isMarked(pid int, marks []string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	env, err := environ(pid)
 	if err != nil || !bytes.Contains(env, []byte(runVariable)) {
 		return false
 	}
@@ -69,4 +73,17 @@ func isMarked(pid int, marks []string) bool {
 		}
 	}
 	return false
+}
+
+// maxEnviron is what is read of an environment, in bytes: exec takes no larger one, but a
+// process may say later that all of its memory is that.
+const maxEnviron = 8 << 20
+
+func environ(pid int) ([]byte, error) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxEnviron))
 }

@@ -39,6 +39,13 @@ func TestLoadIsBounded(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "index.json"), []byte(`{"schemaVersion":2,"manifests":[`+strings.Join(index, ",")+`]}`))
 	_, err = oci.Load(dir, oci.Platform{})
 	wants(t, err, "more than 268435456 bytes of plugins")
+
+	// One that is named many times is read once: else this would take many minutes.
+	entry := fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d}`, a.Digest, len(a.Root()))
+	writeFile(t, filepath.Join(dir, "index.json"), []byte(`{"schemaVersion":2,"manifests":[`+strings.TrimSuffix(strings.Repeat(entry+",", 20_000), ",")+`]}`))
+	if all, err := oci.Load(dir, oci.Platform{}); err != nil || len(all) != 1 {
+		t.Errorf("got %d plugins, %v", len(all), err)
+	}
 }
 
 func FuzzLoadTar(f *testing.F) {

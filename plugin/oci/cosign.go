@@ -28,9 +28,10 @@ const (
 
 // The most that is looked at for signatures of cosign's.
 const (
-	maxCosigned   = 16   // signatures
-	maxCandidates = 64   // manifests that may hold one
-	maxReferrers  = 1000 // manifests with the artifact as their subject, whatever they are
+	maxCosigned   = 16      // signatures
+	maxCandidates = 64      // manifests that may hold one
+	maxAnnotation = 4 << 10 // bytes of one in an annotation
+	maxReferrers  = 1000    // manifests with the artifact as their subject, whatever they are
 )
 
 // Cosigned is one signature that cosign made of an artifact. It is as a registry gave it,
@@ -134,6 +135,9 @@ func (c *Client) addCosigned(ctx context.Context, ref plugin.Reference, manifest
 		}
 		if len(a.Cosigned) == maxCosigned {
 			return errManySignatures
+		}
+		if len(signature) > maxAnnotation {
+			return fmt.Errorf("a signature of %d bytes; at most %d are allowed", len(signature), maxAnnotation)
 		}
 		data, err := get(l, MaxSignature)
 		switch {

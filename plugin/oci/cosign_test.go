@@ -173,6 +173,13 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 		})
 		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "no trusted key verifies it")
 	})
+	t.Run("a signature without end", func(t *testing.T) {
+		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
+			const before = `cosign/signature":"`
+			return []byte(strings.Replace(string(data), before, before+strings.Repeat("AAAA", 2000), 1))
+		})
+		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "a signature of 80", " bytes; at most 4096 are allowed")
+	})
 	t.Run("a subject that is another artifact", func(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
 			_, subject, _ := strings.Cut(string(data), `"subject":`)

@@ -206,7 +206,12 @@ func load(layout fs.FS, on Platform) ([]*Artifact, error) {
 		other error // what is there instead of a plugin
 		size  int
 	)
+	seen := make(map[string]bool)
 	for _, desc := range index.Manifests {
+		if seen[desc.Digest.String()] {
+			continue // few bytes may name one plugin many times
+		}
+		seen[desc.Digest.String()] = true
 		a, err := loadOne(layout, desc, on)
 		switch {
 		case errors.Is(err, ErrNotPlugin):

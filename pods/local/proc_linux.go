@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -29,15 +30,33 @@ func descendants(pid int) []int {
 // marked returns the processes whose environment has the variable mark.
 func marked(mark string) (pids []int) {
 	for _, pid := range processes() {
-		env, err := os.ReadFile("/proc/" + pid + "/environ")
-		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark }) {
-			continue
-		}
-		if n, err := strconv.Atoi(pid); err == nil {
+		if n, err := strconv.Atoi(pid); err == nil && isMarked(pid, mark) {
 			pids = append(pids, n)
 		}
 	}
 	return pids
+}
+
+// maxEnviron is what is read of an environment, in bytes: exec takes no larger one, but a
+// process may say later that all of its memory is that.
+const maxEnviron = 8 << 20
+
+func isMarked(pid, mark string) bool {
+	f, err := os.Open("/proc/" + pid + "/environ")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	env, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if err != nil {
+		return false
+	}
+	for variable := range bytes.SplitSeq(env, []byte{0}) {
+		if string(variable) == mark {
+			return true
+		}
+	}
+	return false
 }
 
 // processes returns the IDs of all processes.
