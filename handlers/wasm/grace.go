@@ -91,7 +91,7 @@ func (b *bound) besides(c *call, in *instance, start time.Time) (a ending, late 
 func (c *call) overdue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx.Err() != context.DeadlineExceeded || c.returned || !c.away && !c.late {
+	if c.ctx.Err() != context.DeadlineExceeded || !c.late && (c.returned || !c.away) {
 		c.stopLocked()
 		return false
 	}

@@ -87,7 +87,7 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if err != nil {
 		return nil, err
 	}
-	made := &conn{Conn: raw, network: to.network, host: to.host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
+	made := &conn{Conn: raw, raw: raw, network: to.network, host: to.host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
 	if !to.secure {
 		return made, nil
 	}

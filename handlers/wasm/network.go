@@ -45,8 +45,10 @@ func (n *network) add(ctx context.Context, c *conn) int32 {
 		n.wake = make(chan struct{}, 1)
 	}
 	c.ctx = ctx
-	raw := c.Conn // TLS may wrap it later
-	c.raw = raw
+	if c.raw == nil { // TLS may wrap it later; of a dial with TLS it has already
+		c.raw = c.Conn
+	}
+	raw := c.raw
 	c.stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
 	n.open++
 	for i := range n.conns {

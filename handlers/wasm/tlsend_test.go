@@ -1,0 +1,74 @@
+package wasm_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// watched is a connection that counts what is written to it after a while, and not
+// refused.
+type watched struct {
+	net.Conn
+	until time.Time
+	late  *atomic.Int32
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	late := time.Now().After(w.until)
+	n, err := w.Conn.Write(p)
+	if late && !errors.Is(err, net.ErrClosed) {
+		w.late.Add(1)
+	}
+	return n, err
+}
+
+// A connection that was dialled with TLS is cut at the deadline, without a farewell: where
+// the peer reads nothing any more, that would wait for five seconds more.
+func TestTLSEndsWithoutAFarewell(t *testing.T) {
+	config, _ := secured(t)
+	stay := make(chan struct{})
+	target := accept(t, func(conn net.Conn) {
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_ = tls.Server(conn, config).Handshake()
+		<-stay
+	})
+	defer close(stay)
+	var late atomic.Int32
+	h, err := wasm.New(wasm.Config{
+		CacheDir: testCache(scratch), Interpreter: interpreter,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			_ = conn.(*net.TCPConn).SetWriteBuffer(16 << 10)
+			until, _ := ctx.Deadline()
+			return &watched{conn, until, &late}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, isolation := range []plugin.Isolation{plugin.Pooled, plugin.Reset, plugin.Fresh} {
+		m := plugin.Minimal("tlswall")
+		m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
+		p := loadAs(t, h, "tlswall", m)
+		if got, err := attempt(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
+			t.Errorf("%s: got %+v, %v", isolation, got, err)
+		}
+		wasm.WaitForGuests(p)
+		if n := late.Swap(0); n != 0 {
+			t.Errorf("%s: written %d times after the deadline", isolation, n)
+		}
+	}
+}
