@@ -6,13 +6,25 @@ import "time"
 // wanted. It reports whether there was such a one that could not be used.
 func (s *handlerSet) tidy(now time.Time) (failed bool) {
 	for _, r := range s.records() {
-		if !s.unused(r, now) || !r.tryLock() {
+		if !s.deserted(r) && !s.unused(r, now) || !r.tryLock() {
 			continue // it is being changed, so that it is of use
+		}
+		if s.deserted(r) {
+			s.forget(r)
+			r.unlock()
+			continue
 		}
 		failed = s.unload(r) || failed
 		r.unlock()
 	}
 	return failed
+}
+
+// deserted reports whether r was withdrawn, and the last of its probes has ended since.
+func (s *handlerSet) deserted(r *pluginRecord) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.withdrawn && s.plugins[r.name] == r && !s.named[r.name] && !s.mayBe[r.name] && r.swap.Live() == 0
 }
 
 // unused reports whether r has been of no use for so long that it is to go. What could not

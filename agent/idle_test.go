@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,6 +84,35 @@ func TestAFailureOfAPluginThatIsNotUsedAnyMore(t *testing.T) {
 	write(t, pods, asks)
 	r.lines.await(t, next, "plugins reloaded")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") {
+		t.Errorf("got %s", body)
+	}
+}
+
+// A plugin that was withdrawn is forgotten with the last of its probes.
+func TestAWithdrawnPluginThatNobodyUses(t *testing.T) {
+	var pods string
+	r, _, folder := withPlugins(t, func(c *agent.Config) { pods = c.Paths[0] })
+	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	_, next := r.lines.await(t, 0, "plugin withdrawn")
+	write(t, pods, newTarget(t).external("web"))
+	r.lines.await(t, next, "plugin removed", "handler=demo")
+	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "demo") {
+		t.Errorf("got %s", body)
+	}
+}
+
+// What is wrong with a shadow is told, also when it is loaded because a probe came.
+func TestABadShadowIsToldOfWhenAProbeComes(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	h.push(t, "2", guestSpec{trapsProbe: true}.plugin("demo", "2.0.0"))
+	file := sourced(t, "oci://"+h.host+"/demo:1", "- name: demo\n  shadow: true\n  plainHTTP: true\n  source: oci://"+h.host+"/demo:2\n")
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
+	r.lines.await(t, 0, "level=ERROR", "plugins cannot all be used", "unreachable")
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]plugins failed at ") {
 		t.Errorf("got %s", body)
 	}
 }

@@ -175,7 +175,10 @@ func (s *handlerSet) bring(ctx context.Context, r *pluginRecord) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case s.runs(r): // what is wrong with its shadow keeps no probe back
+	case s.runs(r): // what is wrong with its shadow keeps no probe back, and is told
+		if err != nil {
+			s.demanded(err)
+		}
 		return nil
 	case s.record(r.name) != r:
 		return nil // there is no such plugin any more, or another

@@ -64,7 +64,9 @@ func (a *Agent) readAgain(ctx context.Context, cause string) error {
 // refused are read again where there are other plugins now.
 func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	applied := a.applies.Load()
+	known := a.pluginStamp
 	a.pluginStamp = a.handlers.stamp()
+	other := a.pluginStamp != known || r.cause == changedFiles
 	changed, err := a.handlers.reload(ctx, r.again)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -86,8 +88,8 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	if err != nil && a.applies.Load() != applied { // they were not told of each other
 		a.plugins.knock("other manifests", true)
 	}
-	if r.cause == changedFiles {
-		a.registries.knock(r.cause, false)
+	if other { // whatever this round was asked for: no other will see it
+		a.registries.knock(changedFiles, false)
 	}
 	return err
 }
@@ -114,7 +116,10 @@ func (a *Agent) readManifests(ctx context.Context, r *round) error {
 		return context.Cause(ctx)
 	}
 	a.applies.Add(1)
-	if err == nil && len(r.answers) == 0 && a.lastReload().plugins != nil {
+	if err != nil && a.replacements.Load() != replaced { // a plugin came too late, or went too early
+		a.manifests.knock("other plugins", false)
+	}
+	if err == nil && a.lastReload().plugins != nil {
 		a.plugins.knock("other manifests", true)
 	}
 	return err

@@ -119,7 +119,9 @@ func (a *Agent) rounds(ctx context.Context, at *door, changed func() bool, work 
 		case <-ctx.Done():
 			return
 		case <-at.wake:
-			r = at.take()
+			if r = at.take(); r.cause == "" {
+				continue // the round before has taken it
+			}
 		case <-ticker.C:
 			if !changed() {
 				continue

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 const changing = `
@@ -162,4 +163,31 @@ func TestEnvironmentOfNoContainer(t *testing.T) {
 	if _, _, err := w.pods.Environment("local://none"); err == nil {
 		t.Error("no error")
 	}
+}
+
+// A probe that could not be had is had as soon as it can be, though its pod is the same.
+func TestApplyAgainWhereAProbeWasMissing(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      a: {readiness: {plugin: {name: late}, period: 30ms, timeout: 1m}}
+spec:
+  containers: [{name: a}]
+`
+	w := newWorld(t)
+	for range 3 {
+		if err := w.pods.Apply(t.Context(), load(t, text)); err == nil || !strings.Contains(err.Error(), `unknown handler "late"`) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if err := w.known.Register("late", "", probetest.NewHandler()); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, text)
+	w.awaitTicks(t, "pod/a/readiness", 1)
 }

@@ -37,6 +37,7 @@ type pod struct {
 	resetting   bool            // all containers are being ended in order to be restarted together
 	terminating bool            // the pod is being deleted
 	stopped     bool            // the loop has begun to end it
+	unprobed    bool            // the manager had an error of its probes
 	now         <-chan struct{} // when it closes, what is left is killed; nil: never
 	restarts    []Restart       // that nobody was told of yet
 	next        *v1.Pod         // to be run when this one has ended
@@ -64,7 +65,7 @@ func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 func (p *Pods) run(ctx context.Context, pod *pod) error {
 	spec, status := pod.firstStatus()
 	p.store.SetPodStatus(spec, status)
-	err := p.manager.AddPod(ctx, withStatus(spec, status))
+	err := pod.probed(p.manager.AddPod(ctx, withStatus(spec, status)))
 	p.loops.Go(pod.loop)
 	return err
 }
@@ -78,7 +79,7 @@ func (p *pod) change(spec *v1.Pod) bool {
 		p.next = spec
 		return false
 	case samePod(p.spec, spec):
-		return false
+		return p.unprobed && !p.complete
 	case p.complete: // what has ended by itself begins anew
 		p.next = spec
 		p.terminateLocked(nil)
@@ -90,7 +91,15 @@ func (p *pod) change(spec *v1.Pod) bool {
 
 // updateProbes has the manager probe what the pod's spec says now.
 func (p *pod) updateProbes(ctx context.Context) error {
-	return p.owner.manager.UpdatePod(ctx, p.current())
+	return p.probed(p.owner.manager.UpdatePod(ctx, p.current()))
+}
+
+// probed notes whether all probes of the pod could be had: if not, the next Apply tries again.
+func (p *pod) probed(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unprobed = err != nil
+	return err
 }
 
 // current returns the pod with its published status.

@@ -52,6 +52,7 @@ const patience = 3 * time.Minute
 type world struct {
 	pods    *local.Pods
 	manager *manager.Manager
+	known   *handlers.Registry
 	dir     string // of files that containers and probes share
 	stop    func()
 
@@ -179,6 +180,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	w.pods = pods
 	runner.Environment = pods.Environment
 	registry := &handlers.Registry{}
+	w.known = registry
 	if err := builtin.Register(registry, builtin.Config{Runner: runner}); err != nil {
 		t.Fatal(err)
 	}
