@@ -17,23 +17,11 @@ import (
 // pushProgram puts a program under tester:1, and returns the digest of its artifact.
 func (h *hub) pushProgram(t *testing.T, p oci.Program) string {
 	t.Helper()
-	ref, err := plugin.ParseReference(h.host + "/tester:1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	a, err := oci.PackProgram(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := oci.NewClient(oci.ClientConfig{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Push(t.Context(), ref, a); err != nil {
-		t.Fatal(err)
-	}
-	return a.Digest
+	return h.pushAs(t, "tester:1", a)
 }
 
 // A program of a registry runs here once the operator has said which one, and goes on

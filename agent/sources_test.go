@@ -84,11 +84,17 @@ func newHub(t *testing.T) *hub {
 // push puts a module under a tag of demo, and returns the digest of its artifact.
 func (h *hub) push(t *testing.T, tag string, module []byte) string {
 	t.Helper()
-	ref, err := plugin.ParseReference(h.host + "/demo:" + tag)
+	a, err := oci.Pack(module, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := oci.Pack(module, nil)
+	return h.pushAs(t, "demo:"+tag, a)
+}
+
+// pushAs puts an artifact where rest says, and returns its digest.
+func (h *hub) pushAs(t *testing.T, rest string, a *oci.Artifact) string {
+	t.Helper()
+	ref, err := plugin.ParseReference(h.host + "/" + rest)
 	if err != nil {
 		t.Fatal(err)
 	}

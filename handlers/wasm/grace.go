@@ -67,7 +67,9 @@ func (b *bound) besides(c *call, in *instance, start time.Time) (a ending, late 
 	go func() {
 		var a ending
 		defer func() {
-			a.panic = recover()
+			if a.panic = recover(); a.panic != nil && c.isLate() { // whoever asked may have gone
+				c.host.cfg.Logger.Error("an attempt panicked after its deadline", "handler", c.plugin.manifest.Name)
+			}
 			done <- a
 		}()
 		a.out, a.err = b.carryOut(c, in, start)
