@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/daeace23/prober/plugin"
 )
@@ -90,16 +92,24 @@ type Trust struct {
 // Default returns what holds without a file.
 func Default() *Agent { return &Agent{} }
 
-// Load reads the file at path.
+// patience bounds how long the writer of a named pipe is waited for.
+const patience = 5 * time.Second
+
+// Load reads the file at path. One that is a named pipe holds it up for a few seconds at
+// most: an agent looks at its file again and again, whatever has come to lie there.
 func Load(path string) (*Agent, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block else
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(patience)) // a regular file has none, and needs none
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && len(data) == 0 && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("config: %s is no regular file, and nothing is in it (any more)", path)
 	}
 	return Parse(path, data)
 }

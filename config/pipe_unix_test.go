@@ -1,0 +1,23 @@
+//go:build unix
+
+package config_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/daeace23/prober/config"
+)
+
+// An agent that waited for the writer of a pipe would see no other change any more.
+func TestAPipeHoldsNobodyUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prober.yaml")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path); err == nil || !strings.HasSuffix(err.Error(), "prober.yaml is no regular file, and nothing is in it (any more)") {
+		t.Errorf("got %v", err)
+	}
+}
