@@ -230,6 +230,9 @@ type Outcome struct {
 	Output  string // text for people, cut to MaxOutput bytes
 	Reason  Reason // why it is no Success; "" where nothing fits
 	Metrics []Metric
+	// Details is more to tell, for programs: a JSON object, or "". One that is longer than
+	// MaxOutput is dropped, since the half of it is none.
+	Details string
 }
 
 // Metric is one number that a handler measured.

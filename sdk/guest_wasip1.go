@@ -166,12 +166,12 @@ func fail(err error) int32 {
 
 // answer hands out to the host, through the small calls where they suffice.
 func answer(out probe.Outcome) int32 {
-	labels := false
+	more := out.Details != ""
 	for _, m := range out.Metrics {
-		labels = labels || len(m.Labels) > 0
+		more = more || len(m.Labels) > 0
 	}
-	if labels {
-		doc := abi.AppendResult(nil, &abi.Result{Message: out.Output, Metrics: out.Metrics})
+	if more {
+		doc := abi.AppendResult(nil, &abi.Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details)})
 		if n := hostResultWrite(pointer(doc)); n < 0 {
 			return fail(fmt.Errorf("result: %w", hostError(n)))
 		}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ type TickStatus struct {
 	Time            time.Time      `json:"time"`
 	DurationSeconds float64        `json:"durationSeconds"`
 	Metrics         []probe.Metric `json:"metrics"` // of the last tick only
+	// Details is what the handler has to tell programs: a JSON object. Of the last tick
+	// only, and with a history only.
+	Details json.RawMessage `json:"details,omitzero"`
 }
 
 // showMetrics makes no metrics an empty list rather than null.
@@ -73,6 +77,8 @@ func (r *record) Tick(t *worker.Tick) {
 	}
 	if r.history.budget == 0 {
 		status.Output, status.Error = short(status.Output), short(status.Error)
+	} else if t.Outcome.Details != "" {
+		status.Details = json.RawMessage(t.Outcome.Details)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +91,7 @@ func (r *record) Tick(t *worker.Tick) {
 // keepLocked adds t to the past and makes room for it: the oldest successes go
 // first, then whatever is oldest.
 func (r *record) keepLocked(t TickStatus) {
-	t.Output, t.Error, t.Metrics = short(t.Output), short(t.Error), nil
+	t.Output, t.Error, t.Metrics, t.Details = short(t.Output), short(t.Error), nil, nil
 	r.past = append(r.past, t)
 	r.used += t.bytes()
 	share := r.history.share()
@@ -115,7 +121,7 @@ func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
 	if r.history.budget > 0 {
 		kept = append(slices.Clone(r.past), *r.last)
 		slices.Reverse(kept)
-		kept[0].Output = short(kept[0].Output)
+		kept[0].Output, kept[0].Details = short(kept[0].Output), nil
 	}
 	return new(*r.last), kept
 }

@@ -86,8 +86,8 @@ func walkStrings(v any, replace func(string) (string, error)) (any, error) {
 	return v, nil
 }
 
-// redacted returns a handler that never lets go of secrets, in output, error, metric
-// or trace, and is told how to keep them out of its log.
+// redacted returns a handler that never lets go of secrets, in output, details, error,
+// metric or trace, and is told how to keep them out of its log.
 func redacted(h probe.Handler, secrets []string) probe.Handler {
 	if len(secrets) == 0 {
 		return h
@@ -157,7 +157,7 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 		}
 	}()
 	outcome, err := r.Handler.Probe(ctx, req)
-	outcome.Output = r.secrets.Replace(outcome.Output)
+	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
 	outcome.Metrics = slices.Clone(outcome.Metrics)
 	for i, m := range outcome.Metrics {
 		m.Unit, m.Labels = r.secrets.Replace(m.Unit), maps.Clone(m.Labels)
@@ -170,6 +170,22 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 		err = redactedError{err, r.secrets.Replace(err.Error())}
 	}
 	return outcome, err
+}
+
+// details takes the secrets out of a JSON object, however they are spelled in it. What is
+// no JSON any more without them is dropped by whoever looks at it next.
+func (r redactor) details(object string) string {
+	if object == "" {
+		return ""
+	}
+	var fields any
+	d := json.NewDecoder(strings.NewReader(object))
+	d.UseNumber()
+	if d.Decode(&fields) != nil {
+		return ""
+	}
+	spelled, _ := json.Marshal(fields) // as formsOf has it; what was decoded can be encoded
+	return r.secrets.Replace(string(spelled))
 }
 
 // redactedError shows its own text, and is the error inside to errors.Is and As.

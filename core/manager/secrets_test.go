@@ -104,6 +104,7 @@ func TestSecrets(t *testing.T) {
 				calls++
 				out := probe.Outcome{
 					Result: probe.Failure, Output: "login with <hunter2> and <hunter2-token> failed: hunter2",
+					Details: `{"password": "hunter2", "h\u0075nter2-token": ["<h\u0075nter2>", 12345678901234567890]}`,
 					Metrics: []probe.Metric{{Name: "n", Value: 1, Unit: "hunter2", Labels: labels}},
 				}
 				switch calls {
@@ -132,6 +133,10 @@ func TestSecrets(t *testing.T) {
 		}
 		if got, want := r.ticks[0].Outcome.Output, "login with <[redacted]> and <[redacted]> failed: [redacted]"; got != want {
 			t.Errorf("output %q, want %q", got, want)
+		}
+		details := `{"[redacted]":["\u003c[redacted]\u003e",12345678901234567890],"password":"[redacted]"}`
+		if got := r.ticks[0].Outcome.Details; got != details {
+			t.Errorf("details %q, want %q", got, details)
 		}
 		if !errors.Is(r.ticks[1].Err, errNoSecret) {
 			t.Errorf("the error lost what it wraps: %v", r.ticks[1].Err)

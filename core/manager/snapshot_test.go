@@ -32,7 +32,7 @@ func TestProbes(t *testing.T) {
 	bubble(t, "what a probe shows", func(t *testing.T) {
 		r := newRig(t, herd, keep(1<<20))
 		step := probetest.Step{Outcome: probe.Outcome{
-			Result: probe.Failure, Output: "bad", Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}},
+			Result: probe.Failure, Output: "bad", Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}}, Details: `{"a":1}`,
 		}}
 		r.always(probetest.NewHandler(success, step.After(250*ms)))
 		pod := podOf("u", container("web", probe.Readiness))
@@ -46,11 +46,13 @@ func TestProbes(t *testing.T) {
 			Result: probe.Failure, Output: "bad", Attempts: 1, Time: start.Add(time.Second), DurationSeconds: 0.25,
 			Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}},
 		}
+		last := second
+		last.Details = json.RawMessage(`{"a":1}`)
 		want := []manager.ProbeStatus{{
 			Namespace: "ns", Pod: "pod-u", UID: "u", Container: "web", ContainerID: "c1", Kind: probe.Readiness, Handler: "exec",
 			Result: results.Success, Run: 1,
 			Spec: manager.SpecStatus{InitialDelay: "0s", Period: "1s", Timeout: "1s", SuccessThreshold: 1, FailureThreshold: 2},
-			Last: &second, Next: start.Add(2 * time.Second),
+			Last: &last, Next: start.Add(2 * time.Second),
 			History: []manager.TickStatus{second, {Result: probe.Success, Output: "ok", Attempts: 1, Time: start, Metrics: []probe.Metric{}}},
 		}}
 		if diff := cmp.Diff(want, r.m.Probes()); diff != "" {

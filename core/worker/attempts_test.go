@@ -114,6 +114,17 @@ func TestWhatAHandlerIsToldAndTells(t *testing.T) {
 			t.Errorf("%d bytes, error %v", len(tick.Outcome.Output), tick.Err)
 		}
 	})
+	bubble(t, "details are an object within bounds, or none", func(t *testing.T) {
+		long := `{"a":"` + strings.Repeat("x", probe.MaxOutput) + `"}`
+		for given, want := range map[string]string{
+			`{"a": 1}`: `{"a": 1}`, `[1]`: "", `{"a":`: "", "": "", long: "", "{\"a\":\"\xff\"}": "{\"a\":\"\uFFFD\"}",
+		} {
+			r := newRig(t, probe.Readiness, probetest.Step{Outcome: probe.Outcome{Result: probe.Success, Details: given}}).run()
+			if tick := r.lastTick(); tick.Outcome.Details != want || tick.Err != nil {
+				t.Errorf("%.20q: got %.40q, error %v; want %q", given, tick.Outcome.Details, tick.Err, want)
+			}
+		}
+	})
 	bubble(t, "what a handler is told", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure, success)
 		r.cfg.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 8080} }

@@ -3,10 +3,12 @@ package worker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/core/results"
@@ -218,15 +220,23 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	return Attempt(ctx, a.handler, a.request)
 }
 
-// Attempt asks h once and holds the answer to the contract: output within bounds,
-// and a deadline is a verdict.
+// Attempt asks h once and holds the answer to the contract: output and details within
+// bounds, and a deadline is a verdict.
 func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
 	outcome, err := h.Probe(ctx, req)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		outcome, err = probe.TimedOut(req.Spec.Timeout), nil
 	}
-	outcome.Output = probe.Cut(outcome.Output)
+	outcome.Output, outcome.Details = probe.Cut(outcome.Output), objectOf(outcome.Details)
 	return outcome, err
+}
+
+// objectOf returns details if they are what they are to be, and else nothing.
+func objectOf(details string) string {
+	if !strings.HasPrefix(details, "{") || len(details) > probe.MaxOutput || !json.Valid([]byte(details)) {
+		return ""
+	}
+	return strings.ToValidUTF8(details, "\uFFFD")
 }
 
 func (w *Worker) attemptBegins(generation uint32, cancel context.CancelFunc) bool {

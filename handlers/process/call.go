@@ -234,6 +234,10 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		c.hits[plugin.LimitMessage] = true
 		doc.Message = strings.ToValidUTF8(doc.Message[:limits.Message], "")
 	}
+	if len(doc.Details) > limits.Message { // half an object is none
+		c.hits[plugin.LimitMessage] = true
+		doc.Details = nil
+	}
 	if len(doc.Metrics) > limits.Series {
 		c.hits[plugin.LimitSeries] = true
 		doc.Metrics = doc.Metrics[:limits.Series]
@@ -252,7 +256,7 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		c.hits[plugin.LimitKV] = true
 		return probe.Outcome{}, err
 	}
-	return probe.Outcome{Result: result, Output: doc.Message, Metrics: doc.Metrics}, nil
+	return probe.Outcome{Result: result, Output: doc.Message, Metrics: doc.Metrics, Details: string(doc.Details)}, nil
 }
 
 // decode reads a result, which may be empty, and makes text of what is none.

@@ -37,7 +37,7 @@ func TestResults(t *testing.T) {
 	for mode, want := range map[string]probe.Outcome{
 		"ok": {
 			Result: probe.Success, Output: "10.0.0.7:80 of shop",
-			Metrics: []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}},
+			Metrics: []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}, Details: `{"cores":2}`,
 		},
 		"warning": {Result: probe.Warning, Output: "nearly full"},
 		"failure": {Result: probe.Failure, Output: "down"},

@@ -251,11 +251,11 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 			return probe.Outcome{}, err
 		}
 	}
-	message, metrics := c.message, c.metrics
+	message, metrics, details := c.message, c.metrics, []byte(nil)
 	if c.result != nil {
-		message, metrics = c.result.Message, c.result.Metrics
+		message, metrics, details = c.result.Message, c.result.Metrics, c.result.Details
 	}
-	message = c.cut(message)
+	message, details = c.cut(message), c.fit(details)
 	if most := c.plugin.limits.Series; len(metrics) > most {
 		c.hit(plugin.LimitSeries)
 		metrics = metrics[:most]
@@ -273,7 +273,7 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 	if c.result != nil && c.result.HasResult && c.result.Result != result {
 		return probe.Outcome{}, protocolError("the plugin returned %d (%v), but its result says %v", code, result, c.result.Result)
 	}
-	out := probe.Outcome{Result: result, Output: message, Metrics: metrics}
+	out := probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}
 	if result == probe.Failure {
 		out.Reason = c.dialFault
 		if c.plugin.command {
@@ -291,6 +291,15 @@ func (c *call) cut(message string) string {
 	}
 	c.hit(plugin.LimitMessage)
 	return strings.ToValidUTF8(message[:most], "")
+}
+
+// fit drops details that are longer than a message may be: half an object is none.
+func (c *call) fit(details []byte) []byte {
+	if len(details) <= c.plugin.limits.Message {
+		return details
+	}
+	c.hit(plugin.LimitMessage)
+	return nil
 }
 
 func protocolError(format string, args ...any) error {

@@ -76,12 +76,13 @@ func (env *Env) encode(format string, v any) error {
 
 // verdict is what a one-shot probe found.
 type verdict struct {
-	Result          probe.Result   `json:"result"`
-	Output          string         `json:"output"`
-	Error           string         `json:"error"`
-	Attempts        int            `json:"attempts"`
-	DurationSeconds float64        `json:"durationSeconds"`
-	Metrics         []probe.Metric `json:"metrics"`
+	Result          probe.Result    `json:"result"`
+	Output          string          `json:"output"`
+	Error           string          `json:"error"`
+	Attempts        int             `json:"attempts"`
+	DurationSeconds float64         `json:"durationSeconds"`
+	Metrics         []probe.Metric  `json:"metrics"`
+	Details         json.RawMessage `json:"details,omitzero"`
 
 	handler string
 }

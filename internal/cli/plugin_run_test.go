@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/plugin"
 )
 
 func TestPluginRun(t *testing.T) {
@@ -22,6 +23,37 @@ func TestPluginRun(t *testing.T) {
 	code, _, stderr = run(nil, "plugin", "run", dir, "--watch", "--config", "@"+dir+"/nosuch.json")
 	if code != 64 || !strings.Contains(stderr, "--config: open "+dir+"/nosuch.json: no such file") {
 		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// resultModule is a guest that hands in doc, of fewer than 64 bytes, as its result.
+func resultModule(t *testing.T, doc string) string {
+	t.Helper()
+	size := string(rune(len(doc)))
+	module := "\x00asm\x01\x00\x00\x00" +
+		"\x01\x0b\x02\x60\x00\x01\x7f\x60\x02\x7f\x7f\x01\x7f" + // () -> i32, (i32, i32) -> i32
+		"\x02\x1a\x01\x09prober_v1\x0cresult_write\x00\x01" +
+		"\x03\x02\x01\x00" + // one function
+		"\x05\x03\x01\x00\x01" + // one page of memory
+		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x01" +
+		"\x0a\x0d\x01\x0b\x00\x41\x00\x41" + size + "\x10\x00\x1a\x41\x00\x0b" + // call, drop, 0
+		"\x0b" + string(rune(6+len(doc))) + "\x01\x00\x41\x00\x0b" + size + doc
+	out, err := plugin.Embed([]byte(module), []byte(demoManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestPluginRunShowsDetails(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": resultModule(t, `{"message":"m","details":{"role":"main"}}`)})
+	for format, want := range map[string]string{"json": "\"details\": {\n    \"role\": \"main\"\n  }", "yaml": "details:\n  role: main\n"} {
+		code, stdout, stderr := run(nil, "plugin", "run", dir, "--target", "127.0.0.1:1", "-o", format, "--timeout", "1m")
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+		}
 	}
 }
 

@@ -262,6 +262,9 @@ func (o *oneShot) attempts(ctx context.Context, handler probe.Handler) (*verdict
 		Result: outcome.Result, Output: outcome.Output, Metrics: outcome.Metrics, Attempts: req.Attempt,
 		DurationSeconds: time.Since(start).Seconds(), handler: o.handler,
 	}
+	if outcome.Details != "" {
+		v.Details = json.RawMessage(outcome.Details)
+	}
 	if ctx.Err() != nil {
 		v.Result, err = probe.Unknown, context.Cause(ctx)
 	}

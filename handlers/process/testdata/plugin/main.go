@@ -67,6 +67,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	case "ok":
 		out := sdk.Successf("%s of %s", r.Addr(), r.Pod.Name)
 		out.Metrics = []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}
+		out.Details = `{"cores":2}`
 		return out, nil
 	case "warning":
 		return sdk.Warningf("nearly full"), nil

@@ -56,6 +56,10 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 			out.Metrics[1].Labels = map[string]string{"role": r.Config.String("label", "")}
 		}
 		return out, nil
+	case "details":
+		out := sdk.Successf("detailed")
+		out.Details = `{"db":{"slots":3}}`
+		return out, nil
 	case "log":
 		r.Logf(sdk.Info, "hello from %s", r.Container.Name)
 		fmt.Println("on stdout")
