@@ -4,4 +4,4 @@ package agent
 
 import "os"
 
-func inode(os.FileInfo) uint64 { return 0 }
+func inode(os.FileInfo) (number uint64, owner uint32) { return 0, 0 }

@@ -69,6 +69,9 @@ func stampFile(b *strings.Builder, path string) {
 	}
 }
 
+// stampInfo adds what may decide whether a file can be used: its bytes, and who may read,
+// run and change it.
 func stampInfo(b *strings.Builder, path string, info os.FileInfo) {
-	fmt.Fprintf(b, "%q %d %d %d\n", path, info.Size(), info.ModTime().UnixNano(), inode(info))
+	number, owner := inode(info)
+	fmt.Fprintf(b, "%q %d %d %d %v %d\n", path, info.Size(), info.ModTime().UnixNano(), number, info.Mode(), owner)
 }

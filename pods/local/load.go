@@ -43,7 +43,7 @@ func (s *Source) Load() (Loaded, error) {
 }
 
 // Stamp returns a text that changes when the files that Load would read do: their
-// names, sizes or times. It reads none of them.
+// names, sizes, times or modes. It reads none of them.
 func (s *Source) Stamp() string {
 	files, problems := s.files()
 	var b strings.Builder
@@ -53,7 +53,7 @@ func (s *Source) Stamp() string {
 			fmt.Fprintf(&b, "%q %v\n", file, err)
 			continue
 		}
-		fmt.Fprintf(&b, "%q %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(&b, "%q %d %d %v\n", file, info.Size(), info.ModTime().UnixNano(), info.Mode())
 	}
 	for _, p := range problems {
 		fmt.Fprintln(&b, p)

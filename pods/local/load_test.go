@@ -195,6 +195,7 @@ func TestStamp(t *testing.T) {
 		func() { writeFile(t, dir, "a.yaml", "x") },
 		func() { writeFile(t, dir, "a.yaml", "xy") },
 		func() { writeFile(t, dir, "b.yaml", "") },
+		func() { os.Chmod(filepath.Join(dir, "b.yaml"), 0o400) }, // who may read it now
 		func() { os.Remove(filepath.Join(dir, "a.yaml")) },
 	} {
 		do()
