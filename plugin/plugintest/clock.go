@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
@@ -16,7 +17,7 @@ var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 // clock is a clock on which only waiting takes time: whoever waits moves it on, to
 // the next thing that happens or to the end of the wait.
 type clock struct {
-	stuck time.Duration // of real time that a call may take
+	stuck *allowance // of real time that a call may take
 
 	mu       sync.Mutex
 	now      time.Time
@@ -45,7 +46,29 @@ type event struct {
 	do func()
 }
 
-func newClock(stuck time.Duration) *clock { return &clock{stuck: stuck, now: epoch} }
+func newClock(stuck *allowance) *clock { return &clock{stuck: stuck, now: epoch} }
+
+// allowance is the real time that a call may take, in nanoseconds. Whoever has used it up once
+// gets less of it from then on: a guest that spins in one call most likely does in hundreds.
+type allowance struct{ atomic.Int64 }
+
+const (
+	firstAllowance = 20 * time.Second
+	nextAllowance  = 2 * time.Second
+)
+
+func newAllowance(d time.Duration) *allowance {
+	a := &allowance{}
+	a.Store(int64(d))
+	return a
+}
+
+// spend returns what was used up.
+func (a *allowance) spend() time.Duration {
+	spent := a.Load()
+	a.Store(min(spent, int64(nextAllowance)))
+	return time.Duration(spent)
+}
 
 // Now implements [wasm.Clock].
 func (c *clock) Now() time.Time {
@@ -157,7 +180,7 @@ func (c *clock) WithTimeout(ctx context.Context, d time.Duration) (context.Conte
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(t.deadline) {
 		t.deadline = earlier
 	}
-	t.Context, t.cancel = context.WithTimeout(ctx, c.stuck)
+	t.Context, t.cancel = context.WithTimeout(ctx, time.Duration(c.stuck.Load()))
 	c.mu.Lock()
 	c.timeouts = append(c.timeouts, t)
 	c.moveLocked(c.now)

@@ -114,15 +114,27 @@ func (s *session) badConfigs(ctx context.Context) (failures []string, err error)
 		c.Config = config
 		got := w.attempt(ctx, c, i)
 		reason := probe.ReasonOf(got.err)
+		shown := shorten(config)
 		switch {
 		case got.err == nil:
+		case got.stuck != "":
+			return append(failures, fmt.Sprintf("config %s: %s", shown, got.stuck)), nil
 		case reason == probe.ReasonTrap || reason == probe.ReasonMemory || reason == probe.ReasonProtocol:
-			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.err))
+			failures = append(failures, fmt.Sprintf("config %s: %v", shown, got.err))
 		case silent.MatchString(got.message()):
-			failures = append(failures, fmt.Sprintf("config %s: refused without a message", config))
+			failures = append(failures, fmt.Sprintf("config %s: refused without a message", shown))
 		}
 	}
 	return failures, nil
+}
+
+// shorten cuts a config that is too long for a line, and says how long it is.
+func shorten(config []byte) string {
+	const most = 80
+	if len(config) <= most {
+		return string(config)
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(config[:most]), ""), len(config))
 }
 
 // strangeConfigs are configs in which each known field has a value of every type.
@@ -160,6 +172,10 @@ func (s *session) blackHoles(ctx context.Context) (failures []string, err error)
 			failures = append(failures, fmt.Sprintf("%s: ends after %v, the timeout is %v", b, got.virtual, c.Timeout))
 		}
 		dialled := w.network.met()
+		if got.stuck != "" {
+			failures = append(failures, fmt.Sprintf("%s: %s", b, got.stuck))
+			continue
+		}
 		if dialled && (got.err != nil || got.out.Result == probe.Success) {
 			failures = append(failures, fmt.Sprintf("%s: answers %s (%s); want a failure", b, got.result(), got.message()))
 		}
@@ -270,11 +286,14 @@ func (s *session) growth(ctx context.Context) (failures []string, note string, e
 			break
 		}
 		w.begin(c, i)
-		guest = append(guest, w.carry(ctx, handler, c).memory)
-		total = append(total, w.host.Memory())
+		got := w.carry(ctx, handler, c)
 		if ctx.Err() != nil {
 			return nil, "", ctx.Err()
 		}
+		if got.stuck != "" {
+			return []string{fmt.Sprintf("call %d: %s", i+1, got.stuck)}, "", nil
+		}
+		guest, total = append(guest, got.memory), append(total, w.host.Memory())
 	}
 	failures = append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
 	return failures, fmt.Sprintf("%d calls", len(guest)), nil

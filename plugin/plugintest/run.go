@@ -58,7 +58,8 @@ type Config struct {
 	// CacheDir keeps compiled modules, as [wasm.Config.CacheDir] does.
 	CacheDir string
 
-	// Stuck is how long a guest may run in real time without an end. 0 means 20 s.
+	// Stuck is how long a guest may run in real time without an end. 0 means 20 s. A guest that
+	// did gets 2 s at most from then on.
 	Stuck time.Duration
 
 	// Patience is how long the check for growth may call the guest. 0 means 5 s.
@@ -131,7 +132,9 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{cfg: cfg, module: module, manifest: manifest, file: f}
+	s := &session{
+		cfg: cfg, module: module, manifest: manifest, file: f, stuck: newAllowance(cmp.Or(cfg.Stuck, firstAllowance)),
+	}
 	report := &Report{File: f.Path, Plugin: manifest.Name + " " + manifest.Version}
 	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)
@@ -179,6 +182,7 @@ type session struct {
 	module   []byte
 	manifest *plugin.Manifest
 	file     *File
+	stuck    *allowance
 	warm     bool // each guest has been called before its first case
 }
 
@@ -231,7 +235,7 @@ type world struct {
 
 // open loads the plugin as manifest says.
 func (s *session) open(ctx context.Context, v variant, manifest *plugin.Manifest, grants ...plugin.Grant) (*world, error) {
-	w := &world{clock: newClock(cmp.Or(s.cfg.Stuck, 20*time.Second)), rand: &seeded{}}
+	w := &world{clock: newClock(s.stuck), rand: &seeded{}}
 	w.rand.seed(0)
 	host, err := wasm.New(wasm.Config{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -276,6 +280,7 @@ type answer struct {
 	denied  []string
 	kept    map[string][]byte
 	faults  []string
+	stuck   string // the one of the faults that says that the guest came to no end
 	trace   []string
 }
 
@@ -310,7 +315,8 @@ func (w *world) carry(ctx context.Context, handler probe.Handler, c *Case) *answ
 	got.out, got.err = handler.Probe(ctx, got.request(c))
 	got.virtual = w.clock.Now().Sub(start)
 	if errors.Is(got.err, context.Canceled) {
-		got.faults = append(got.faults, fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck))
+		got.stuck = fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck.spend())
+		got.faults = append(got.faults, got.stuck)
 	}
 	if keeper != nil {
 		got.kept = keeper.Kept()

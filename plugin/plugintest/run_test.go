@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -364,19 +365,62 @@ const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x0
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x11\x01\x0f\x00\x41\x01\x40\x00\x1a\x3f\x00\x41\x05\x4a\x41\x01\x74\x0b"
 
 func TestConformanceOfIsolations(t *testing.T) {
-	module, err := plugin.Embed([]byte(counting), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: counting\nversion: 1.0.0\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "counting.wasm")
-	if err := os.WriteFile(path, module, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
-	for _, r := range run(t, f, plugintest.Config{Plugin: path, Run: regexp.MustCompile("agree")}).Results {
+	for _, r := range run(t, f, plugintest.Config{Plugin: written(t, counting), Run: regexp.MustCompile("agree")}).Results {
 		if want := "-result: failure\n+result: success"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
 			t.Errorf("%s: got %q, want %q", r.Name, r.Failures, want)
 		}
+	}
+}
+
+// written returns the path of a module with a manifest that takes a text called a.
+func written(t *testing.T, module string) string {
+	t.Helper()
+	built, err := plugin.Embed([]byte(module), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: small\nversion: 1.0.0\n"+
+		"config: {schema: {properties: {a: {type: string}}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "small.wasm")
+	if err := os.WriteFile(path, built, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// spinning is a module whose probe is (loop (br 0)), and trapping one where it is unreachable.
+const (
+	spinning = smallHead + "\x0a\x0b\x01\x09\x00\x03\x40\x0c\x00\x0b\x41\x00\x0b"
+	trapping = smallHead + "\x0a\x05\x01\x03\x00\x00\x0b"
+
+	smallHead = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01" +
+		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
+)
+
+// A guest without an end is told of by each check that calls it, which does not call it hundreds
+// of times to find out.
+func TestConformanceOfAGuestWithoutAnEnd(t *testing.T) {
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	const said = "the guest ran for 100ms of real time without an end"
+	for check, want := range map[string]string{
+		"bad config": "config {}: " + said,
+		"black hole": "timeout: " + said + "\nhalf-open: " + said,
+		"growth":     "call 1: " + said,
+	} {
+		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 100 * time.Millisecond}
+		if got := strings.Join(run(t, f, cfg).Results[0].Failures, "\n"); got != want {
+			t.Errorf("%s: got %q, want %q", check, got, want)
+		}
+	}
+}
+
+// What fails a check is said in a line that can be read, however long the config is.
+func TestConformanceIsToldInLines(t *testing.T) {
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	failures := run(t, f, plugintest.Config{Plugin: written(t, trapping), Run: regexp.MustCompile("bad config")}).Results[0].Failures
+	want := `config {"a":"` + strings.Repeat("x", 74) + `… (10008 bytes): plugin "small": wasm error: unreachable`
+	if !slices.Contains(failures, want) {
+		t.Errorf("no %q in %q", want, failures)
 	}
 }
 
