@@ -52,16 +52,10 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	c := newCall(ctx, b, &req)
 	c.kv.store = b.store
 	c.standing = standing(b.last.Load())
-	if !c.acquire(false) {
-		return probe.Outcome{}, b.named(errNoInstance)
-	}
-	begun := b.plugin.host.cfg.Clock.Now()
-	in, err := b.plugin.take(c)
+	in, err := b.begin(c, false)
 	if err != nil {
-		c.release()
 		return probe.Outcome{}, b.named(err)
 	}
-	c.waited += b.plugin.host.since(begun)
 	if !c.hasGrace() {
 		return b.carryOut(c, in, start)
 	}
@@ -72,24 +66,46 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return a.out, a.err
 }
 
+// begin gets a call its place and its instance, which end gives back. atOnce has it
+// come before other calls that begin.
+func (b *bound) begin(c *call, atOnce bool) (in *instance, err error) {
+	if !c.acquire(atOnce) {
+		return nil, errNoInstance
+	}
+	defer func() {
+		if in == nil {
+			c.release()
+		}
+	}()
+	begun := b.plugin.host.cfg.Clock.Now()
+	in, err = b.plugin.take(c)
+	c.waited += b.plugin.host.since(begun)
+	return in, err
+}
+
+// end ends what a call has begun, and gives back what it holds. It is deferred: a log, a
+// tracer and a connection are those of whoever embeds the host, and may panic.
+func (b *bound) end(c *call, in *instance, normal bool) {
+	defer b.plugin.back(c, in, normal)
+	c.release()
+	c.finish()
+}
+
 // carryOut calls the guest, and gives back what the attempt holds.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	timeout, waited := c.req.Spec.Timeout, c.waited
+	timeout, waited, again := c.req.Spec.Timeout, c.waited, false
+	defer func() { b.end(c, in, again) }()
 	entered := b.plugin.host.cfg.Clock.Now()
 	code, err := in.run(c, in.probe)
 	whole, ended := c.comeBack(), c.ended()
 	b.last.Store(int32(c.standingSince(entered, waited, ended)))
-	c.release()
-	c.finish()
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
-	again := err == nil && (ended == nil || whole)
-	if again && ended == nil {
+	if err == nil && ended == nil {
 		if out, err = c.outcome(code, in); err == nil {
 			c.kv.commit()
 		}
-		again = err == nil
 	}
-	b.plugin.back(c, in, again)
+	again = err == nil && (ended == nil || whole)
 	if ended != nil {
 		return b.cutOff(c, ended, timeout, start)
 	}
@@ -131,18 +147,14 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target})
 	c.offline, c.standing = true, prompt
-	if !c.acquire(true) { // it is short, and on a busy host a pod would be refused for it
-		return errNoInstance
-	}
-	in, err := b.plugin.take(c)
+	in, err := b.begin(c, true) // it is short, and on a busy host a pod would be refused for it
 	if err != nil {
-		c.release()
 		return err
 	}
+	again := false
+	defer func() { b.end(c, in, again) }()
 	code, err := in.run(c, in.module.ExportedFunction(abi.ExportValidateConfig))
-	c.release()
-	c.finish()
-	b.plugin.back(c, in, err == nil && ctx.Err() == nil)
+	again = err == nil && ctx.Err() == nil
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, ctx.Err())

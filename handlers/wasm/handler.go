@@ -195,17 +195,22 @@ func (p *Handler) take(c *call) (*instance, error) {
 	}
 	p.live++
 	p.mu.Unlock()
-	in, err := p.newInstance(c.ctx, c)
-	if err == nil {
-		return in, nil
-	}
-	p.gone()
-	p.flying.Done()
-	c.leave()
-	if c.ctx.Err() == context.DeadlineExceeded {
+	return p.newFor(c)
+}
+
+// newFor is newInstance for a call that take lets begin.
+func (p *Handler) newFor(c *call) (in *instance, err error) {
+	defer func() {
+		if in == nil {
+			p.gone()
+			p.flying.Done()
+			c.leave()
+		}
+	}()
+	if in, err = p.newInstance(c.ctx, c); err != nil && c.ctx.Err() == context.DeadlineExceeded {
 		err = errNoInstance // the guest never got to see its target
 	}
-	return nil, err
+	return in, err
 }
 
 // back ends a take. Only an instance whose call ended normally is used again.

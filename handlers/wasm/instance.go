@@ -59,12 +59,17 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 	in.stdout = lineWriter{in: in, name: "stdout", keeps: p.command}
 	in.stderr = lineWriter{in: in, name: "stderr"}
 	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
-	err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of)
-	in.call.release()
-	if err == nil {
+	started := false
+	defer func() {
+		in.call.release()
+		if !started {
+			in.close()
+		}
+	}()
+	if err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of); err == nil {
+		started = true
 		return in, nil
 	}
-	in.close()
 	if of != nil && memory.starved { // by other instances: it says nothing of the plugin
 		of.hit(plugin.LimitTotalMemory)
 		err = errNoInstance

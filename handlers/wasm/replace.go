@@ -50,22 +50,18 @@ func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
 	c := newCall(ctx, b, &request)
 	c.offline, c.standing = true, prompt
-	if !c.acquire(false) {
-		return errNoInstance
-	}
-	in, err := b.plugin.take(c)
+	in, err := b.begin(c, false)
 	if err != nil {
-		c.release()
 		return err
 	}
+	again := false
+	defer func() { b.end(c, in, again) }()
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
-	c.release()
-	c.finish()
 	if err == nil && ended == nil {
 		_, err = c.outcome(code, in)
 	}
-	b.plugin.back(c, in, err == nil && ended == nil)
+	again = err == nil && ended == nil
 	if ended != nil || err != nil && probe.ReasonOf(err) == probe.ReasonGuest {
 		return nil
 	}
