@@ -102,6 +102,11 @@ func (p *Handler) Stats() Stats {
 // Prepare implements [probe.Preparer]. It holds config against the manifest's
 // schema, fills in the defaults, and asks the guest if it exports validate_config.
 func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return p.PrepareContext(context.Background(), config, target)
+}
+
+// PrepareContext is Prepare that waits for the guest no longer than ctx lasts.
+func (p *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := p.manifest.Config.Apply(config)
 	if err != nil {
 		return nil, err
@@ -110,8 +115,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if p.command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
 		return b, nil
 	}
-	// Prepare has no context: what it waits for is bounded here.
-	ctx, cancel := p.host.cfg.Clock.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout) // that of Prepare has no end
 	defer cancel()
 	if err := b.validate(ctx, target); err != nil {
 		return nil, err
