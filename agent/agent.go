@@ -146,7 +146,11 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
-	if err := a.assemble(ctx); err != nil {
+	err := a.assemble(ctx)
+	if err == nil && !a.handlers.started() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		a.close()
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a.handlers.ending = ctx // that of New may have ended
+	defer context.AfterFunc(ctx, func() { a.handlers.end(context.Cause(ctx)) })()
 	server := a.newServer(listener.Addr())
 	var serving, watching sync.WaitGroup
 	serving.Go(func() {

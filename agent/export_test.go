@@ -1,9 +1,35 @@
 package agent
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
 
 // IdleAfter sets how long a plugin stays loaded that no probe uses.
 func IdleAfter(c *Config, d time.Duration) { c.idleAfter = d }
 
 // AskEvery sets how often registries are asked for tags.
 func AskEvery(c *Config, d time.Duration) { c.askEvery = d }
+
+// PrepareUntil prepares a plugin's handler h in an agent that ends with ctx, and returns
+// when nothing of that goes on.
+func PrepareUntil(ctx context.Context, h probe.Handler) error {
+	s := &handlerSet{ending: ctx}
+	_, err := endable{h, s}.Prepare(nil, probe.Target{})
+	s.preparing.Wait()
+	return err
+}
+
+// Remembered returns how many plugins of registries are known, and how many plugins are
+// wanted.
+func Remembered(a *Agent) (sources, wanted int) {
+	s := a.handlers
+	s.sources.mu.Lock()
+	sources = len(s.sources.asked)
+	s.sources.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sources, len(s.wanted)
+}

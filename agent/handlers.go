@@ -32,8 +32,10 @@ type handlerSet struct {
 	sources  *Sources
 	builtins []string
 
-	ending   context.Context // ends the loading of a plugin that a probe asks for; that of New, then of Run
-	demanded func(err error) // hears how it went with one; read-only after New
+	ending   context.Context         // ends what plugins are waited for that a probe asks for; read-only after newHandlers, as is what follows
+	end      context.CancelCauseFunc // of ending
+	started  func() bool             // lets ending outlast the context of New, unless that has ended
+	demanded func(err error)         // hears how it went with a plugin that a probe asks for; read-only after New
 
 	preparing sync.WaitGroup // of handlers, by plugins
 	closing   sync.WaitGroup // of plugins that were removed
@@ -87,9 +89,13 @@ func (c counted) KeepSecret(redact func(string) string) {
 	}
 }
 
+var errEnded = errors.New("the agent has ended")
+
 // Close closes the plugins, all at the same time: each of them may take as long as the
 // slowest.
 func (s *handlerSet) Close() error {
+	s.started()
+	s.end(errEnded)
 	for _, r := range s.records() {
 		s.closing.Go(func() { _ = r.swap.Close() }) // its generations tell of their errors
 	}
@@ -109,11 +115,14 @@ func (s *handlerSet) Close() error {
 // there are. stamp is that of the files from before they were read.
 func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (s *handlerSet, stamp string, err error) {
 	s = &handlerSet{
-		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), ending: ctx, demanded: func(error) {},
+		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), demanded: func(error) {},
 		plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool), mayBe: make(map[string]bool), muted: make(map[string]time.Time),
 		stale: make(map[string]error), staleShadows: make(map[string]error), sourced: make(map[string]bool),
 	}
+	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.started = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
+		s.end(err)
 		return nil, "", err
 	}
 	s.builtins = s.Names()

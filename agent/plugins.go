@@ -348,6 +348,7 @@ func (s *handlerSet) forget(r *pluginRecord) {
 	}
 	path, known := r.inUse.Path, s.Remove(r.name) != nil
 	delete(s.plugins, r.name)
+	delete(s.wanted, r.name) // who wants it still asks again
 	s.mu.Unlock()
 	if known {
 		s.log.Info("plugin removed", "handler", r.name, "path", path)

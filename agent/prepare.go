@@ -58,6 +58,12 @@ func (s *handlerSet) await(ctx context.Context, prepare func() (probe.Handler, e
 	}
 }
 
+// preparerContext is implemented by the handlers of plugins that can be told that nobody waits
+// any more for what a plugin says of a config.
+type preparerContext interface {
+	PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
+}
+
 // endable is a handler of a plugin whose Prepare ends with the agent.
 type endable struct {
 	probe.Handler
@@ -73,6 +79,9 @@ var (
 func (e endable) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	return e.of.await(e.of.ending, func() (h probe.Handler, err error) {
 		defer recovered(&err)
+		if p, ok := e.Handler.(preparerContext); ok {
+			return p.PrepareContext(e.of.ending, config, target)
+		}
 		return e.Handler.(probe.Preparer).Prepare(config, target)
 	})
 }

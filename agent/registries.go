@@ -37,10 +37,12 @@ func (s *handlerSet) pull(ctx context.Context, asked, again bool, changed func()
 			changed()
 		}
 	})
+	all = admission.remote()
+	s.sources.keep(all)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wanting = false
-	for _, r := range admission.remote() {
+	for _, r := range all {
 		said, _ := s.sources.heard(&r.of)
 		s.wanting = s.wanting || said.digest == "" || said.stale != nil
 	}

@@ -46,9 +46,7 @@ func (a *Agent) Reload(ctx context.Context) error { return a.readAgain(ctx, "req
 // new one. A plugin that was refused is tried again with new manifests, since it may be
 // one of the old that it did not fit.
 func (a *Agent) readAgain(ctx context.Context, cause string) error {
-	if err := a.registries.ask(ctx, cause); err != nil {
-		return err
-	}
+	_ = a.registries.ask(ctx, cause) // what they said is told of the plugins; where who asked has gone, all goes on
 	plugins := a.plugins.ask(ctx, cause)
 	manifests := a.manifests.ask(ctx, cause)
 	if manifests == nil && plugins != nil && ctx.Err() == nil {

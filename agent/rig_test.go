@@ -100,6 +100,7 @@ func containsAll(text string, words []string) bool {
 // running is an agent under test.
 type running struct {
 	t     *testing.T
+	agent *agent.Agent
 	url   string
 	lines *lines
 	stop  func() error
@@ -123,6 +124,7 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.agent = a
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

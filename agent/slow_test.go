@@ -71,6 +71,35 @@ func TestAHangingRegistry(t *testing.T) {
 	}
 }
 
+// Who asks for a reload and leaves, while registries are asked, has all the rest read too.
+func TestAReloadGoesOnWithoutWhoAskedForIt(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := newHub(t)
+	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r.lines.await(t, 0, "manifests applied")
+	h.hangs.Store(true)
+	before := h.asked("")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/-/reload", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			res.Body.Close()
+		}
+	}()
+	h.after(t, before)
+	cancel()
+	<-answered
+	r.lines.await(t, 0, "manifests applied", "cause=request")
+}
+
 // slowly is a pod with probes of the plugin tester, which does not say whether it takes
 // their configs.
 func slowly(probes int) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -285,6 +286,17 @@ func (s *Sources) expire() {
 		said.at = time.Time{}
 		s.asked[of] = said
 	}
+}
+
+// keep forgets what registries said of all but those that somebody wants.
+func (s *Sources) keep(wanted []*Pulled) {
+	all := make(map[asked]bool, len(wanted))
+	for _, r := range wanted {
+		all[askedOf(&r.of)] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.asked, func(a asked, _ heard) bool { return !all[a] })
 }
 
 // fetch returns the plugin that the source of p leads to.

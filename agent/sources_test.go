@@ -21,10 +21,10 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// hub is a registry on loopback that can be away.
+// hub is a registry on loopback that can be away, or hang.
 type hub struct {
-	host string
-	away atomic.Bool
+	host        string
+	away, hangs atomic.Bool
 
 	mu    sync.Mutex
 	paths []string      // that were asked for
@@ -46,13 +46,25 @@ func (h *hub) asked(prefix string) (n int) {
 // next waits for the next question.
 func (h *hub) next(t *testing.T) {
 	t.Helper()
-	h.mu.Lock()
-	heard := h.heard
-	h.mu.Unlock()
-	select {
-	case <-heard:
-	case <-time.After(patience):
-		t.Fatal("the registry is not asked any more")
+	h.after(t, h.asked(""))
+}
+
+// after waits until there have been more than n questions.
+func (h *hub) after(t *testing.T, n int) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		h.mu.Lock()
+		asked, heard := len(h.paths), h.heard
+		h.mu.Unlock()
+		if asked > n {
+			return
+		}
+		select {
+		case <-heard:
+		case <-deadline:
+			t.Fatal("the registry is not asked any more")
+		}
 	}
 }
 
@@ -70,6 +82,10 @@ func newHub(t *testing.T) *hub {
 	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.hear(r.URL.Path)
+		if h.hangs.Load() {
+			<-r.Context().Done()
+			return
+		}
 		if h.away.Load() {
 			w.WriteHeader(http.StatusGone)
 			return

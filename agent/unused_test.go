@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,44 @@ func TestAPluginThatWasInTheWrongFile(t *testing.T) {
 	_, _ = r.lines.await(t, next, "plugins reloaded")
 	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
 	awaitOutput(t, events, "other")
+}
+
+// That a plugin was wanted is forgotten with it: one that comes later is loaded when a probe
+// asks for it.
+func TestAPluginThatWasWantedOnce(t *testing.T) {
+	var path string
+	r, _, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	write(t, path, newTarget(t).external("web"))
+	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
+	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	_, next = r.lines.await(t, next, "plugin removed", "handler=demo")
+	if _, wanted := agent.Remembered(r.agent); wanted != 0 {
+		t.Errorf("%d plugins are wanted that there are not", wanted)
+	}
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	r.lines.await(t, next, "plugins reloaded")
+	if r.lines.has("plugin loaded", "version=2.0.0") {
+		t.Error("a plugin is loaded that nobody asks for")
+	}
+}
+
+// What registries said of sources that prober.yaml does not name any more is forgotten.
+func TestSourcesThatNobodyWantsAnyMore(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, config, configHead)
+	h := newHub(t)
+	r, _, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile = config })
+	for _, name := range []string{"a", "b", "c"} {
+		write(t, config, configHead+"plugins: [{name: far, source: 'oci://"+h.host+"/"+name+":1', plainHTTP: true}]\n")
+		if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
+			t.Errorf("%d %s", status, body)
+		}
+		if known, _ := agent.Remembered(r.agent); known != 1 {
+			t.Errorf("%d sources are known, want 1", known)
+		}
+	}
 }
 
 // A command of Nagios that was upgraded runs as it is now.

@@ -71,12 +71,16 @@ func (h *Handler) Stats() Stats {
 // Prepare implements [probe.Preparer]. It holds config against the manifest's schema,
 // fills in the defaults, and asks the process if it validates configs.
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return h.PrepareContext(context.Background(), config, target)
+}
+
+// PrepareContext is Prepare that waits for the process no longer than ctx lasts.
+func (h *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := h.manifest.Config.Apply(config)
 	if err != nil {
 		return nil, err
 	}
-	// Prepare has no context: what it waits for is bounded here.
-	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout) // that of Prepare has no end
 	defer cancel()
 	if err := h.validate(ctx, config, target); err != nil {
 		return nil, err
@@ -116,6 +120,8 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
+	case err != nil && ctx.Err() == context.Canceled: // nobody wants to know any more
+		err = ctx.Err()
 	case err != nil:
 		err = in.fault(ctx, err)
 	}

@@ -83,6 +83,11 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: got %v", config, err)
 		}
 	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.PrepareContext(gone, []byte(`{"mode": "slow"}`), probe.Target{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits any more: got %v", err)
+	}
 }
 
 func TestEnvironmentIsEmpty(t *testing.T) {
