@@ -2,7 +2,9 @@ package wasm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,21 +35,30 @@ func cacheDir(cfg Config) string {
 	return filepath.Join(base, "prober", "wasm")
 }
 
-// openCache opens the cache of compiled modules: on disk where there is a folder for
-// it, else in memory.
+// openCache opens the cache of compiled modules: on disk where there can be a folder for
+// it, else in memory. A folder that others may write to is an error.
 func openCache(cfg Config) (wazero.CompilationCache, error) {
 	dir := cacheDir(cfg)
 	if dir == "" {
 		return wazero.NewCompilationCache(), nil
 	}
 	// wazero runs what it finds there, and has no more than a checksum to go by.
-	if err := plugin.PrivateDir(dir); err != nil {
+	err := plugin.PrivateDir(dir)
+	if _, failed := errors.AsType[*fs.PathError](err); err != nil && !failed {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
-	// wazero keys its cache by its own version, which it reads from the program's build
-	// information. A program may have none, and native code of another version must
-	// never run.
-	return wazero.NewCompilationCacheWithDir(filepath.Join(dir, wazeroVersion))
+	var cache wazero.CompilationCache
+	if err == nil {
+		// wazero keys its cache by its own version, which it reads from the program's build
+		// information. A program may have none, and native code of another version must
+		// never run.
+		cache, err = wazero.NewCompilationCacheWithDir(filepath.Join(dir, wazeroVersion))
+	}
+	if err != nil { // a full disk, one that is only read, no home: no reason not to probe
+		cfg.Logger.Warn("there is no cache folder: plugins are compiled at each start", "error", err.Error())
+		return wazero.NewCompilationCache(), nil
+	}
+	return cache, nil
 }
 
 // wazeroVersion is the version that go.mod requires.

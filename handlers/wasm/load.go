@@ -173,21 +173,40 @@ func (c *compilation) close() {
 }
 
 // compileModule heeds no context: wazero does not.
-func compileModule(ctx context.Context, h *Host, code []byte) (made compilation) {
-	defer func() {
-		if r := recover(); r != nil {
-			made.err = fmt.Errorf("compile: %v", r)
-		}
-	}()
+func compileModule(ctx context.Context, h *Host, code []byte) compilation {
 	config := wazero.NewRuntimeConfig()
 	if h.cfg.Interpreter {
 		config = wazero.NewRuntimeConfigInterpreter()
 	}
 	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
 	// the next garbage collection.
-	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false).WithCompilationCache(h.cache)
-	made.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	if made.module, made.err = made.runtime.CompileModule(ctx, code); made.err != nil {
+	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithCompilationCache(h.cache))
+	made := compileIn(ctx, runtime, code)
+	if made.err == nil {
+		return made
+	}
+	// A cache that cannot be written or read fails good modules. One that was compiled,
+	// and not kept, is in wazero's memory by now.
+	reason := made.err
+	if made = compileIn(ctx, runtime, code); made.err != nil {
+		made.close()
+		made = compileIn(ctx, wazero.NewRuntimeWithConfig(ctx, config), code)
+	}
+	if made.err == nil {
+		h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", reason.Error())
+	}
+	return made
+}
+
+func compileIn(ctx context.Context, runtime wazero.Runtime, code []byte) (made compilation) {
+	defer func() {
+		if r := recover(); r != nil {
+			made.err = fmt.Errorf("compile: %v", r)
+		}
+	}()
+	made.runtime = runtime
+	if made.module, made.err = runtime.CompileModule(ctx, code); made.err != nil {
 		made.err = fmt.Errorf("compile: %w", made.err)
 	}
 	return made

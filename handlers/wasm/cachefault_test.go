@@ -1,0 +1,63 @@
+package wasm_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// A cache makes starts quick, and is nothing that a probe depends on: a full disk, one that
+// is only read, or a damaged file costs time and a line in the log.
+func TestACacheThatFailsIsDoneWithout(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name, folder string
+		spoil        func(t *testing.T)
+		want         string
+	}{
+		{"whole", filepath.Join(dir, "a"), func(*testing.T) {}, ""},
+		{"damaged", filepath.Join(dir, "a"), func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(dir, "a", "*", "*", "*"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%q, %v", files, err)
+			}
+			if err := os.WriteFile(files[0], bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot be kept in the cache folder, or read from it"},
+		{"cannot be written", filepath.Join(dir, "b"), func(t *testing.T) {
+			if err := os.RemoveAll(filepath.Join(dir, "b")); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot be kept in the cache folder, or read from it"},
+		{"cannot be made", os.DevNull + "/cache", func(*testing.T) {}, "there is no cache folder"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			h, err := wasm.New(wasm.Config{CacheDir: c.folder, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			c.spoil(t)
+			p, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := attempt(t, p, probe.Request{}, time.Minute); err != nil || got.Result != probe.Success {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) {
+				t.Errorf("%q is not in the log:\n%s", c.want, &log)
+			}
+		})
+	}
+}
