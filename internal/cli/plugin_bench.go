@@ -81,18 +81,17 @@ func (b *bench) run(ctx context.Context, name string) error {
 	}
 	defer os.RemoveAll(cache)
 	b.cache = cache
-	var all []sample
-	for range b.count {
-		samples, err := b.measureAll(ctx)
-		if ctx.Err() != nil {
-			return &exit{code: exitFailed, err: context.Cause(ctx)}
-		}
-		if err != nil {
-			return &exit{code: exitFailed, err: fmt.Errorf("plugin %q: %w", b.found.Manifest.Name, err)}
-		}
-		all = append(all, samples...)
+	all, err := b.measureAll(ctx)
+	switch {
+	case ctx.Err() != nil:
+		err = &exit{code: exitFailed, err: context.Cause(ctx)}
+	case err != nil:
+		err = &exit{code: exitFailed, err: fmt.Errorf("plugin %q: %w", b.found.Manifest.Name, err)}
 	}
-	return printSamples(b.env.Stdout, b.output, b.found.Manifest.Name, all)
+	if len(all) == 0 {
+		return err
+	}
+	return cmp.Or(err, printSamples(b.env.Stdout, b.output, b.found.Manifest.Name, all))
 }
 
 // prepare finds the plugin, and the world that it is called in.
@@ -161,30 +160,39 @@ func findCase(file, name string) (*plugintest.Case, error) {
 	return nil, usage("known: "+strings.Join(names, ", "), "%s: no case is called %q", file, name)
 }
 
-// measureAll measures everything once.
-func (b *bench) measureAll(ctx context.Context) (samples []sample, err error) {
+// measureAll measures everything as often as was asked for. The samples are those that are
+// whole, with an error too.
+func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
+	for range b.count {
+		for _, measure := range b.measurements() {
+			s, err := measure(ctx)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// measurements are what is measured of the plugin, in order.
+func (b *bench) measurements() (all []func(context.Context) (sample, error)) {
 	for _, load := range []struct {
 		kind string
 		cold bool
 	}{{"load=cold", true}, {"load=cached", false}} {
-		s, err := b.measure(ctx, load.kind, func() (time.Duration, error) { return b.load(ctx, load.cold) })
-		if err != nil {
-			return nil, err
-		}
-		samples = append(samples, s)
+		all = append(all, func(ctx context.Context) (sample, error) {
+			return b.measure(ctx, load.kind, func() (time.Duration, error) { return b.load(ctx, load.cold) })
+		})
 	}
 	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
 	if b.found.Manifest.Mode == plugin.Command {
 		isolations = isolations[:1] // a program ends with each call
 	}
 	for _, isolation := range isolations {
-		s, err := b.measureCalls(ctx, isolation)
-		if err != nil {
-			return nil, err
-		}
-		samples = append(samples, s)
+		all = append(all, func(ctx context.Context) (sample, error) { return b.measureCalls(ctx, isolation) })
 	}
-	return samples, nil
+	return all
 }
 
 // measure calls do until the time is up, and at least once. It says on stderr what it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -100,5 +101,42 @@ func TestASignalEndsABenchAndATest(t *testing.T) {
 		if code != 1 || stdout != "" || !strings.HasSuffix(stderr, "prober: error: stopped by SIGINT\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args[0], code, stdout, stderr)
 		}
+	}
+}
+
+// onText calls do whenever a line that holds text is written.
+type onText struct {
+	strings.Builder
+	text string
+	do   func()
+}
+
+func (w *onText) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.do()
+	}
+	return w.Builder.Write(p)
+}
+
+// What was measured, and the files that were tested, before a signal came is not lost.
+func TestASignalLeavesWhatWasMeasured(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 0), "demo_test.yaml": demoCases})
+	signals := make(chan os.Signal, 1)
+	rounds := 0
+	stderr := &onText{text: "load=cold", do: func() {
+		if rounds++; rounds == 2 {
+			signals <- os.Interrupt
+		}
+	}}
+	var stdout strings.Builder
+	code := cli.Main(cli.Env{
+		Args: []string{"plugin", "bench", dir, "--time", "1ms", "--count", "1000000"}, LookupEnv: toolchains,
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr,
+		Notify: func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} },
+	})
+	if code != 1 || !strings.Contains(stdout.String(), "isolation=pooled") || !strings.HasSuffix(stderr.String(), "prober: error: stopped by SIGINT\n") {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr.Builder)
 	}
 }

@@ -56,49 +56,72 @@ func newPluginTest(env *Env) *cobra.Command {
 	return c
 }
 
-// testPlugins runs the test files of paths and writes the reports.
+// testPlugins runs the test files of paths and writes the reports. A plugin that cannot be run
+// at all, or a signal, costs the reports of the others nothing.
 func (env *Env) testPlugins(ctx context.Context, paths []string, cfg plugintest.Config, output string, update bool) error {
 	files, err := loadCases(paths)
 	if err != nil {
 		return err
 	}
-	var reports []*plugintest.Report
-	failed, changed, ran := false, 0, 0
+	t := tested{update: update}
 	for _, f := range files {
 		report, err := plugintest.Run(ctx, f, cfg)
 		if ctx.Err() != nil {
-			return &exit{code: exitFailed, err: context.Cause(ctx)}
+			t.fail(exitFailed, context.Cause(ctx))
+			break
 		}
-		if err != nil {
-			hint := ""
-			if errors.Is(err, fs.ErrNotExist) {
-				hint = "`prober plugin build` builds the plugin of a folder"
-			}
-			return usage(hint, "%w", err)
-		}
-		reports, ran = append(reports, report), ran+len(report.Results)
-		failed = failed || !report.OK()
-		if update {
-			n, err := plugintest.Update(report)
-			if err != nil {
-				return &exit{code: exitFailed, err: err}
-			}
-			changed += n
-		}
+		t.add(report, err)
 	}
-	if ran == 0 && cfg.Run != nil {
+	if t.ran == 0 && t.code == exitOK && cfg.Run != nil {
 		return usage("", "--run %s: no case and no check has such a name", cfg.Run)
 	}
-	if err := plugintest.Write(env.Stdout, output, reports); err != nil {
-		return err
+	if len(t.reports) > 0 {
+		if err := plugintest.Write(env.Stdout, output, t.reports); err != nil {
+			return &exit{code: exitFailed, err: err}
+		}
 	}
-	if update {
-		fmt.Fprintf(env.Stderr, "%d values updated; run the tests again\n", changed)
+	if update && len(t.reports) > 0 {
+		fmt.Fprintf(env.Stderr, "%d values updated; run the tests again\n", t.changed)
 	}
-	if failed {
-		return &exit{code: exitFailed}
+	if t.code == exitOK {
+		return nil
 	}
-	return nil
+	return &exit{code: t.code, err: errors.Join(t.errs...), hint: t.hint}
+}
+
+// tested is what became of test files so far.
+type tested struct {
+	update       bool
+	reports      []*plugintest.Report
+	ran, changed int // cases and checks; values
+	code         int // the highest of all files
+	errs         []error
+	hint         string
+}
+
+func (t *tested) fail(code int, errs ...error) {
+	t.code, t.errs = max(t.code, code), append(t.errs, errs...)
+}
+
+// add adds the report of a file, or the error for which there is none.
+func (t *tested) add(report *plugintest.Report, err error) {
+	if err != nil {
+		t.fail(exitUsage, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.hint = "`prober plugin build` builds the plugin of a folder"
+		}
+		return
+	}
+	t.reports, t.ran = append(t.reports, report), t.ran+len(report.Results)
+	if !report.OK() {
+		t.fail(exitFailed)
+	}
+	if t.update {
+		n, err := plugintest.Update(report)
+		if t.changed += n; err != nil {
+			t.fail(exitFailed, err)
+		}
+	}
 }
 
 // loadCases reads the test files of paths.

@@ -58,11 +58,20 @@ func (o *oneShot) recordPlugin(ctx context.Context, name string, f *pluginFlags,
 	}
 	o.recorder = plugintest.NewRecorder()
 	verdict := o.probePlugin(ctx, name, f)
-	if e, ok := errors.AsType[*exit](verdict); ok && e.code == exitUsage {
+	e, _ := errors.AsType[*exit](verdict)
+	switch {
+	case e != nil && e.code == exitUsage:
 		return verdict // there was nothing to record
+	case o.stopped:
+		fmt.Fprintf(o.env.Stderr, "prober: nothing was recorded: the probe did not come to its end\n")
+		return verdict
 	}
 	if err := o.recorder.Write(file); err != nil {
-		return usage("", "%w", errors.Join(verdict, fmt.Errorf("--record: %w", err)))
+		err = fmt.Errorf("--record: %w", err)
+		if e != nil {
+			err = errors.Join(e.err, err)
+		}
+		return usage("", "%w", err)
 	}
 	folder := filepath.Dir(o.module)
 	path, err := filepath.Rel(folder, file)

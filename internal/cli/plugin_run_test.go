@@ -118,3 +118,39 @@ func TestPluginRunWatch(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// spinningModule is a plugin called demo that comes to no end.
+func spinningModule(t *testing.T) string {
+	t.Helper()
+	out, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01"+
+		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"+
+		"\x0a\x0b\x01\x09\x00\x03\x40\x0c\x00\x0b\x41\x00\x0b"), []byte(demoManifest)) // loop, br 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// A session that was recorded before is not written over by half of one.
+func TestASignalRecordsNothing(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": spinningModule(t), "session.yaml": "whole"})
+	signals := make(chan os.Signal, 1)
+	signals <- os.Interrupt
+	code, _, stderr := run(signals, "plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "10m", "--record", dir+"/session.yaml")
+	want := "prober: nothing was recorded: the probe did not come to its end\nprober: error: stopped by SIGINT\n"
+	if data, err := os.ReadFile(dir + "/session.yaml"); code != 3 || stderr != want || string(data) != "whole" {
+		t.Errorf("exit code %d, stderr %q, recorded %q, %v", code, stderr, data, err)
+	}
+}
+
+func TestARecordThatCannotBeWritten(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 2)})
+	code, stdout, stderr := run(nil, "plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1m", "--record", dir)
+	if want := "prober: error: --record: open " + dir + ": is a directory\n"; code != 64 || stderr != want || !strings.Contains(stdout, "failure") {
+		t.Errorf("exit code %d, stderr %q, want %q", code, stderr, want)
+	}
+}

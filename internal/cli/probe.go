@@ -39,6 +39,8 @@ type oneShot struct {
 	grants   []plugin.Grant
 	module   string               // its path
 	recorder *plugintest.Recorder // nil when nobody asked
+
+	stopped bool // by a signal, before its end
 }
 
 func newProbe(env *Env) *cobra.Command {
@@ -265,7 +267,7 @@ func (o *oneShot) attempts(ctx context.Context, handler probe.Handler) (*verdict
 	if outcome.Details != "" {
 		v.Details = json.RawMessage(outcome.Details)
 	}
-	if ctx.Err() != nil {
+	if o.stopped = ctx.Err() != nil; o.stopped {
 		v.Result, err = probe.Unknown, context.Cause(ctx)
 	}
 	if err != nil {

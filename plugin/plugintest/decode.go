@@ -185,10 +185,13 @@ func (r *reader) want(n *yaml.Node, path string, w *Want) {
 }
 
 func placeOf(n *yaml.Node) place {
-	if n.Kind != yaml.ScalarNode || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Kind != yaml.ScalarNode {
 		return place{}
 	}
-	return place{line: n.Line, column: n.Column, quoted: n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0, text: n.Value}
+	return place{
+		line: n.Line, column: n.Column, text: n.Value,
+		block: n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0, quoted: n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0,
+	}
 }
 
 // pattern reads an exact text, or /a regular expression/.

@@ -69,9 +69,9 @@ type Want struct {
 
 // place is where a scalar stands in a file; Line 0 is nowhere.
 type place struct {
-	line, column int
-	quoted       bool
-	text         string
+	line, column  int
+	quoted, block bool
+	text          string
 }
 
 // Text is an exact text, or a regular expression between slashes.

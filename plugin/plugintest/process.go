@@ -41,7 +41,7 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 	}
 	open := *found.Manifest
 	open.Config = &plugin.Schema{} // it is applied here, so that one process serves all
-	s := &processSession{session: &session{cfg: cfg, manifest: found.Manifest, file: f}}
+	s := &processSession{session: newSession(cfg, nil, found.Manifest, f)}
 	found.Manifest = &open
 	if s.guide, err = newGuide(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)

@@ -132,9 +132,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
-		cfg: cfg, module: module, manifest: manifest, file: f, stuck: newAllowance(cmp.Or(cfg.Stuck, firstAllowance)),
-	}
+	s := newSession(cfg, module, manifest, f)
 	report := &Report{File: f.Path, Plugin: manifest.Name + " " + manifest.Version}
 	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)
@@ -184,6 +182,10 @@ type session struct {
 	file     *File
 	stuck    *allowance
 	warm     bool // each guest has been called before its first case
+}
+
+func newSession(cfg Config, module []byte, manifest *plugin.Manifest, f *File) *session {
+	return &session{cfg: cfg, module: module, manifest: manifest, file: f, stuck: newAllowance(cmp.Or(cfg.Stuck, firstAllowance))}
 }
 
 // cases runs the cases of the file in one variant.

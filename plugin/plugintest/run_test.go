@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -457,6 +458,48 @@ func TestUpdate(t *testing.T) {
 	}
 	if report := run(t, again, plugintest.Config{CasesOnly: true}); !report.OK() {
 		t.Errorf("it fails after the update: %+v", report.Results)
+	}
+}
+
+// What cannot be changed in its line is named, and costs the rest nothing.
+func TestUpdateByHand(t *testing.T) {
+	f := load(t, `
+- {name: a, request: {config: {do: fine}}, want: {result: failure}}
+- {name: b, request: {config: {do: fine}}, want: {result: &anchor failure}}
+- name: c
+  request: {config: {do: fine}}
+  want:
+    result: !!str failure
+    message: |
+      two
+      lines
+- name: d
+  request: {config: {do: fine}}
+  want: {message: "two
+    lines", result: failure}
+`)
+	link := filepath.Join(t.TempDir(), "link_test.yaml")
+	if err := errors.Join(os.Chmod(f.Path, 0o640), os.Symlink(f.Path, link)); err != nil {
+		t.Fatal(err)
+	}
+	linked, err := plugintest.Load(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := plugintest.Update(run(t, linked, plugintest.Config{CasesOnly: true}))
+	var want []string
+	for _, line := range []int{6, 10, 11, 16} {
+		want = append(want, fmt.Sprintf("%s:%d: the value is not plain and on one line: change it by hand", link, line))
+	}
+	if n != 2 || err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("%d values updated, %v", n, err)
+	}
+	data, err := os.ReadFile(f.Path)
+	if got := strings.Count(string(data), "result: success}"); err != nil || got != 2 {
+		t.Errorf("%d results are updated, %v, in\n%s", got, err, data)
+	}
+	if info, err := os.Stat(f.Path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
 }
 

@@ -22,7 +22,7 @@ type Stage struct {
 // NewStage loads a module as manifest says, which need not be its own, and prepares it
 // for the case. Of cfg it heeds how guests are executed, and where they are cached.
 func NewStage(ctx context.Context, c *Case, module []byte, manifest *plugin.Manifest, cfg Config) (*Stage, error) {
-	s := &session{cfg: cfg, module: module, manifest: manifest}
+	s := newSession(cfg, module, manifest, nil)
 	w, err := s.open(ctx, s.plain(manifest.Isolation), manifest, c.Grants...)
 	if err != nil {
 		return nil, err

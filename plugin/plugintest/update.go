@@ -2,8 +2,10 @@ package plugintest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +13,8 @@ import (
 
 // Update writes the result and the message that came into the file, in place of those
 // that were wanted, for every case of the report that failed for them. It touches
-// nothing else of the file and returns how many values it changed.
+// nothing else of the file and returns how many values it changed. The error names those that
+// are written so that they have to be changed by hand; the others are changed then, too.
 func Update(report *Report) (int, error) {
 	edits := make(map[place]string)
 	for i := range report.Results {
@@ -34,13 +37,44 @@ func Update(report *Report) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if data, err = edit(data, edits); err != nil {
-		return 0, fmt.Errorf("%s: %w", report.File, err)
+	data, left := edit(data, edits)
+	var errs []error
+	for _, p := range left {
+		errs = append(errs, fmt.Errorf("%s:%d: the value is not plain and on one line: change it by hand", report.File, p.line))
+	}
+	changed := len(edits) - len(left)
+	if changed == 0 {
+		return 0, errors.Join(errs...)
 	}
 	if _, err := parse(report.File, data); err != nil {
 		return 0, fmt.Errorf("after the update: %w", err)
 	}
-	return len(edits), os.WriteFile(report.File, data, 0o644)
+	if err := rewrite(report.File, data); err != nil {
+		return 0, err
+	}
+	return changed, errors.Join(errs...)
+}
+
+// rewrite puts data in the place of a file, which is whole at any time.
+func rewrite(path string, data []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // there is none once it was renamed
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // spell returns a YAML scalar that any place takes. JSON's strings are YAML's.
@@ -63,8 +97,9 @@ func spell(text string) string {
 	return b.String() + `"`
 }
 
-// edit replaces the scalars at the given places.
-func edit(data []byte, edits map[place]string) ([]byte, error) {
+// edit replaces the scalars at the given places, and returns those that it cannot, the first
+// one first.
+func edit(data []byte, edits map[place]string) (edited []byte, left []place) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	places := make([]place, 0, len(edits))
 	for p := range edits {
@@ -77,11 +112,13 @@ func edit(data []byte, edits map[place]string) ([]byte, error) {
 		from := columnOffset(line, p.column)
 		length, ok := p.length(line[from:])
 		if !ok {
-			return nil, fmt.Errorf("line %d: the value is not on one line: change it by hand", p.line)
+			left = append(left, p)
+			continue
 		}
 		lines[p.line-1] = slices.Concat(line[:from], []byte(edits[p]), line[from+length:])
 	}
-	return bytes.Join(lines, nil), nil
+	slices.Reverse(left)
+	return bytes.Join(lines, nil), left
 }
 
 // columnOffset returns where a column begins, which counts characters from 1.
@@ -97,10 +134,16 @@ func columnOffset(line []byte, column int) int {
 
 // length returns how many bytes the scalar takes where it begins.
 func (p place) length(line []byte) (int, bool) {
-	if !p.quoted {
+	switch {
+	case p.block || len(line) == 0:
+		return 0, false
+	case !p.quoted:
 		return len(p.text), bytes.HasPrefix(line, []byte(p.text))
 	}
 	quote := line[0]
+	if quote != '"' && quote != '\'' {
+		return 0, false // a tag or an anchor
+	}
 	for i := 1; i < len(line); i++ {
 		switch {
 		case quote == '"' && line[i] == '\\':
