@@ -19,10 +19,14 @@ const wasiModule = wasi_snapshot_preview1.ModuleName
 
 // instantiateWASI gives the plugin's runtime wazero's functions, but for those with which
 // a guest closes its files: it has stdin, stdout and stderr only, and no reset opens them
-// again for the next call.
+// again for the next call. Those that take as long as what they are given are kept within
+// bounds, see wasiBounds.
 func (p *Handler) instantiateWASI(ctx context.Context) error {
 	builder := p.runtime.NewHostModuleBuilder(wasiModule)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
+	if err := boundWASI(ctx, builder); err != nil {
+		return err
+	}
 	one := []api.ValueType{api.ValueTypeI32}
 	builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(closeFile), one, one).Export("fd_close")
 	two := []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}
