@@ -98,7 +98,10 @@ func askHelper(ctx context.Context, name, server string) (auth.Credential, error
 	case err != nil && said == "credentials not found in native keychain":
 		return auth.EmptyCredential, nil
 	case err != nil:
-		return auth.EmptyCredential, fmt.Errorf("%w: %s", err, oneLine(strings.TrimSpace(said+" "+stderr.String())))
+		if reason := oneLine(strings.TrimSpace(said + " " + stderr.String())); reason != "" {
+			err = fmt.Errorf("%w: %s", err, reason)
+		}
+		return auth.EmptyCredential, err
 	case stdout.full:
 		return auth.EmptyCredential, fmt.Errorf("more than %d bytes", maxHelperOutput)
 	}

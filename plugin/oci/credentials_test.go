@@ -128,6 +128,11 @@ func TestCredentials(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		helper("exit 3\n") // and says nothing
+		_, silent := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref)
+		if wants(t, silent, "docker-credential-demo: exit status 3"); !strings.HasSuffix(silent.Error(), "exit status 3") {
+			t.Errorf("got %v", silent)
+		}
 		// One of a registry comes before that of all, and none is a path.
 		other := config(fmt.Sprintf(`{"credsStore":"demo","credHelpers":{%q:"x/../../demo"}}`, h.host))
 		_, err := client(t, oci.ClientConfig{DockerConfig: other}).Pull(t.Context(), ref)
