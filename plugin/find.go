@@ -108,6 +108,8 @@ func findIn(dir string) ([]Found, error) {
 		} else if IsProcess(e.Name()) {
 			f, err = asProcess(root, dir, e.Name())
 			ok = err == nil
+		} else if statErr != nil {
+			err = leadsOut(root, dir, e.Name())
 		}
 		if ok && err == nil {
 			found = append(found, f)
@@ -195,14 +197,49 @@ func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-func readAtMost(root *os.Root, name string, most int64) ([]byte, error) {
-	// Looked at before it is opened: to open a named pipe would block.
-	if info, err := root.Stat(name); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
+// openRegular opens a file of a folder. It is looked at before: to open a named pipe would
+// block.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, explainLink(root, name, err)
+	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	f, err := root.Open(name)
+	return root.Open(name)
+}
+
+var errOutside = errors.New("out of the plugin folder, where nothing is read")
+
+// leadsOut is an error where name is a link to a folder elsewhere that has a plugin.
+func leadsOut(root *os.Root, dir, name string) error {
+	to, err := root.Readlink(name)
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, name, "plugin.yaml")); err != nil {
+		return nil
+	}
+	return fmt.Errorf("plugin %s: %s/plugin.yaml is behind a link to %s: %w", filepath.Join(dir, name), name, to, errOutside)
+}
+
+// explainLink says of a link that leads nowhere, or out of the folder, where it leads to.
+func explainLink(root *os.Root, name string, err error) error {
+	to, notLink := root.Readlink(name)
+	if notLink != nil {
+		return err
+	}
+	if _, outside := os.Stat(filepath.Join(root.Name(), name)); outside == nil {
+		err = errOutside
+	} else if reason, ok := errors.AsType[*fs.PathError](err); ok {
+		err = reason.Err
+	}
+	return fmt.Errorf("%s is a link to %s: %w", name, to, err)
+}
+
+func readAtMost(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := openRegular(root, name)
 	if err != nil {
 		return nil, err
 	}

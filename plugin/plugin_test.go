@@ -359,7 +359,21 @@ func TestFindErrors(t *testing.T) {
 	if err := os.Symlink("/etc/hosts", filepath.Join(b, "escape.wasm")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("nowhere", filepath.Join(b, "dangling.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	write(t, named("linked"), outside, "plugin.yaml")
+	if err := os.Symlink(outside, filepath.Join(b, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(b, "no-plugin")); err != nil { // passed over
+		t.Fatal(err)
+	}
 	found, err := plugin.Find([]string{a, b, filepath.Join(a, "missing")}, "http")
+	if err != nil && strings.Contains(err.Error(), "no-plugin") {
+		t.Error(err)
+	}
 	if len(found) != 1 || found[0].Manifest.Name != "same" {
 		t.Errorf("found %v, want the one that is well", found)
 	}
@@ -373,7 +387,9 @@ func TestFindErrors(t *testing.T) {
 		"short.wasm: not a WebAssembly module",
 		"none: want one .wasm beside plugin.yaml, found 0",
 		filepath.Join(b, "bad", "plugin.yaml") + ":1: apiVersion: the field is required",
-		"escape.wasm: ",
+		"escape.wasm: escape.wasm is a link to /etc/hosts: out of the plugin folder, where nothing is read",
+		"dangling.wasm: dangling.wasm is a link to nowhere: no such file or directory",
+		"linked: linked/plugin.yaml is behind a link to " + outside + ": out of the plugin folder, where nothing is read",
 		"plugin folder: ",
 	} {
 		if !strings.Contains(err.Error(), want) {

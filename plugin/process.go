@@ -62,13 +62,7 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 // readOwn reads a regular file that nobody but its owner can change, who is this user or
 // root, and that has all bits of mode.
 func readOwn(root *os.Root, name string, most int64, mode fs.FileMode) ([]byte, error) {
-	// Looked at before it is opened: to open a named pipe would block.
-	if info, err := root.Stat(name); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	f, err := root.Open(name)
+	f, err := openRegular(root, name)
 	if err != nil {
 		return nil, err
 	}
