@@ -33,6 +33,10 @@ import (
 const (
 	maxMemory    = 256 << 20        // of one instance, whatever is asked for
 	startTimeout = 10 * time.Second // of _initialize, at load
+
+	// interpretedStart is startTimeout where guests are interpreted: those of Go take tens
+	// of times as long, which on a busy machine is more than that.
+	interpretedStart = 2 * time.Minute
 )
 
 // Config configures a [Host]. Every field may be left zero.

@@ -67,7 +67,11 @@ func (p *Handler) load(ctx context.Context, code []byte) error {
 	if err := p.checkABI(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	timeout := startTimeout
+	if p.host.cfg.Interpreter {
+		timeout = interpretedStart
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := p.instantiateHost(ctx); err != nil {
 		return err
