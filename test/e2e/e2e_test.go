@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -219,15 +220,34 @@ func TestQuickstart(t *testing.T) {
 	})
 	await(t, "a restart of flaky", func() bool {
 		return strings.Contains(get(t, address, "/metrics"), `container="flaky"`) &&
-			strings.Contains(get(t, address, "/api/v1/pods"), `"restartCount":1`)
+			regexp.MustCompile(`"restartCount":[1-9]`).MatchString(get(t, address, "/api/v1/pods"))
 	})
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	if out, err := exec.Command("pgrep", "-f", "^bin/quickstart ").Output(); err == nil {
-		t.Errorf("processes are left: %s", out)
+	if left := runs(t, filepath.Join(bin, "quickstart")); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
 	}
+}
+
+// runs returns the processes that run a program, as /proc names them.
+func runs(t *testing.T, program string) (processes []string) {
+	t.Helper()
+	file, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil || len(links) == 0 {
+		t.Fatalf("no processes: %v", err)
+	}
+	for _, link := range links {
+		if exe, err := os.Stat(link); err == nil && os.SameFile(exe, file) {
+			processes = append(processes, link)
+		}
+	}
+	return processes
 }
 
 // get returns a response without the white space of its JSON.

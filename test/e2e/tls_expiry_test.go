@@ -133,7 +133,7 @@ func TestTLSExpiry(t *testing.T) {
 func securePostgres(t *testing.T, a *authority) string {
 	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")
-	run(t, unprivileged(t, "initdb", "-D", data, "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"))
+	run(t, pg(t, "initdb", "-D", data, "-U", "postgres", "--no-sync", "--locale=C", "-E", "UTF8"))
 	a.write(t, data, 60)
 	if os.Getuid() == 0 {
 		uid, gid := nobody(t)
@@ -145,9 +145,9 @@ func securePostgres(t *testing.T, a *authority) string {
 	}
 	address := freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
-	listening(t, address, unprivileged(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off", "-c", "ssl=on"))
+	listening(t, address, pg(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off", "-c", "ssl=on"))
 	await(t, "PostgreSQL to be ready", func() bool {
-		return unprivileged(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
+		return pg(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
 	})
 	return address
 }
