@@ -39,28 +39,38 @@ func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
 	t.Logf("%d scenarios from seed %d", scenarios, *seed)
 	needed := make(map[string]int)
 	for i := range scenarios {
-		s := Generate(*seed + uint64(i))
-		o.Calm(t, s)
-		kubelet := o.Run(t, s, Kubelet)
-		if Compare(kubelet, o.Run(t, s, Ours(0))) == nil {
-			needed["none"]++
-			continue
-		}
-		if checkScenario(t, o, s, Ours(manager.KubeletV1_36)) != agreed {
-			continue // where the kubelet does not agree with itself nothing is to be explained
-		}
-		for _, name := range explain(t, o, s, kubelet) {
-			needed[name]++
-		}
+		countNeeded(t, o, *seed+uint64(i), needed)
 	}
 	t.Logf("scenarios that need a switch: %v", needed)
 	if scenarios < 200 {
 		return
 	}
-	for _, s := range coreSwitches {
+	for _, s := range coreSwitches { // one in thirty needs the rarest of them
+		for i := scenarios; needed[s.name] == 0 && i < 10*scenarios; i++ {
+			countNeeded(t, o, *seed+uint64(i), needed)
+		}
 		if needed[s.name] == 0 {
 			t.Errorf("no scenario shows what the switch %s does", s.name)
 		}
+	}
+}
+
+// countNeeded counts, by their names, the switches without which ours and the kubelet
+// diverge on the scenario of a seed.
+func countNeeded(t *testing.T, o *Oracle, seed uint64, needed map[string]int) {
+	t.Helper()
+	s := Generate(seed)
+	o.Calm(t, s)
+	kubelet := o.Run(t, s, Kubelet)
+	if Compare(kubelet, o.Run(t, s, Ours(0))) == nil {
+		needed["none"]++
+		return
+	}
+	if checkScenario(t, o, s, Ours(manager.KubeletV1_36)) != agreed {
+		return // where the kubelet does not agree with itself nothing is to be explained
+	}
+	for _, name := range explain(t, o, s, kubelet) {
+		needed[name]++
 	}
 }
 
