@@ -104,7 +104,7 @@ func TestABadPluginChangesNothing(t *testing.T) {
 	}{
 		{"does not compile", withManifest([]byte("\x00asm\x01\x00\x00\x00\x03\x02\x01\x07"), "apiVersion: prober.dev/v1\nname: demo\nversion: 9.0.0\n"), `plugin \"demo\": `},
 		{"is no module", []byte("oops"), "not a WebAssembly module"},
-		{"traps at its start", guestSpec{trapsStart: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
+		{"traps at its start", guestSpec{trapsStart: true}.plugin("demo", "9.0.0"), `plugin \"demo\": _initialize: wasm error: unreachable (` + file + ")"},
 		{"traps when it is tried", guestSpec{trapsProbe: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
 		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not take this config"},
 		{"has another name", guestSpec{}.plugin("other", "9.0.0"), "is the file of the plugin \\\"demo\\\", which goes on"},

@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
 	"slices"
@@ -139,12 +140,28 @@ func TestWrongABI(t *testing.T) {
 }
 
 func TestInitializeIsBounded(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("had enough"))
 	defer cancel()
 	start := time.Now()
 	_, err := host.Load(ctx, guestFile(t, "initspin"), plugin.Minimal("initspin"))
-	if err == nil || time.Since(start) > 100*time.Millisecond+deadlineSlack {
+	if err == nil || err.Error() != `plugin "initspin": _initialize: had enough` || probe.ReasonOf(err) != probe.ReasonInstantiate || time.Since(start) > 100*time.Millisecond+deadlineSlack {
 		t.Errorf("got %v after %v", err, time.Since(start))
+	}
+}
+
+func TestInitializeIsNamed(t *testing.T) {
+	for name, body := range map[string]string{
+		"wasm error: unreachable": "unreachable",
+		"exited with code 3":      "i32.const 3 call $exit",
+	} {
+		_, err := host.Load(t.Context(), assemble(t, `(module
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "_initialize") `+body+`)
+  (func (export "probe") (result i32) i32.const 0))`), plugin.Minimal("bad"))
+		if want := `plugin "bad": _initialize: ` + name; err == nil || err.Error() != want || probe.ReasonOf(err) != probe.ReasonInstantiate {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -113,7 +113,9 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	}
 	if init := module.ExportedFunction(abi.ExportInitialize); init != nil {
 		if err := init.CallWithStack(ctx, nil); err != nil {
-			return in.fault(err, probe.ReasonInstantiate)
+			fault := in.fault(err, probe.ReasonInstantiate)
+			fault.Err = fmt.Errorf("%s: %w", abi.ExportInitialize, fault.Err)
+			return fault
 		}
 	}
 	return nil
@@ -234,7 +236,7 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 }
 
 // fault gives the error of a guest's call its reason.
-func (in *instance) fault(err error, reason probe.Reason) error {
+func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	in.stderr.flush()
 	if in.call.ctx.Err() == nil {
 		in.call.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})

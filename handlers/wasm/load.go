@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func (p *Handler) load(ctx context.Context, code []byte) error {
 	if p.host.cfg.Interpreter {
 		timeout = interpretedStart
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no end after %v", timeout))
 	defer cancel()
 	if err := p.instantiateHost(ctx); err != nil {
 		return err
@@ -106,8 +105,11 @@ func (p *Handler) admit(code []byte) (err error) {
 // tryOut makes the first instance, and the image that the others are made of.
 func (p *Handler) tryOut(ctx context.Context) error {
 	in, err := p.newInstance(ctx, nil)
+	if err != nil && ctx.Err() != nil { // how the guest was ended says nothing
+		err = p.whileStarting(context.Cause(ctx))
+	}
 	if err != nil {
-		return cmp.Or(ctx.Err(), err)
+		return err
 	}
 	p.size0 = int(in.module.Memory().Size())
 	if !p.module.volatile && !p.command {
@@ -128,6 +130,14 @@ func (p *Handler) tryOut(ctx context.Context) error {
 	}
 	p.give(in, true)
 	return nil
+}
+
+// whileStarting says of an error in what of the guest's it came.
+func (p *Handler) whileStarting(err error) error {
+	if p.command || p.compiled.ExportedFunctions()[abi.ExportInitialize] == nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", abi.ExportInitialize, err)
 }
 
 // compile makes native code of the module. It takes seconds for a guest of Go that
