@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -167,11 +168,31 @@ func appendList(b []byte, name string, n int, item func([]byte, int) []byte) []b
 	return append(b, ']')
 }
 
-// DecodeRequest reads a request. The config of the answer is part of data. Its texts are
-// parts of one copy: to make one each would cost a guest more than all the rest.
-func DecodeRequest(data []byte) (Request, error) {
-	var r Request
-	d := decoder{scanner{data: data, text: string(data)}}
+// DecodeRequest reads a request.
+func DecodeRequest(data []byte) (r Request, err error) {
+	err = r.Decode(append(make([]byte, 0, len(data)+Room), data...))
+	return r, err
+}
+
+// Decode reads a request into r, which is zero but for what its features have room for.
+// data belongs to r from then on: the texts and the config are parts of it, since to make
+// one each would cost a guest more than all the rest. It is read with fewer branches where
+// it has [Room].
+func (r *Request) Decode(data []byte) error {
+	text := unsafe.String(unsafe.SliceData(data), len(data))
+	if cap(data)-len(data) >= Room {
+		end := data[len(data) : len(data)+Room]
+		clear(end)
+		if r.inOrder(data[:len(data)+Room], text) {
+			return nil
+		}
+	}
+	*r = Request{Host: Host{Features: r.Host.Features[:0]}}
+	return r.decode(data, text)
+}
+
+func (r *Request) decode(data []byte, text string) error {
+	d := decoder{scanner{data: data, text: text}}
 	err := d.object(func(name string) (err error) {
 		switch name {
 		case "abi":
@@ -198,7 +219,7 @@ func DecodeRequest(data []byte) (Request, error) {
 	if err == nil {
 		err = d.end()
 	}
-	return r, err
+	return err
 }
 
 // named is small enough to be inlined.
@@ -396,7 +417,7 @@ func (d *decoder) host(h *Host) error {
 		case "version":
 			h.Version, err = d.str()
 		case "features":
-			h.Features = make([]string, 0, 4) // of which there are so many
+			h.Features = h.Features[:0]
 			err = d.texts(&h.Features)
 		default:
 			err = d.skip()
