@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,12 +132,16 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 		return nil, usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
 	}
 	var errs []error
+	hint := ""
 	for _, path := range files {
 		f, err := plugintest.Load(path)
 		loaded, errs = append(loaded, f), append(errs, err)
+		if err != nil && !strings.HasSuffix(path, plugintest.Suffix) {
+			hint = "a test file is called NAME" + plugintest.Suffix
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, usage("", "%w", err)
+		return nil, usage(hint, "%w", err)
 	}
 	return loaded, nil
 }

@@ -2,9 +2,11 @@ package plugintest
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +43,7 @@ func (r *reader) document(n *yaml.Node, f *File) {
 		"kind":       r.constant("PluginTest"),
 		"plugin":     r.text(&module),
 		"defaults": func(n *yaml.Node, path string) {
-			r.mapping(n, path, map[string]read{"timeout": r.duration(&timeout), "grants": r.grants(&grants)})
+			r.mapping(n, path, map[string]read{"timeout": r.timeout(&timeout), "grants": r.grants(&grants)})
 		},
 		"cases": func(n *yaml.Node, _ string) { cases = n },
 	}, "apiVersion", "kind", "plugin", "cases")
@@ -79,16 +81,13 @@ func (r *reader) grants(to *[]plugin.Grant) read {
 func (r *reader) testCase(n *yaml.Node, path string, c *Case) {
 	required := []string{"name", "want"}
 	replayed := field(n, "replay")
-	if replayed != nil {
-		r.replay(replayed, join(path, "replay"), c)
-		if c.Want.Result != "" {
-			required = required[:1]
-		}
+	if replayed != nil && (!r.replay(replayed, join(path, "replay"), c) || c.Want.Result != "") {
+		required = required[:1]
 	}
 	r.mapping(n, path, map[string]read{
 		"replay":  func(*yaml.Node, string) {},
 		"name":    r.text(&c.Name),
-		"timeout": r.duration(&c.Timeout),
+		"timeout": r.timeout(&c.Timeout),
 		"grants":  r.grants(&c.Grants),
 		"request": func(n *yaml.Node, path string) { r.request(n, path, c) },
 		"host": func(n *yaml.Node, path string) {
@@ -100,9 +99,6 @@ func (r *reader) testCase(n *yaml.Node, path string, c *Case) {
 		},
 		"want": func(n *yaml.Node, path string) { r.want(n, path, &c.Want) },
 	}, required...)
-	if c.Timeout == 0 {
-		r.failf(n, join(path, "timeout"), "must be above 0")
-	}
 }
 
 func (r *reader) request(n *yaml.Node, path string, c *Case) {
@@ -114,7 +110,7 @@ func (r *reader) request(n *yaml.Node, path string, c *Case) {
 		"podIP":      r.text(&c.PodIP),
 		"target": func(n *yaml.Node, path string) {
 			r.mapping(n, path, map[string]read{
-				"host": r.text(&c.Target.Host), "port": r.number(&c.Target.Port), "unix": r.text(&c.Target.Unix),
+				"host": r.text(&c.Target.Host), "port": r.port(&c.Target.Port), "unix": r.text(&c.Target.Unix),
 			})
 		},
 		"pod": func(n *yaml.Node, path string) {
@@ -142,7 +138,28 @@ func parseResult(text string) (res probe.Result, err error) {
 	return res, err
 }
 
-var resultForm = regexp.MustCompile(`^(success|warning|failure|unknown|error\([a-z_]+\))$`)
+var resultForm = regexp.MustCompile(`^(?:success|warning|failure|unknown|error\(([a-z_]+)\))$`)
+
+// reasons are those that an error may have. The first is of a config that is not taken.
+var reasons = []string{
+	"config", string(probe.ReasonConnectRefused), string(probe.ReasonConnectTimeout), string(probe.ReasonDeadline), string(probe.ReasonDenied),
+	string(probe.ReasonDNS), string(probe.ReasonExecExit), string(probe.ReasonGuest), string(probe.ReasonInstantiate), string(probe.ReasonInternal),
+	string(probe.ReasonMemory), string(probe.ReasonProtocol), string(probe.ReasonTLS), string(probe.ReasonTrap),
+}
+
+// result reads what a verdict is called.
+func (r *reader) result(to *string) read {
+	return func(n *yaml.Node, path string) {
+		*to, _ = r.scalar(n, path)
+		form := resultForm.FindStringSubmatch(*to)
+		switch {
+		case form == nil:
+			r.failf(n, path, "%.40q: want success, warning, failure, unknown or error(reason)", *to)
+		case form[1] != "" && !slices.Contains(reasons, form[1]):
+			r.failf(n, path, "unknown reason %.40q; known: %s", form[1], strings.Join(reasons, ", "))
+		}
+	}
+}
 
 // want reads what is wanted, on top of what a session wants.
 func (r *reader) want(n *yaml.Node, path string, w *Want) {
@@ -152,9 +169,7 @@ func (r *reader) want(n *yaml.Node, path string, w *Want) {
 	}
 	r.mapping(n, path, map[string]read{
 		"result": func(n *yaml.Node, path string) {
-			if w.Result, _ = r.scalar(n, path); !resultForm.MatchString(w.Result) {
-				r.failf(n, path, "%.40q: want success, warning, failure, unknown or error(reason)", w.Result)
-			}
+			r.result(&w.Result)(n, path)
 			w.result = placeOf(n)
 		},
 		"message": func(n *yaml.Node, path string) {
@@ -240,6 +255,10 @@ func (u unit) parse(text string) (float64, error) {
 		n, err := plugin.ParseSize(text)
 		return float64(n), err
 	default:
-		return strconv.ParseFloat(text, 64)
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%.40q: want a number", text)
+		}
+		return v, nil
 	}
 }

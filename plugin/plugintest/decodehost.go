@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -10,6 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 )
+
+// maxKept is what a probe may keep at most, keys and values.
+const maxKept = 64 << 10
 
 func (r *reader) host(n *yaml.Node, path string, c *Case) {
 	r.mapping(n, path, map[string]read{
@@ -36,8 +40,12 @@ func (r *reader) host(n *yaml.Node, path string, c *Case) {
 		},
 		"kv": func(n *yaml.Node, path string) {
 			c.KV = make(map[string][]byte)
+			size := 0
 			r.entries(n, path, func(key, value *yaml.Node, at string) {
 				text, _ := r.scalar(value, at)
+				if size += len(key.Value) + len(text); size > maxKept {
+					r.failf(key, at, "the plugin keeps %d bytes then; no probe keeps more than %d", size, maxKept)
+				}
 				c.KV[key.Value] = []byte(text)
 			})
 		},
@@ -78,6 +86,19 @@ func (r *reader) peer(n *yaml.Node, path string, p *Peer) {
 	}, "dial")
 	if p.Behaviour != "" && p.Script != nil {
 		r.failf(n, path, "a peer has a behaviour or a script, not both")
+	}
+	r.sentAfterEnd(p.Script, join(path, "script"))
+}
+
+// sentAfterEnd finds what a script sends and nobody can receive any more. An end may be there
+// twice: whoever reads again after one records another.
+func (r *reader) sentAfterEnd(script []Step, path string) {
+	ended := false
+	for i, s := range script {
+		if ended && s.Send != nil {
+			r.failf(&yaml.Node{Line: s.Line}, fmt.Sprintf("%s[%d]", path, i), "the peer has ended the connection before")
+		}
+		ended = ended || s.Close || s.Reset
 	}
 }
 
@@ -140,6 +161,14 @@ func (r *reader) data(to *[]byte, decode func(string) ([]byte, error)) read {
 	}
 }
 
+// fromStart reads a regular expression that matches at the beginning.
+func fromStart(text string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(text); err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?s:` + text + `)`)
+}
+
 func asBytes(text string) ([]byte, error) { return []byte(text), nil }
 
 func fromHex(text string) ([]byte, error) {
@@ -161,7 +190,7 @@ func (r *reader) recv(n *yaml.Node, path string, to *Recv) {
 			}
 			r.one(n, path, map[string]read{"hex": r.data(&to.Prefix, fromHex), "text": r.data(&to.Prefix, asBytes)})
 		},
-		"regex": parsed(r, &to.Regex, func(text string) (*regexp.Regexp, error) { return regexp.Compile(`\A(?s:` + text + `)`) }),
+		"regex": parsed(r, &to.Regex, fromStart),
 		"http":  func(n *yaml.Node, path string) { to.HTTP = new(Match); r.match(n, path, to.HTTP) },
 		"any":   func(*yaml.Node, string) { to.Any = true },
 	})

@@ -48,6 +48,13 @@ func TestBadFiles(t *testing.T) {
 		"answers and not":   {head + "- {name: a, host: {dns: [{name: a, behaviour: reset, answers: [10.0.0.1]}]}, want: {result: success}}", "a behaviour or answers"},
 		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: grant "everything": want target`},
 		"a size":            {head + "- {name: a, want: {result: success, memory: {max: lots}}}", "cases[0].want.memory.max: "},
+		"a reason":          {head + "- {name: a, want: {result: error(oom)}}", `_test.yaml:5: cases[0].want.result: unknown reason "oom"; known: config, connect_refused`},
+		"a port":            {head + "- {name: a, request: {target: {host: a, port: 65536}}, want: {result: success}}", "cases[0].request.target.port: want a port, of 65535 at most"},
+		"too much is kept":  {head + "- {name: a, host: {kv: {a: " + strings.Repeat("x", 64<<10) + "}}, want: {result: success}}", "cases[0].host.kv.a: the plugin keeps 65537 bytes then; no probe keeps more than 65536"},
+		"after its end":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{close: {}}, {recv: any}, {send: {text: b}}]}]}, want: {result: success}}", "_test.yaml:5: cases[0].host.net[0].script[2]: the peer has ended the connection before"},
+		"a metric":          {head + "- {name: a, want: {result: success, metrics: {m: {min: x}}}}", `cases[0].want.metrics.m.min: "x": want a number`},
+		"no default":        {"defaults: {timeout: 0s}\n" + head + "- {name: a, want: {result: success}}", "_test.yaml:1: defaults.timeout: must be above 0"},
+		"half a regex":      {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {regex: (}}]}]}, want: {result: success}}", "recv.regex: error parsing regexp: missing closing ): `(`"},
 		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,6 +66,22 @@ func TestBadFiles(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// What is wrong is told once, where it is wrong.
+func TestBadFilesAreToldOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x_test.yaml")
+	text := "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ndefaults: {timeout: soon}\ncases:\n" +
+		"- {name: a, want: {result: success}}\n- {name: b, replay: nosuch.yaml}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := plugintest.Load(path)
+	want := path + ":4: defaults.timeout: \"soon\" is no duration: want 50ms, 1s, 1m30s\n" +
+		path + ":7: cases[1].replay: open " + filepath.Dir(path) + "/nosuch.yaml: no such file or directory"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

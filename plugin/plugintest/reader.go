@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -113,13 +114,31 @@ func (r *reader) number(to *int) read {
 	}
 }
 
+func (r *reader) port(to *int) read {
+	return func(n *yaml.Node, path string) {
+		if r.number(to)(n, path); *to > math.MaxUint16 {
+			r.failf(n, path, "want a port, of 65535 at most")
+		}
+	}
+}
+
 func (r *reader) duration(to *time.Duration) read {
 	return func(n *yaml.Node, path string) {
 		d, err := time.ParseDuration(n.Value)
 		if err != nil || d < 0 {
 			r.failf(n, path, "%.40q is no duration: want 50ms, 1s, 1m30s", n.Value)
+			return
 		}
 		*to = d
+	}
+}
+
+// timeout reads a duration that is not 0.
+func (r *reader) timeout(to *time.Duration) read {
+	return func(n *yaml.Node, path string) {
+		if r.duration(to)(n, path); *to == 0 {
+			r.failf(n, path, "must be above 0")
+		}
 	}
 }
 

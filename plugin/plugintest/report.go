@@ -56,6 +56,9 @@ func printable(c rune) rune {
 	return c
 }
 
+// shown is the name of the case on one line.
+func (r *Result) shown() string { return strings.Map(printable, r.Name) }
+
 func (r *Result) place() string {
 	if r.Line == 0 {
 		return r.File
@@ -81,14 +84,14 @@ func writeTable(out io.Writer, reports []*Report) error {
 			default:
 				passed++
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.Name, r.Variant, r.note(), r.Real.Round(time.Millisecond))
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.shown(), r.Variant, r.note(), r.Real.Round(time.Millisecond))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		for i := range report.Results {
 			if r := &report.Results[i]; !r.OK() {
-				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.Name, r.Variant, strings.Join(r.details(), "\n    "))
+				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.shown(), r.Variant, strings.Join(r.details(), "\n    "))
 			}
 		}
 	}
@@ -219,7 +222,7 @@ func writeTAP(w io.Writer, reports []*Report) error {
 			if !r.OK() {
 				word = "not ok"
 			}
-			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(strings.Map(printable, r.Name))
+			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(r.shown())
 			end := ""
 			if r.LeftOut != "" {
 				end = " # SKIP " + strings.Map(printable, r.LeftOut)

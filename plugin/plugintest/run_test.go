@@ -506,14 +506,14 @@ func TestUpdateByHand(t *testing.T) {
 func TestFormats(t *testing.T) {
 	f := load(t, `
 - {name: good, request: {config: {do: fine}}, want: {result: success, message: fine}}
-- {name: "bad # 1", request: {config: {do: "\e[31mred"}}, want: {result: failure}}
+- {name: "bad # 1\e[2K", request: {config: {do: "\e[31mred"}}, want: {result: failure}}
 `)
 	reports := []*plugintest.Report{run(t, f, plugintest.Config{CasesOnly: true})}
 	for format, wants := range map[string][]string{
-		"table": {"guest 1.2.3  " + f.Path, "  ok    good ", "  FAIL  bad # 1 ", f.Path + ":6: bad # 1 (", "    -result: failure\n    +result: success\n", "1 passed, 1 failed\n"},
+		"table": {"guest 1.2.3  " + f.Path, "  ok    good ", "  FAIL  bad # 1 [2K ", f.Path + ":6: bad # 1 [2K (", "    -result: failure\n    +result: success\n", "1 passed, 1 failed\n"},
 		"json":  {`"name": "good"`, `"ok": false`, `"line": 6`},
 		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 `, `<failure message="the answer is another than wanted">`},
-		"tap":   {"TAP version 13\n1..2\nok 1 - guest 1.2.3: good (", `not ok 2 - guest 1.2.3: bad \# 1`},
+		"tap":   {"TAP version 13\n1..2\nok 1 - guest 1.2.3: good (", `not ok 2 - guest 1.2.3: bad \# 1 [2K`},
 	} {
 		var b bytes.Buffer
 		if err := plugintest.Write(&b, format, reports); err != nil {

@@ -36,7 +36,7 @@ func parseSession(path string, data []byte) (*Case, error) {
 		"apiVersion": r.constant(plugin.APIVersion),
 		"kind":       r.constant(sessionKind),
 		"recorded":   r.text(&recorded),
-		"timeout":    r.duration(&c.Timeout),
+		"timeout":    r.timeout(&c.Timeout),
 		"grants":     r.grants(&c.Grants),
 		"request":    func(n *yaml.Node, path string) { r.request(n, path, c) },
 		"host":       func(n *yaml.Node, path string) { r.host(n, path, c) },
@@ -62,11 +62,11 @@ func oneDocument(path string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// replay has a case begin as the session that it names.
-func (r *reader) replay(n *yaml.Node, path string, c *Case) {
+// replay has a case begin as the session that it names, and reports whether it could.
+func (r *reader) replay(n *yaml.Node, path string, c *Case) bool {
 	name, ok := r.scalar(n, path)
 	if !ok {
-		return
+		return false
 	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(r.file), name)
@@ -74,18 +74,19 @@ func (r *reader) replay(n *yaml.Node, path string, c *Case) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		r.failf(n, path, "%w", err)
-		return
+		return false
 	}
 	session, err := parseSession(name, data)
 	if err != nil {
 		r.errs = append(r.errs, err)
-		return
+		return false
 	}
 	session.Name, session.Line = c.Name, c.Line
 	if session.Grants == nil {
 		session.Grants = c.Grants
 	}
 	*c = *session
+	return true
 }
 
 // field returns the value of a field of a mapping, or nil.
