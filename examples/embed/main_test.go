@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,10 @@ func buildRedis(t *testing.T) string {
 // TestAgent sees the built-in http handler and the redis plugin through the fabric, and
 // our own handler restart the worker.
 func TestAgent(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	redis := buildRedis(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	a, err := newAgent(ctx, newFabric(), []string{buildRedis(t)})
+	a, err := newAgent(ctx, newFabric(), []string{redis})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +45,11 @@ func TestAgent(t *testing.T) {
 		"goroutine://web-0 readiness success":   true,
 		"goroutine://cache-0 readiness success": true,
 		"goroutine://worker-0 liveness failure": true,
-		"goroutine://worker-1 liveness success": true,
+		"goroutine://worker-N liveness success": true,
 	}
+	restarted := regexp.MustCompile(`worker-[1-9]\d* `) // whoever is slow may miss the first
 	for line := range a.Watch(ctx) {
-		delete(missing, line)
+		delete(missing, restarted.ReplaceAllString(line, "worker-N "))
 		if len(missing) == 0 {
 			break
 		}
