@@ -142,7 +142,7 @@ func TestCommandBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := command(t, program(strings.Repeat("x", 60_000), body), nil)
 			start := time.Now()
-			got, err := attempt(t, p, probe.Request{}, 100*time.Millisecond)
+			got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
 			if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -288,7 +288,11 @@ func TestProgramOfGo(t *testing.T) {
 	} {
 		t.Run(c.do, func(t *testing.T) {
 			b := bind(t, p, `{"do":"`+c.do+`"}`, probe.Target{})
-			got, err := attempt(t, b, probe.Request{Target: probe.Target{Host: "db"}}, c.timeout)
+			ask := attempt
+			if c.do == "sleep" {
+				ask = overrun
+			}
+			got, err := ask(t, b, probe.Request{Target: probe.Target{Host: "db"}}, c.timeout)
 			if c.reason != "" {
 				if probe.ReasonOf(err) != c.reason || err == nil || c.do == "panic" && !strings.HasSuffix(err.Error(), ": panic: broken") {
 					t.Errorf("got %+v, %v, reason %s", got, err, probe.ReasonOf(err))
@@ -327,15 +331,16 @@ func TestErrorPolicy(t *testing.T) {
 		p := command(t, program("begun\n", toStderr+"loop br 0 end"), func(m *plugin.Manifest) {
 			m.ErrorPolicy, m.Limits.Instances = plugin.PolicyFailure, 1
 		})
-		begun, ended := make(chan struct{}), make(chan struct{})
+		due, begun, ended := newDue(t), make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = attempt(t, p, probe.Request{Trace: func(probe.TraceEvent) { close(begun) }}, 2*time.Second)
+			_, _ = p.Probe(due, probe.Request{Trace: func(probe.TraceEvent) { close(begun) }})
 		}()
 		<-begun
-		if got, err := attempt(t, p, probe.Request{Attempt: probe.MaxAttempts}, 2*time.Second); !errors.Is(err, probe.ErrNoSlot) {
+		if got, err := attempt(t, p, probe.Request{Attempt: probe.MaxAttempts}, 5*time.Second); !errors.Is(err, probe.ErrNoSlot) {
 			t.Errorf("got %+v, %v", got, err)
 		}
+		due.pass()
 		<-ended
 		if hits := p.Stats().Limits; hits["instances"] != 1 {
 			t.Errorf("limits hit: %v", hits)

@@ -138,7 +138,7 @@ func TestNetHTTPInsideAGuest(t *testing.T) {
 
 func TestNetHTTPInsideAGuestTimesOut(t *testing.T) {
 	target := blackHole(t)
-	got, err := attempt(t, bind(t, goGuest(t), `{"do":"get"}`, target), probe.Request{Target: target}, 200*time.Millisecond)
+	got, err := overrun(t, bind(t, goGuest(t), `{"do":"get"}`, target), probe.Request{Target: target}, 200*time.Millisecond)
 	if want := probe.TimedOut(200 * time.Millisecond); err != nil || got.Output != want.Output || got.Result != want.Result {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

@@ -239,7 +239,7 @@ func TestLookUpEndsAtTheDeadline(t *testing.T) {
 	z := nameserver(t, func(string, dnsmessage.Message) [][]byte { return nil })
 	target := probe.Target{Host: "10.0.0.7", Port: 53}
 	b := bind(t, resolver(t, "dns", z), `{"req":{"name":"db.test"}}`, target)
-	if got, err := attempt(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+	if got, err := overrun(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("got %+v, %v, want a time-out", got, err)
 	}
 }

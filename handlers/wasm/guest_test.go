@@ -97,13 +97,14 @@ func TestGuestLogsAreTraced(t *testing.T) {
 func TestFloodedLogIsCut(t *testing.T) {
 	p := load(t, host, "flood", plugin.Reset)
 	lines, bytes := 0, 0
-	req := probe.Request{Trace: func(e probe.TraceEvent) {
+	due := newDue(t)
+	req := probe.Request{Trace: due.told(func(e probe.TraceEvent) {
 		if e.Type == probe.TraceLog && e.Name != "host" {
 			lines++
 			bytes += len(e.Detail)
 		}
-	}}
-	if _, err := attempt(t, p, req, time.Second); err != nil {
+	}, "the limit logBytes is used up")}
+	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}
 	if lines == 0 || lines > 100 || bytes > 16<<10 {
@@ -127,8 +128,9 @@ func TestFloodedTraceIsCut(t *testing.T) {
 	p := load(t, host, "chatty", plugin.Reset)
 	events := 0
 	var last probe.TraceEvent
-	req := probe.Request{Target: targetOf(l), Trace: func(e probe.TraceEvent) { events, last = events+1, e }}
-	if _, err := attempt(t, p, req, 2*time.Second); err != nil {
+	due := newDue(t)
+	req := probe.Request{Target: targetOf(l), Trace: due.told(func(e probe.TraceEvent) { events, last = events+1, e }, "further events are dropped")}
+	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}
 	if events != 501 || last.Detail != "further events are dropped" {
@@ -295,7 +297,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	if got, err := attempt(t, hang, probe.Request{Target: target}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+	if got, err := overrun(t, hang, probe.Request{Target: target}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("afterwards: got %+v, %v, want an attempt that reaches its deadline", got, err)
 	}
 }
@@ -382,7 +384,7 @@ func TestInterpreter(t *testing.T) {
 		}
 	}
 	spin := load(t, h, "spin", plugin.Reset)
-	if got, err := attempt(t, spin, probe.Request{}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+	if got, err := overrun(t, spin, probe.Request{}, 50*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("spin: got %+v, %v", got, err)
 	}
 }
@@ -397,15 +399,14 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	started := make(chan struct{}, 1)
+	due, started := newDue(t), make(chan struct{}, 1)
 	var wg sync.WaitGroup
 	var out probe.Outcome
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		out, err = p.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
+		out, err = p.Probe(due, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
 	})
 	<-started
+	time.AfterFunc(500*time.Millisecond, due.pass) // while Close waits
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}

@@ -62,7 +62,7 @@ func TestHostileGuestsEndAtTheDeadline(t *testing.T) {
 				p := load(t, host, name, isolation)
 				for range 2 { // the second time in a new instance
 					start := time.Now()
-					got, err := attempt(t, p, probe.Request{Target: target}, timeout)
+					got, err := overrun(t, p, probe.Request{Target: target}, timeout)
 					took := time.Since(start)
 					if want := probe.TimedOut(timeout); err != nil || got.Result != want.Result || got.Output != want.Output || got.Reason != want.Reason {
 						t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -194,9 +194,9 @@ func TestWhatAHostileGuestHasTaken(t *testing.T) {
 	for name, limit := range map[string]plugin.LimitName{"handles": "handles", "spam": "logLines", "flood": "logBytes"} {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, host, name, plugin.Reset)
-			lines := 0
-			req := probe.Request{Target: blackHole(t), Trace: func(probe.TraceEvent) { lines++ }}
-			if _, err := attempt(t, p, req, time.Second); err != nil {
+			lines, due := 0, newDue(t)
+			req := probe.Request{Target: blackHole(t), Trace: due.told(func(probe.TraceEvent) { lines++ }, "the limit "+string(limit)+" is used up")}
+			if _, err := p.Probe(due, req); err != nil {
 				t.Fatal(err)
 			}
 			if stats := p.Stats(); stats.Limits[limit] != 1 {

@@ -124,7 +124,7 @@ func TestHTTPEndsAtTheDeadline(t *testing.T) {
 	_, target := web(t, (*httptest.Server).Start, "")
 	p := load(t, host, "http", plugin.Reset)
 	b := bind(t, p, request(t, map[string]any{"url": "http:///hang"}, true), target)
-	if got, err := attempt(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
+	if got, err := overrun(t, b, probe.Request{Target: target}, 100*time.Millisecond); err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("got %+v, %v, want a time-out", got, err)
 	}
 	b = bind(t, p, request(t, map[string]any{"url": "http:///hang", "timeoutMs": 50}, true), target)

@@ -98,24 +98,31 @@ func TestLimitsOfHTTP(t *testing.T) {
 func TestLimitsOfWhatAGuestSays(t *testing.T) {
 	p := loadAs(t, host, "flood", limited(plugin.Limits{Message: 100, LogLines: 2, Stdio: 5000, Series: 3}))
 	lines := 0
-	req := probe.Request{Trace: func(e probe.TraceEvent) {
-		if e.Type == probe.TraceLog && e.Name != "host" {
-			lines++
+	flood := func(p *wasm.Handler, limits ...plugin.LimitName) {
+		t.Helper()
+		var words []string
+		for _, name := range limits {
+			words = append(words, "the limit "+string(name)+" is used up")
 		}
-	}}
-	for range 2 {
-		if got, err := attempt(t, p, req, time.Second); err != nil || got.Reason != probe.ReasonDeadline {
+		due := newDue(t)
+		req := probe.Request{Trace: due.told(func(e probe.TraceEvent) {
+			if e.Type == probe.TraceLog && e.Name != "host" {
+				lines++
+			}
+		}, words...)}
+		if got, err := p.Probe(due, req); err != nil || got.Reason != probe.ReasonDeadline {
 			t.Errorf("got %+v, %v", got, err)
 		}
+	}
+	for range 2 {
+		flood(p, "message", "logLines", "stdio", "series")
 	}
 	if lines != 4 {
 		t.Errorf("%d lines in two runs, want 2 in each", lines)
 	}
 	wantHits(t, p, map[plugin.LimitName]uint64{"message": 2, "logLines": 2, "stdio": 2, "series": 2})
 	bytes := loadAs(t, host, "flood", limited(plugin.Limits{LogBytes: 1000}))
-	if _, err := attempt(t, bytes, req, time.Second); err != nil {
-		t.Error(err)
-	}
+	flood(bytes, "logBytes")
 	if hits := bytes.Stats().Limits; hits["logBytes"] != 1 || hits["logLines"] != 0 {
 		t.Errorf("limits that were hit: %v", hits)
 	}
@@ -431,10 +438,17 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 	var holes []probe.Handler
 	for range 4 {
 		b := bind(t, p, `{"url":""}`, hole.Target)
-		if _, err := attempt(t, b, hole, time.Second); err != nil {
+		due := newDue(t)
+		dialled := make(chan struct{})
+		go func() {
+			defer close(dialled)
+			<-began
+			due.pass()
+		}()
+		if _, err := b.Probe(due, hole); err != nil {
 			t.Fatal(err)
 		}
-		<-began
+		<-dialled
 		wasm.WaitForGuests(p)
 		holes = append(holes, b)
 	}

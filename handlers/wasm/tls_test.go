@@ -109,7 +109,7 @@ func TestGuestDialsTLS(t *testing.T) {
 func TestTLSWithAPeerThatIsSilent(t *testing.T) {
 	target := blackHole(t)
 	p := load(t, host, "dialurl", plugin.Reset)
-	got, err := attempt(t, bind(t, p, `{"url":"tls://"}`, target), probe.Request{Target: target}, 100*time.Millisecond)
+	got, err := overrun(t, bind(t, p, `{"url":"tls://"}`, target), probe.Request{Target: target}, 100*time.Millisecond)
 	if err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("got %+v, %v, want a time-out", got, err)
 	}

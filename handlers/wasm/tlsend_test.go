@@ -63,7 +63,7 @@ func TestTLSEndsWithoutAFarewell(t *testing.T) {
 		m := plugin.Minimal("tlswall")
 		m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
 		p := loadAs(t, h, "tlswall", m)
-		if got, err := attempt(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
+		if got, err := overrun(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
 			t.Errorf("%s: got %+v, %v", isolation, got, err)
 		}
 		wasm.WaitForGuests(p)
