@@ -106,6 +106,7 @@ type Agent struct {
 	events   *eventLog
 	hub      *hub
 	changes  changeLog
+	lock     *os.File // of the state directory; nil: none
 
 	wanted      []*v1.Pod             // owned by followManifests after New
 	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
@@ -159,6 +160,11 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 
 // assemble makes the parts, from the bottom up.
 func (a *Agent) assemble(ctx context.Context) (err error) {
+	if a.cfg.StateDir != "" {
+		if a.lock, err = lockState(a.cfg.StateDir); err != nil {
+			return err
+		}
+	}
 	runner := &builtin.HostRunner{}
 	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
@@ -248,6 +254,9 @@ func (a *Agent) close() {
 		if err := a.handlers.Close(); err != nil {
 			a.log.Error("plugins could not be closed", "error", err)
 		}
+	}
+	if a.lock != nil {
+		_ = a.lock.Close()
 	}
 	a.kill()
 	a.stdout.Close()

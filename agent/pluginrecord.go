@@ -126,20 +126,16 @@ func (s *handlerSet) isWanted(name string) bool {
 	return s.wanted[name]
 }
 
-// settle notes how it went with what was tried last.
+// settle notes how it went with what was tried last. What is wrong is told of all plugins
+// together, by who looks at them.
 func (s *handlerSet) settle(r *pluginRecord, mark string, err error) {
 	s.mu.Lock()
-	same := r.tried == mark && (r.err == nil) == (err == nil)
-	if !same {
+	defer s.mu.Unlock()
+	if r.tried != mark || (r.err == nil) != (err == nil) {
 		r.at = time.Now()
 	}
 	r.tried, r.err = mark, err
 	r.against, _ = r.swap.Current()
-	s.mu.Unlock()
-	if err != nil && !same {
-		s.log.Error("plugin cannot be used; the old one, if there is one, goes on", "handler", r.name,
-			"error", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
 }
 
 // record returns the plugin called name, nil when there is none.

@@ -112,7 +112,11 @@ func TestABadPluginChangesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			put(t, file, c.bad)
-			_, next = r.lines.await(t, next, "level=ERROR", "plugins cannot all be used", c.want)
+			_, told := r.lines.await(t, next, "level=ERROR", "plugins cannot all be used", c.want)
+			if n := r.lines.count(next, told, "level=ERROR"); n != 1 {
+				t.Errorf("it is told of in %d lines", n)
+			}
+			next = told
 			good := fmt.Sprint("v", i+2)
 			if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "[!]plugins failed at ") {
 				t.Errorf("%d %s", status, body)

@@ -88,6 +88,19 @@ func (l *lines) has(words ...string) bool {
 	return slices.ContainsFunc(l.text, func(line string) bool { return containsAll(line, words) })
 }
 
+// count returns how many lines from the one numbered from, and before the one numbered to,
+// have all words in them.
+func (l *lines) count(from, to int, words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.text[from:to] {
+		if containsAll(line, words) {
+			n++
+		}
+	}
+	return n
+}
+
 func containsAll(text string, words []string) bool {
 	for _, w := range words {
 		if !strings.Contains(text, w) {

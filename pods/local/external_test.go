@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -171,7 +173,17 @@ func TestStateThatIsOfNoUse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(state, "x.pod.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{"new-1234": long, "new-5678": time.Now(), "new-things": long} {
+		file := filepath.Join(state, name)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w := newWorld(t, func(c *local.Config) { c.StateDir = state })
+	if files, _ := filepath.Glob(filepath.Join(state, "new-*")); len(files) != 2 || strings.Contains(files[0], "1234") {
+		t.Errorf("a save that never ended has left %q", files)
+	}
 	tg := newTarget(t)
 	w.apply(t, external, "PORT", tg.port, "LIVE", tg.port, "CLOSED", freePort(t), "PERIOD", "30ms")
 	w.awaitPod(t, "pod", "ready", func(p *v1.Pod) bool { return status(p, "c").Ready })

@@ -61,10 +61,15 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	}
 	all := make(map[types.UID]savedPod)
 	for _, e := range entries {
+		file := filepath.Join(s.path, e.Name())
+		if isLeft(e) {
+			if err := os.Remove(file); err != nil {
+				log.Warn("a file that nobody has finished stays", "file", file, "err", err)
+			}
+		}
 		if !strings.HasSuffix(e.Name(), stateSuffix) {
 			continue
 		}
-		file := filepath.Join(s.path, e.Name())
 		saved, err := readState(file)
 		if err != nil {
 			log.Warn("saved state is of no use", "file", file, "err", err)
@@ -75,7 +80,21 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	return all, nil
 }
 
-const stateSuffix = ".pod.json"
+const (
+	stateSuffix = ".pod.json"
+	unfinished  = "new-" // begins the name of a file that is being written
+	keepLeft    = time.Hour
+)
+
+// isLeft reports whether a file is of a save that an agent was killed in, long enough ago.
+func isLeft(e fs.DirEntry) bool {
+	digits, ok := strings.CutPrefix(e.Name(), unfinished)
+	if !ok || !e.Type().IsRegular() || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	info, err := e.Info()
+	return err == nil && time.Since(info.ModTime()) > keepLeft
+}
 
 // file returns the name of a pod's file. A UID may hold anything.
 func (s *stateDir) file(uid types.UID) string {
@@ -118,7 +137,7 @@ func (s *stateDir) save(saved savedPod) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(s.path, "new-*") // for its owner only
+	temp, err := os.CreateTemp(s.path, unfinished+"*") // for its owner only
 	if err != nil {
 		return err
 	}

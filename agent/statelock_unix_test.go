@@ -1,0 +1,34 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+)
+
+// Two agents on one state directory would write over each other's files: the second says
+// whose it is. It is free again with the end of the first, and when one could not be made.
+func TestAStateDirectoryBelongsToOneAgent(t *testing.T) {
+	state, web := filepath.Join(t.TempDir(), "state"), newTarget(t)
+	mine := func(c *agent.Config) { c.StateDir = state }
+	r := start(t, web.external("web"), mine)
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, web.external("web"))
+	want := fmt.Sprintf("state directory %s is in use by another prober (pid %d)", state, os.Getpid())
+	if _, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, StateDir: state}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	write(t, path, "oops")
+	if _, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, StateDir: state}); err == nil {
+		t.Error("it is no manifest")
+	}
+	start(t, web.external("web"), mine)
+}
