@@ -50,7 +50,7 @@ func (a *Agent) readAgain(ctx context.Context, cause string) error {
 	plugins := a.plugins.ask(ctx, cause)
 	manifests := a.manifests.ask(ctx, cause)
 	if manifests == nil && plugins != nil && ctx.Err() == nil {
-		plugins = a.plugins.ask(ctx, cause)
+		plugins = a.plugins.ask(ctx, otherManifests)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -75,7 +75,7 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	last := a.lastReload()
 	a.notePlugins(err)
 	switch {
-	case err != nil && (r.again || r.cause == changedFiles || last.plugins == nil || last.plugins.Error() != err.Error()):
+	case err != nil && (textOf(err) != textOf(last.plugins) || r.isNews(known, a.pluginStamp)):
 		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", r.cause, "error", err.Error())
 	case err == nil && (changed || last.plugins != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
@@ -84,12 +84,25 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 		a.manifests.knock("other plugins", false)
 	}
 	if err != nil && a.applies.Load() != applied { // they were not told of each other
-		a.plugins.knock("other manifests", true)
+		a.plugins.knock(otherManifests, true)
 	}
 	if other { // whatever this round was asked for: no other will see it
 		a.registries.knock(changedFiles, false)
 	}
 	return err
+}
+
+// isNews reports whether a round that found what was wrong before is to say so: somebody
+// asked, or files are others than those with the stamp known.
+func (r *round) isNews(known, stamp string) bool {
+	switch r.cause {
+	case otherManifests:
+		return false
+	case changedFiles:
+		return !onlyMoreFiles(known, stamp)
+	default:
+		return r.again
+	}
 }
 
 // readManifests reads the manifests and applies them if they are good. Plugins that were
@@ -118,7 +131,7 @@ func (a *Agent) readManifests(ctx context.Context, r *round) error {
 		a.manifests.knock("other plugins", false)
 	}
 	if err == nil && a.lastReload().plugins != nil {
-		a.plugins.knock("other manifests", true)
+		a.plugins.knock(otherManifests, true)
 	}
 	return err
 }

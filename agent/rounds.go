@@ -84,8 +84,11 @@ func (c *changing) rested(now, known string) bool {
 	return rested
 }
 
-// changedFiles is the cause of what nobody asked for.
-const changedFiles = "changed files"
+// The causes of what nobody asked for.
+const (
+	changedFiles   = "changed files"
+	otherManifests = "other manifests"
+)
 
 // The loops of an agent. None of them waits for another: what is slow or hangs, a
 // registry, a compilation, the validator of a plugin, holds up its own business and no

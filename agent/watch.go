@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/plugin/trust"
@@ -28,6 +29,23 @@ func (s *handlerSet) stamp() string {
 		}
 	}
 	return b.String()
+}
+
+// onlyMoreFiles reports whether two stamps tell the same of all files that are in both: a
+// file that prober.yaml names is watched once that was read.
+func onlyMoreFiles(a, b string) bool {
+	lines := make(map[string]string)
+	for line := range strings.Lines(a) {
+		path, _ := strconv.QuotedPrefix(line)
+		lines[path] = line
+	}
+	for line := range strings.Lines(b) {
+		path, _ := strconv.QuotedPrefix(line)
+		if was, ok := lines[path]; ok && was != line {
+			return false
+		}
+	}
+	return true
 }
 
 // stampFolder adds what is in a folder, and depth folders further down.

@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -24,4 +26,25 @@ func TestAChangedModeIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.lines.await(t, next, "plugins reloaded", `cause="changed files"`)
+}
+
+// Who asks for a reload is told once what is wrong, though it is tried again after the
+// manifests.
+func TestAReloadSaysOnceWhatIsWrong(t *testing.T) {
+	r, _, folder := withPlugins(t)
+	put(t, filepath.Join(folder, "bad.wasm"), []byte("oops"))
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
+		t.Fatalf("%d %s", status, body)
+	}
+	r.lines.mu.Lock()
+	defer r.lines.mu.Unlock()
+	var told int
+	for _, line := range r.lines.text {
+		if containsAll(line, []string{"plugins cannot all be used", "cause=request"}) || containsAll(line, []string{"plugins cannot all be used", "other manifests"}) {
+			told++
+		}
+	}
+	if told > 1 { // none, where the change was seen before
+		t.Errorf("told %d times in\n%s", told, strings.Join(r.lines.text, ""))
+	}
 }
