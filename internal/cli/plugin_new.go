@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,10 @@ func (env *Env) makeProject(dir string, p newProject) error {
 	dir = filepath.Clean(dir)
 	p.name = filepath.Base(dir)
 	if !plugin.ValidName(p.name) {
-		return usage("a plugin has a name of lower-case letters, digits and dashes", "%.80q is no name of a plugin", p.name)
+		return usage("a plugin has a name of lower-case letters, digits and dashes, 63 at most", "%.80q is no name of a plugin", p.name)
+	}
+	if slices.Contains(builtinNames(), p.name) {
+		return usage("name it otherwise: prober has both names in one list", "%q is a built-in handler", p.name)
 	}
 	files, err := p.files()
 	if err != nil {

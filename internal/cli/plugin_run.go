@@ -74,14 +74,21 @@ func (o *oneShot) recordPlugin(ctx context.Context, name string, f *pluginFlags,
 		return usage("", "%w", err)
 	}
 	folder := filepath.Dir(o.module)
-	path, err := filepath.Rel(folder, file)
-	if err != nil {
-		path = file
-	}
 	fmt.Fprintf(o.env.Stderr, "prober: recorded %s; look it over before you share it. As a case of %s:\n"+
 		"- name: a recorded session\n  replay: %s\n",
-		file, filepath.Join(folder, o.handler+plugintest.Suffix), filepath.ToSlash(path))
+		file, filepath.Join(folder, o.handler+plugintest.Suffix), filepath.ToSlash(pathFrom(folder, file)))
 	return verdict
+}
+
+// pathFrom returns the path of a file as seen from a folder, either of which may be absolute.
+func pathFrom(folder, file string) string {
+	if path, err := filepath.Rel(folder, file); err == nil {
+		return path
+	}
+	if path, err := filepath.Abs(file); err == nil {
+		return path // the one that is seen from anywhere
+	}
+	return file
 }
 
 // recording notes the attempts of a handler.

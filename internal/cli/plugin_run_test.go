@@ -154,3 +154,17 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q, want %q", code, stderr, want)
 	}
 }
+
+// The case that is offered finds the session, from wherever it was recorded.
+func TestARecordIsFoundByItsCase(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, other := t.TempDir(), t.TempDir()
+	t.Chdir(other)
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 0)})
+	for file, want := range map[string]string{dir + "/data/session.yaml": "data/session.yaml", "session.yaml": other + "/session.yaml"} {
+		_, _, stderr := run(nil, "plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1m", "--record", file)
+		if !strings.HasSuffix(stderr, "  replay: "+want+"\n") {
+			t.Errorf("--record %s: %q, want %s", file, stderr, want)
+		}
+	}
+}

@@ -106,6 +106,9 @@ func (env *Env) printFindings(findings []finding, output string) error {
 }
 
 func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
+	if slices.Contains(builtinNames(), m.Name) {
+		findings = append(findings, finding{Path: path, Field: "name", Message: fmt.Sprintf("%q is a built-in handler: no agent loads a plugin of that name", m.Name)})
+	}
 	if m.Config.JSON() == nil {
 		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "there is none, so that any config is taken"})
 	}

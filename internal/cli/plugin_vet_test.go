@@ -46,6 +46,19 @@ func TestPluginVet(t *testing.T) {
 	}
 }
 
+// A plugin that has the name of a built-in handler works everywhere but in an agent.
+func TestPluginVetKnowsBuiltins(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{
+		"plugin.yaml":    "apiVersion: prober.dev/v1\nkind: Plugin\nname: tcp\nversion: 1.0.0\nconfig: {schema: {type: object}}\n",
+		"demo_test.yaml": "",
+	})
+	code, stdout, _ := run(nil, "plugin", "vet", dir)
+	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n"; code != 1 || stdout != want {
+		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
+	}
+}
+
 // A program that imports sdkhttp may use net/http as it stands, but not net.
 func TestPluginVetKnowsSdkhttp(t *testing.T) {
 	dir := t.TempDir()
