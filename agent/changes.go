@@ -31,7 +31,7 @@ type decision struct {
 }
 
 // know notes the pods whose changes may come.
-func (l *changeLog) know(pods []*v1.Pod) {
+func (l *changeLog) know(pods ...*v1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, pod := range pods {
@@ -70,7 +70,7 @@ func (a *Agent) logChanges(ctx context.Context) {
 		a.hub.pod(uid)
 		status, _ := a.pods.PodStatus(uid)
 		container := nameOf(&status, u.ContainerID)
-		namespace, pod, first := a.changes.note(u, container)
+		namespace, pod, first := a.noteChange(u, container)
 		say := a.log.Info
 		switch {
 		case first && u.Result == worker.InitialResult(u.Kind):
@@ -81,6 +81,20 @@ func (a *Agent) logChanges(ctx context.Context) {
 		say("result changed", "namespace", namespace, "pod", pod, "container", container,
 			"kind", u.Kind.String(), "result", u.Result.Word(), "containerID", u.ContainerID)
 	}
+}
+
+// noteChange notes u. A pod that takes the place of one with the same UID may have been
+// forgotten with that.
+func (a *Agent) noteChange(u results.Update, container string) (namespace, pod string, first bool) {
+	if namespace, pod, first = a.changes.note(u, container); pod != "" {
+		return namespace, pod, first
+	}
+	for _, p := range a.pods.Pods() {
+		if string(p.UID) == u.PodUID {
+			a.changes.know(&p)
+		}
+	}
+	return a.changes.note(u, container)
 }
 
 // nameOf returns the name of the container that has an ID.

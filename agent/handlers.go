@@ -99,8 +99,8 @@ func (s *handlerSet) Close() error {
 	for _, r := range s.records() {
 		s.closing.Go(func() { _ = r.swap.Close() }) // its generations tell of their errors
 	}
+	s.preparing.Wait() // which may find that there is one more to close
 	s.closing.Wait()
-	s.preparing.Wait()
 	err := s.Registry.Close()
 	s.mu.Lock()
 	host := s.host

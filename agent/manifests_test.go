@@ -84,6 +84,22 @@ spec:
 	}
 }
 
+// A pod that takes the place of one that has ended has its name in the log too.
+func TestAPodThatBeginsAnew(t *testing.T) {
+	web, path := newTarget(t), filepath.Join(t.TempDir(), "pods.yaml")
+	job := func(command string) string {
+		return strings.Replace(web.external("job"), "  - name: web\n", "  - name: web\n    command: ["+command+"]\n  restartPolicy: Never\n", 1)
+	}
+	write(t, path, job("'true'"))
+	r := start(t, "", func(c *agent.Config) { c.Paths = []string{path} })
+	awaitEvent(t, r.stream(), "pod", "the pod has ended", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodSucceeded })
+	write(t, path, job("sleep, 1h"))
+	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
+	if line, _ := r.lines.await(t, next, "result changed", "result=success"); !strings.Contains(line, "pod=job") {
+		t.Errorf("got %s", line)
+	}
+}
+
 func TestReloadSignal(t *testing.T) {
 	signals := make(chan os.Signal)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })

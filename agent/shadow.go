@@ -161,7 +161,7 @@ func (s *handlerSet) promote(ctx context.Context, name string) (*pluginRecord, e
 	sh := r.shadow
 	s.mu.Unlock()
 	// Half-way through, an asker who has gone changes nothing.
-	return r, s.promoteLocked(context.WithoutCancel(ctx), r, sh)
+	return r, s.promoteLocked(s.ending, r, sh)
 }
 
 // promoteLocked lets sh take the place of r, which the caller has locked.
