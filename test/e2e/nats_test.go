@@ -90,12 +90,13 @@ func natsClient(t *testing.T, address string) (conn net.Conn, ok bool) {
 	return nil, false
 }
 
-// publicConfig writes a file that everybody can read.
+// publicConfig writes a file that unprivileged commands can read, whatever the umask.
 func publicConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(dataFolder(t), "config")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	giveAway(t, path)
 	return path
 }

@@ -34,7 +34,8 @@ func TestPluginInPython(t *testing.T) {
 		}
 	}
 	db := filepath.Join(t.TempDir(), "jobs.db")
-	fill := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys
+	// The plugin has five seconds to start, and what it imports may never have been read.
+	fill := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys, grpc, cryptography.x509
 db = sqlite3.connect(sys.argv[1])
 db.execute("CREATE TABLE jobs (failed)")
 db.executemany("INSERT INTO jobs VALUES (?)", [(1,), (0,), (1,)])
