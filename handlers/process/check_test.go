@@ -1,12 +1,10 @@
 package process_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -154,28 +152,6 @@ func TestCheckArguments(t *testing.T) {
 	c = loadCheck(t, `[check_it, "{{target.name}}"]`, checkFolder(t))
 	if _, err := c.Prepare(nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), "unknown reference {{target.name}}; known: config.…, attempt, ") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestCheckConcurrencyLimit(t *testing.T) {
-	dir := checkFolder(t)
-	f := checkOf(t, `[check_it, hang, /dev/null]`, dir)
-	f.Limits.Instances = 1
-	c, err := process.LoadCheck(process.Config{}, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	h := prepareCheck(t, c, `{}`)
-	slots := make(chan error, 2)
-	for range 2 {
-		go func() {
-			_, err := attempt(t, h, 2*time.Second)
-			slots <- err
-		}()
-	}
-	if first, second := <-slots, <-slots; !errors.Is(first, probe.ErrNoSlot) || second != nil {
-		t.Errorf("got %v, %v; want one to have no slot", first, second)
 	}
 }
 

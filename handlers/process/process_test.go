@@ -138,7 +138,7 @@ func TestWhatIsKeptOutlivesAVersion(t *testing.T) {
 	defer s.Close()
 	var b probe.Handler
 	for _, want := range []string{"1", "2", "3"} {
-		h, err := process.Load(t.Context(), process.Config{}, found(keeps))
+		h, err := process.Load(t.Context(), unhurried(process.Config{}), found(keeps))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -289,3 +289,32 @@ func TestDescriptorsAreItsOwn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestCheckConcurrencyLimit(t *testing.T) {
+	dir := checkFolder(t)
+	begun := newFIFO(t)
+	f := checkOf(t, `[check_it, hang, "`+begun+`"]`, dir)
+	f.Limits.Instances = 1
+	c, err := process.LoadCheck(process.Config{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h := prepareCheck(t, c, `{}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := h.Probe(ctx, probe.Request{Attempt: 1})
+		first <- err
+	}()
+	if _, err := os.ReadFile(begun); err != nil { // it waits for the command
+		t.Fatal(err)
+	}
+	if _, err := attempt(t, h, patience); !errors.Is(err, probe.ErrNoSlot) {
+		t.Errorf("got %v, want no slot", err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that had it: %v", err)
+	}
+}

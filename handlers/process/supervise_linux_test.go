@@ -229,12 +229,21 @@ func TestGroupEndsWithThePlugin(t *testing.T) {
 func TestCloseDrains(t *testing.T) {
 	h := load(t, process.Config{})
 	hang := bind(t, h, "hang")
-	answer, begun := make(chan probe.Outcome), make(chan struct{})
-	go func() {
-		out, _ := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: func(probe.TraceEvent) { close(begun) }}, 3*time.Second)
-		answer <- out
-	}()
-	<-begun
+	var answer chan probe.Outcome
+	const timeout = 3 * time.Second
+	for underWay := false; !underWay; { // sooner or later it is begun before it is over
+		begun := make(chan struct{})
+		answer = make(chan probe.Outcome, 1)
+		go func() {
+			out, _ := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: func(probe.TraceEvent) { close(begun) }}, timeout)
+			answer <- out
+		}()
+		select {
+		case <-begun:
+			underWay = true
+		case <-answer:
+		}
+	}
 	closed := make(chan struct{})
 	go func() {
 		_ = h.Close()
