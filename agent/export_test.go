@@ -33,3 +33,10 @@ func Remembered(a *Agent) (sources, wanted int) {
 	defer s.mu.Unlock()
 	return sources, len(s.wanted)
 }
+
+// ForgetPods does what the end of every pod does to the log of changes.
+func ForgetPods(a *Agent) {
+	for _, pod := range a.pods.Pods() {
+		a.changes.forget(pod.UID)
+	}
+}

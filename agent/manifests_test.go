@@ -84,18 +84,15 @@ spec:
 	}
 }
 
-// A pod that takes the place of one that has ended has its name in the log too.
-func TestAPodThatBeginsAnew(t *testing.T) {
-	web, path := newTarget(t), filepath.Join(t.TempDir(), "pods.yaml")
-	job := func(command string) string {
-		return strings.Replace(web.external("job"), "  - name: web\n", "  - name: web\n    command: ["+command+"]\n  restartPolicy: Never\n", 1)
-	}
-	write(t, path, job("'true'"))
-	r := start(t, "", func(c *agent.Config) { c.Paths = []string{path} })
-	awaitEvent(t, r.stream(), "pod", "the pod has ended", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodSucceeded })
-	write(t, path, job("sleep, 1h"))
-	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
-	if line, _ := r.lines.await(t, next, "result changed", "result=success"); !strings.Contains(line, "pod=job") {
+// A pod has its name in the log, though the end of one with the same UID, whose place it has
+// taken, is only told of after its beginning.
+func TestAPodThatIsTakenForItsPredecessor(t *testing.T) {
+	web := newTarget(t)
+	r := start(t, web.external("shop"))
+	_, next := r.lines.await(t, 0, "result changed", "pod=shop", "result=success")
+	agent.ForgetPods(r.agent)
+	web.status.Store(http.StatusInternalServerError)
+	if line, _ := r.lines.await(t, next, "result changed", "result=failure"); !strings.Contains(line, "namespace=default pod=shop ") {
 		t.Errorf("got %s", line)
 	}
 }
