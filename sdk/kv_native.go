@@ -92,6 +92,9 @@ func (k *KV) Set(key string, value []byte) error {
 	if size > abi.MaxKV {
 		return fmt.Errorf("kv: more than %d bytes", abi.MaxKV)
 	}
+	if _, known := k.draft.data[key]; !known && len(k.draft.data) >= abi.MaxKVKeys {
+		return fmt.Errorf("kv: more than %d keys", abi.MaxKVKeys)
+	}
 	k.draft.write()[key] = slices.Clone(value)
 	return nil
 }

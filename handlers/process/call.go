@@ -282,6 +282,9 @@ func (b *bound) keep(kv *pluginpb.KV, most int) error {
 	for key, value := range kv.GetValues() {
 		size += len(key) + len(value)
 	}
+	if n := len(kv.GetValues()); n > abi.MaxKVKeys {
+		return protocolError("%d keys; at most %d are allowed", n, abi.MaxKVKeys)
+	}
 	if size > most {
 		return protocolError("keys and values of %d bytes; at most %d are allowed", size, most)
 	}

@@ -115,6 +115,10 @@ func kvSet(c *call, mem api.Memory, a args) int32 {
 		c.hit(plugin.LimitKV)
 		return c.fail(abi.EDQUOT, "kv: more than %d bytes", most)
 	}
+	if _, known := c.kv.read()[key]; !known && len(c.kv.read()) >= abi.MaxKVKeys {
+		c.hit(plugin.LimitKV)
+		return c.fail(abi.EDQUOT, "kv: more than %d keys", abi.MaxKVKeys)
+	}
 	c.kv.write()[key] = slices.Clone(value)
 	return 0
 }

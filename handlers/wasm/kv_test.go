@@ -89,3 +89,31 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 		t.Errorf("got %+v, %v, %d denials, %d counted", got, err, denied, p.Stats().Denied)
 	}
 }
+
+// A key costs the host more than its bytes.
+func TestKeysAreBounded(t *testing.T) {
+	p, err := host.LoadGranted(t.Context(), assemble(t, `(module
+  (import "prober_v1_kv" "set" (func $set (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "probe") (result i32) (local i32)
+    loop
+      i32.const 0 local.get 0 i32.store
+      i32.const 0 i32.const 4 i32.const 0 i32.const 0 call $set
+      if local.get 0 i32.const 1024 i32.ne return end
+      local.get 0 i32.const 1 i32.add local.set 0
+      br 0
+    end
+    i32.const 2))`), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	b := bind(t, p, "{}", probe.Target{})
+	if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
+		t.Errorf("got %+v, %v, want 1024 keys to be taken", got, err)
+	}
+	if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success { // the same again
+		t.Errorf("got %+v, %v, want the same keys to be taken", got, err)
+	}
+	wantHits(t, p, map[plugin.LimitName]uint64{"kv": 2})
+}

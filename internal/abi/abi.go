@@ -34,6 +34,7 @@ const (
 	MaxMetricName = 128      // bytes of a metric's name
 	MaxUnit       = 32       // bytes of a metric's unit
 	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
+	MaxKVKeys     = 1024     // of a probe: each costs the host more than its bytes
 	MaxRedirects  = 3        // hops that an HTTP request may ask for
 )
 

@@ -44,7 +44,7 @@ package abi
 // prober_v1_kv, the capability "kv", what a probe keeps from attempt to attempt:
 //
 //	get(key, klen, buf, cap) -> len               -ENOENT
-//	set(key, klen, ptr, len) -> 0                 -EDQUOT above [MaxKV] bytes of keys and values
+//	set(key, klen, ptr, len) -> 0                 -EDQUOT above [MaxKV] bytes of keys and values, or [MaxKVKeys] keys
 //	delete(key, klen) -> 0                        a key that is not there is none the less gone
 func Imports() []Func {
 	return []Func{
