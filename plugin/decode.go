@@ -86,7 +86,18 @@ type decoder struct {
 }
 
 func (d *decoder) failf(n *yaml.Node, path, format string, args ...any) {
-	d.errs = append(d.errs, &FieldError{File: d.file, Line: n.Line, Field: path, Err: fmt.Errorf(format, args...)})
+	d.fail(n, path, fmt.Errorf(format, args...))
+}
+
+// fail adds an error, or each of those that it joins.
+func (d *decoder) fail(n *yaml.Node, path string, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			d.fail(n, path, err)
+		}
+		return
+	}
+	d.errs = append(d.errs, &FieldError{File: d.file, Line: n.Line, Field: path, Err: err})
 }
 
 // fields is what may be in a mapping.
@@ -168,7 +179,8 @@ func (d *decoder) number(to *int, least int) func(*yaml.Node, string) {
 func oneOf[T ~string](d *decoder, to *T, known ...T) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		if n.Kind != yaml.ScalarNode || !slices.Contains(known, T(n.Value)) {
-			d.failf(n, path, "unknown value %q; known: %v", n.Value, known)
+			names := strings.Trim(strings.ReplaceAll(fmt.Sprint(known), " ", ", "), "[]")
+			d.failf(n, path, "unknown value %q; known: %s", n.Value, names)
 			return
 		}
 		*to = T(n.Value)
@@ -212,7 +224,7 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 	}
 	for i, e := range m.Examples {
 		if _, err := m.Config.Apply(e.Config); err != nil && i < len(d.examples) {
-			d.failf(d.examples[i], fmt.Sprintf("examples[%d]", i), "%w", err)
+			d.fail(d.examples[i], fmt.Sprintf("examples[%d]", i), err)
 		}
 	}
 }
@@ -244,7 +256,7 @@ func (d *decoder) config(m *Manifest) func(*yaml.Node, string) {
 			}
 			schema, err := NewSchema(doc)
 			if err != nil {
-				d.failf(n, path, "%w", err)
+				d.fail(n, path, err)
 				return
 			}
 			m.Config = schema
@@ -272,11 +284,26 @@ func (d *decoder) requests(to *[]Request) func(*yaml.Node, string) {
 			var r Request
 			d.mapping(n, path, fields{
 				"capability": oneOf(d, &r.Capability, "net", "http", "dns", "kv"),
-				"allow":      d.texts(&r.Allow),
+				"allow":      d.patterns(&r.Allow),
 				"reason":     d.text(&r.Reason),
 				"optional":   d.truth(&r.Optional),
 			}, "capability")
 			*to = append(*to, r)
+		})
+	}
+}
+
+// patterns reads grants, and leaves them as they are written.
+func (d *decoder) patterns(to *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		d.items(n, path, func(n *yaml.Node, path string) {
+			var text string
+			if d.text(&text)(n, path); text != "" {
+				if _, err := ParseGrant(text); err != nil {
+					d.fail(n, path, err)
+				}
+			}
+			*to = append(*to, text)
 		})
 	}
 }

@@ -111,6 +111,7 @@ func limitFields() []limitField {
 }
 
 const (
+	memoryPage  = 64 << 10 // what WebAssembly counts memory in
 	defaultIdle = 5 * time.Minute
 	maxIdle     = time.Hour
 )
@@ -224,6 +225,9 @@ func (f *limitField) set(to *int, text string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if f.index == LimitMemory && value < memoryPage {
+		return fmt.Errorf("%s is below %s, a page of memory", text, f.text(memoryPage))
 	}
 	if value > uint64(f.top) {
 		return fmt.Errorf("%s is above %s, the most that is allowed", text, f.text(f.top))

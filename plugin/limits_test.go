@@ -111,6 +111,9 @@ func TestSetLimits(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
+	if err := l.Set("memory", "65535"); err == nil || err.Error() != "65535 is below 64Ki, a page of memory" {
+		t.Errorf("less than a page of memory: got %v", err)
+	}
 	if l.Idle != time.Hour || l.Memory != 256<<20 {
 		t.Errorf("a value that is wrong was taken: %+v", l)
 	}
@@ -132,8 +135,8 @@ func TestManifestSetsLimits(t *testing.T) {
 		"limits: {netRead: 1Gi}":   "p.yaml:4: limits.netRead: 1Gi is above 64Mi, the most that is allowed",
 		"limits: {netRead: [1]}":   "p.yaml:4: limits.netRead: want a number",
 		"limits: {totalMemory: 1}": "p.yaml:4: limits.totalMemory: unknown field; known: calls, dials",
-		"exitCodes: unix":          `p.yaml:4: exitCodes: unknown value "unix"; known: [nagios exec]`,
-		"errorPolicy: discard":     `p.yaml:4: errorPolicy: unknown value "discard"; known: [error failure]`,
+		"exitCodes: unix":          `p.yaml:4: exitCodes: unknown value "unix"; known: nagios, exec`,
+		"errorPolicy: discard":     `p.yaml:4: errorPolicy: unknown value "discard"; known: error, failure`,
 	} {
 		if _, err := plugin.ParseManifest("p.yaml", []byte(head+text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

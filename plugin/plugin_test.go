@@ -193,16 +193,17 @@ func TestBadManifests(t *testing.T) {
 		head + "version: 1.0.0":          "p.yaml:4: version: the field is there twice",
 		head + "abi: 2":                  "p.yaml:4: abi: version 2 is newer than this prober",
 		head + "abi: one":                "p.yaml:4: abi: want a whole number",
-		head + "mode: daemon":            `p.yaml:4: mode: unknown value "daemon"; known: [reactor command]`,
+		head + "mode: daemon":            `p.yaml:4: mode: unknown value "daemon"; known: reactor, command`,
 		head + "isolation: pooled":       "isolation: pooled is for plugins with stateful: true",
 		head + "stateful: maybe":         "p.yaml:4: stateful: want true or false",
 		head + "description: [x]":        "p.yaml:4: description: want a text",
 		head + "limits:\n  memory: lots": `p.yaml:5: limits.memory: "lots" is no size`,
 		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: want a whole number of at least 1",
-		head + "requests:\n- capability: net\n- allow: [x]":                               "p.yaml:6: requests[1].capability: the field is required",
-		head + "requests: {}":                                                             "p.yaml:4: requests: want a list",
-		head + "config:\n  schema:\n    type: strange":                                    "p.yaml:6: config.schema: type:",
-		head + "config: {schema: []}":                                                     "p.yaml:4: config.schema: a schema is an object",
+		head + "requests:\n- capability: net\n- allow: [x]":                       "p.yaml:6: requests[1].capability: the field is required",
+		head + "requests:\n- capability: net\n  allow:\n  - target\n  - tcp://db": `p.yaml:8: requests[0].allow[1]: grant "tcp://db"`,
+		head + "requests: {}":                          "p.yaml:4: requests: want a list",
+		head + "config:\n  schema:\n    type: strange": "p.yaml:6: config.schema: type:",
+		head + "config: {schema: []}":                  "p.yaml:4: config.schema: a schema is an object",
 		head + "config: {schema: {type: object, required: [a]}}\nexamples:\n- config: {}": "p.yaml:6: examples[0]: config: missing property 'a'",
 		strings.Replace(head, "name: x", "name: No Good", 1):                              `p.yaml:2: name: "No Good" is no name`,
 		strings.Replace(head, "/v1", "/v2", 1):                                            `p.yaml:1: apiVersion: unknown value "prober.dev/v2"`,
@@ -211,7 +212,17 @@ func TestBadManifests(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", source, err, want)
 		}
 	}
-	_, err := plugin.ParseManifest("p.yaml", []byte(head+"colour: red"))
+	_, err := plugin.ParseManifest("p.yaml", []byte(head+"config: {schema: {required: [a, b]}}\nexamples: [{config: {a: 1}}, {config: {}}]\n"))
+	if want := "p.yaml:5: examples[0]: config: missing property 'b'\np.yaml:5: examples[1]: config: missing properties 'a', 'b'"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = plugin.ParseManifest("p.yaml", []byte(head+"config: {schema: {type: strange}}\n"))
+	for line := range strings.Lines(fmt.Sprint(err)) {
+		if !strings.HasPrefix(line, "p.yaml:4: config.schema: ") {
+			t.Errorf("a line without its place: %s", line)
+		}
+	}
+	_, err = plugin.ParseManifest("p.yaml", []byte(head+"colour: red"))
 	if e, ok := errors.AsType[*plugin.FieldError](err); !ok || e.Line != 4 || e.Field != "colour" {
 		t.Errorf("got %v, want a FieldError", err)
 	}

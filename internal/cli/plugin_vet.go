@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -117,8 +118,17 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": there is no reason for the operator who decides"})
 		}
 	}
+	for i, metric := range m.Metrics {
+		if !metricName.MatchString(metric.Name) {
+			findings = append(findings, finding{
+				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is no name of a metric: want %s", metric.Name, metricName),
+			})
+		}
+	}
 	return findings
 }
+
+var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 // vetCases misses test cases.
 func vetCases(dir, name string) ([]finding, error) {

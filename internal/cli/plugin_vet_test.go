@@ -46,15 +46,18 @@ func TestPluginVet(t *testing.T) {
 	}
 }
 
-// A plugin that has the name of a built-in handler works everywhere but in an agent.
-func TestPluginVetKnowsBuiltins(t *testing.T) {
+// A plugin that has the name of a built-in handler works everywhere but in an agent, and of a
+// metric that has a name of this kind no host takes anything.
+func TestPluginVetKnowsNames(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{
-		"plugin.yaml":    "apiVersion: prober.dev/v1\nkind: Plugin\nname: tcp\nversion: 1.0.0\nconfig: {schema: {type: object}}\n",
+		"plugin.yaml": "apiVersion: prober.dev/v1\nkind: Plugin\nname: tcp\nversion: 1.0.0\nconfig: {schema: {type: object}}\n" +
+			"metrics: [{name: good}, {name: Not-good}]\n",
 		"demo_test.yaml": "",
 	})
 	code, stdout, _ := run(nil, "plugin", "vet", dir)
-	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n"; code != 1 || stdout != want {
+	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n" +
+		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is no name of a metric: want ^[a-z_][a-z0-9_]*$\n"; code != 1 || stdout != want {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 }
