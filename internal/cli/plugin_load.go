@@ -50,7 +50,11 @@ func (o *oneShot) loadProcess(ctx context.Context, found plugin.Found) (h probe.
 	if found.Manifest.Runtime == plugin.Nagios {
 		check, err := process.LoadCheck(process.Config{}, found)
 		if err != nil {
-			return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path)}
+			hint := ""
+			if len(found.Folders) == 0 {
+				hint = "--agent-config FILE names a prober.yaml with nagios.folders"
+			}
+			return nil, nil, &exit{code: exitUsage, err: fmt.Errorf("%w (%s)", err, found.Path), hint: hint}
 		}
 		return check, func() { _ = check.Close() }, nil
 	}

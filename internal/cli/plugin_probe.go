@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -139,10 +140,18 @@ func (o *oneShot) runPlugin(ctx context.Context, found plugin.Found) error {
 	}
 	o.handler, o.module = found.Manifest.Name, found.Path
 	err = o.runWith(ctx, &registry)
-	if e, ok := errors.AsType[*exit](err); ok && e.hint == "" && e.code != exitOK && o.target == (probe.Target{}) {
+	if e, ok := errors.AsType[*exit](err); ok && e.hint == "" && e.code != exitOK && o.target == (probe.Target{}) && takesTarget(found.Manifest) {
 		e.hint = "--target HOST:PORT says what to probe"
 	}
 	return err
+}
+
+// takesTarget reports whether a plugin may have use for a target: what the arguments of a check
+// say nothing of, it does not see.
+func takesTarget(m *plugin.Manifest) bool {
+	return m.Runtime != plugin.Nagios || slices.ContainsFunc(m.Command, func(a plugin.Argument) bool {
+		return strings.Contains(a.Text+strings.Join(a.Group, " "), "{{target.")
+	})
 }
 
 // findPlugin returns the plugin in the file or project folder name, or of that name in
