@@ -47,9 +47,9 @@ metadata:
     prober.dev/address: localhost
     prober.dev/probes: |
       c:
-        startup: {httpGet: {path: /, port: PORT}, period: 30ms, timeout: 10s, failureThreshold: 5}
-        readiness: {httpGet: {path: /, port: PORT}, period: PERIOD, timeout: 10s, failureThreshold: 1}
-        liveness: {httpGet: {path: /, port: LIVE}, period: 30ms, timeout: 10s, failureThreshold: 1}
+        startup: {httpGet: {path: /, port: PORT}, period: 30ms, timeout: 1m, failureThreshold: 5}
+        readiness: {httpGet: {path: /, port: PORT}, period: PERIOD, timeout: 1m, failureThreshold: 1}
+        liveness: {httpGet: {path: /, port: LIVE}, period: 30ms, timeout: 1m, failureThreshold: 1}
       d:
         readiness: {tcpSocket: {port: CLOSED}, period: 30ms, failureThreshold: 1}
 spec:

@@ -60,7 +60,7 @@ func (s scenario) manifest(form string) string {
 }
 
 // listening is a startup probe that waits for a server.
-const listening = `startup: {tcpSocket: {port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1000}`
+const listening = `startup: {tcpSocket: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1000}`
 
 // onceUp is the command of a probe that waits until the container has made its file, and
 // takes that away, for the next container; then it does what it is told.
@@ -161,15 +161,15 @@ var scenarios = []scenario{
 	},
 	{
 		name: "#178 exec cat of a file that stays: not restarted", command: `[sh, -c, "touch DIR/health; sleep 600"]`,
-		probes: `startup: {exec: {command: [cat, DIR/health]}, period: 50ms, failureThreshold: 1000}, liveness: {exec: {command: [cat, DIR/health]}, period: 50ms, timeout: 10s, failureThreshold: 1}`, run: staysUp("liveness"),
+		probes: `startup: {exec: {command: [cat, DIR/health]}, period: 50ms, failureThreshold: 1000}, liveness: {exec: {command: [cat, DIR/health]}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
 		name: "#179 http that turns 500: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
-		probes: listening + `, liveness: {httpGet: {path: /healthz, port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`, run: turnsBad,
+		probes: listening + `, liveness: {httpGet: {path: /healthz, port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: turnsBad,
 	},
 	{
 		name: "#180 tcp, with an http server in trouble: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
-		probes: listening + `, liveness: {tcpSocket: {port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`,
+		probes: listening + `, liveness: {tcpSocket: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			w.touch(t, "bad")
 			staysUp("liveness")(t, w)
@@ -181,7 +181,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "#182 http that answers 200: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
-		probes: listening + `, liveness: {httpGet: {path: /, port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`, run: staysUp("liveness"),
+		probes: listening + `, liveness: {httpGet: {path: /, port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
 		name: "#183 exec that exceeds its timeout: restarted", command: forever,
@@ -197,11 +197,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "#186 local redirect to what fails: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
-		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=/healthz", port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`, run: turnsBad,
+		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=/healthz", port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: turnsBad,
 	},
 	{
 		name: "#187 redirect to another host: not restarted, and a warning", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
-		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=http://0.0.0.0/", port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`,
+		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=http://0.0.0.0/", port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			w.awaitEvent(t, `pod ProbeWarning Liveness probe warning: Probe terminated redirects, Response body: <a href="http://0.0.0.0/">Found</a>.`)
 			staysUp("liveness")(t, w)
@@ -240,7 +240,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "#194 grpc: not restarted", command: `[SELF, grpc, "127.0.0.1:PORT"]`,
-		probes: listening + `, liveness: {grpc: {port: PORT}, period: 50ms, timeout: 10s, failureThreshold: 1}`, run: staysUp("liveness"),
+		probes: listening + `, liveness: {grpc: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
 		name: "#195 grpc at another port: restarted", command: forever,
@@ -257,7 +257,7 @@ var scenarios = []scenario{
 		command: `[sh, -c, "trap 'rm DIR/ready DIR/live; while test ! -f DIR/end; do sleep 0.05; done; exit 0' TERM; touch DIR/ready DIR/live; while true; do sleep 0.05; done"]`,
 		probes: `readiness: {exec: {command: [cat, DIR/ready]}, period: 50ms, failureThreshold: 1},
         startup: {exec: {command: [cat, DIR/live]}, period: 50ms, failureThreshold: 1000},
-        liveness: {exec: {command: [cat, DIR/live]}, period: 50ms, timeout: 10s, failureThreshold: 1}`,
+        liveness: {exec: {command: [cat, DIR/live]}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			w.awaitTicks(t, "pod/c/liveness", 2)
 			unreadyWhileTerminating(t, w)
