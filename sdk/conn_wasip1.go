@@ -63,8 +63,12 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return &conn{handle: handle, attempt: attempts, network: scheme, addr: addr}, nil
 }
 
-// timeoutOf is the time that ctx leaves for a host call.
+// timeoutOf is the time that ctx leaves for a host call. The host keeps the deadline of the
+// call itself.
 func timeoutOf(ctx context.Context) int32 {
+	if _, ok := ctx.(*callContext); ok {
+		return abi.UntilDeadline
+	}
 	t, ok := ctx.Deadline()
 	if !ok {
 		return abi.UntilDeadline

@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
-// callContext is the context of one call. Most calls only ever ask it for its deadline,
-// and are spared the timer that ends it, which costs more than the rest of a short call.
+// callContext is the context of one call. Most calls only ever ask it for its deadline, or
+// for nothing: they are spared the timer that ends it, which costs more than the rest of a
+// short call, and to look at the clock.
 type callContext struct {
+	asked    bool      // for the deadline
+	ended    bool      // the call has
 	deadline time.Time // zero: none
 	real     context.Context
 	cancel   context.CancelFunc
@@ -16,27 +19,44 @@ type callContext struct {
 
 var _ context.Context = (*callContext)(nil)
 
-func newCallContext() *callContext {
-	left := hostDeadlineMs()
-	if left > math.MaxInt64/int64(time.Millisecond) {
-		return &callContext{}
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) {
+	if !c.asked {
+		c.ask()
 	}
-	return &callContext{deadline: time.Now().Add(time.Duration(left) * time.Millisecond)}
+	return c.deadline, !c.deadline.IsZero()
 }
 
-// Deadline implements [context.Context].
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+// ask asks the host, which only knows of the call that runs.
+func (c *callContext) ask() {
+	c.asked = true
+	left := int64(0)
+	if !c.ended {
+		left = hostDeadlineMs()
+	}
+	if left <= math.MaxInt64/int64(time.Millisecond) {
+		c.deadline = time.Now().Add(time.Duration(left) * time.Millisecond)
+	}
+}
 
 // Done implements [context.Context].
 func (c *callContext) Done() <-chan struct{} {
-	switch {
-	case c.real != nil:
-	case c.deadline.IsZero():
-		c.real, c.cancel = context.WithCancel(context.Background())
-	default:
-		c.real, c.cancel = context.WithDeadline(context.Background(), c.deadline)
+	if c.real == nil {
+		c.begin()
 	}
 	return c.real.Done()
+}
+
+// begin makes the real context.
+func (c *callContext) begin() {
+	if deadline, ok := c.Deadline(); ok && !c.ended {
+		c.real, c.cancel = context.WithDeadline(context.Background(), deadline)
+	} else {
+		c.real, c.cancel = context.WithCancel(context.Background())
+	}
+	if c.ended {
+		c.cancel()
+	}
 }
 
 // Err implements [context.Context].
@@ -44,7 +64,9 @@ func (c *callContext) Err() error {
 	switch {
 	case c.real != nil:
 		return c.real.Err()
-	case !c.deadline.IsZero() && !time.Now().Before(c.deadline):
+	case c.ended:
+		return context.Canceled
+	case !c.asked && hostDeadlineMs() <= 0, c.asked && !c.deadline.IsZero() && !time.Now().Before(c.deadline):
 		return context.DeadlineExceeded
 	default:
 		return nil
@@ -62,6 +84,7 @@ func (c *callContext) Value(key any) any {
 
 // end ends the context.
 func (c *callContext) end() {
+	c.ended = true
 	if c.real != nil {
 		c.cancel()
 	}

@@ -1,11 +1,11 @@
 package sdk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -128,9 +128,8 @@ func exportProbe() int32 {
 	if registered == nil {
 		return fail(errors.New("no plugin is registered: call sdk.Register in init"))
 	}
-	ctx := newCallContext()
-	defer ctx.end()
-	out, err := registered.Probe(ctx, r)
+	out, err := registered.Probe(&r.ctx, &r.Request)
+	r.ctx.end()
 	if err == nil {
 		err = r.Config.Err()
 	}
@@ -150,10 +149,10 @@ func exportValidateConfig() int32 {
 	if !ok {
 		return 0
 	}
-	if err := v.ValidateConfig(r.Config); err != nil {
+	if err := v.ValidateConfig(&r.config); err != nil {
 		return fail(err)
 	}
-	if err := r.Config.Err(); err != nil {
+	if err := r.config.Err(); err != nil {
 		return fail(err)
 	}
 	return 0
@@ -191,18 +190,21 @@ func answer(out probe.Outcome) int32 {
 // requestBuffer is where the request comes to, if it fits.
 var requestBuffer [4096]byte
 
-func readRequest() (*Request, error) {
-	doc := requestBuffer[:]
-	n := hostRequestRead(unsafe.Pointer(&doc[0]), uint32(len(doc)))
-	var err error
-	if n < 0 || int(n) > len(doc) {
-		doc, err = pull(int(max(n, 1)), hostRequestRead)
-	} else {
-		doc = doc[:n]
-	}
-	var q abi.Request
+// features is where the features of the host come to, of which nobody is told.
+var features [8]string
+
+// call is what a call needs, in one piece: to allocate is dear.
+type call struct {
+	Request
+	config Config
+	ctx    callContext
+}
+
+func readRequest() (*call, error) {
+	doc, err := requestDoc()
+	q := abi.Request{Host: abi.Host{Features: features[:0]}}
 	if err == nil {
-		q, err = abi.DecodeRequest(doc)
+		err = q.Decode(doc)
 	}
 	if err == nil && (len(q.Config) == 0 || q.Config[0] != '{') {
 		err = errors.New("the config is no JSON object")
@@ -210,10 +212,7 @@ func readRequest() (*Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	r := &struct { // in one piece: to allocate is dear
-		Request
-		config Config
-	}{config: Config{doc: bytes.Clone(q.Config)}} // valid, or the request were not
+	r := &call{config: Config{doc: slices.Clip(q.Config)}} // valid, or the request were not
 	r.Request = Request{
 		Kind:             q.Probe.Kind,
 		Attempt:          q.Probe.Attempt,
@@ -227,7 +226,18 @@ func readRequest() (*Request, error) {
 		ContainerID:      q.Container.ID,
 		Config:           &r.config,
 	}
-	return &r.Request, nil
+	return r, nil
+}
+
+// requestDoc returns the request in memory that belongs to it, with room after it.
+func requestDoc() ([]byte, error) {
+	n := int(hostRequestRead(unsafe.Pointer(&requestBuffer[0]), uint32(len(requestBuffer))))
+	if n < 0 || n > len(requestBuffer) {
+		return pull(max(n, 1), hostRequestRead)
+	}
+	doc := make([]byte, n, n+abi.Room)
+	copy(doc, requestBuffer[:n])
+	return doc, nil
 }
 
 // Logf hands a line to the host's log.

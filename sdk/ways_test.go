@@ -188,6 +188,7 @@ func TestEveryWayToTheHost(t *testing.T) {
 		{"a type that nobody knows", `{"do":"dns","name":"db.test","type":"ANY","server":"target"}`, names, []string{
 			`failure: dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
 		}},
+		{"the context", `{"do":"context"}`, plain, []string{"success: true true true true <nil> <nil> <nil>"}},
 		{"no URL", `{"do":"http","url":"ftp:///"}`, plain, []string{`failure: http: "ftp:///": want http:// or https://HOST/path`}},
 	}
 	for as, h := range handlersOf(t, buildGuest(t, "everything")) {
@@ -220,6 +221,23 @@ func TestConnectionsEndWithTheirAttempt(t *testing.T) {
 	got := []string{attempt(t, h, plain), attempt(t, h, plain)}
 	if want := []string{"success: the first", "success: true true true <nil>"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestContextsEndWithTheirAttempt: a guest that is not reset holds a context, of which the
+// host would tell the deadline of another attempt by now.
+func TestContextsEndWithTheirAttempt(t *testing.T) {
+	plain, _, _ := web(t)
+	guest := buildGuest(t, "everything")
+	for _, config := range []string{`{"do":"keepContext"}`, `{"do":"keepContext","ask":true}`} {
+		h, err := load(t, guest, plugin.Pooled).Prepare([]byte(config), plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{attempt(t, h, plain), attempt(t, h, plain)}
+		if want := []string{"success: the first", "success: context canceled context canceled true true true"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", config, got, want)
+		}
 	}
 }
 

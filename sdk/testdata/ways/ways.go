@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
@@ -20,6 +21,7 @@ import (
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
+		"context": ofContext, "keepContext": keepContext,
 	}
 	text, err := ways[r.Config.String("do", "dial")](ctx, r)
 	if err != nil {
@@ -124,4 +126,41 @@ func keep(ctx context.Context, r *sdk.Request) (string, error) {
 	closeErr := old.Close()
 	_, ownErr := io.WriteString(conn, "own")
 	return fmt.Sprintf("%t %t %t %v", errors.Is(err, net.ErrClosed), errors.Is(writeErr, net.ErrClosed), errors.Is(closeErr, net.ErrClosed), ownErr), nil
+}
+
+// ofContext tells what the context says, and one that is made of it.
+func ofContext(ctx context.Context, r *sdk.Request) (string, error) {
+	before := ctx.Err()
+	child, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	deadline, ok := ctx.Deadline()
+	again, _ := ctx.Deadline()
+	same, _ := child.Deadline()
+	left := time.Until(deadline)
+	return fmt.Sprintf("%t %t %t %t %v %v %v", ok, deadline.Equal(again), deadline.Equal(same), 0 < left && left <= r.Timeout+time.Second,
+		before, ctx.Err(), child.Err()), nil
+}
+
+// keptContext is the context of an earlier attempt, in a guest that is not reset.
+var keptContext context.Context
+
+// keepContext tells what the context of an earlier attempt says, which had been asked
+// before or not.
+func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
+	old := keptContext
+	if keptContext = ctx; r.Config.Bool("ask", false) {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		default:
+		}
+	}
+	if old == nil {
+		return "the first", nil
+	}
+	err := old.Err()
+	<-old.Done()
+	deadline, ok := old.Deadline()
+	_, dialErr := r.Dial(old)
+	return fmt.Sprintf("%v %v %t %t %t", err, old.Err(), ok, time.Until(deadline) <= r.Timeout+time.Second, errors.Is(dialErr, context.Canceled)), nil
 }
