@@ -88,11 +88,12 @@ spec:
 // taken, is only told of after its beginning.
 func TestAPodThatIsTakenForItsPredecessor(t *testing.T) {
 	web := newTarget(t)
-	r := start(t, web.external("shop"))
-	_, next := r.lines.await(t, 0, "result changed", "pod=shop", "result=success")
-	agent.ForgetPods(r.agent)
 	web.status.Store(http.StatusInternalServerError)
-	if line, _ := r.lines.await(t, next, "result changed", "result=failure"); !strings.Contains(line, "namespace=default pod=shop ") {
+	r := start(t, web.external("shop"))
+	_, next := r.lines.await(t, 0, "reason=Unhealthy", "pod=shop")
+	agent.ForgetPods(r.agent)
+	web.status.Store(http.StatusOK)
+	if line, _ := r.lines.await(t, next, "result changed", "result=success"); !strings.Contains(line, "namespace=default pod=shop ") {
 		t.Errorf("got %s", line)
 	}
 }
