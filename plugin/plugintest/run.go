@@ -137,7 +137,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (%s)", err, path)
 		}
 		report.Results = append(report.Results, results...)
 	}
@@ -145,7 +145,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	if !cfg.CasesOnly {
 		checks, err := s.conformance(ctx)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (%s)", err, path)
 		}
 		report.Results = append(report.Results, checks...)
 	}

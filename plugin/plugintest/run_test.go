@@ -415,6 +415,15 @@ func TestConformanceOfAGuestWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// A plugin that cannot be loaded is told of with the file that it is in.
+func TestAPluginThatIsNone(t *testing.T) {
+	path := written(t, strings.Replace(trapping, "\x05probe", "\x05prove", 1))
+	_, err := plugintest.Run(t.Context(), load(t, "\n- {name: x, want: {result: success}}\n"), plugintest.Config{Plugin: path, CacheDir: cache})
+	if want := "plugin \"small\": the module exports no function \"probe\" (" + path + ")"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // What fails a check is said in a line that can be read, however long the config is.
 func TestConformanceIsToldInLines(t *testing.T) {
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
