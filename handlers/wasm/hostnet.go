@@ -303,10 +303,11 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 		return c.badPointer()
 	}
 	room := c.plugin.limits.NetWrite - c.net.written
-	if len(data) > room {
+	empty := len(data) == 0 && conn.network == "udp" // it goes out as well, and counts as one byte
+	if len(data) > room || empty && room == 0 {
 		c.hit(plugin.LimitNetWrite)
 	}
-	if room == 0 && len(data) > 0 {
+	if room == 0 && (len(data) > 0 || empty) {
 		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", c.net.written)
 	}
 	if len(data) > room && conn.network == "udp" {
@@ -317,6 +318,9 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	var err error
 	c.idle(func(context.Context) { n, err = conn.write(c.host.cfg.Clock, data, a.i32(3)) })
 	c.net.written += n
+	if empty && err == nil {
+		c.net.written++
+	}
 	c.traceBytes("write", n, err)
 	switch {
 	case n > 0 || err == nil:

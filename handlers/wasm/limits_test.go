@@ -162,6 +162,40 @@ func TestLimitsOfResults(t *testing.T) {
 	wantHits(t, many, map[plugin.LimitName]uint64{"series": 1, "message": 1})
 }
 
+// A datagram of no bytes goes out like any other, and counts as one.
+func TestLimitOfEmptyDatagrams(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.LocalAddr().(*net.UDPAddr)
+	p, err := host.Load(t.Context(), assemble(t, `(module
+  (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
+  (import "prober_v1_net" "write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "udp://")
+  (func (export "probe") (result i32) (local i32)
+    i32.const 0 i32.const 6 i32.const -1 call $dial drop
+    loop
+      i32.const 1 i32.const 0 i32.const 0 i32.const -1 call $write
+      if local.get 0 i32.const 3 i32.ne return end
+      local.get 0 i32.const 1 i32.add local.tee 0
+      i32.const 4 i32.ne
+      br_if 0
+    end
+    i32.const 2))`), limited(plugin.Limits{NetWrite: 3}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	req := probe.Request{Target: probe.Target{Host: addr.IP.String(), Port: addr.Port}}
+	if got, err := attempt(t, p, req, 5*time.Second); err != nil || got.Result != probe.Success {
+		t.Errorf("got %+v, %v, want three datagrams to be sent, and no fourth", got, err)
+	}
+	wantHits(t, p, map[plugin.LimitName]uint64{"netWrite": 1})
+}
+
 // resultGuest is a guest that hands in doc as its result.
 func resultGuest(t *testing.T, doc string) []byte {
 	t.Helper()
