@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -101,7 +102,7 @@ func newMemory(b *budget, initial bytesOf, limit uint64) (*memory, error) {
 	space, err := reserve(limit)
 	if err != nil {
 		b.put(initial)
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNoInstance, err) // the system has no room: it says nothing of the plugin
 	}
 	return &memory{budget: b, cap: limit, space: space, taken: initial}, nil
 }
