@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +25,6 @@ type decoder struct {
 func (d *decoder) failf(line int, path, format string, args ...any) {
 	d.errs = append(d.errs, &plugin.FieldError{File: d.file, Line: max(line, 1), Field: path, Err: fmt.Errorf(format, args...)})
 }
-
-// syntaxError is how the YAML package begins most of its errors.
-var syntaxError = regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
 
 // document returns the root of the one document in data; nil when there is none.
 func (d *decoder) document(data []byte) *yaml.Node {
@@ -54,14 +50,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-func (d *decoder) syntax(err error) {
-	text, line := err.Error(), 1
-	if m := syntaxError.FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-	}
-	d.failf(line, "", "%s", strings.TrimPrefix(text, "yaml: "))
-}
+func (d *decoder) syntax(err error) { d.errs = append(d.errs, plugin.SyntaxError(d.file, err)) }
 
 // reader reads one value into its place.
 type reader func(n *yaml.Node, path string)

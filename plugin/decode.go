@@ -25,9 +25,9 @@ func ParseManifest(file string, data []byte) (*Manifest, error) {
 	if len(data) > MaxManifest {
 		return nil, fmt.Errorf("%s: a manifest has at most %d bytes", file, MaxManifest)
 	}
-	root, err := document(data)
+	root, err := document(file, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	m := Minimal("")
 	d := decoder{file: file}
@@ -39,20 +39,20 @@ func ParseManifest(file string, data []byte) (*Manifest, error) {
 }
 
 // document returns the root of the one YAML document in data.
-func document(data []byte) (*yaml.Node, error) {
+func document(file string, data []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the manifest is empty")
-		}
-		return nil, err
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: the manifest is empty", file)
+	case err != nil:
+		return nil, SyntaxError(file, err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("a manifest is one YAML document")
+		return nil, fmt.Errorf("%s: a manifest is one YAML document", file)
 	}
 	if left := maxWritten; !written(&doc, &left) {
-		return nil, errors.New("the manifest is too large with its aliases written out")
+		return nil, fmt.Errorf("%s: the manifest is too large with its aliases written out", file)
 	}
 	return doc.Content[0], nil
 }

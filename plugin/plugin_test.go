@@ -185,7 +185,8 @@ func TestBadManifests(t *testing.T) {
 	head := "apiVersion: prober.dev/v1\nname: x\nversion: 1.0.0\n"
 	for source, want := range map[string]string{
 		"":                               "p.yaml: the manifest is empty",
-		"a: [":                           "p.yaml: yaml: line 1",
+		"a: [":                           "p.yaml:1: did not find expected node content",
+		head + "\tmode: reactor":          "p.yaml:3: found a tab character",
 		"[]":                             "p.yaml:1: want a mapping",
 		"name: x":                        "p.yaml:1: apiVersion: the field is required",
 		head + "---\na: 1":               "one YAML document",

@@ -145,8 +145,12 @@ func (r *lockReader) failf(line int, field, format string, args ...any) {
 func (r *lockReader) root(data []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		r.failf(1, "", "no lock: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		r.failf(1, "", "no lock: the file is empty")
+		return nil
+	case err != nil:
+		r.errs = append(r.errs, plugin.SyntaxError(r.file, err))
 		return nil
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {

@@ -84,9 +84,9 @@ func TestLockTampering(t *testing.T) {
 	entry := func(fields string) string { return lockHead + "plugins:\n- {" + fields + "}\n" }
 	whole := "name: a, version: '1', source: a.wasm, digest: "
 	for _, c := range []struct{ name, text, want string }{
-		{"empty", "", "l:1: no lock"},
+		{"empty", "", "l:1: no lock: the file is empty"},
 		{"cut off", lockHead, "l:1: plugins: required"},
-		{"bad YAML", lockHead + "plugins: [\n", "l:1: no lock: "},
+		{"bad YAML", lockHead + "plugins: [\n", "l:3: did not find expected node content"},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: []\n", `l:2: kind: "AgentConfig": want PluginLock`},
 		{"another version", "apiVersion: prober.dev/v2\nkind: PluginLock\nplugins: []\n", `l:1: apiVersion: "prober.dev/v2": want prober.dev/v1`},
 		{"an unknown field", lockHead + "plugin: []\nplugins: []\n", "l:3: plugin: unknown field; known: apiVersion, kind, plugins"},
