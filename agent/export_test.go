@@ -40,3 +40,6 @@ func ForgetPods(a *Agent) {
 		a.changes.forget(pod.UID)
 	}
 }
+
+// Stamp returns the stamp of what the plugins of cfg are.
+func Stamp(cfg Config) string { return (&handlerSet{cfg: cfg}).stamp() }

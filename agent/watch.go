@@ -2,8 +2,10 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,10 +22,7 @@ func (s *handlerSet) stamp() string {
 	s.mu.Lock()
 	files := append([]string{s.cfg.ConfigFile, s.cfg.LockFile}, s.watched...)
 	s.mu.Unlock()
-	for _, path := range s.cfg.DevPlugins {
-		files = append(files, path)
-	}
-	for _, file := range files {
+	for _, file := range append(files, slices.Sorted(maps.Values(s.cfg.DevPlugins))...) {
 		if file != "" {
 			stampFile(&b, file)
 		}
