@@ -186,7 +186,7 @@ func TestBadManifests(t *testing.T) {
 	for source, want := range map[string]string{
 		"":                               "p.yaml: the manifest is empty",
 		"a: [":                           "p.yaml:1: did not find expected node content",
-		head + "\tmode: reactor":          "p.yaml:3: found a tab character",
+		head + "\tmode: reactor":         "p.yaml:3: found a tab character",
 		"[]":                             "p.yaml:1: want a mapping",
 		"name: x":                        "p.yaml:1: apiVersion: the field is required",
 		head + "---\na: 1":               "one YAML document",
