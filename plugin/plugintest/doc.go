@@ -49,7 +49,11 @@
 // dns name, has an address without being listed.
 //
 // What the plugin dials, asks or looks up and the case does not foresee fails the case,
-// and so does a peer, an exchange or a record that nobody came for.
+// and so does a peer, an exchange or a record that nobody came for. So does a guest that runs
+// for 20 s of real time without an end.
+//
+// Randomness is seeded with the place of a case in its file, and its clock begins on a day of
+// its own: where bytes of a script depend on them, new cases go to the end of the file.
 //
 // # Peers
 //
@@ -151,7 +155,7 @@
 //
 // Only result is required, and in a replay nothing is. A reason is one of package probe, or
 // config where the plugin does not take its config. [Update] writes the result and the
-// message that came.
+// message that came, where they stand plain and on one line.
 //
 // # Sessions
 //
@@ -170,7 +174,7 @@
 // # Conformance
 //
 // Beside its cases every plugin has to pass some checks: a config of any form gives a
-// message and no trap; the deadline is obeyed when whatever is dialled, asked or looked up
+// message and no trap, and comes to an end; the deadline is obeyed when whatever is dialled, asked or looked up
 // is a black hole; with everything granted, nothing is denied for want of a request in the
 // manifest, but what a case wants denied; the cases end alike with the isolations reset and
 // fresh; and the memory does not grow over 10,000 calls, or as many as [Config.Patience]
