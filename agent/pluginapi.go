@@ -167,6 +167,7 @@ func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		fail(w, http.StatusConflict, "%v", err)
 	default:
+		a.promoted()
 		answer(w, a.handlers.status(record))
 	}
 }

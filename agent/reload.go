@@ -136,6 +136,15 @@ func (a *Agent) readManifests(ctx context.Context, r *round) error {
 	return err
 }
 
+// promoted notes that there is another plugin now, which may take what manifests were
+// refused for.
+func (a *Agent) promoted() {
+	a.replacements.Add(1)
+	if a.lastReload().manifests != nil {
+		a.manifests.knock("other plugins", false)
+	}
+}
+
 // demanded hears how it went with a plugin that a probe asked for. What is known of all of
 // them follows.
 func (a *Agent) demanded(err error) {

@@ -165,7 +165,9 @@ func (a *Agent) keepHouse(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			a.handlers.promoteDue(ctx)
+			if a.handlers.promoteDue(ctx) {
+				a.promoted()
+			}
 			if a.handlers.tidy(now) {
 				a.plugins.knock("unused plugins", false)
 			}

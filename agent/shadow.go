@@ -102,8 +102,8 @@ func (s *handlerSet) unshadow(r *pluginRecord) {
 }
 
 // promoteDue promotes the shadows that have agreed for long enough. One of a plugin that is
-// just being replaced has to wait.
-func (s *handlerSet) promoteDue(ctx context.Context) {
+// just being replaced has to wait. It reports whether it has promoted one.
+func (s *handlerSet) promoteDue(ctx context.Context) (promoted bool) {
 	for _, r := range s.records() {
 		sh := s.due(r)
 		if sh == nil || !r.tryLock() {
@@ -111,6 +111,7 @@ func (s *handlerSet) promoteDue(ctx context.Context) {
 		}
 		err := s.promoteLocked(ctx, r, sh)
 		r.unlock()
+		promoted = promoted || err == nil
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -119,6 +120,7 @@ func (s *handlerSet) promoteDue(ctx context.Context) {
 		s.mu.Unlock()
 		s.log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
 	}
+	return promoted
 }
 
 // due returns the shadow of r that is to be promoted now, nil if there is none.

@@ -108,3 +108,24 @@ func TestABadShadowIsToldOf(t *testing.T) {
 		t.Errorf("got %+v", got.Shadow)
 	}
 }
+
+// Manifests that the old version refused are read again when another has taken its place.
+func TestManifestsThatWaitForAPromotion(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prober.yaml")
+	put(t, filepath.Join(dir, "next.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
+	var pods string
+	r, _, _ := withPlugins(t, func(c *agent.Config) {
+		c.ConfigFile, pods = file, c.Paths[0]
+		put(t, filepath.Join(c.PluginDirs[0], "demo.wasm"), withManifest(guestSpec{text: "v1"}.module(),
+			"apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nconfig: {schema: {additionalProperties: false, properties: {a: {type: integer}}}}\n"))
+	})
+	r.lines.await(t, 0, "plugin runs beside the one that decides")
+	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
+	_, next := r.lines.await(t, 0, "manifests cannot be used", "b")
+	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	r.lines.await(t, next, "manifests applied", "pods=2")
+}
