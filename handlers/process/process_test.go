@@ -90,6 +90,13 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A process that has started while its plugin is closed is ended with it.
+func TestAProcessThatStartsInClose(t *testing.T) {
+	if process.StartInClose(load(t, process.Config{})) {
+		t.Error("nobody ends it")
+	}
+}
+
 func TestEnvironmentIsEmpty(t *testing.T) {
 	t.Setenv("PROBER_SECRET", "hunter2")
 	h := load(t, process.Config{Env: []string{"LANG=C"}})

@@ -139,7 +139,7 @@ func (k *keeper) start(program *program) {
 	case err != nil:
 		k.cause, k.broken = err, true
 		k.restLocked()
-	case k.ctx.Err() != nil:
+	case k.program == nil: // close has looked for it already; its cancel may be to come
 		k.work.Go(func() { in.stop(true) })
 	default:
 		k.current = in
