@@ -109,7 +109,7 @@ func (p *Handler) tryOut(ctx context.Context) error {
 		err = p.whileStarting(context.Cause(ctx))
 	}
 	if err != nil {
-		return err
+		return crowded(err)
 	}
 	p.size0 = int(in.module.Memory().Size())
 	if !p.module.volatile && !p.command {
@@ -126,7 +126,7 @@ func (p *Handler) tryOut(ctx context.Context) error {
 	}
 	if err != nil {
 		in.close()
-		return err
+		return crowded(err)
 	}
 	p.give(in, true)
 	return nil
@@ -138,6 +138,14 @@ func (p *Handler) whileStarting(err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", abi.ExportInitialize, err)
+}
+
+// crowded says of the error of a first instance what the operator can do about it.
+func crowded(err error) error {
+	if err == ErrNoInstance { // and no more than that: the system would say so itself
+		return fmt.Errorf("%w: totalMemory, which all plugins share, leaves no room for its first", err)
+	}
+	return err
 }
 
 // compile makes native code of the module. It takes seconds for a guest of Go that

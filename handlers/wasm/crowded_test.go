@@ -1,0 +1,25 @@
+package wasm_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+)
+
+// A plugin that cannot be loaded for want of memory names what the operator has set.
+func TestNoRoomForTheFirstInstance(t *testing.T) {
+	for _, total := range []uint64{1 << 10, 1 << 16} { // not even a page; none for the image
+		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: total, Interpreter: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		_, err = h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok"))
+		if !errors.Is(err, wasm.ErrNoInstance) || !strings.HasSuffix(err.Error(), "totalMemory, which all plugins share, leaves no room for its first") {
+			t.Errorf("%d bytes: got %v", total, err)
+		}
+	}
+}
