@@ -62,7 +62,22 @@ const heapReserve = 1 << 20
 func reserve() {
 	allocate(heapReserve)
 	runtime.GC()
+	touchSizes()
 	warmUp()
+}
+
+// largestTouched is in bytes: what is larger is seldom, and dear anyhow.
+const largestTouched = 1 << 10
+
+// touchSizes allocates something of each size, with and without pointers. The allocator
+// keeps a piece of the heap at hand for each size that it knows, and in a guest that is reset
+// every call would be the first to ask for one: that costs as much as ten allocations.
+func touchSizes() {
+	for n := 16; n <= largestTouched; n += 16 {
+		sink = make([]byte, n)
+		pointers = make([]*byte, n/8)
+	}
+	sink, pointers = nil, nil
 }
 
 // warmUp does what every call does, so that the allocator and the scheduler have it
@@ -86,7 +101,11 @@ func warmUp() {
 //go:noinline
 func allocate(n int) { sink = make([]byte, n); sink = nil }
 
-var sink []byte
+// What is assigned to these is on the heap.
+var (
+	sink     []byte
+	pointers []*byte
+)
 
 func pointer[T ~string | ~[]byte](data T) (unsafe.Pointer, uint32) {
 	if len(data) == 0 {
