@@ -38,10 +38,7 @@ func (s *scanner) strFrom(start, i int) (string, error) {
 		switch c := s.data[i]; {
 		case c == '"':
 			s.pos = i + 1
-			if s.text != "" {
-				return s.text[start:i], nil
-			}
-			return string(s.data[start:i]), nil
+			return s.part(start, i), nil
 		case c == '\\':
 			return s.escaped(start, i)
 		case c < ' ':

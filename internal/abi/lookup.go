@@ -20,7 +20,7 @@ func Lookup(doc []byte, path string) (value []byte, ok bool) {
 
 // member returns the value under name in the object or array doc, or nil.
 func member(doc []byte, name string) (value []byte) {
-	s := scanner{data: doc}
+	s := transient(doc)
 	take := func(here bool) error {
 		raw, err := s.raw()
 		if here && err == nil {

@@ -160,7 +160,7 @@ func (s *ordered) config(to *[]byte) {
 		s.bad = true
 		return
 	}
-	d := scanner{data: s.data[:len(s.text):len(s.text)], pos: s.pos, depth: 1}
+	d := scanner{data: s.data[:len(s.text):len(s.text)], text: s.text, pos: s.pos, depth: 1}
 	config, err := d.raw()
 	s.leave(&d, err)
 	*to = config
@@ -280,7 +280,7 @@ func (s *ordered) number() int64 {
 }
 
 func (s *ordered) longNumber() int64 {
-	d := scanner{data: s.data[:len(s.text)], pos: s.pos}
+	d := scanner{data: s.data[:len(s.text)], text: s.text, pos: s.pos}
 	n, err := d.int()
 	s.leave(&d, err)
 	return n
