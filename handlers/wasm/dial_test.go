@@ -75,14 +75,9 @@ func TestGuestDialsAUnixSocket(t *testing.T) {
 }
 
 func TestGuestIsToldWhatWentWrong(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := targetOf(l)
-	l.Close()
+	target := probe.Target{Host: "127.0.0.1", Port: 1}
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
-	want := fmt.Sprintf("dial tcp 127.0.0.1:%d: connect: connection refused", target.Port)
+	want := "dial tcp " + nobody + ": connect: connection refused"
 	if err != nil || got.Result != probe.Failure || got.Output != want || got.Reason != probe.ReasonConnectRefused {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
 	}

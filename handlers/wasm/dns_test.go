@@ -228,7 +228,7 @@ func TestHostileNameservers(t *testing.T) {
 		})
 	}
 	t.Run("nobody listens", func(t *testing.T) {
-		p := resolver(t, "dns", &zone{addr: freePort(t)})
+		p := resolver(t, "dns", &zone{addr: nobody})
 		if got := resolve(t, p, map[string]any{"name": "db.test"}, false); got.Reason != probe.ReasonDNS || !strings.Contains(got.Output, "refused") {
 			t.Errorf("got %+v", got)
 		}

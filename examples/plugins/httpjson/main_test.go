@@ -146,8 +146,8 @@ func TestMetrics(t *testing.T) {
 
 func TestServerThatHangs(t *testing.T) {
 	target := start(t)
-	got, err := attempt(t, handlers["wasm"], `{"path":"/hang","field":"status"}`, target, 200*time.Millisecond)
-	if err != nil || got.Result != probe.Failure || got.Output != "timed out after 200ms" {
+	got, err := attempt(t, handlers["wasm"], `{"path":"/hang","field":"status"}`, target, 2*time.Second)
+	if err != nil || got.Result != probe.Failure || got.Output != "timed out after 2s" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
