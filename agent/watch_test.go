@@ -15,7 +15,7 @@ import (
 func TestTheOrderOfPluginsUnderDevelopment(t *testing.T) {
 	dir := t.TempDir()
 	cfg := agent.Config{DevPlugins: make(map[string]string)}
-	for _, name := range strings.Fields("a b c d e f g h i j") {
+	for name := range strings.FieldsSeq("a b c d e f g h i j") {
 		cfg.DevPlugins[name] = filepath.Join(dir, name)
 	}
 	first := agent.Stamp(cfg)
