@@ -100,7 +100,7 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 		work.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			did[i], errs[i] = s.bringTo(ctx, name, v, again)
+			did[i], errs[i] = s.bringTo(ctx, name, v, again || v.resized)
 		})
 	}
 	work.Wait()

@@ -21,6 +21,7 @@ type survey struct {
 	shadowErr error
 	files     []string // that it depends on, beside those in plugin folders
 	total     uint64   // memory of all plugins
+	resized   bool     // it is another one than before: what found no room may find some
 	pulled    []Pulled
 
 	waiting, waitingShadows map[string]bool // those whose registry has not answered yet
@@ -77,7 +78,8 @@ func (s *handlerSet) take(v *survey) {
 		s.noteStaleLocked(&r)
 	}
 	s.metrics.PluginSources(s.staleLocked())
-	if s.total != v.total && s.host != nil {
+	v.resized = s.total != v.total
+	if v.resized && s.host != nil {
 		s.host.SetTotalMemory(v.total)
 	}
 	s.total = v.total

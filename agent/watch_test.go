@@ -66,3 +66,19 @@ func TestAReloadSaysOnceWhatIsWrong(t *testing.T) {
 		t.Errorf("told %d times in\n%s", told, strings.Join(r.lines.text, ""))
 	}
 }
+
+// A version that found no room is tried again when there is more, though neither it nor
+// what prober.yaml says of it has changed.
+func TestMoreMemoryIsAReasonToTryAgain(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, config, fileHead)
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = config })
+	write(t, config, fileHead+"totalMemory: 1Ki\n")
+	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	r.lines.await(t, 0, "plugins cannot all be used", "no instance of the plugin is free: totalMemory, which all plugins share")
+	write(t, config, fileHead)
+	awaitOutput(t, events, "v2")
+}
