@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,8 @@ import (
 )
 
 // The reports of the files that were tested before a signal came are not lost. The second
-// plugin is a pipe: whoever writes to it knows that the first one is done.
+// plugin is a pipe: whoever writes to it knows that the first one is done. It comes to no end,
+// so that the signal does.
 func TestASignalLeavesTheReports(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -22,12 +24,13 @@ func TestASignalLeavesTheReports(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	signals := make(chan os.Signal)
+	signals, endless := make(chan os.Signal, 1), spinningModule(t)
 	go func() {
 		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 		if err == nil {
 			signals <- os.Interrupt
-			err = f.Close()
+			_, err = f.WriteString(endless)
+			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
 			t.Error(err)

@@ -402,13 +402,13 @@ const (
 // of times to find out.
 func TestConformanceOfAGuestWithoutAnEnd(t *testing.T) {
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
-	const said = "the guest ran for 100ms of real time without an end"
+	const said = "the guest ran for 500ms of real time without an end"
 	for check, want := range map[string]string{
 		"bad config": "config {}: " + said,
 		"black hole": "timeout: " + said + "\nhalf-open: " + said,
 		"growth":     "call 1: " + said,
 	} {
-		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 100 * time.Millisecond}
+		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 500 * time.Millisecond}
 		if got := strings.Join(run(t, f, cfg).Results[0].Failures, "\n"); got != want {
 			t.Errorf("%s: got %q, want %q", check, got, want)
 		}
