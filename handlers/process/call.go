@@ -55,11 +55,16 @@ func (b *bound) KeepSecret(redact func(text string) string) {
 	h.secret[b] = redact
 }
 
-// Release implements [probe.Releaser].
+// Release implements [probe.Releaser]. The process lives on, if only until the plugin is
+// closed after its last probe: what it says is without the probe's secrets for a while yet.
 func (b *bound) Release() {
-	b.plugin.mu.Lock()
-	defer b.plugin.mu.Unlock()
-	delete(b.plugin.secret, b)
+	h := b.plugin
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if redact, ok := h.secret[b]; ok {
+		delete(h.secret, b)
+		h.late = append(h.lateLocked(), lateSecret{redact, time.Now().Add(h.cfg.DrainTimeout + lateFor)})
+	}
 }
 
 // Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new

@@ -35,9 +35,19 @@ type Handler struct {
 	calls  map[*call]struct{} // attempts in flight
 	hits   map[plugin.LimitName]uint64
 	secret map[*bound]func(string) string
+	late   []lateSecret // of probes that have ended, the first first
 	closed bool
 	idle   chan struct{} // closed when the last call ends after Close has begun
 }
+
+// lateSecret is what a probe that has ended keeps secret until a time.
+type lateSecret struct {
+	redact func(text string) string
+	until  time.Time
+}
+
+// lateFor is how long what a probe kept secret stays so after it has ended.
+const lateFor = 10 * time.Minute
 
 var _ probe.Preparer = (*Handler)(nil)
 
@@ -203,11 +213,15 @@ func (h *Handler) newLines() *lineLog {
 	}
 }
 
-// redact takes the secrets of all probes, and of all attempts in flight, out of a text that
-// a process wrote on behalf of one of them, nobody knows which.
+// redact takes the secrets of all probes, also of those that have ended lately, and of all
+// attempts in flight, out of a text that a process wrote on behalf of one of them, nobody
+// knows which.
 func (h *Handler) redact(text string) string {
 	h.mu.Lock()
 	redact := slices.Collect(maps.Values(h.secret))
+	for _, l := range h.lateLocked() {
+		redact = append(redact, l.redact)
+	}
 	for c := range h.calls {
 		if c.req.Redact != nil {
 			redact = append(redact, c.req.Redact)
@@ -218,6 +232,16 @@ func (h *Handler) redact(text string) string {
 		text = r(text)
 	}
 	return text
+}
+
+// lateLocked forgets what need not be secret any more, and returns the rest.
+func (h *Handler) lateLocked() []lateSecret {
+	past := slices.IndexFunc(h.late, func(l lateSecret) bool { return time.Now().Before(l.until) })
+	if past < 0 {
+		past = len(h.late)
+	}
+	h.late = slices.Delete(h.late, 0, past)
+	return h.late
 }
 
 // features are the capabilities that the plugin asked for: nothing holds a process to

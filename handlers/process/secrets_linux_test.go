@@ -54,6 +54,30 @@ func TestSecretsOfAProbe(t *testing.T) {
 	}
 }
 
+// A process goes on after one of its probes, and may still tell of it.
+func TestSecretsOfAProbeThatHasEnded(t *testing.T) {
+	log := newWatchedLog()
+	cfg := process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	h, err := process.Load(t.Context(), cfg, found())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	b, err := h.Prepare([]byte(`{"mode":"gossip","password":"hunter2"}`), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.(probe.SecretKeeper).KeepSecret(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
+	if _, err := attempt(t, b, patience); err != nil {
+		t.Fatal(err)
+	}
+	probe.Release(b)
+	log.forget()
+	if line := log.next(t, "and the password was"); !strings.Contains(line, "[redacted]") {
+		t.Errorf("the log: %s", line)
+	}
+}
+
 // watchedLog is a log whose lines are waited for.
 type watchedLog struct {
 	mu    sync.Mutex
