@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,13 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A proxy of whoever runs the tests knows nothing of their registries.
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		_ = os.Unsetenv(name)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // module is a plugin that does nothing, of a version.
 func module(t *testing.T, version string) []byte {
