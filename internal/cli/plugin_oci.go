@@ -321,7 +321,9 @@ func (env *Env) unpack(a *oci.Artifact, out string) (err error) {
 		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")
 		}
-		out = cmp.Or(out, a.Manifest.Name+".wasm")
+		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // nothing would find it
+			return usage("mkdir -p "+out+" makes a folder", "-o %s: it is no folder, and the file of a module ends in .wasm", out)
+		}
 		err = replace(out, a.Module)
 	} else {
 		if out, err = programPath(a, out); err != nil {

@@ -114,6 +114,10 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		holds(t, out, module)
 		holds(t, out+".sig", []byte("a signature"))
 	}
+	code, _, stderr = run(nil, "plugin", "load", "a", "-o", "plugins")
+	if want := "prober: error: -o plugins: it is no folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
 	code, _, stderr = run(nil, "plugin", "load", "a", "-o", "nosuch/")
 	if want := "prober: error: -o nosuch/: there is no folder nosuch\nprober: hint: mkdir -p nosuch makes it\n"; code != 64 || stderr != want {
 		t.Errorf("exit code %d, %q", code, stderr)
