@@ -37,12 +37,15 @@ func startMariaDB(t *testing.T, args ...string) mariaDB {
 	t.Helper()
 	folder := dataFolder(t)
 	data := filepath.Join(folder, "data")
-	run(t, unprivileged(t, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"))
+	install := unprivileged(t, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")
+	install.Env = append(os.Environ(), "TMPDIR="+folder) // ours may be closed to others
+	run(t, install)
 	address := freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
 	cmd := unprivileged(t, "mariadbd", append([]string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(folder, "socket"),
 		"--pid-file=" + filepath.Join(folder, "pid"), "--bind-address=" + host, "--port=" + port, "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M"}, args...)...)
+	cmd.Env = install.Env
 	listening(t, address, cmd)
 	return mariaDB{address, folder, func() { cmd.Process.Kill(); cmd.Wait() }}
 }
