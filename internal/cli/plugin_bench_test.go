@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ $`
 }
 
 func TestASignalEndsABenchAndATest(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	interruptedCache(t)
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 0), "demo_test.yaml": demoCases})
 	for _, args := range [][]string{{"bench", "--time", "1h"}, {"test"}} {
@@ -102,6 +103,22 @@ func TestASignalEndsABenchAndATest(t *testing.T) {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args[0], code, stdout, stderr)
 		}
 	}
+}
+
+// interruptedCache has a cache of its own for a command that a signal ends. Nobody waits for
+// the compilation that is under way then, and it may write to the folder while that is removed.
+func interruptedCache(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prober-cli-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for os.RemoveAll(dir) != nil {
+			runtime.Gosched()
+		}
+	})
+	t.Setenv("XDG_CACHE_HOME", dir)
 }
 
 // onText calls do whenever a line that holds text is written.
@@ -120,7 +137,7 @@ func (w *onText) Write(p []byte) (int, error) {
 
 // What was measured, and the files that were tested, before a signal came is not lost.
 func TestASignalLeavesWhatWasMeasured(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	interruptedCache(t)
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": verdictModule(t, 0), "demo_test.yaml": demoCases})
 	signals := make(chan os.Signal, 1)

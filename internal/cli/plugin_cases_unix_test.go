@@ -15,7 +15,7 @@ import (
 // plugin is a pipe: whoever writes to it knows that the first one is done. It comes to no end,
 // so that the signal does.
 func TestASignalLeavesTheReports(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	interruptedCache(t)
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{
 		"a/demo.wasm": verdictModule(t, 0), "a/demo_test.yaml": demoCases, "b/demo_test.yaml": demoCases,

@@ -133,7 +133,7 @@ func spinningModule(t *testing.T) string {
 
 // A session that was recorded before is not written over by half of one.
 func TestASignalRecordsNothing(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	interruptedCache(t)
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": spinningModule(t), "session.yaml": "whole"})
 	signals := make(chan os.Signal, 1)
