@@ -187,7 +187,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	waiting := false
 	defer func() {
-		if i := slices.Index(readers, c.handle); waiting && i >= 0 {
+		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // else it is another's handle
 			readers = slices.Delete(readers, i, i+1)
 		}
 	}()

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"unsafe"
 
@@ -26,7 +27,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 		return DNSAnswer{}, hostError(handle)
 	}
 	activity++
-	buf := make([]byte, 1024)
+	attempt, buf := attempts, make([]byte, 1024)
 	for park := int32(1); ; park = min(park*2, maxPark) {
 		n := hostDNSRead(handle, unsafe.Pointer(&buf[0]), uint32(len(buf)), park)
 		switch {
@@ -41,6 +42,8 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 		if err := ctx.Err(); err != nil {
 			return DNSAnswer{}, opError("lookup", "udp", q.Name, err)
 		}
-		runtime.Gosched()
+		if runtime.Gosched(); attempt != attempts { // the handle is another look-up's by now
+			return DNSAnswer{}, opError("lookup", "udp", q.Name, net.ErrClosed)
+		}
 	}
 }

@@ -189,7 +189,7 @@ func answer(out probe.Outcome) int32 {
 		more = more || len(m.Labels) > 0
 	}
 	if more {
-		doc := abi.AppendResult(nil, &abi.Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details)})
+		doc := abi.AppendOutcome(nil, out)
 		if n := hostResultWrite(pointer(doc)); n < 0 {
 			return fail(fmt.Errorf("result: %w", hostError(n)))
 		}

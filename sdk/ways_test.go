@@ -224,6 +224,44 @@ func TestConnectionsEndWithTheirAttempt(t *testing.T) {
 	}
 }
 
+// TestLookupsEndWithTheirAttempt: a guest that is not reset waits for the answer of a look-up
+// whose number may be another one's by now.
+func TestLookupsEndWithTheirAttempt(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	target := targetOf(silent.LocalAddr())
+	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keepLookup","name":"db.test","server":"target"}`), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{attempt(t, h, target), attempt(t, h, target)}
+	if want := []string{"success: the first", "success: true"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestReadersEndWithTheirAttempt: a goroutine that was left over reads from a connection
+// whose number is another one's by now, and does not end the wait for that.
+func TestReadersEndWithTheirAttempt(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	target := targetOf(silent.Addr())
+	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keepReader"}`), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{attempt(t, h, target), attempt(t, h, target)}
+	if want := []string{"success: the first", "success: true true"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestContextsEndWithTheirAttempt: a guest that is not reset holds a context, of which the
 // host would tell the deadline of another attempt by now.
 func TestContextsEndWithTheirAttempt(t *testing.T) {

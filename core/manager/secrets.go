@@ -184,6 +184,8 @@ func (r redactor) details(object string) string {
 	if d.Decode(&fields) != nil {
 		return ""
 	}
+	// A text of it may be JSON itself, which is spelled twice in the object.
+	fields, _ = walkStrings(fields, func(text string) (string, error) { return r.secrets.Replace(text), nil })
 	spelled, _ := json.Marshal(fields) // as formsOf has it; what was decoded can be encoded
 	return r.secrets.Replace(string(spelled))
 }

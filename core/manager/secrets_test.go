@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-var secretValues = map[string]string{"file:/run/pw": "hunter2\n", "env:TOKEN": "hunter2-token", "env:EMPTY": ""}
+var secretValues = map[string]string{"file:/run/pw": "hunter2\n", "env:TOKEN": "hunter2-token", "env:EMPTY": "", "env:QUOTED": `back\slash "and" <quotes>`}
 
 var errNoSecret = errors.New("no such secret")
 
@@ -162,6 +162,18 @@ func TestSecretsAreNotShown(t *testing.T) {
 		shown, err := json.Marshal(r.m.Probes())
 		if err != nil || bytes.Contains(shown, []byte("hunter2")) || !bytes.Contains(shown, []byte("[redacted]")) {
 			t.Errorf("%s, %v", shown, err)
+		}
+	})
+	bubble(t, "nor in details, where a text is JSON itself", func(t *testing.T) {
+		r := newSecretRig(t, `{password: "${env:QUOTED}"}`, func(config []byte) (probe.Handler, error) {
+			details, err := json.Marshal(map[string]any{"config": string(config), "said": []string{fmt.Sprintf("%q is wrong", secretValues["env:QUOTED"])}})
+			return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+				return probe.Outcome{Result: probe.Failure, Details: string(details)}, nil
+			}), err
+		})
+		r.add(r.pod)
+		if got, want := r.ticks[0].Outcome.Details, `{"config":"{\"password\":\"[redacted]\"}","said":["\"[redacted]\" is wrong"]}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	})
 	bubble(t, "nor in the error of a config that is refused", func(t *testing.T) {

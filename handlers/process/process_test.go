@@ -39,6 +39,7 @@ func TestResults(t *testing.T) {
 			Result: probe.Success, Output: "10.0.0.7:80 of shop",
 			Metrics: []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}, Details: `{"cores":2}`,
 		},
+		"verbose": {Output: "long"}, // details that are too long are none
 		"warning": {Result: probe.Warning, Output: "nearly full"},
 		"failure": {Result: probe.Failure, Output: "down"},
 		"unknown": {Result: probe.Unknown, Output: "who knows"},

@@ -230,6 +230,10 @@ func TestDetails(t *testing.T) {
 	if err != nil || got.Output != "detailed" || got.Details != `{"db":{"slots":3}}` {
 		t.Errorf("a guest of Go: got %+v, %v", got, err)
 	}
+	got, err = attempt(t, bind(t, goGuest(t), `{"do":"details","long":70000}`, probe.Target{}), probe.Request{}, 5*time.Second)
+	if err != nil || got.Result != probe.Success || got.Output != strings.Repeat("x", probe.MaxOutput) || got.Details != "" {
+		t.Errorf("a guest of Go that has too much to say: %v, %d bytes, details of %d bytes, %v", got.Result, len(got.Output), len(got.Details), err)
+	}
 }
 
 func TestLimitsOfMemory(t *testing.T) {

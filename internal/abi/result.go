@@ -39,6 +39,20 @@ func AppendResult(b []byte, r *Result) []byte {
 	return append(b, '}')
 }
 
+// AppendOutcome appends the result that tells of out. One that is longer than the contract
+// allows says no more than would be left of it anyway.
+func AppendOutcome(b []byte, out probe.Outcome) []byte {
+	r := Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details)}
+	doc := AppendResult(b, &r)
+	if len(doc)-len(b) <= MaxResult {
+		return doc
+	}
+	if r.Message = probe.Cut(r.Message); len(r.Details) > probe.MaxOutput {
+		r.Details = nil
+	}
+	return AppendResult(b, &r)
+}
+
 func appendMetric(b []byte, m *probe.Metric) []byte {
 	b = append(b, '{')
 	b = appendField(b, "name", m.Name)

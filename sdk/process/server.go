@@ -157,7 +157,8 @@ func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Ver
 	if err != nil {
 		return &pluginpb.Verdict{Code: -1, Result: abi.AppendResult(nil, &abi.Result{Message: probe.Cut(err.Error())})}
 	}
-	doc := abi.AppendResult(nil, &abi.Result{Message: probe.Cut(out.Output), Metrics: out.Metrics, Details: []byte(out.Details)})
+	out.Output = probe.Cut(out.Output)
+	doc := abi.AppendOutcome(nil, out)
 	v := &pluginpb.Verdict{Code: int32(out.Result.ExitCode()), Result: doc}
 	if kept != nil {
 		v.Kv = &pluginpb.KV{Values: kept}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
-		"context": ofContext, "keepContext": keepContext,
+		"context": ofContext, "keepContext": keepContext, "keepLookup": keepLookup, "keepReader": keepReader,
 	}
 	text, err := ways[r.Config.String("do", "dial")](ctx, r)
 	if err != nil {
@@ -163,4 +165,59 @@ func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
 	deadline, ok := old.Deadline()
 	_, dialErr := r.Dial(old)
 	return fmt.Sprintf("%v %v %t %t %t", err, old.Err(), ok, time.Until(deadline) <= r.Timeout+time.Second, errors.Is(dialErr, context.Canceled)), nil
+}
+
+// keptLookup is told the end of a look-up that an earlier attempt left over.
+var keptLookup chan error
+
+// keepLookup tells how the look-up of an earlier attempt has ended.
+func keepLookup(ctx context.Context, r *sdk.Request) (string, error) {
+	if ended := keptLookup; ended != nil {
+		return fmt.Sprint(errors.Is(<-ended, net.ErrClosed)), nil
+	}
+	keptLookup = make(chan error, 1)
+	begun := false
+	go func() {
+		begun = true
+		_, err := overDNS(ctx, r)
+		keptLookup <- err
+	}()
+	for !begun {
+		runtime.Gosched()
+	}
+	return "the first", nil
+}
+
+// keptReader says that an earlier attempt left over a goroutine that reads.
+var keptReader bool
+
+// keepReader reads from a target that is silent, and tells how that has ended and whether
+// the guest rested meanwhile.
+func keepReader(ctx context.Context, r *sdk.Request) (string, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !keptReader {
+		go func() {
+			keptReader = true
+			_, _ = conn.Read(make([]byte, 1))
+		}()
+		for !keptReader {
+			runtime.Gosched()
+		}
+		return "the first", nil
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		return "", err
+	}
+	turns, ended := 0, false
+	go func() {
+		for ; !ended; runtime.Gosched() {
+			turns++
+		}
+	}()
+	_, err = conn.Read(make([]byte, 1))
+	ended = true
+	return fmt.Sprintf("%t %t", errors.Is(err, os.ErrDeadlineExceeded), turns < 400), nil // a rest is of 1 ms at least
 }

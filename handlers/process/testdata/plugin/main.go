@@ -69,6 +69,8 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		out.Metrics = []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}
 		out.Details = `{"cores":2}`
 		return out, nil
+	case "verbose":
+		return probe.Outcome{Output: "long", Details: `{"a":"` + strings.Repeat("x", 70_000) + `"}`}, nil
 	case "warning":
 		return sdk.Warningf("nearly full"), nil
 	case "failure":

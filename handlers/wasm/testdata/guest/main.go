@@ -59,6 +59,9 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	case "details":
 		out := sdk.Successf("detailed")
 		out.Details = `{"db":{"slots":3}}`
+		if n := r.Config.Int("long", 0); n > 0 {
+			out.Output, out.Details = strings.Repeat("x", n), `{"a":"`+strings.Repeat("x", n)+`"}`
+		}
 		return out, nil
 	case "log":
 		r.Logf(sdk.Info, "hello from %s", r.Container.Name)
