@@ -41,5 +41,13 @@ func ForgetPods(a *Agent) {
 	}
 }
 
+// ProbeAsks does what a probe does that asks for a plugin which was never loaded: it looks what
+// there is, before who follows the files does, and says that something is wrong.
+func ProbeAsks(a *Agent) error {
+	_, err := a.handlers.survey()
+	a.plugins.knock("probe", false)
+	return err
+}
+
 // Stamp returns the stamp of what the plugins of cfg are.
 func Stamp(cfg Config) string { return (&handlerSet{cfg: cfg}).stamp() }

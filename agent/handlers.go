@@ -44,6 +44,7 @@ type handlerSet struct {
 	mu      sync.Mutex
 	host    *wasm.Host               // nil: there was no plugin yet
 	total   uint64                   // memory of all plugins
+	resized bool                     // total is another one than when what was refused was last tried
 	plugins map[string]*pluginRecord // by name
 	wanted  map[string]bool          // the plugins that a probe has asked for
 	named   map[string]bool          // the handlers of the pods that run

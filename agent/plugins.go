@@ -87,6 +87,7 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 	if err != nil {
 		return false, err
 	}
+	again = s.wasResized() || again
 	names := v.names()
 	for _, r := range s.records() {
 		if !slices.Contains(names, r.name) {
@@ -100,7 +101,7 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 		work.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			did[i], errs[i] = s.bringTo(ctx, name, v, again || v.resized)
+			did[i], errs[i] = s.bringTo(ctx, name, v, again)
 		})
 	}
 	work.Wait()

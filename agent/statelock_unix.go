@@ -16,13 +16,14 @@ import (
 
 // lockState keeps other agents out of the state directory until what it returns is closed,
 // which the end of the process does too, however it ends. Where nothing can be written, or
-// the file system knows no locks, there is none: it is nil then.
+// the file system knows no locks, there is none: it is nil then. A full disk may have no place
+// for the file either, and is no reason not to probe.
 func lockState(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -33,10 +34,8 @@ func lockState(dir string) (*os.File, error) {
 	}
 	switch {
 	case err == nil:
-		if err = writePID(f); err == nil {
-			return f, nil
-		}
-		err = fmt.Errorf("state directory: %w", err)
+		writePID(f)
+		return f, nil
 	case err == syscall.EWOULDBLOCK:
 		err = fmt.Errorf("state directory %s is in use by another prober%s", dir, readPID(f))
 	case err == syscall.ENOLCK, errors.Is(err, errors.ErrUnsupported):
@@ -48,12 +47,10 @@ func lockState(dir string) (*os.File, error) {
 	return nil, err
 }
 
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(f, os.Getpid())
-	return err
+// writePID says who has locked f, where there is room for that: the lock holds without.
+func writePID(f *os.File) {
+	_ = f.Truncate(0)
+	_, _ = fmt.Fprintln(f, os.Getpid())
 }
 
 // readPID says which process has locked f, as far as it has told; "" where it has not yet.

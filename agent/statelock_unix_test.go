@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/daeace23/prober/agent"
@@ -31,4 +32,14 @@ func TestAStateDirectoryBelongsToOneAgent(t *testing.T) {
 		t.Error("it is no manifest")
 	}
 	start(t, web.external("web"), mine)
+}
+
+// A full disk, of which a file that cannot be cut is the likeness, keeps no agent from its
+// start: it probes as before, and what it cannot save it says.
+func TestALockThatCannotBeWritten(t *testing.T) {
+	state := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(state, "lock"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, newTarget(t).external("web"), func(c *agent.Config) { c.StateDir = state })
 }

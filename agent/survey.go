@@ -21,7 +21,6 @@ type survey struct {
 	shadowErr error
 	files     []string // that it depends on, beside those in plugin folders
 	total     uint64   // memory of all plugins
-	resized   bool     // it is another one than before: what found no room may find some
 	pulled    []Pulled
 
 	waiting, waitingShadows map[string]bool // those whose registry has not answered yet
@@ -78,11 +77,22 @@ func (s *handlerSet) take(v *survey) {
 		s.noteStaleLocked(&r)
 	}
 	s.metrics.PluginSources(s.staleLocked())
-	v.resized = s.total != v.total
-	if v.resized && s.host != nil {
+	if s.total == v.total {
+		return
+	}
+	if s.total, s.resized = v.total, true; s.host != nil {
 		s.host.SetTotalMemory(v.total)
 	}
-	s.total = v.total
+}
+
+// wasResized reports whether there is another totalMemory since it was last asked, whoever
+// has seen that first: what found no room may find some.
+func (s *handlerSet) wasResized() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resized := s.resized
+	s.resized = false
+	return resized
 }
 
 // byName returns the errors that err joins by the name of the plugin that they are about.

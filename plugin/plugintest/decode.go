@@ -28,7 +28,7 @@ func parse(path string, data []byte) (*File, error) {
 		return nil, err
 	}
 	r := &reader{file: path}
-	f := &File{Path: path}
+	f := &File{Path: path, text: data}
 	r.document(doc, f)
 	return f, errors.Join(r.errs...)
 }

@@ -23,6 +23,8 @@ type File struct {
 	Path   string
 	Plugin string // path of the module, as seen from the working folder
 	Cases  []Case
+
+	text []byte // that all this was read from
 }
 
 // Case is one test case: what the plugin is asked, what it sees of the world, and what

@@ -14,7 +14,7 @@ func TestBadFiles(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":             {"", "_test.yaml: the file is empty"},
 		"no mapping":        {"- a", "_test.yaml:1: want a mapping"},
-		"no YAML":           {"a: [", "_test.yaml: yaml: "},
+		"no YAML":           {"a: [", "_test.yaml:1: did not find expected node content"},
 		"nothing in it":     {"kind: PluginTest", "_test.yaml:1: cases: the field is required"},
 		"another version":   {"apiVersion: v2", `_test.yaml:1: apiVersion: unknown value "v2"; known: prober.dev/v1`},
 		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "one YAML document"},

@@ -50,7 +50,7 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 	if s.program, err = cfg.Process(ctx, found, s.guide.env()); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	report := &Report{File: f.Path, Plugin: open.Name + " " + open.Version, Results: s.cases(ctx)}
+	report := &Report{File: f.Path, text: f.text, Plugin: open.Name + " " + open.Version, Results: s.cases(ctx)}
 	if !cfg.CasesOnly && ctx.Err() == nil {
 		report.Results = append(report.Results, s.conformance(ctx)...)
 	}

@@ -110,6 +110,8 @@ type Report struct {
 	File    string
 	Plugin  string // name and version
 	Results []Result
+
+	text []byte // of File, as it was run
 }
 
 // OK reports whether everything passed.
@@ -133,7 +135,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	s := newSession(cfg, module, manifest, f)
-	report := &Report{File: f.Path, Plugin: manifest.Name + " " + manifest.Version}
+	report := &Report{File: f.Path, text: f.text, Plugin: manifest.Name + " " + manifest.Version}
 	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)
 		if err != nil {

@@ -470,6 +470,33 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// Whoever saves the file while its tests run finds it as it was saved.
+func TestUpdateOfAFileThatHasChanged(t *testing.T) {
+	f := load(t, `
+- {name: a, request: {config: {do: fine}}, want: {result: success, message: 'other'}}
+`)
+	report := run(t, f, plugintest.Config{CasesOnly: true})
+	text, err := os.ReadFile(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, saved := range []string{
+		"cut off",
+		strings.Replace(string(text), "message: 'other'", "trace:   'other'", 1),
+	} {
+		if err := os.WriteFile(f.Path, []byte(saved), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n, err := plugintest.Update(report)
+		if want := f.Path + " has changed since it was read: run the tests again"; n != 0 || err == nil || err.Error() != want {
+			t.Errorf("%d values updated, %v", n, err)
+		}
+		if data, err := os.ReadFile(f.Path); err != nil || string(data) != saved {
+			t.Errorf("got %q, %v", data, err)
+		}
+	}
+}
+
 // What cannot be changed in its line is named, and costs the rest nothing.
 func TestUpdateByHand(t *testing.T) {
 	f := load(t, `

@@ -50,11 +50,11 @@ func parseSession(path string, data []byte) (*Case, error) {
 func oneDocument(path string, data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the file is empty")
-		}
-		return nil, fmt.Errorf("%s: %w", path, err)
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: the file is empty", path)
+	case err != nil:
+		return nil, plugin.SyntaxError(path, err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: want one YAML document", path)

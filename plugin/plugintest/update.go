@@ -37,6 +37,9 @@ func Update(report *Report) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if !bytes.Equal(data, report.text) { // nothing need be where it was
+		return 0, fmt.Errorf("%s has changed since it was read: run the tests again", report.File)
+	}
 	data, left := edit(data, edits)
 	var errs []error
 	for _, p := range left {

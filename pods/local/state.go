@@ -89,7 +89,7 @@ const (
 // isLeft reports whether a file is of a save that an agent was killed in, long enough ago.
 func isLeft(e fs.DirEntry) bool {
 	digits, ok := strings.CutPrefix(e.Name(), unfinished)
-	if !ok || !e.Type().IsRegular() || strings.Trim(digits, "0123456789") != "" {
+	if !ok || digits == "" || !e.Type().IsRegular() || strings.Trim(digits, "0123456789") != "" {
 		return false
 	}
 	info, err := e.Info()
