@@ -261,8 +261,8 @@ func TestFailures(t *testing.T) {
 
 func TestGuestThatNeverWaits(t *testing.T) {
 	f := load(t, "\n- {name: x, request: {config: {do: spin}}, want: {result: failure}}\n")
-	r := run(t, f, plugintest.Config{Stuck: 300 * time.Millisecond, CasesOnly: true}).Results[0]
-	if want := "the guest ran for 300ms of real time without an end"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
+	r := run(t, f, plugintest.Config{Stuck: 2 * time.Second, CasesOnly: true}).Results[0]
+	if want := "the guest ran for 2s of real time without an end"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
 		t.Errorf("got %q, want %q", r.Failures, want)
 	}
 }
@@ -328,7 +328,7 @@ func TestConformance(t *testing.T) {
 				cfg.Plugin = variantOf(t, c.edit)
 			}
 			if c.do == "spin" {
-				cfg.Stuck = 300 * time.Millisecond
+				cfg.Stuck = 2 * time.Second
 			}
 			report := run(t, f, cfg)
 			if len(report.Results) != 1 {
@@ -402,13 +402,13 @@ const (
 // of times to find out.
 func TestConformanceOfAGuestWithoutAnEnd(t *testing.T) {
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
-	const said = "the guest ran for 500ms of real time without an end"
+	const said = "the guest ran for 2s of real time without an end"
 	for check, want := range map[string]string{
 		"bad config": "config {}: " + said,
 		"black hole": "timeout: " + said + "\nhalf-open: " + said,
 		"growth":     "call 1: " + said,
 	} {
-		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 500 * time.Millisecond}
+		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 2 * time.Second}
 		if got := strings.Join(run(t, f, cfg).Results[0].Failures, "\n"); got != want {
 			t.Errorf("%s: got %q, want %q", check, got, want)
 		}
