@@ -128,7 +128,8 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 	return findings
 }
 
-var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+// metricName is what a host takes as the name of a metric.
+var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
 
 // vetCases misses test cases.
 func vetCases(dir, name string) ([]finding, error) {

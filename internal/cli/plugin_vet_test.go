@@ -52,12 +52,13 @@ func TestPluginVetKnowsNames(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{
 		"plugin.yaml": "apiVersion: prober.dev/v1\nkind: Plugin\nname: tcp\nversion: 1.0.0\nconfig: {schema: {type: object}}\n" +
-			"metrics: [{name: good}, {name: Not-good}]\n",
+			"metrics: [{name: " + strings.Repeat("g", 128) + "}, {name: Not-good}, {name: " + strings.Repeat("g", 129) + "}]\n",
 		"demo_test.yaml": "",
 	})
 	code, stdout, _ := run(nil, "plugin", "vet", dir)
 	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n" +
-		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is no name of a metric: want ^[a-z_][a-z0-9_]*$\n"; code != 1 || stdout != want {
+		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is no name of a metric: want ^[a-z_][a-z0-9_]{0,127}$\n" +
+		dir + "/plugin.yaml: metrics[2].name: \"" + strings.Repeat("g", 80) + "\" is no name of a metric: want ^[a-z_][a-z0-9_]{0,127}$\n"; code != 1 || stdout != want {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 }
