@@ -56,6 +56,7 @@ type ending struct {
 	out   probe.Outcome
 	err   error
 	panic any
+	late  bool // it came after the deadline
 }
 
 // besides carries out the attempt on a goroutine of its own, and returns its answer, or
@@ -67,7 +68,9 @@ func (b *bound) besides(c *call, in *instance, start time.Time) (a ending, late 
 	go func() {
 		var a ending
 		defer func() {
-			if a.panic = recover(); a.panic != nil && c.isLate() { // whoever asked may have gone
+			a.panic = recover()
+			c.comeBack()                                       // it has not if it panicked; that it is late is settled with that
+			if a.late = c.isLate(); a.panic != nil && a.late { // whoever asked may have gone
 				c.host.cfg.Logger.Error("an attempt panicked after its deadline", "handler", c.plugin.manifest.Name)
 			}
 			done <- a
@@ -82,10 +85,10 @@ func (b *bound) besides(c *call, in *instance, start time.Time) (a ending, late 
 		}
 		a = <-done
 	}
-	if a.panic != nil {
+	if a.panic != nil && !a.late {
 		panic(a.panic)
 	}
-	return a, false
+	return a, a.panic != nil
 }
 
 // overdue is called when the call's context has ended. It reports whether the guest has

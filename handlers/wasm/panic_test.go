@@ -117,20 +117,36 @@ func (l told) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// unseen is a deadline that the guest sees before whoever waits for its answer does.
+type unseen struct{ *dueContext }
+
+func (unseen) Done() <-chan struct{} { return nil }
+
 func TestAPanicInGraceKeepsNothing(t *testing.T) {
-	due, lines := newDue(t), make(chan string, 1)
-	h, ends := panicHost(t, due.pass, told{slog.NewTextHandler(io.Discard, nil), lines})
-	p, err := h.LoadGranted(t.Context(), guestFile(t, "late"), lateManifest(plugin.Reset), grants(t, "kv", "dns"))
-	if err != nil {
-		t.Fatal(err)
+	for name, seen := range map[string]bool{"of which the deadline is seen": true, "of which the panic is seen": false} {
+		t.Run(name, func(t *testing.T) {
+			due, lines := newDue(t), make(chan string, 1)
+			h, ends := panicHost(t, due.pass, told{slog.NewTextHandler(io.Discard, nil), lines})
+			p, err := h.LoadGranted(t.Context(), guestFile(t, "late"), lateManifest(plugin.Reset), grants(t, "kv", "dns"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, hangUp := context.Context(due), func() { (<-ends).Close() }
+			if !seen {
+				ctx = unseen{due}
+				go hangUp()
+			}
+			got, err := bind(t, p, `{"then":"0"}`, elsewhere).Probe(ctx, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+			wantTimedOut(t, got, err, time.Minute)
+			if line := <-lines; line != "an attempt panicked after its deadline" {
+				t.Errorf("log: %s", line)
+			}
+			if seen {
+				hangUp()
+			}
+			wantNothingHeld(t, h, p)
+		})
 	}
-	got, err := bind(t, p, `{"then":"0"}`, elsewhere).Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
-	wantTimedOut(t, got, err, time.Minute)
-	if line := <-lines; line != "an attempt panicked after its deadline" {
-		t.Errorf("log: %s", line)
-	}
-	(<-ends).Close()
-	wantNothingHeld(t, h, p)
 }
 
 // unlucky is a guest whose instances begin with _initialize each, which says half a line
