@@ -84,11 +84,11 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	defer context.AfterFunc(ctx, host.open.end)()
 	r.kv.draft.begin(n.kept, host.KV)
 	out, err := n.plugin.Probe(WithHost(ctx, host), r)
-	switch {
-	case late(ctx):
+	switch ended := endOf(ctx); {
+	case ended == context.DeadlineExceeded:
 		return probe.TimedOut(req.Spec.Timeout), nil
-	case ctx.Err() != nil:
-		return probe.Outcome{}, ctx.Err()
+	case ended != nil:
+		return probe.Outcome{}, ended
 	case err == nil:
 		err = r.Config.Err()
 	}
@@ -99,9 +99,12 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return out, nil
 }
 
-// late reports whether the deadline has come. What waits for it too, as a dial does, may
-// be awake before the timer of ctx.
-func late(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() == context.DeadlineExceeded || ctx.Err() == nil && ok && !time.Now().Before(deadline)
+// endOf is the error of ctx, which is asked once: the deadline may come at any moment. What
+// waits for it too, as a dial does, may be awake before the timer of ctx.
+func endOf(ctx context.Context) error {
+	ended := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ended == nil && ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ended
 }

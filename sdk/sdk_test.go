@@ -183,6 +183,36 @@ func TestNativeOutcomes(t *testing.T) {
 	}
 }
 
+// ending is a context whose deadline comes when it has been asked for its error some times.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left == 0 {
+		return context.DeadlineExceeded
+	}
+	c.left--
+	return nil
+}
+
+// TestNativeDeadlineIsNoError: it may come while the answer is on its way.
+func TestNativeDeadlineIsNoError(t *testing.T) {
+	fine := sdk.Func(func(context.Context, *sdk.Request) (probe.Outcome, error) { return sdk.Successf("fine"), nil })
+	var got []string
+	for asked := range 5 {
+		out, err := sdk.Native(fine).Probe(&ending{t.Context(), asked}, probe.Request{Spec: probe.Spec{Timeout: time.Second}})
+		if err != nil {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+		got = append(got, out.Output)
+	}
+	if got[0] != "timed out after 1s" || got[4] != "fine" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestMinimalPluginIsShort(t *testing.T) {
 	f, err := os.Open("testdata/minimal/main.go")
 	if err != nil {
