@@ -179,8 +179,9 @@ func (t *transport) handle(kind, flags byte, id uint32, payload []byte) (done bo
 		if kind == frameSettings {
 			payload = nil
 		}
-		_, err := t.conn.Write(appendFrame(nil, kind, flagAck, 0, payload))
-		return false, err
+		// A server that has hung up has said why before, which is still to be read.
+		_, _ = t.conn.Write(appendFrame(nil, kind, flagAck, 0, payload))
+		return false, nil
 	case frameGoAway:
 		return false, goAway(payload)
 	case framePushPromise:

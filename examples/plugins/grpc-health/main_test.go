@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,6 +161,22 @@ func TestBadMetadata(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%s: got %v, want %q", config, err, want)
 		}
+	}
+}
+
+// gone is a connection to a server that has hung up.
+type gone struct{ net.Conn }
+
+func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// TestLastWordsAreRead: a server may have hung up before its first frames are answered.
+func TestLastWordsAreRead(t *testing.T) {
+	said := appendFrame(nil, frameSettings, 0, 0, nil)
+	said = appendFrame(said, frameGoAway, 0, 0, []byte("\x00\x00\x00\x00\x00\x00\x00\x0bslow down"))
+	tr := newTransport(gone{})
+	tr.r = bufio.NewReader(bytes.NewReader(said))
+	if _, err := tr.receive(); err == nil || err.Error() != `the server goes away: ENHANCE_YOUR_CALM, "slow down"` {
+		t.Errorf("got %v", err)
 	}
 }
 
