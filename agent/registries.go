@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -72,14 +73,17 @@ func (s *handlerSet) tellPulled(r *Pulled, wasStale bool) {
 	}
 }
 
-// noteStaleLocked notes whether r is the last good one, and why.
+// noteStaleLocked notes whether r is the last good one, and why: by what its registry has
+// said last, for a survey that began before that may be noted after it.
 func (s *handlerSet) noteStaleLocked(r *Pulled) {
 	of := s.stale
 	if r.Shadow {
 		of = s.staleShadows
 	}
-	if delete(of, r.Name); r.Stale != nil {
-		of[r.Name] = r.Stale
+	said, _ := s.sources.heard(&r.of)
+	stale := cmp.Or(said.stale, said.err)
+	if delete(of, r.Name); stale != nil && r.Err == nil {
+		of[r.Name] = stale
 	}
 	s.sourced[r.Name] = true
 }
