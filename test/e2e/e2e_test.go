@@ -79,18 +79,7 @@ func redis(t *testing.T, args ...string) string {
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
-	cmd := exec.Command("redis-server", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGKILL); cmd.Wait() })
-	await(t, address+" to listen", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	listening(t, address, exec.Command("redis-server", args...))
 	return address
 }
 

@@ -4,19 +4,34 @@ package e2e
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
 
 // listening starts a server and returns when it answers at address. It is killed with
-// the test.
+// the test, which tells what the server has said if it fails.
 func listening(t *testing.T, address string, cmd *exec.Cmd) {
 	t.Helper()
+	said := filepath.Join(t.TempDir(), "said")
+	file, err := os.Create(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGKILL); cmd.Wait() })
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGKILL)
+		cmd.Wait()
+		if text, err := os.ReadFile(said); t.Failed() {
+			t.Logf("%s at %s has said %s, %v", filepath.Base(cmd.Path), address, text[max(0, len(text)-2000):], err)
+		}
+	})
 	await(t, address+" to listen", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {

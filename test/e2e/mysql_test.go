@@ -87,7 +87,7 @@ func jsonText(t *testing.T, text string) string {
 // TestMySQL probes with a plugin in Rust.
 func TestMySQL(t *testing.T) {
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
-	db := startMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--server-id=1", "--log-bin=log", "--max-connections=10")
+	db := startMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--server-id=1", "--log-bin=log", "--max-connections=10", "--connect-timeout=600")
 	db.sql(t, users)
 	trusted := `"tls":true,"serverName":"mail.example.com","ca":` + jsonText(t, ca)
 	for _, c := range []struct{ name, config, result, text string }{

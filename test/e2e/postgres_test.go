@@ -90,7 +90,8 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// serve starts PostgreSQL on a data folder and returns its address, and what stops it.
+// serve starts PostgreSQL on a data folder and returns its address, and what stops it: a
+// server that is killed leaves shared memory to the system, for good.
 func serve(t *testing.T, data string, settings ...string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)
@@ -99,11 +100,13 @@ func serve(t *testing.T, data string, settings ...string) (address string, stop 
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "-c", s)
 	}
+	stop = func() { cmd.Process.Signal(syscall.SIGQUIT); cmd.Wait() }
 	listening(t, address, cmd)
+	t.Cleanup(stop) // before listening kills it
 	await(t, "PostgreSQL to be ready", func() bool {
 		return pg(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
 	})
-	return address, func() { cmd.Process.Signal(syscall.SIGQUIT); cmd.Wait() }
+	return address, stop
 }
 
 func sql(t *testing.T, address, statement string) string {

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,11 +142,6 @@ func securePostgres(t *testing.T, a *authority) string {
 			}
 		}
 	}
-	address := freeAddress(t)
-	host, port, _ := net.SplitHostPort(address)
-	listening(t, address, pg(t, "postgres", "-D", data, "-h", host, "-p", port, "-k", "", "-c", "fsync=off", "-c", "ssl=on"))
-	await(t, "PostgreSQL to be ready", func() bool {
-		return pg(t, "pg_isready", "-q", "-h", host, "-p", port).Run() == nil
-	})
+	address, _ := serve(t, data, "ssl=on")
 	return address
 }
