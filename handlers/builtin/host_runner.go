@@ -141,6 +141,7 @@ type capture struct {
 	read, write *os.File
 	head        headBuffer
 	wg          sync.WaitGroup
+	late        bool // reading ended for want of time; to be read after wg
 }
 
 func (c *capture) open() (err error) {
@@ -162,7 +163,8 @@ func (c *capture) start() {
 	c.head.limit = probe.MaxOutput
 	c.wg.Go(func() {
 		// Without os.File's own WriteTo, which would take a buffer eight times as large.
-		_, _ = io.CopyBuffer(&c.head, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+		_, err := io.CopyBuffer(&c.head, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+		c.late = errors.Is(err, os.ErrDeadlineExceeded)
 	})
 }
 
@@ -170,6 +172,9 @@ func (c *capture) start() {
 func (c *capture) finish() []byte {
 	_ = c.read.SetReadDeadline(time.Now().Add(drainGrace))
 	c.wg.Wait()
+	if c.late { // perhaps not for its writers: a busy machine may not have read what they said
+		drain(c.read, &c.head)
+	}
 	_ = c.read.Close()
 	return c.head.bytes
 }

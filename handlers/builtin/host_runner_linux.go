@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // ownGroup makes a child the leader of a new process group.
@@ -50,4 +51,26 @@ func exitStatus(s *os.ProcessState) int {
 		return 128 + int(ws.Signal())
 	}
 	return s.ExitCode()
+}
+
+// drain moves what is in a pipe already to head, as far as that has room, and waits for
+// nothing more.
+func drain(pipe *os.File, head *headBuffer) {
+	_ = pipe.SetReadDeadline(time.Time{})
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	part := make([]byte, 4<<10)
+	for len(head.bytes) < head.limit {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = syscall.Read(int(fd), part) // the pipe does not block
+			return true
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _ = head.Write(part[:n])
+	}
 }
