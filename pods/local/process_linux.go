@@ -22,6 +22,9 @@ const endTimeout = 5 * time.Second
 // outputGrace is how long output is still read after a shim has ended.
 const outputGrace = 200 * time.Millisecond
 
+// maxPipe is how many bytes the pipe of a container's output holds at most.
+const maxPipe = 64 << 10
+
 // process is a container's process group and its shim, as the agent sees them.
 type process struct {
 	pid     int
@@ -93,7 +96,7 @@ func (p *process) launch(l launch, reports *json.Decoder) error {
 func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, output *lineWriter) {
 	defer close(p.exited)
 	var copying sync.WaitGroup
-	copying.Go(func() { _, _ = io.Copy(output, pipes.outputR) })
+	copying.Go(func() { copyOutput(output, pipes.outputR) })
 	var m shimMessage
 	err := reports.Decode(&m)
 	_ = cmd.Wait()
@@ -110,6 +113,33 @@ func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	output.close()
 	p.release()
 	pipes.closeAll()
+}
+
+// copyOutput copies what is written to a pipe until nobody can write any more, or until
+// the pipe's deadline, and then what is in it already: whoever takes the output may have
+// been too slow for the last words of a container.
+func copyOutput(to io.Writer, pipe *os.File) {
+	if _, err := io.Copy(to, pipe); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	_ = pipe.SetReadDeadline(time.Time{})
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	part := make([]byte, 4<<10)
+	for left := maxPipe; left > 0; { // whoever has got away may write for ever
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = syscall.Read(int(fd), part) // the pipe does not block
+			return true
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _ = to.Write(part[:n])
+		left -= n
+	}
 }
 
 // terminate sends SIGTERM to the container's process group.

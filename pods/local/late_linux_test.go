@@ -1,0 +1,29 @@
+package local
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The last words of a container are not lost because whoever takes them was slow, though
+// a process that got away holds on to the pipe.
+func TestOutputThatIsTakenLate(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	lines := strings.Repeat("why it ended\n", 1000)
+	if _, err := w.WriteString(lines); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.SetReadDeadline(time.Unix(1, 0))
+	var got strings.Builder
+	copyOutput(&got, r)
+	if got.String() != lines {
+		t.Errorf("got %d bytes of %d", got.Len(), len(lines))
+	}
+}
