@@ -31,7 +31,7 @@ type container struct {
 	env       []string
 	process   *process // nil for an external target
 	posted    bool     // its postStart hook is over: it counts as running
-	prestop   bool     // its preStop hook was run
+	prestop   bool     // its preStop hook has had its time
 	started   time.Time
 	restarts  int32
 	end       *v1.ContainerStateTerminated // of the present incarnation, while finished

@@ -92,6 +92,26 @@ func TestPreStopHookRunsWhenAProbeKills(t *testing.T) {
 	}
 }
 
+// The pod is deleted while a container of it is in the preStop hook of a restart.
+func TestPreStopHookThatTheEndOfItsPodCutsOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := scenario{
+		command: graceful("c"), grace: "60",
+		probes: `liveness: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
+		more:   `lifecycle: {preStop: {exec: {command: [sh, -c, "echo prestop >> DIR/log; while test ! -f DIR/go; do sleep 0.05; done; echo prestop-end >> DIR/log"]}}}`,
+	}
+	w.apply(t, s.manifest(asContainer))
+	w.awaitEvent(t, "pod Killing Container c failed liveness probe, will be restarted")
+	w.awaitStory(t, "c", "prestop")
+	w.apply(t, "")
+	w.awaitEvent(t, "pod Killing Stopping container c")
+	w.awaitStory(t, "c", "prestop", "prestop")
+	w.touch(t, "go")
+	w.awaitPod(t, "pod", gone, func(*v1.Pod) bool { return w.removed["pod"] })
+	w.awaitStory(t, "c", "prestop", "prestop", "prestop-end", "c-end")
+}
+
 func TestReadinessButNotLivenessInPreStop(t *testing.T) {
 	for name, form := range map[string]string{"#206 container": asContainer, "#207 sidecar, which is not restarted either": asSidecar} {
 		t.Run(name, func(t *testing.T) {

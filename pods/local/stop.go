@@ -112,7 +112,6 @@ func (p *pod) stopLocked(c *container, k killing, after []*process) {
 		grace:   gracePeriod(p.spec, p.probes[c.name].grace, k.cause),
 		preStop: c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil && !c.prestop,
 	}
-	c.prestop = true
 	p.jobs.Go(func() { p.stop(ctx, s) })
 }
 
@@ -133,6 +132,7 @@ func (p *pod) stop(ctx context.Context, s stop) {
 	deadline := time.Now().Add(s.grace)
 	if s.preStop && s.grace > 0 {
 		p.preStop(ctx, s)
+		p.preStopped(ctx, s)
 	}
 	for _, other := range s.after {
 		wait(ctx, other.exited, time.Until(deadline))
@@ -158,6 +158,17 @@ func (p *pod) preStop(ctx context.Context, s stop) {
 	err := p.hook(ctx, s.container, s.spec, s.spec.Lifecycle.PreStop)
 	if err != nil && ctx.Err() == nil {
 		p.event(s.container, v1.EventTypeWarning, eventPreStop, "PreStopHook failed")
+	}
+}
+
+// preStopped notes that the preStop hook has had its time. One that a later kill has cut
+// off is run again by that: the end of a pod takes no hook from a container that a probe
+// was about to have restarted.
+func (p *pod) preStopped(ctx context.Context, s stop) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() == nil && s.container.process == s.process {
+		s.container.prestop = true
 	}
 }
 
