@@ -123,7 +123,7 @@ type Host struct {
 
 	mu           sync.Mutex
 	plugins      []*Handler // that are open
-	compilations int        // that use the cache
+	compilations int        // that use the cache; loads count as long as they last
 	closed       bool
 }
 
@@ -168,8 +168,8 @@ func New(cfg Config) (*Host, error) {
 }
 
 // Close closes every plugin that is still open, and the cache. It does not wait for a
-// compilation that was given up, which nothing can stop and which may take long: the
-// cache is closed when that is over.
+// compilation that was given up, which nothing can stop and which may take long, nor for
+// a load: the cache is closed when that is over.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	plugins := h.plugins
@@ -204,14 +204,23 @@ func (h *Host) beginCompilation(ctx context.Context) (slot chan struct{}, err er
 	if slot, err = h.compilationSlot(ctx); err != nil {
 		return nil, err
 	}
+	if err = h.keepCache(); err != nil {
+		<-slot
+		return nil, err
+	}
+	return slot, nil
+}
+
+// keepCache keeps the cache open until leaveCache: wazero panics when a module is compiled
+// in one that is closed, those of the host included.
+func (h *Host) keepCache() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		<-slot
-		return nil, errClosed
+		return errClosed
 	}
 	h.compilations++
-	return slot, nil
+	return nil
 }
 
 func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
@@ -241,6 +250,10 @@ func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
 // endCompilation lets the next one begin.
 func (h *Host) endCompilation(slot chan struct{}) {
 	<-slot
+	h.leaveCache()
+}
+
+func (h *Host) leaveCache() {
 	h.mu.Lock()
 	h.compilations--
 	last := h.closed && h.compilations == 0

@@ -59,6 +59,10 @@ func (p *Handler) load(ctx context.Context, code []byte) error {
 	if err := p.admit(code); err != nil {
 		return err
 	}
+	if err := p.host.keepCache(); err != nil {
+		return err
+	}
+	defer p.host.leaveCache()
 	if err := p.compile(ctx); err != nil {
 		return err
 	}
@@ -105,7 +109,10 @@ func (p *Handler) admit(code []byte) (err error) {
 // tryOut makes the first instance, and the image that the others are made of.
 func (p *Handler) tryOut(ctx context.Context) error {
 	in, err := p.newInstance(ctx, nil)
-	if err != nil && ctx.Err() != nil { // how the guest was ended says nothing
+	if ctx.Err() != nil { // how the guest was ended says nothing, and one that was not may have been closed
+		if err == nil {
+			in.close()
+		}
 		err = p.whileStarting(context.Cause(ctx))
 	}
 	if err != nil {
