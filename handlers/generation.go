@@ -78,6 +78,9 @@ var (
 
 // Probe implements [probe.Handler].
 func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	if int64(req.Spec.Timeout) > h.of.longest.Load() {
+		h.of.note(req.Spec.Timeout) // before it enters: from then on a generation waits for as long
+	}
 	for {
 		b := h.bound.Load()
 		if b == nil {
@@ -97,9 +100,6 @@ func (h *held) Probe(ctx context.Context, req probe.Request) (probe.Outcome, err
 // attempt makes an attempt in the generation of b, which it has entered.
 func (h *held) attempt(ctx context.Context, b *binding, req *probe.Request) (probe.Outcome, error) {
 	defer b.gen.leave()
-	if int64(req.Spec.Timeout) > h.of.longest.Load() {
-		h.of.note(req.Spec.Timeout)
-	}
 	if s := h.shadow.Load(); s != nil && req.Attempt <= 1 {
 		return s.beside(ctx, b.handler, req)
 	}

@@ -203,12 +203,12 @@ func (s *Swap) enter() (*generation, error) {
 
 // Probe implements [probe.Handler] for probes that were not prepared.
 func (s *Swap) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	s.note(req.Spec.Timeout)
 	gen, err := s.enter()
 	if err != nil {
 		return probe.Outcome{}, err
 	}
 	defer gen.leave()
-	s.note(req.Spec.Timeout)
 	return gen.handler.Probe(ctx, req)
 }
 

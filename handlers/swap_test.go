@@ -280,7 +280,8 @@ func TestReplaceUnderLoad(t *testing.T) {
 					return
 				}
 				for range 50 {
-					if _, err := h.Probe(t.Context(), probe.Request{Attempt: 1}); err != nil {
+					req := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Minute}} // the machine may stand still meanwhile
+					if _, err := h.Probe(t.Context(), req); err != nil {
 						t.Error(err)
 						return
 					}

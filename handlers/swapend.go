@@ -131,6 +131,7 @@ func until[T any](ctx context.Context, f func() (T, error), late func(T)) (T, er
 	case <-ctx.Done():
 		go func() {
 			if a := <-done; a.err == nil {
+				defer recovered(new(error), "") // there is nobody left to tell
 				late(a.made)
 			}
 		}()

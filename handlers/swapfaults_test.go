@@ -224,6 +224,41 @@ func TestAGenerationThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// spoilt comes back when nobody waits for it any more, and does not let go of what it has
+// made then.
+type spoilt struct{ *hung }
+
+func (s spoilt) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	_, err := s.hung.Prepare(config, target)
+	return s, err
+}
+
+func (s spoilt) Release() {
+	defer close(s.letGo)
+	disco()
+}
+
+// A version that comes back late, and panics when it is let go of, ends nothing else.
+func TestAGenerationThatPanicsWhenItComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+		h := prepareProbe(t, s, "{}")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		next := spoilt{&hung{always(probe.Success, nil), "prepare", make(chan struct{}), make(chan struct{})}}
+		if err := s.Replace(ctx, next); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		close(next.goOn)
+		<-next.letGo
+		synctest.Wait()
+		says(t, h, "v1 {} 1")
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A probe that ends does not wait for ever for a version that does not let go of it.
 func TestAProbeThatIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
