@@ -3,6 +3,7 @@ package plugintest
 import (
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -44,6 +45,9 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write implements [net.Conn].
 func (c *conn) Write(p []byte) (int, error) {
+	if c.host.over() {
+		return 0, opError("write", c.addr.network, c.addr.addr, os.ErrDeadlineExceeded)
+	}
 	if err := c.failed(); err == net.ErrClosed {
 		return 0, err
 	} else if err != nil {

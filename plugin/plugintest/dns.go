@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,6 +116,9 @@ func (q *query) Read(p []byte) (int, error) {
 
 // Write implements [net.Conn].
 func (q *query) Write(p []byte) (int, error) {
+	if q.host.over() {
+		return 0, opError("write", q.addr.network, q.addr.addr, os.ErrDeadlineExceeded)
+	}
 	if err := q.failed(); err != nil {
 		return 0, err
 	}

@@ -30,6 +30,8 @@ type network struct {
 	asked   map[string]bool         // addresses of servers that the zone is on
 	names   map[string][]netip.Addr // read-only once it is made
 
+	attempt context.Context // of a guest; nil of what runs in real time
+
 	mu     sync.Mutex
 	meets  int             // that were due to all
 	looked map[string]bool // names that were looked up to be dialled
@@ -114,6 +116,9 @@ func (n *network) spelt(addr string) string {
 // LookupIP answers with the addresses of the file.
 func (n *network) LookupIP(_ context.Context, host string) ([]netip.Addr, error) {
 	host = canonical(host)
+	if n.over() {
+		return nil, &net.DNSError{Err: os.ErrDeadlineExceeded.Error(), Name: host, IsTimeout: true}
+	}
 	n.mu.Lock()
 	n.looked[host] = true
 	n.mu.Unlock()
@@ -122,6 +127,11 @@ func (n *network) LookupIP(_ context.Context, host string) ([]netip.Addr, error)
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
+
+// over reports whether the attempt has come to its end. A guest goes on from there for as
+// long as it takes to stop it, which is a matter of chance: nothing of what it does then
+// reaches anyone.
+func (n *network) over() bool { return n.attempt != nil && n.attempt.Err() != nil }
 
 // line is where something stands in the case's file, or in the session that it replays.
 func (n *network) line(number int) string {
@@ -213,6 +223,9 @@ func (p *peer) begins(data []byte) bool {
 
 // DialContext connects to the peer at addr.
 func (n *network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if n.over() {
+		return nil, opError("dial", network, addr, os.ErrDeadlineExceeded)
+	}
 	c := n.connect(network, addr)
 	if c == nil && n.answers(network, addr) {
 		return n.newQuery(network, addr), nil

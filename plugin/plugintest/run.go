@@ -316,7 +316,10 @@ func (w *world) carry(ctx context.Context, handler probe.Handler, c *Case) *answ
 	start := w.clock.Now()
 	ctx, cancel := w.clock.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	got.out, got.err = handler.Probe(ctx, got.request(c))
+	w.network.attempt = ctx
+	req := got.request(c)
+	req.Trace = denialsInTime(ctx, req.Trace)
+	got.out, got.err = handler.Probe(ctx, req)
 	got.virtual = w.clock.Now().Sub(start)
 	if errors.Is(got.err, context.Canceled) {
 		got.stuck = fmt.Sprintf("the guest ran for %v of real time without an end", w.clock.stuck.spend())
@@ -328,6 +331,15 @@ func (w *world) carry(ctx context.Context, handler probe.Handler, c *Case) *answ
 	got.memory = w.handler.Stats().Size
 	got.faults = append(got.faults, w.network.ended()...)
 	return got
+}
+
+// denialsInTime is a tracer that hears of no denial after the attempt: see [network.over].
+func denialsInTime(ctx context.Context, all probe.Tracer) probe.Tracer {
+	return func(e probe.TraceEvent) {
+		if e.Type != probe.TraceDenied || ctx.Err() == nil {
+			all(e)
+		}
+	}
 }
 
 // request is what the plugin is asked; what it does is noted.

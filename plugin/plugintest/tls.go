@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 )
@@ -29,6 +30,9 @@ func (n *network) handshake(ctx context.Context, raw net.Conn, config *tls.Confi
 	c, ok := raw.(*conn)
 	if !ok {
 		return nil, fmt.Errorf("TLS over a connection of type %T", raw)
+	}
+	if n.over() {
+		return nil, opError("read", c.addr.network, c.addr.addr, os.ErrDeadlineExceeded)
 	}
 	served := c.served()
 	shown := served.TLS

@@ -78,6 +78,9 @@ func (n *network) addWeb(c *Case) {
 // RoundTrip answers one request as a server at addr does.
 func (n *network) RoundTrip(req *http.Request, addr string) (*http.Response, error) {
 	ctx := req.Context()
+	if n.over() {
+		return nil, n.attempt.Err()
+	}
 	x, err := n.exchangeFor(req)
 	if err != nil {
 		return nil, err
