@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tetratelabs/wazero/api"
 )
 
 func TestTheCacheIsPruned(t *testing.T) {
@@ -116,5 +119,48 @@ func TestEvictIdleTakesTheOldest(t *testing.T) {
 	}
 	if h.evictIdle() {
 		t.Error("there was one more")
+	}
+}
+
+// slowModule is a module that takes its time to close.
+type slowModule struct {
+	api.Module
+	begun, end chan struct{}
+}
+
+func (m slowModule) Close(context.Context) error {
+	close(m.begun)
+	<-m.end
+	return nil
+}
+
+// What closes instances beside the attempts is waited for as they are: a plugin that is
+// closed holds nothing any more.
+func TestCloseWaitsForThoseThatAreEvicted(t *testing.T) {
+	for name, evict := range map[string]func(*Handler){"for room": (*Handler).evictOne, "in time": (*Handler).closeStale} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := slowModule{begun: make(chan struct{}), end: make(chan struct{})}
+				p := &Handler{host: new(Host), live: 1}
+				p.idle = []*instance{{plugin: p, module: slow, memory: &memory{budget: new(budget)}, idleSince: time.Now()}}
+				go evict(p)
+				<-slow.begun
+				closed := false
+				go func() {
+					_ = p.Close()
+					closed = true
+				}()
+				synctest.Wait()
+				if closed {
+					t.Error("closed before its instance")
+				}
+				close(slow.end)
+				synctest.Wait()
+				if !closed || p.live != 0 {
+					t.Errorf("closed: %v, with %d instances", closed, p.live)
+				}
+				evict(p)
+			})
+		})
 	}
 }

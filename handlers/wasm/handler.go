@@ -140,14 +140,17 @@ func (p *Handler) Close() error {
 	if p.evicting != nil {
 		p.evicting.Stop()
 	}
+	idle := p.idle
+	p.idle, p.live = nil, p.live-len(idle)
 	p.mu.Unlock()
 	if already {
 		return nil
 	}
 	p.host.remove(p)
-	p.flying.Wait()
-	for p.evictOne() {
+	for _, in := range idle {
+		in.close()
 	}
+	p.flying.Wait()
 	return p.closeRuntime()
 }
 
@@ -265,20 +268,20 @@ func (p *Handler) idleSince() time.Time {
 	return p.idle[0].idleSince
 }
 
-// evictOne closes the instance that has been idle for longest, and reports whether
-// there was one.
-func (p *Handler) evictOne() bool {
+// evictOne closes the instance that has been idle for longest, if there is one.
+func (p *Handler) evictOne() {
 	p.mu.Lock()
 	if len(p.idle) == 0 {
 		p.mu.Unlock()
-		return false
+		return
 	}
 	in := p.idle[0]
 	p.idle = slices.Delete(p.idle, 0, 1)
 	p.live--
+	p.flying.Add(1) // Close waits for this one too
 	p.mu.Unlock()
+	defer p.flying.Done()
 	in.close()
-	return true
 }
 
 // surplusTime is how long an instance may be idle beside others. The one used last is
@@ -307,6 +310,13 @@ func (p *Handler) watchIdleLocked() {
 
 func (p *Handler) closeStale() {
 	p.mu.Lock()
+	p.evicting = nil
+	if len(p.idle) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	p.flying.Add(1) // Close waits for these too
+	defer p.flying.Done()
 	var stale []*instance
 	for len(p.idle) > 0 && p.restLocked() <= 0 {
 		if time.Since(p.idle[0].idleSince) >= p.limits.Idle {
@@ -316,8 +326,7 @@ func (p *Handler) closeStale() {
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}
 	p.live -= len(stale)
-	p.evicting = nil
-	if len(p.idle) > 0 && !p.closed {
+	if len(p.idle) > 0 {
 		p.watchIdleLocked()
 	}
 	p.mu.Unlock()
