@@ -126,6 +126,7 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 		// go-plugin adds the certificate that the process shows.
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, ServerName: "localhost"},
 
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: plugin.SocketTemp()},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		StartTimeout:     l.cfg.StartTimeout,

@@ -120,6 +120,14 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 	}
 }
 
+// The path of a socket has room for some hundred bytes, whatever TMPDIR is.
+func TestTemporaryFilesAreFarAway(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+strings.Repeat("/.", 50))
+	if got, err := attempt(t, bind(t, load(t, process.Config{}), "name"), patience); err != nil || got.Result != probe.Success {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestItsNameIsToBeSeen(t *testing.T) {
 	if got, err := attempt(t, bind(t, load(t, process.Config{}), "name"), patience); err != nil || got.Output != "[prober-plugin-tester]" {
 		t.Errorf("got %q, %v", got.Output, err)

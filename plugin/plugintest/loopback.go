@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -154,7 +155,7 @@ func (l *loopback) lead(network, addr string) (at string, err error) {
 // socket returns the path of one that is not there yet.
 func (l *loopback) socket() (path string, err error) {
 	if l.dir == "" {
-		l.dir, err = os.MkdirTemp("", "prober-")
+		l.dir, err = os.MkdirTemp(plugin.SocketTemp(), "prober-")
 	}
 	return filepath.Join(l.dir, strconv.Itoa(len(l.led))), err
 }
