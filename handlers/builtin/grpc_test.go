@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,7 +119,7 @@ func TestGRPC(t *testing.T) {
 		}
 	})
 	t.Run("a socket", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "s")
+		path := socketPath(t)
 		l, err := net.Listen("unix", path)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -304,7 +303,7 @@ func TestHTTPPriorKnowledge(t *testing.T) {
 }
 
 func TestHTTPOverSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := socketPath(t)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

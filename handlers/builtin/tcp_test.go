@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -38,6 +40,17 @@ func listen(t testing.TB, network, address string) net.Addr {
 		<-done
 	})
 	return l.Addr()
+}
+
+// socketPath is the path of a socket that is not there yet, wherever TMPDIR leads.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
 }
 
 func TestTCP(t *testing.T) {
@@ -95,7 +108,7 @@ func TestTCP(t *testing.T) {
 
 func TestTCPOfOtherTargets(t *testing.T) {
 	t.Run("a socket", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "s")
+		path := socketPath(t)
 		listen(t, "unix", path)
 		got, err := attempt(t, builtin.NewTCP(builtin.Config{}), probe.Request{Target: probe.Target{Unix: path}}, time.Minute)
 		want(t, got, err, probe.Success, "")

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,6 +57,17 @@ func serve(t testing.TB, network, addr string) net.Listener {
 	return l
 }
 
+// socketPath is the path of a socket that is not there yet, wherever TMPDIR leads.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
 func TestGuestDialsItsTarget(t *testing.T) {
 	l := serve(t, "tcp", "127.0.0.1:0")
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, targetOf(l)), probe.Request{Target: targetOf(l)}, 5*time.Second)
@@ -65,7 +77,7 @@ func TestGuestDialsItsTarget(t *testing.T) {
 }
 
 func TestGuestDialsAUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
+	path := socketPath(t)
 	serve(t, "unix", path)
 	target := probe.Target{Unix: path}
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
@@ -142,7 +154,7 @@ func TestNetHTTPInsideAGuestTimesOut(t *testing.T) {
 func TestDialsElsewhereAreDenied(t *testing.T) {
 	other := serve(t, "tcp", "127.0.0.1:0")
 	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
-	socket := filepath.Join(t.TempDir(), "socket")
+	socket := socketPath(t)
 	serve(t, "unix", socket)
 	for name, c := range map[string]struct{ network, addr string }{
 		"another port":             {"tcp", other.Addr().String()},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -249,7 +248,7 @@ func TestGrantsNeedRequests(t *testing.T) {
 }
 
 func TestGrantedSocketIsReached(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
+	path := socketPath(t)
 	serve(t, "unix", path)
 	pattern := "unix://" + path
 	p := loadAs(t, host, "dialurl", asking("dialurl", plugin.Request{Capability: "net", Allow: []string{pattern}}), grants(t, pattern)...)

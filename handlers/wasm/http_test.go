@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -228,7 +227,7 @@ func TestBodyOfARedirectCounts(t *testing.T) {
 }
 
 func TestRedirectsToOtherSchemes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
+	path := socketPath(t)
 	serve(t, "unix", path)
 	s, target := web(t, (*httptest.Server).Start, "")
 	granted := []string{"unix://" + path, "tcp://127.0.0.1:*"}
@@ -248,7 +247,7 @@ func TestGuestAsksASocketOverHTTP(t *testing.T) {
 	other, _ := web(t, (*httptest.Server).Start, "")
 	otherPort := other.URL[strings.LastIndexByte(other.URL, ':'):]
 	for scheme, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
-		path := filepath.Join(t.TempDir(), "socket")
+		path := socketPath(t)
 		web(t, func(s *httptest.Server) {
 			l, err := net.Listen("unix", path)
 			if err != nil {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -212,7 +211,7 @@ func TestDatagramsThatFail(t *testing.T) {
 
 // A target that is a unix socket is dialled with TLS as any other.
 func TestTLSOverASocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
+	path := socketPath(t)
 	web(t, func(s *httptest.Server) {
 		l, err := net.Listen("unix", path)
 		if err != nil {
