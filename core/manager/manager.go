@@ -111,13 +111,15 @@ type entry struct {
 	key    Key
 	worker *worker.Worker
 	record *record
-	shape  shape // guarded by the manager's mu, and read-only once the entry was taken
+	shape  shape  // guarded by the manager's mu, and read-only once the entry was taken
+	tell   func() // tells the worker's observers of its end; set when the entry is taken
 }
 
 // shape is what a probe is at present.
 type shape struct {
-	config ProbeConfig
-	bound  probe.Handler
+	config  ProbeConfig
+	bound   probe.Handler
+	changes int // that the probe has seen so far
 }
 
 // New returns a manager without pods.
@@ -171,7 +173,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 			}
 			continue
 		}
-		if err := m.add(set, c); err != nil {
+		if _, err := m.add(set, c); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -194,12 +196,10 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 		switch old := m.entry(key); {
 		case ctx.Err() != nil:
 			return errors.Join(append(errs, context.Cause(ctx))...)
-		case old == nil:
-			err = m.add(set, c)
-		case unread && !c.annotated && m.present(old).config.annotated:
+		case old != nil && unread && !c.annotated && m.present(old).config.annotated:
 			// The annotation may still ask for the probe that is running.
 		default:
-			err = m.change(set, old, c)
+			err = m.put(set, c)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -313,21 +313,28 @@ func (m *Manager) stopPods(match func(types.UID) bool) {
 
 // stopPod ends the workers of one pod whose keys match.
 func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
-	for _, e := range m.take(uid, func(e *entry) bool { return match(e.key) }) {
-		e.worker.Stop()
+	m.end(m.take(uid, func(e *entry) bool { return match(e.key) }))
+}
+
+// end lets go of entries that were taken.
+func (m *Manager) end(taken []*entry) {
+	for _, e := range taken {
+		e.tell()
 		release(e.shape.bound)
 		m.awaitEnd(e.worker)
 	}
 }
 
-// take removes the entries of one pod that match. For each of them the caller owes an
-// awaitEnd.
+// take removes the entries of one pod that match and stops their workers: from here on
+// others may be started in their places, whose results nobody takes back. The caller owes
+// them an end.
 func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var kept []*entry
 	for _, e := range m.pods[uid] {
 		if match(e) {
+			e.tell = e.worker.Halt()
 			taken = append(taken, e)
 		} else {
 			kept = append(kept, e)
@@ -359,10 +366,7 @@ func (m *Manager) awaitEnd(w *worker.Worker) {
 
 // ended is called by a worker that has ended by itself.
 func (m *Manager) ended(uid types.UID, w *worker.Worker) {
-	for _, e := range m.take(uid, func(e *entry) bool { return e.worker == w }) {
-		release(e.shape.bound)
-		m.awaitEnd(w)
-	}
+	m.end(m.take(uid, func(e *entry) bool { return e.worker == w }))
 }
 
 func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {

@@ -75,17 +75,36 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
-// add starts the worker of one probe, unless another goroutine has done so.
-func (m *Manager) add(set *podSet, c ProbeConfig) error {
+// put makes a probe what c says, whatever others do to it meanwhile: it starts one that is
+// not there, and changes one that is.
+func (m *Manager) put(set *podSet, c ProbeConfig) error {
+	moved := false
+	for {
+		var done bool
+		var err error
+		if old := m.entry(c.key(set.pod.UID)); old == nil {
+			done, err = m.add(set, c)
+		} else {
+			moved = set.reshape(old.worker) || moved
+			done, err = m.change(old, c, moved)
+		}
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// add starts the worker of one probe. It reports false when another goroutine has done so.
+func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	handler, err := m.prepare(c)
 	if err != nil {
-		return err
+		return false, err
 	}
-	started, err := m.startWorker(set, c, handler)
+	started, err = m.startWorker(set, c, handler)
 	if !started {
 		release(handler)
 	}
-	return err
+	return started, err
 }
 
 // startWorker starts the worker of a probe whose handler is prepared, and reports false
@@ -112,50 +131,53 @@ func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler probe.Handler)
 		Delay: delay, Phase: phase, Observer: rec,
 		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
 	})
-	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, record: rec, shape: shape{c, handler}})
+	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, record: rec, shape: shape{config: c, bound: handler}})
 	m.memory.probes.Add(1)
 	return true, nil
 }
 
-// change gives a running probe a new shape.
-func (m *Manager) change(set *podSet, old *entry, c ProbeConfig) error {
+// change gives a running probe a new shape; moved says that its attempts may go elsewhere
+// now. It reports false when the probe has ended, or was changed by another goroutine.
+func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err error) {
 	was := m.present(old)
-	moved := set.reshape(old.worker)
 	if was.config.equal(c) && !moved {
-		return nil
+		return true, nil
 	}
 	same := was.config.Handler == c.Handler && bytes.Equal(was.config.Config, c.Config) && was.config.Target == c.Target
 	handler := was.bound
 	if !same {
-		var err error
 		if handler, err = m.prepare(c); err != nil {
-			return err
+			return false, err
 		}
 	}
 	paused := c.Paused
 	if was.config.Paused == c.Paused {
 		paused = old.worker.Status().Paused // by Pause or Resume: the pod says nothing new of it
 	}
-	unused := m.reform(old, shape{c, handler}, worker.Change{
+	done = m.reform(old, shape{c, handler, was.changes + 1}, worker.Change{
 		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: paused,
 	})
-	if !same {
-		release(unused)
+	switch {
+	case same:
+	case done:
+		release(was.bound)
+	default:
+		release(handler)
 	}
-	return nil
+	return done, nil
 }
 
-// reform gives e a new shape, unless it has been taken. It returns the handler that is
-// not used any more: the one before, or the new one.
-func (m *Manager) reform(e *entry, next shape, change worker.Change) (unused probe.Handler) {
+// reform gives e its next shape, unless e has been taken, or has another one by now than
+// that which the next was made of.
+func (m *Manager) reform(e *entry, next shape, change worker.Change) (done bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.entryLocked(e.key) != e {
-		return next.bound
+	if m.entryLocked(e.key) != e || e.shape.changes+1 != next.changes {
+		return false
 	}
-	unused, e.shape = e.shape.bound, next
+	e.shape = next
 	e.worker.Update(change)
-	return unused
+	return true
 }
 
 // reshape tells w of the pod as it is now: it looks at labels, ports and restart

@@ -157,6 +157,46 @@ func TestStop(t *testing.T) {
 	})
 }
 
+func TestStopInATick(t *testing.T) {
+	bubble(t, "a worker rests when its observers know that it has ended", func(t *testing.T) {
+		late := success.After(time.Minute)
+		late.Deaf = true
+		r := newRig(t, probe.Readiness, late)
+		rested := true
+		r.shared.Observers = []worker.Observer{observerFunc(func(worker.Info) worker.ProbeObserver {
+			return ending(func() { rested = r.w.Resting() })
+		})}
+		r.run()
+		r.w.Stop()
+		r.w.Wait()
+		if rested || !r.w.Resting() {
+			t.Errorf("resting while its observers are told: %v; after that: %v", rested, r.w.Resting())
+		}
+	})
+	bubble(t, "a worker that is halted has ended, and tells it when it is told to", func(t *testing.T) {
+		r := newRig(t, probe.Readiness).run()
+		tell := r.w.Halt()
+		r.wantCached(unset)
+		if got := r.closes(); got != 0 {
+			t.Errorf("observer closed %d times", got)
+		}
+		r.w.Stop() // is nothing more
+		tell()
+		r.wait(5 * time.Second)
+		r.wantCalls(1)
+		if got := r.closes(); got != 1 {
+			t.Errorf("observer closed %d times", got)
+		}
+	})
+}
+
+// ending is called when a worker ends.
+type ending func()
+
+func (ending) Tick(*worker.Tick)              {}
+func (ending) Skipped(worker.SkipReason, int) {}
+func (e ending) Close()                       { e() }
+
 // wantNothingRecorded says that a stopped worker should have told no one anything.
 func (r *rig) wantNothingRecorded() {
 	r.t.Helper()

@@ -173,6 +173,7 @@ func (w *Worker) next() (due time.Time, ok bool) {
 	}
 	if !ok && w.release() {
 		w.closeObservers()
+		w.rest()
 	}
 	return due, ok
 }
@@ -198,16 +199,22 @@ func (w *Worker) schedule(now time.Time) (due time.Time, ok bool, lost int) {
 	return due, true, lost
 }
 
-// release lets the worker rest and reports whether it has ended.
+// release lets the worker rest, unless it has ended, which its observers must know first.
 func (w *Worker) release() (ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ticking = false
 	if w.stopped {
 		return true
 	}
+	w.ticking = false
 	w.armLocked()
 	return false
+}
+
+func (w *Worker) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticking = false
 }
 
 // armLocked sets the timer for the next tick.
@@ -342,11 +349,15 @@ func (w *Worker) invalidateLocked() {
 // Stop ends w at once: its decided result is gone from the cache when Stop returns,
 // and nothing is recorded any more. An attempt under way is cancelled; [Worker.Wait]
 // waits for it. Stop may be called more than once.
-func (w *Worker) Stop() {
+func (w *Worker) Stop() { w.Halt()() }
+
+// Halt is Stop for a caller who holds a lock: it tells no observer. What it returns does,
+// and is to be called once the lock is not held any more.
+func (w *Worker) Halt() (tell func()) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.stopped {
-		w.mu.Unlock()
-		return
+		return func() {}
 	}
 	w.stopped = true
 	w.invalidateLocked()
@@ -354,11 +365,10 @@ func (w *Worker) Stop() {
 	if w.id != "" {
 		w.cache().Remove(w.id)
 	}
-	resting := !w.ticking
-	w.mu.Unlock()
-	if resting { // else the tick under way does it when it is over
-		w.closeObservers()
+	if w.ticking { // the tick under way tells them when it is over
+		return func() {}
 	}
+	return w.closeObservers
 }
 
 func (w *Worker) closeObservers() {
@@ -367,7 +377,8 @@ func (w *Worker) closeObservers() {
 	}
 }
 
-// Resting reports whether no tick is under way.
+// Resting reports whether no tick is under way, nor the observers being told of the end
+// that came in one.
 func (w *Worker) Resting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

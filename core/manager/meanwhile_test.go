@@ -1,0 +1,148 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// interrupted is a maker of handlers that lets something else happen at the first release
+// of one.
+type interrupted struct {
+	meanwhile func()
+	once      sync.Once
+}
+
+func (i *interrupted) Prepare(string, []byte, probe.Target) (probe.Handler, error) {
+	return &released{probetest.NewHandler(), i}, nil
+}
+
+type released struct {
+	probe.Handler
+	of *interrupted
+}
+
+func (r *released) Release() { r.of.once.Do(r.of.meanwhile) }
+
+// A pod that is added while it is being removed has workers, and they have their results.
+func TestAddPodWhilePodIsRemoved(t *testing.T) {
+	bubble(t, "#234 the end of a worker takes nothing from the one after it", func(t *testing.T) {
+		i := &interrupted{}
+		r := newRig(t, func(cfg *manager.Config) { cfg.Handlers = i })
+		pod := podOf("u", container("a", probe.Startup), container("b", probe.Startup))
+		i.meanwhile = func() { r.add(pod) }
+		r.store.SetPodStatus(pod, statusOf(starting("a", "c1"), starting("b", "c2")))
+		r.add(pod)
+		r.m.RemovePod(pod)
+		r.wantKeys("u/a/startup", "u/b/startup")
+		r.wantCached(probe.Startup, "c1", results.Success)
+		r.wantCached(probe.Startup, "c2", results.Success) // it is on hold, and would say so no more
+	})
+}
+
+// slowEnd is an observer whose end takes a while, against its contract, for it to be seen.
+type slowEnd struct{ begun, over chan struct{} }
+
+func (s slowEnd) Observe(worker.Info) worker.ProbeObserver { return s }
+func (slowEnd) Tick(*worker.Tick)                          {}
+func (slowEnd) Skipped(worker.SkipReason, int)             {}
+
+func (s slowEnd) Close() {
+	close(s.begun)
+	<-s.over
+}
+
+func TestCloseWaitsForObservers(t *testing.T) {
+	bubble(t, "Close waits until observers know of the end of a probe that came in its attempt", func(t *testing.T) {
+		observer := slowEnd{make(chan struct{}), make(chan struct{})}
+		// By the time that the handler is released the attempt is over.
+		i := &interrupted{meanwhile: func() { <-observer.begun }}
+		r := newRig(t, func(cfg *manager.Config) {
+			cfg.Handlers, cfg.Observers = hanging{i}, []worker.Observer{observer}
+		})
+		pod := podOf("u", container("a", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("a", "c1")))
+		r.add(pod)
+		r.m.RemovePod(pod)
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_ = r.m.Close()
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("the manager is closed, and an observer was not told yet")
+		default:
+		}
+		close(observer.over)
+		<-closed
+	})
+}
+
+// hanging makes handlers that wait for the end of their attempts.
+type hanging struct{ *interrupted }
+
+func (h hanging) Prepare(string, []byte, probe.Target) (probe.Handler, error) {
+	return &released{probetest.NewHandler(probetest.Hang()), h.interrupted}, nil
+}
+
+func TestUpdatePodWhilePodIsAdded(t *testing.T) {
+	bubble(t, "the update counts, whoever starts the worker", func(t *testing.T) {
+		r := newRig(t, herd)
+		pod := podOf("u", container("web", probe.Readiness))
+		changed := pod.DeepCopy()
+		changed.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"changed"}
+		changed.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 7
+		var once sync.Once
+		r.handle = func(_ string, config []byte) (*probetest.Handler, error) {
+			if string(config) == `{"command":["changed"]}` {
+				once.Do(func() { r.add(pod) }) // as somebody does who does not know of the change yet
+			}
+			return probetest.NewHandler(), nil
+		}
+		r.update(changed)
+		if got := r.status("u", "web", probe.Readiness).Spec.Period; got != "7s" {
+			t.Errorf("the period is %s", got)
+		}
+	})
+}
+
+// Whatever many do at once, each handler is released once, and none that is in use.
+func TestHandlersOfManyUpdates(t *testing.T) {
+	l := &lender{lent: make(map[*loan]bool)}
+	m, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for who := range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
+				p.UID, p.Name = "u", "p"
+				p.Annotations = map[string]string{manager.Annotation: fmt.Sprintf(
+					"{web: {readiness: {plugin: {name: a, config: {x: %d}}, failureThreshold: %d}}}", i/7%2, who+1)}
+				if err := m.UpdatePod(context.Background(), p); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l.count(t, "updated", 1)
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	l.count(t, "closed", 0)
+}
