@@ -26,6 +26,25 @@ const maxHello = 16 << 10
 // left its group can go on writing.
 const outputGrace = 200 * time.Millisecond
 
+// tail reads what a process writes, to the end that a deadline sets when it has ended. What
+// is there by then is read, also where nobody has come to look in time: a machine may stand
+// still meanwhile.
+type tail struct {
+	file *os.File
+	late bool // the deadline has come, and was put off
+}
+
+// Read implements [io.Reader].
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.file.Read(p)
+	if t.late || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	t.late = true
+	_ = t.file.SetReadDeadline(time.Now().Add(outputGrace))
+	return t.file.Read(p)
+}
+
 // child is one process. It leads a group of its own, which is killed as a whole, and what
 // has left that is found by its mark. Of what it writes, go-plugin gets to see the first
 // line; the rest goes to the log.
@@ -104,7 +123,7 @@ func (c *child) Start(ctx context.Context) error {
 	hello, helloW := io.Pipe()
 	c.hello = hello
 	c.streams.Go(func() { c.readStdout(helloW) })
-	c.streams.Go(func() { c.lines.copy("stderr", c.stderr, pipeRate) })
+	c.streams.Go(func() { c.lines.copy("stderr", &tail{file: c.stderr}, pipeRate) })
 	c.mu.Lock()
 	killed := c.killed
 	c.mu.Unlock()
@@ -144,7 +163,7 @@ func (c *child) finish() {
 
 // readStdout hands the first line to go-plugin and the rest to the log.
 func (c *child) readStdout(hello *io.PipeWriter) {
-	in := bufio.NewReaderSize(c.stdout, maxHello)
+	in := bufio.NewReaderSize(&tail{file: c.stdout}, maxHello)
 	line, err := in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		_ = hello.CloseWithError(fmt.Errorf("the first line has more than %d bytes", maxHello))
@@ -218,12 +237,15 @@ func (c *child) awaitEnd(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = min(grace, max(outputGrace, time.Until(deadline)))
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-c.exited:
-		c.streams.Wait()
-	case <-timer.C:
+	for range 2 { // halves, for one of which the machine may stand still
+		timer := time.NewTimer(grace / 2)
+		select {
+		case <-c.exited:
+			timer.Stop()
+			c.streams.Wait()
+			return
+		case <-timer.C:
+		}
 	}
 }
 

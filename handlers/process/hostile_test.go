@@ -90,7 +90,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Errorf("an output that is no text: %+v", got)
 	}
 	for range 3 { // a verdict after the deadline is none, and none of the next attempt
-		got, err = attempt(t, bind(t, h, "late"), 2*time.Second)
+		got, err = attempt(t, bind(t, h, "late"), 3*time.Second)
 		if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
 			t.Errorf("late: %+v, %v", got, err)
 		}

@@ -26,7 +26,7 @@ func TestHandlerSuite(t *testing.T) {
 		h := load(t, process.Config{})
 		return probetest.HandlerUnderTest{
 			Good: bind(t, h, "ok"), Hanging: bind(t, h, "hang"), Flooding: bind(t, h, "long"), Erring: bind(t, h, "error"),
-			Timeout: 2 * time.Second, // in which a question gets to the process, and is begun
+			Timeout: 3 * time.Second, // in which a question gets to the process, and is begun
 		}
 	})
 }
@@ -176,8 +176,8 @@ func TestDeadline(t *testing.T) {
 	for _, mode := range []string{"hang", "deaf"} {
 		b := bind(t, h, mode)
 		wg.Go(func() {
-			got, err := attempt(t, b, 2*time.Second)
-			want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 2s"}
+			got, err := attempt(t, b, 3*time.Second)
+			want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 3s"}
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
 			}

@@ -89,8 +89,7 @@ func (c *capture) discard() {
 func (c *capture) start() {
 	_ = c.write.Close()
 	c.wg.Go(func() {
-		// Without os.File's own WriteTo, which would take a larger buffer.
-		_, err := io.CopyBuffer(c, struct{ io.Reader }{c.read}, make([]byte, 4<<10))
+		_, err := io.CopyBuffer(c, &tail{file: c.read}, make([]byte, 4<<10))
 		c.held = err != nil
 	})
 }

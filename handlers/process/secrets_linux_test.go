@@ -17,7 +17,7 @@ import (
 // version that came later, and in nothing that other users of the machine can see.
 func TestSecretsOfAProbe(t *testing.T) {
 	log := newWatchedLog()
-	cfg := process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
 	defer s.Close()
 	replace := func() {
@@ -57,7 +57,7 @@ func TestSecretsOfAProbe(t *testing.T) {
 // A process goes on after one of its probes, and may still tell of it.
 func TestSecretsOfAProbeThatHasEnded(t *testing.T) {
 	log := newWatchedLog()
-	cfg := process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	h, err := process.Load(t.Context(), cfg, found())
 	if err != nil {
 		t.Fatal(err)

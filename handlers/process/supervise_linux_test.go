@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,6 +87,28 @@ func TestKilledMidCall(t *testing.T) {
 	}
 }
 
+// impatient is a context whose deadline comes as soon as somebody waits for it.
+type impatient struct {
+	context.Context
+	waited atomic.Bool
+}
+
+func (c *impatient) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func (c *impatient) Done() <-chan struct{} {
+	c.waited.Store(true)
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (c *impatient) Err() error {
+	if c.waited.Load() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 func TestStartIsNobodysAttempt(t *testing.T) {
 	h := load(t, process.Config{})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
@@ -98,7 +122,7 @@ func TestStartIsNobodysAttempt(t *testing.T) {
 		t.Fatal("it was not started again")
 	}
 	awaitEnd(t, watchEnd(t, pid), "the plugin")
-	if out, err := attempt(t, ok, 3*time.Millisecond); err == nil {
+	if out, err := ok.Probe(&impatient{Context: t.Context()}, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Millisecond}}); err == nil {
 		t.Errorf("with no time for a start: got %v, want an error", out)
 	}
 	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // it has time
