@@ -145,9 +145,10 @@ func (c *call) ended() error {
 // When the call has ended the guest goes on without a place: it stops at its next
 // branch.
 func (c *call) idle(waiting func(ctx context.Context)) {
+	ctx := c.until() // of before: what begins in time ends with the deadline
 	c.stepOut()
 	c.release()
-	waiting(c.until())
+	waiting(ctx)
 	c.acquire(true)
 	if late := c.stepIn(); late && !c.placed { // the place was waited for until the deadline
 		c.acquire(true)

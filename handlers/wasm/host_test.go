@@ -10,9 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -214,15 +217,18 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	cycle(2, 500)
-	before := takings(t)
+	before, others := takings(t), goleak.IgnoreCurrent()
 	cycle(10, 1000)
+	if err := goleak.Find(others); err != nil { // and not their number, for some have a moment to go
+		t.Error(err)
+	}
 	after := takings(t)
 	if used := h.budget.inUse(); used != 0 {
 		t.Errorf("%d bytes are still counted", used)
 	}
 	t.Logf("after 10,000 cycles: %+v, before: %+v", after, before)
-	if after.descriptors > before.descriptors || after.goroutines > before.goroutines {
-		t.Errorf("descriptors and goroutines: %+v, before: %+v", after, before)
+	if after.descriptors > before.descriptors {
+		t.Errorf("descriptors: %+v, before: %+v", after, before)
 	}
 	// One leaked instance in a hundred would be 6 MiB of the guests' memory, and a hundred mappings.
 	if after.mappings > before.mappings+20 || after.heap > before.heap+1<<20 {
@@ -232,8 +238,8 @@ func TestNothingIsLeft(t *testing.T) {
 
 // taking is what the process has of the system.
 type taking struct {
-	heap                              uint64 // bytes that live
-	mappings, goroutines, descriptors int
+	heap                  uint64 // bytes that live
+	mappings, descriptors int
 }
 
 func takings(t *testing.T) taking {
@@ -243,7 +249,7 @@ func takings(t *testing.T) taking {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	maps, _ := os.ReadFile("/proc/self/maps")
-	return taking{stats.HeapAlloc, bytes.Count(maps, []byte("\n")), runtime.NumGoroutine(), descriptors(t)}
+	return taking{stats.HeapAlloc, bytes.Count(maps, []byte("\n")), descriptors(t)}
 }
 
 func descriptors(t *testing.T) int {
@@ -258,6 +264,50 @@ func descriptors(t *testing.T) int {
 // loopModule is trapModule with a probe that loops.
 var loopModule = append(append([]byte(nil), trapModule[:len(trapModule)-7]...), "\x0a\x0a\x01\x08\x00\x03\x40\x0c\x00\x0b\x00\x0b"...)
 
+// setContext is a context with a deadline that comes when the test says so.
+type setContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c setContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c setContext) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// What a guest has begun in time, and be it that the deadline comes while it gives its
+// place back, has no part of its grace: it would reach the target after the verdict.
+func TestWhatBeginsInTimeEndsWithTheDeadline(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h := &Host{cfg: Config{Clock: realClock{}}}
+	c := &call{ctx: setContext{parent, time.Now().Add(time.Hour)}, host: h, placed: true}
+	c.end = make(chan struct{})
+	var seen error
+	var guest sync.WaitGroup
+	h.running.mu.Lock() // so that the place is not given back yet
+	guest.Go(func() { c.idle(func(ctx context.Context) { seen = ctx.Err() }) })
+	isAway := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.away
+	}
+	for !isAway() {
+		runtime.Gosched()
+	}
+	cancel()
+	late := c.overdue()
+	h.running.mu.Unlock()
+	guest.Wait()
+	if !late || seen != context.DeadlineExceeded {
+		t.Errorf("late: %v, and what it waited for went on with %v", late, seen)
+	}
+}
+
 // A guest that waited for its place for most of the time has not seen enough of its
 // target: the busy host must not restart a healthy container.
 func TestWaitingIsNoFailure(t *testing.T) {
@@ -271,11 +321,11 @@ func TestWaitingIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	probeOnce := func(timeout time.Duration) (probe.Outcome, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*patience)
 		defer cancel()
-		return p.Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: timeout}})
+		return p.Probe(setContext{ctx, time.Now().Add(timeout)}, probe.Request{Spec: probe.Spec{Timeout: timeout}})
 	}
-	if got, err := probeOnce(20 * patience); err != nil || got.Reason != probe.ReasonDeadline {
+	if got, err := probeOnce(time.Hour); err != nil || got.Reason != probe.ReasonDeadline {
 		t.Errorf("with a place free: got %+v, %v, want a time-out", got, err)
 	}
 	for h.running.free > 0 {
