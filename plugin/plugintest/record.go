@@ -32,9 +32,10 @@ type Recorder struct {
 	conns   []*tape
 	names   map[string][]netip.Addr
 	web     []*heard
-	taken   *Case     // the last attempt that was noted
-	at      time.Time // when that was
-	said    string    // what the plugin answered
+	begun   []chan struct{} // what was, each closed when it has ended: see settle
+	taken   *Case           // the last attempt that was noted
+	at      time.Time       // when that was
+	said    string          // what the plugin answered
 }
 
 // Bytes that are noted; what is beyond is left out, and the file says so.
@@ -51,7 +52,37 @@ func NewRecorder() *Recorder {
 }
 
 func (r *Recorder) forget() {
-	r.left, r.conns, r.web, r.names = maxSession, nil, nil, make(map[string][]netip.Addr)
+	r.left, r.conns, r.web, r.begun, r.names = maxSession, nil, nil, nil, make(map[string][]netip.Addr)
+}
+
+// begins notes that a dial, a handshake or a look-up begins; of a dial with its tape.
+func (r *Recorder) begins(t ...*tape) (ended func()) {
+	over := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns, r.begun = append(r.conns, t...), append(r.begun, over)
+	return func() { close(over) }
+}
+
+// settle waits for what has begun. The attempt may be over before: its deadline ends it and
+// them at once, and who dials for a request of HTTP, or in the grace of a guest, is not waited
+// for.
+func (r *Recorder) settle() {
+	patience := time.NewTimer(slack)
+	defer patience.Stop()
+	for i := 0; ; i++ {
+		r.mu.Lock()
+		rest := r.begun[min(i, len(r.begun)):]
+		r.mu.Unlock()
+		if len(rest) == 0 {
+			return
+		}
+		select {
+		case <-rest[0]:
+		case <-patience.C:
+			return
+		}
+	}
 }
 
 // Wrap has the recorder look on at all that a host does for its guests: what cfg has is
@@ -88,9 +119,7 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 func (r *Recorder) dials(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		t := &tape{recorder: r, network: network, addr: addr, begun: r.now(), web: httptrace.ContextClientTrace(ctx) != nil}
-		r.mu.Lock()
-		r.conns = append(r.conns, t)
-		r.mu.Unlock()
+		defer r.begins(t)()
 		conn, err := dial(ctx, network, addr)
 		t.made(conn, err)
 		if err != nil {
@@ -108,6 +137,7 @@ func (r *Recorder) handshakes(handshake handshakeFunc) handshakeFunc {
 		if !ok {
 			return handshake(ctx, conn, config)
 		}
+		defer r.begins()()
 		secured, err := handshake(ctx, raw.Conn, config)
 		var state tls.ConnectionState
 		if s, ok := secured.(interface{ ConnectionState() tls.ConnectionState }); ok && err == nil {
@@ -123,6 +153,7 @@ func (r *Recorder) handshakes(handshake handshakeFunc) handshakeFunc {
 
 func (r *Recorder) lookups(lookup func(context.Context, string) ([]netip.Addr, error)) func(context.Context, string) ([]netip.Addr, error) {
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		defer r.begins()()
 		addrs, err := lookup(ctx, host)
 		known, missing := errors.AsType[*net.DNSError](err)
 		if err == nil || missing && known.IsNotFound {
@@ -192,6 +223,7 @@ func (r *Recorder) Note(req probe.Request, config []byte, grants []plugin.Grant,
 	if req.Container != nil {
 		c.Container = *req.Container
 	}
+	r.settle()
 	r.mu.Lock()
 	conns, web := r.conns, r.web
 	c.Names = r.names
