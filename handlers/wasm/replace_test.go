@@ -54,7 +54,12 @@ func TestTry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		start := time.Now()
 		err = h.(handlers.Trier).Try(t.Context())
+		for want != "" && err == nil && time.Since(start) >= time.Second { // a deadline says nothing: the machine stood still
+			start = time.Now()
+			err = h.(handlers.Trier).Try(t.Context())
+		}
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
