@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 const postgresBin = "/usr/lib/postgresql/15/bin"
@@ -57,10 +59,11 @@ func nobody(t *testing.T) (uid, gid int) {
 	return uid, gid
 }
 
-// dataFolder is one that belongs to whom unprivileged commands run as.
+// dataFolder is one that belongs to whom unprivileged commands run as. There is room for
+// sockets in it.
 func dataFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "prober-e2e-")
+	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-e2e-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestPluginInPythonEndsWithItsHost(t *testing.T) {
 	}
 	plugin := exec.Command("/usr/bin/python3", "../../examples/python/prober-plugin-sqlite")
 	plugin.Env = []string{
-		pluginpb.CookieKey + "=" + pluginpb.CookieValue, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir(),
+		pluginpb.CookieKey + "=" + pluginpb.CookieValue, "PLUGIN_UNIX_SOCKET_DIR=" + dataFolder(t),
 		"PLUGIN_CLIENT_CERT=" + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours})),
 	}
 	plugin.Stderr = os.Stderr
