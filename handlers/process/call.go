@@ -3,11 +3,14 @@ package process
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,11 +63,24 @@ func (b *bound) KeepSecret(redact func(text string) string) {
 func (b *bound) Release() {
 	h := b.plugin
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if redact, ok := h.secret[b]; ok {
-		delete(h.secret, b)
-		h.late = append(h.lateLocked(), lateSecret{redact, time.Now().Add(h.cfg.DrainTimeout + lateFor)})
+	redact, ok := h.secret[b]
+	h.mu.Unlock()
+	if !ok {
+		return
 	}
+	l := lateSecret{b.secretOf(redact), redact, time.Now().Add(h.cfg.DrainTimeout + lateFor)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.secret, b)
+	h.late = append(slices.DeleteFunc(h.lateLocked(), func(o lateSecret) bool { return o.of == l.of }), l)
+}
+
+// secretOf tells apart what probes keep secret: by their configs, and by what redact leaves of
+// them, as they are written and as they are read.
+func (b *bound) secretOf(redact func(text string) string) [sha256.Size]byte {
+	var read any
+	_ = json.Unmarshal(b.config, &read) // what a plugin takes is JSON
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q", b.config, redact(string(b.config)), redact(fmt.Sprint(read))))
 }
 
 // Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
@@ -128,7 +144,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	case ctx.Err() == context.Canceled:
 		return probe.Outcome{}, ctx.Err()
 	case !in.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
-		return probe.Outcome{}, in.fault(ctx, err)
+		return probe.Outcome{}, in.fault(ctx, err, false)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}
 	case !c.taken:
@@ -306,8 +322,9 @@ func (in *instance) missed(patience time.Duration) {
 	}
 }
 
-// fault is the error of a call that the process did not answer.
-func (in *instance) fault(ctx context.Context, err error) error {
+// fault is the error of a call that the process did not answer. asked says that it is one
+// about a config, of which nobody else gets to know.
+func (in *instance) fault(ctx context.Context, err error, asked bool) error {
 	if _, ok := errors.AsType[*probe.Error](err); ok {
 		return err
 	}
@@ -317,7 +334,7 @@ func (in *instance) fault(ctx context.Context, err error) error {
 		_ = in.child.Kill(context.Background()) // one that lives on and does not serve is of no use
 	}
 	if !in.ready() {
-		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.epitaph())}
+		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.epitaph(asked))}
 	}
 	reason := probe.ReasonProtocol
 	if s.Code() == codes.Unavailable || s.Code() == codes.Internal {

@@ -256,8 +256,9 @@ func (c *child) wasKilled() bool {
 	return c.killed && c.err != nil && c.err.Error() == "signal: killed"
 }
 
-// epitaph is how the process has ended, for people; "" while it runs.
-func (c *child) epitaph() string {
+// epitaph is how the process has ended, for people; "" while it runs. asked is as for
+// [lineLog.lastWords].
+func (c *child) epitaph(asked bool) string {
 	select {
 	case <-c.exited:
 	default:
@@ -267,7 +268,7 @@ func (c *child) epitaph() string {
 	if c.err != nil {
 		text = c.err.Error()
 	}
-	if last := c.lines.lastWords(); last != "" {
+	if last := c.lines.lastWords(asked); last != "" {
 		text += ": " + last
 	}
 	return text

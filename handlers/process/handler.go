@@ -3,6 +3,7 @@ package process
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,19 +30,21 @@ type Handler struct {
 	keeps    bool // its probes keep keys and values
 	keeper   *keeper
 
-	validating atomic.Int32 // configs, for which the log is shut
+	validating atomic.Int32              // configs, for which the log is shut
+	refused    atomic.Pointer[time.Time] // when a config last was, or was not answered for; nil: never
 
 	mu     sync.Mutex
 	calls  map[*call]struct{} // attempts in flight
 	hits   map[plugin.LimitName]uint64
 	secret map[*bound]func(string) string
-	late   []lateSecret // of probes that have ended, the first first
+	late   []lateSecret // of probes that have ended, the first first; no two are the same
 	closed bool
 	idle   chan struct{} // closed when the last call ends after Close has begun
 }
 
 // lateSecret is what a probe that has ended keeps secret until a time.
 type lateSecret struct {
+	of     [sha256.Size]byte // see secretOf
 	redact func(text string) string
 	until  time.Time
 }
@@ -125,7 +128,12 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	}
 	in.used.Store(true)
 	h.validating.Add(1) // nobody says yet what of the config is secret
-	defer h.validating.Add(-1)
+	defer func() {
+		if err != nil || answer.GetCode() != 0 { // and nobody will
+			h.refused.Store(new(time.Now()))
+		}
+		h.validating.Add(-1)
+	}()
 	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
@@ -133,7 +141,7 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	case err != nil && ctx.Err() == context.Canceled: // nobody wants to know any more
 		err = ctx.Err()
 	case err != nil:
-		err = in.fault(ctx, err)
+		err = in.fault(ctx, err, true)
 	}
 	return in, answer, err
 }
@@ -209,8 +217,15 @@ func (h *Handler) hitLocked(limit int) {
 func (h *Handler) newLines() *lineLog {
 	return &lineLog{
 		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes, redact: h.redact,
-		muted: func() bool { return h.validating.Load() > 0 },
+		muted: h.isMuted,
 	}
+}
+
+// isMuted reports whether what processes write may be about a config of which nobody has said
+// what is secret. What was written about one that was refused may be read a moment later.
+func (h *Handler) isMuted() bool {
+	refused := h.refused.Load()
+	return h.validating.Load() > 0 || refused != nil && time.Since(*refused) < outputGrace
 }
 
 // redact takes the secrets of all probes, also of those that have ended lately, and of all

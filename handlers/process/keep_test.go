@@ -2,7 +2,9 @@ package process
 
 import (
 	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -43,4 +45,57 @@ func TestWhatWasWrittenInTimeIsRead(t *testing.T) {
 		t.Errorf("got %q, held %t", c.kept, c.held)
 	}
 	_ = c.read.Close()
+}
+
+// However many probes come and go, what they kept secret is remembered once, for ten minutes
+// from the end of the last of them.
+func TestSecretsOfProbesThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handler{cfg: Config{}.withDefaults()}
+		ends := func(config, secret string) {
+			b := &bound{plugin: h, config: []byte(config)}
+			b.KeepSecret(strings.NewReplacer(secret, "*").Replace)
+			b.Release()
+		}
+		holds := func(want string) {
+			t.Helper()
+			if got := h.redact(`one"1 two"2 three`); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		const config = `{"a":"one\"1","b":["two\"2"]}`
+		for range 100 {
+			ends(config, `one"1`)
+			ends(config, `two"2`) // the same config, with another secret
+		}
+		if holds("* * three"); len(h.late) != 2 {
+			t.Errorf("%d secrets are remembered, want 2", len(h.late))
+		}
+		time.Sleep(lateFor - time.Second)
+		ends(config, `one"1`)
+		ends(`{"a":"three"}`, "three")
+		time.Sleep(time.Minute)
+		holds(`* two"2 *`)
+		time.Sleep(lateFor)
+		if holds(`one"1 two"2 three`); len(h.late) != 0 {
+			t.Errorf("%d secrets are remembered, want none", len(h.late))
+		}
+	})
+}
+
+// What is written of a config that is refused may be read a moment later.
+func TestTheLogIsShutForAMomentAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := new(Handler)
+		if h.isMuted() {
+			t.Error("nothing was refused")
+		}
+		h.refused.Store(new(time.Now()))
+		if !h.isMuted() {
+			t.Error("what the process has said of the config is told")
+		}
+		if time.Sleep(outputGrace); h.isMuted() {
+			t.Error("the log stays shut")
+		}
+	})
 }

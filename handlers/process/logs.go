@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -30,14 +31,26 @@ type lineLog struct {
 	name            string // of the plugin
 	maxLines, bytes int
 	redact          func(text string) string
-	muted           func() bool // while nothing is handed on
+	muted           func() bool // while nothing is handed on to anyone but who asked
 
 	mu           sync.Mutex
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	last         []byte // the last line of standard error
-	fault        []byte // the first that tells of a panic
+	said, hushed words // before and after it was muted, and meanwhile
+}
+
+// words are what is quoted of standard error.
+type words struct {
+	last  []byte // the last line
+	fault []byte // the first that tells of a panic
+}
+
+func (w *words) note(text []byte) {
+	w.last = append(w.last[:0], text...)
+	if w.fault == nil && (bytes.HasPrefix(text, []byte("panic: ")) || bytes.HasPrefix(text, []byte("fatal error: "))) {
+		w.fault = bytes.Clone(text)
+	}
 }
 
 // copy logs all lines of r until its end. What is dropped is read at rate.
@@ -90,11 +103,12 @@ func (l *lineLog) line(stream string, text []byte) bool {
 func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stream == "stderr" {
-		l.last = append(l.last[:0], text...)
-		if l.fault == nil && (bytes.HasPrefix(text, []byte("panic: ")) || bytes.HasPrefix(text, []byte("fatal error: "))) {
-			l.fault = bytes.Clone(text)
-		}
+	switch {
+	case stream != "stderr":
+	case l.muted():
+		l.hushed.note(text)
+	default:
+		l.said.note(text)
 	}
 	if now := time.Now(); now.Sub(l.began) > logWindow {
 		dropped = l.dropped
@@ -109,13 +123,15 @@ func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 	return true, dropped
 }
 
-// lastWords is what the process said at last, for an error.
-func (l *lineLog) lastWords() string {
+// lastWords is what the process said at last, for an error. What it said while it was muted
+// is for who asked it: he alone knows what of it is secret.
+func (l *lineLog) lastWords(asked bool) string {
+	var hushed words
 	l.mu.Lock()
-	text := string(l.last)
-	if l.fault != nil {
-		text = string(l.fault)
+	if asked {
+		hushed = l.hushed
 	}
+	text := cmp.Or(string(hushed.fault), string(l.said.fault), string(hushed.last), string(l.said.last))
 	l.mu.Unlock()
 	text = l.redact(strings.ToValidUTF8(text, "\uFFFD"))
 	return oneLine(text[:min(len(text), maxWords)])

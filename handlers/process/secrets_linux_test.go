@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
@@ -75,6 +76,31 @@ func TestSecretsOfAProbeThatHasEnded(t *testing.T) {
 	log.forget()
 	if line := log.next(t, "and the password was"); !strings.Contains(line, "[redacted]") {
 		t.Errorf("the log: %s", line)
+	}
+}
+
+// What a process tells of a config at its end is for who asked it about that, and for nobody
+// else: what of it is secret is not known here.
+func TestSecretsOfAConfigThatEndsTheProcess(t *testing.T) {
+	var log lockedBuffer
+	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Pause: time.Hour, MaxPause: time.Hour})
+	h, err := process.Load(t.Context(), cfg, found())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	ok := bind(t, h, "ok")
+	if _, err := h.Prepare([]byte(`{"mode":"spill","password":"hunter2"}`), probe.Target{}); err == nil || !strings.Contains(err.Error(), "panic: cannot take hunter2") {
+		t.Errorf("who asked: got %v", err)
+	}
+	if _, err := attempt(t, ok, patience); err == nil || !strings.Contains(err.Error(), "exit status 2") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("another probe: got %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := log.text(); strings.Count(text, "a plugin's process has ended") != 2 || strings.Contains(text, "hunter2") {
+		t.Errorf("the log: %s", text)
 	}
 }
 

@@ -171,7 +171,7 @@ func (k *keeper) watch(in *instance) {
 // buryLocked notes how the current process has ended, and cleans up after it.
 func (k *keeper) buryLocked(in *instance) {
 	k.current = nil
-	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.epitaph()), !in.used.Load()
+	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.epitaph(false)), !in.used.Load()
 	if time.Since(in.since) > k.of.cfg.MaxPause {
 		k.ends = 0
 	}

@@ -57,6 +57,9 @@ func (check) ValidateConfig(c *sdk.Config) error {
 		return errors.New("config.mode: bad is bad")
 	case "slow":
 		time.Sleep(time.Hour)
+	case "spill":
+		go panic("cannot take " + c.String("password", ""))
+		time.Sleep(time.Hour)
 	}
 	return nil
 }
