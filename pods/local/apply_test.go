@@ -5,11 +5,14 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
 
@@ -190,4 +193,59 @@ spec:
 	}
 	w.apply(t, text)
 	w.awaitTicks(t, "pod/a/readiness", 1)
+}
+
+// belated is a handler that is not there at first, and takes its time when it is.
+type belated struct {
+	probe.Handler
+	calls                  atomic.Int32
+	asked, granted, unused chan struct{}
+}
+
+// Prepare implements [probe.Preparer].
+func (b *belated) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	if b.calls.Add(1) == 1 {
+		return nil, errors.New("not yet")
+	}
+	close(b.asked)
+	<-b.granted
+	return b, nil
+}
+
+// Release implements [probe.Releaser].
+func (b *belated) Release() { close(b.unused) }
+
+// A probe that a pod no longer asks for does not come back because its start had begun.
+func TestApplyWhileAProbeIsStarted(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      a: {readiness: {plugin: {name: belated}, period: 30ms, timeout: 1m}}
+spec:
+  containers: [{name: a}]
+`
+	w := newWorld(t)
+	b := &belated{Handler: probetest.NewHandler(), asked: make(chan struct{}), granted: make(chan struct{}), unused: make(chan struct{})}
+	if err := w.known.Register("belated", "", b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.pods.Apply(t.Context(), load(t, text)); err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("got %v", err)
+	}
+	<-b.asked // by the loop of the pod, which has begun its container
+	w.apply(t, strings.Replace(text, "a: {readiness: {plugin: {name: belated}, period: 30ms, timeout: 1m}}", "", 1))
+	close(b.granted)
+	select {
+	case <-b.unused:
+	case <-time.After(patience):
+		t.Fatal("the probe is there again")
+	}
+	if n := len(w.manager.Probes()); n > 0 {
+		t.Errorf("%d probes", n)
+	}
 }

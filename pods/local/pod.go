@@ -26,6 +26,10 @@ type pod struct {
 	done  chan struct{}  // closed when the pod has ended and left nothing behind
 	jobs  sync.WaitGroup // kills, hooks and waits under way
 
+	// publishing is held from the look at what is decided until that is in the status, for
+	// nothing older to follow it there. It comes before mu.
+	publishing sync.Mutex
+
 	mu          sync.Mutex
 	spec        *v1.Pod // as applied, with the time of its deletion; replaced, never modified
 	shown       *v1.Pod // the spec that was published last
@@ -252,11 +256,17 @@ func (p *pod) startAll(starts []*container) {
 			tried = true
 		}
 	}
-	if tried {
-		// A worker whose container could not run again has ended.
-		if err := p.owner.manager.AddPod(context.Background(), p.current()); err != nil {
-			p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
-		}
+	if !tried {
+		return
+	}
+	// A worker whose container could not run again has ended.
+	spec := p.published()
+	err := p.owner.manager.AddPod(context.Background(), p.current())
+	if p.published() != spec { // Apply has changed it meanwhile: what was added may be of the past
+		err = p.owner.manager.UpdatePod(context.Background(), p.current())
+	}
+	if err != nil {
+		p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/probe"
 )
 
 // RestartGrace is what [manager.Config] RestartGrace must be for a manager that
@@ -173,14 +172,7 @@ func (p *Pods) decided(u results.Update) {
 	if pod == nil {
 		return
 	}
-	switch u.Kind {
-	case probe.Readiness:
-		p.store.SetContainerReadiness(uid, u.ContainerID, u.Result == results.Success)
-	case probe.Startup:
-		p.store.SetContainerStartup(uid, u.ContainerID, u.Result == results.Success)
-	case probe.Liveness:
-		// Only a failure is anything to act on. The rest is to be saved.
-	}
+	pod.show(u.Kind, u.ContainerID)
 	pod.sync()
 }
 

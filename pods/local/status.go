@@ -11,10 +11,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
 )
+
+// show writes what is decided of a container into the pod's status. It is what holds by
+// now: news may be late.
+func (p *pod) show(kind probe.Kind, containerID string) {
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
+	r, ok := p.owner.manager.Results(kind).Get(containerID)
+	switch {
+	case !ok: // it has ended
+	case kind == probe.Readiness:
+		p.owner.store.SetContainerReadiness(p.uid, containerID, r == results.Success)
+	case kind == probe.Startup:
+		p.owner.store.SetContainerStartup(p.uid, containerID, r == results.Success)
+	}
+	// Of liveness only a failure is anything to act on. The rest is to be saved.
+}
 
 // publish computes the pod's status and publishes it if it changed.
 func (p *pod) publish() {
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
 	p.mu.Lock()
 	spec, status := p.spec, p.statusLocked()
 	fresh := p.shown != spec
