@@ -162,8 +162,12 @@ func (l *loopback) socket() (path string, err error) {
 
 // open opens one door and returns where it is.
 func (l *loopback) open(network, at, addr string, b Behaviour) (string, error) {
-	if network == "udp" {
+	switch {
+	case network == "udp":
 		return l.openPackets(at, addr, b)
+	case network == "tcp" && b == Refuse:
+		l.passed(network, addr)
+		return l.refuse()
 	}
 	ln, err := net.Listen(network, at)
 	if err != nil {
@@ -186,6 +190,28 @@ func (l *loopback) open(network, at, addr string, b Behaviour) (string, error) {
 	l.doors = append(l.doors, door{network, at, ln})
 	l.accepting.Go(func() { l.accept(ln, network, addr) })
 	return at, nil
+}
+
+// refuse returns a port at which nobody listens. The end of a connection has it: of a port
+// that is free, another program may make its own.
+func (l *loopback) refuse() (at string, err error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	conn, err := dialer.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	l.holders = append(l.holders, conn)
+	other, err := ln.Accept()
+	if err != nil {
+		return "", err
+	}
+	l.holders = append(l.holders, other)
+	return conn.LocalAddr().String(), nil
 }
 
 func (l *loopback) openPackets(at, addr string, b Behaviour) (string, error) {
@@ -301,8 +327,9 @@ func (l *loopback) endDoor(d door) {
 	}
 	defer conn.Close()
 	l.last[conn.LocalAddr().String()] = true
-	if d.network == "udp" {
+	if packets, ok := d.Closer.(net.PacketConn); ok {
 		_, _ = conn.Write([]byte("\n"))
+		_ = packets.SetReadDeadline(time.Now().Add(slack)) // there may have been no room for it
 	}
 }
 

@@ -5,18 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
 )
 
 const askerCases = "testdata/asker/asker_test.yaml"
@@ -183,7 +187,7 @@ func TestProcessCasesThatFail(t *testing.T) {
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [recv: {text: x}]}]}, want: {result: failure}}":                                                 `got "hello\n", want "x"`,
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [{send: {text: \"a\\n\"}}, {recv: {text: \"hello\\nbye\\nbye\"}}]}]}, want: {result: success}}": `still waits for "hello\nbye\nbye"; got "hello\nbye\n"`,
 		"- {name: a, " + request + ", config: {do: crash}}, want: {result: failure}}":                                                                                          "+result: error(trap)",
-		"- {name: a, timeout: 2s, " + request + ", config: {do: deaf}}, want: {result: failure, virtualTime: 1ms}}":                                                            "+virtualTime: 2.0",
+		"- {name: a, timeout: 2s, " + request + ", config: {do: deaf}}, want: {result: failure, virtualTime: 1ms}}":                                                            "+virtualTime: ",
 		"- {name: a, " + request + ", config: {say: 1}}, host: {net: [{dial: tcp://db:1}]}, want: {result: success}}":                                                          "+result: error(config)",
 		"- {name: a, " + request + ", config: {network: udp}}, host: {net: [{dial: udp://db:1, behaviour: timeout}]}, want: {result: warning}}":                                "+message: timed out after 300ms",
 	} {
@@ -200,6 +204,47 @@ func TestProcessCasesThatFail(t *testing.T) {
 			t.Errorf("%s\ngot %s, want %q in it", text, out.String(), want)
 		}
 	}
+}
+
+// A door ends that has no room left for who is to end it.
+func TestAProcessThatFloodsADoor(t *testing.T) {
+	t.Parallel()
+	f := loadFor(t, askerProcess(t), "- {name: a, timeout: 10s, request: {target: {host: db, port: 1}, config: {do: flood}}, "+
+		"host: {net: [{dial: udp://db:1, latency: 500ms, script: [recv: any]}]}, want: {result: success, message: all sent}}")
+	judged(t, run(t, f, plugintest.Config{CasesOnly: true, Process: startProcess}))
+}
+
+// inTest is a plugin that is a part of the test, and is told where its target is.
+type inTest struct {
+	probe.HandlerFunc // nil
+	ask               func(probe.Target) (probe.Outcome, error)
+}
+
+func (p inTest) Prepare(_ []byte, target probe.Target) (probe.Handler, error) {
+	return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return p.ask(target) }), nil
+}
+
+func (inTest) Close() error { return nil }
+
+// What refuses connections is a port that nobody else can get meanwhile, and then serve.
+func TestAClosedPortIsKept(t *testing.T) {
+	t.Parallel()
+	asks := func(target probe.Target) (probe.Outcome, error) {
+		at := net.JoinHostPort(target.Host, strconv.Itoa(target.Port))
+		if ln, err := net.Listen("tcp", at); err == nil {
+			return probe.Outcome{Output: "it is free"}, ln.Close()
+		}
+		if conn, err := net.Dial("tcp", at); !errors.Is(err, syscall.ECONNREFUSED) {
+			return probe.Outcome{Output: fmt.Sprintf("it is served: %v, %v", conn, err)}, nil
+		}
+		return probe.Outcome{Result: probe.Failure, Output: "refused"}, nil
+	}
+	f := loadFor(t, askerProcess(t), "- {name: a, request: {target: {host: db, port: 1}}, "+
+		"host: {net: [{dial: tcp://db:1, behaviour: refuse}]}, want: {result: failure, message: refused}}")
+	cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+		return inTest{ask: asks}, nil
+	}}
+	judged(t, run(t, f, cfg))
 }
 
 // unguided starts a process that does not ask where the world of a test is.

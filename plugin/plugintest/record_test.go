@@ -177,14 +177,7 @@ func TestReplayOfConnections(t *testing.T) {
 }
 
 func TestReplayOfRefusal(t *testing.T) {
-	target := serve(t, func(net.Conn) {})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target.Port = closed.Addr().(*net.TCPAddr).Port
-	closed.Close()
-	path, out := record(t, attempt{target: target, config: `{}`})
+	path, out := record(t, attempt{target: probe.Target{Host: "127.0.0.1", Port: 1}, config: `{}`})
 	contents(t, path, "behaviour: refuse")
 	replay(t, path, out)
 }

@@ -41,6 +41,16 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 			defer conn.Close()
 			time.Sleep(time.Minute)
 		}
+	case "flood": // which leaves no room for anything else
+		conn, err := sdk.Dial(ctx, "udp", r.Addr())
+		if err != nil {
+			return probe.Outcome{}, err
+		}
+		defer conn.Close()
+		for i := range 2000 { // of all sizes, the least last
+			_, _ = conn.Write(make([]byte, max(1, 1000-i)))
+		}
+		return sdk.Successf("all sent"), nil
 	case "get":
 		return get(ctx, r)
 	case "lookup":
