@@ -151,9 +151,14 @@ func blobName(desc ocispec.Descriptor) string {
 	return path.Join("blobs", desc.Digest.Algorithm().String(), desc.Digest.Encoded())
 }
 
+// unfinished ends the name of a file that is being written.
+const unfinished = ".new"
+
 // write makes the file appear with all of its bytes at once.
-func (f file) write(root *os.Root) error {
-	next := f.name + ".new"
+func (f file) write(root *os.Root) error { return f.writeVia(root, f.name+unfinished) }
+
+// writeVia is write by way of the file next.
+func (f file) writeVia(root *os.Root, next string) error {
 	out, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err

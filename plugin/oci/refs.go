@@ -1,10 +1,14 @@
 package oci
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/plugin"
 )
@@ -44,7 +48,23 @@ func (s *Store) putRef(ref plugin.Reference, a *Artifact) (newest string, err er
 	if err != nil {
 		return "", err
 	}
-	return now.newest(a), text(refName(ref), data).write(root)
+	// Others may be about to write the same.
+	return now.newest(a), text(refName(ref), data).writeVia(root, refName(ref)+"."+rand.Text()+unfinished)
+}
+
+// pruneRefs removes what writers left that died.
+func (s *Store) pruneRefs() error {
+	left, err := filepath.Glob(filepath.Join(s.cfg.Dir, "refs", "*"+unfinished))
+	for _, path := range left {
+		info, gone := os.Stat(path)
+		if gone != nil || time.Since(info.ModTime()) < keepUnused {
+			continue
+		}
+		if failed := os.Remove(path); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // recallRef returns what is remembered of ref.

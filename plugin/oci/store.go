@@ -169,10 +169,7 @@ func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
 }
 
 func (s *Store) put(ref plugin.Reference, a *Artifact) (newest string, err error) {
-	same := func(x, y Cosigned) bool {
-		return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) && string(x.Bundle) == string(y.Bundle)
-	}
-	if old, err := s.get(a.Digest); err != nil || !slices.EqualFunc(old.Cosigned, a.Cosigned, same) {
+	if !s.has(a) {
 		if err := s.putArtifact(a); err != nil {
 			return "", err
 		}
@@ -181,6 +178,14 @@ func (s *Store) put(ref plugin.Reference, a *Artifact) (newest string, err error
 		return "", err
 	}
 	return newest, s.prune()
+}
+
+// has reports whether a is kept, and well, with the signatures that it has now.
+func (s *Store) has(a *Artifact) bool {
+	old, err := s.get(a.Digest)
+	return err == nil && slices.EqualFunc(old.Cosigned, a.Cosigned, func(x, y Cosigned) bool {
+		return x.Signature == y.Signature && string(x.Payload) == string(y.Payload) && string(x.Bundle) == string(y.Bundle)
+	})
 }
 
 func (s *Store) putArtifact(a *Artifact) error {
@@ -213,11 +218,31 @@ func (s *Store) putArtifact(a *Artifact) error {
 			return err
 		}
 	}
-	folder := s.folder(a.Digest)
-	if err := os.RemoveAll(folder); err != nil { // it was looked at, and is broken
-		return err
+	return s.install(next, a)
+}
+
+// maxInstalls is how often what lies in the place of an artifact is put away.
+const maxInstalls = 3
+
+// install gives the folder next the name of a's. Where somebody else was faster, theirs
+// stays: others may be reading it. What is broken is put away.
+func (s *Store) install(next string, a *Artifact) error {
+	folder, away := s.folder(a.Digest), next+"-old"
+	for tries := 1; ; tries++ {
+		err := os.Rename(next, folder)
+		if err == nil || s.has(a) {
+			return nil
+		}
+		if tries == maxInstalls {
+			return err
+		}
+		if err := os.Rename(folder, away); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.RemoveAll(away); err != nil {
+			return err
+		}
 	}
-	return os.Rename(next, folder)
 }
 
 func (s *Store) folder(digest string) string {
@@ -316,6 +341,9 @@ func fileOf(desc ocispec.Descriptor) string {
 func (s *Store) prune() error {
 	used, err := s.used()
 	if err != nil {
+		return err
+	}
+	if err := s.pruneRefs(); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(s.cfg.Dir)

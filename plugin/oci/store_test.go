@@ -263,6 +263,12 @@ func TestStoreThatIsFull(t *testing.T) {
 func TestStoreForgets(t *testing.T) {
 	s := newShelf(t)
 	old := time.Now().Add(-2 * time.Hour)
+	unfinished := filepath.Join(s.dir, "refs", "of-one-that-died.json.X.new")
+	writeFile(t, unfinished, nil)
+	writeFile(t, unfinished+".new", nil) // somebody may be about to finish this one
+	if err := os.Chtimes(unfinished, old, old); err != nil {
+		t.Fatal(err)
+	}
 	var folders []string
 	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 		push(t, s.client, s.wanted.Ref, pack(t, version, ""))
@@ -277,5 +283,8 @@ func TestStoreForgets(t *testing.T) {
 	// Only the third is what a reference leads to.
 	if len(left) != 1 {
 		t.Errorf("%d of 3 artifacts are left: %q", len(left), left)
+	}
+	if got, err := filepath.Glob(filepath.Join(s.dir, "refs", "*.new")); err != nil || len(got) != 1 || got[0] != unfinished+".new" {
+		t.Errorf("left of what was not finished: %q, %v", got, err)
 	}
 }

@@ -1,0 +1,43 @@
+package oci_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/daeace23/prober/plugin/oci"
+)
+
+// Several agents, and several plugins of one, may keep the same at the same time.
+func TestStoreThatManyKeepIn(t *testing.T) {
+	h := newHub(t)
+	for round := range 8 {
+		dir := filepath.Join(t.TempDir(), "plugins")
+		openStore(t, dir)
+		a := pack(t, "1.0.0", "signature")
+		var keeping sync.WaitGroup
+		for i := range 8 {
+			ref := h.ref(t, fmt.Sprint("demo:", i%2))
+			keeping.Go(func() {
+				s, err := oci.OpenStore(oci.StoreConfig{Dir: dir})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if k := s.Keep(ref, a); k.Unkept != nil {
+					t.Errorf("round %d: %v", round, k.Unkept)
+				}
+				if last, err := s.Last(oci.Wanted{Ref: ref}); err != nil || last.Digest != a.Digest {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		keeping.Wait()
+		for _, name := range []string{".new-*", filepath.Join("refs", "*.new")} {
+			if left, err := filepath.Glob(filepath.Join(dir, name)); err != nil || len(left) > 0 {
+				t.Errorf("left: %q, %v", left, err)
+			}
+		}
+	}
+}
