@@ -66,7 +66,7 @@ $`
 		{"DIR/demo/demo.wasm --count 2 -o benchstat", 0, `^goos: \w+\ngoarch: \w+\n` +
 			`(BenchmarkPlugin/name=demo/(load=(cold|cached)|isolation=(fresh|reset|pooled)) \d+ \d+ ns/op \d+ p50-ns \d+ p99-ns( 0.0625 MiB)?\n){10}$`},
 		{"demo --plugins DIR --case DIR/demo/demo_test.yaml:it&fails", 0, table},
-		{"DIR/bare/demo.wasm --target 127.0.0.1:1", 0, `demo +isolation=reset .* warning\n`},
+		{"DIR/bare/demo.wasm --target 127.0.0.1:1 --timeout 1m", 0, `demo +isolation=reset .* warning\n`},
 		{"DIR/bare/demo.wasm", 64, "there is nothing to probe: stat DIR/bare/demo_test.yaml: no such file"},
 		{"DIR/demo --case DIR/demo/demo_test.yaml:nosuch", 64, `no case is called "nosuch"\nprober: hint: known: it fails, all is well\n`},
 		{"DIR/demo --case DIR/nosuch", 64, "DIR/nosuch: no such file or directory\nprober: hint: --case takes FILE or FILE:NAME"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,7 +125,7 @@ func (o *oneShot) watchPlugin(ctx context.Context, name string, f *pluginFlags) 
 	for {
 		seen := statesOf(files)
 		err := o.probePlugin(ctx, name, f)
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !o.stopped { // of one signal, either may be first to know
 			_ = o.env.report(err) // the verdict was printed, and a file that is broken is mended some time
 		}
 		path, ok := awaitChange(ctx, files, seen)
@@ -140,25 +141,26 @@ func (o *oneShot) watchPlugin(ctx context.Context, name string, f *pluginFlags) 
 // portable.
 const lookEvery = 300 * time.Millisecond
 
-// fileState is what tells a file that has changed; zero for one that is not there.
-type fileState struct {
-	changed time.Time
-	size    int64
-}
-
-func statesOf(files []string) []fileState {
-	states := make([]fileState, len(files))
+// statesOf returns what tells files that have changed; nil for one that is not there.
+func statesOf(files []string) []fs.FileInfo {
+	states := make([]fs.FileInfo, len(files))
 	for i, path := range files {
 		if info, err := os.Stat(path); err == nil {
-			states[i] = fileState{info.ModTime(), info.Size()}
+			states[i] = info
 		}
 	}
 	return states
 }
 
+// differ reports whether a file is no longer as it was. One that took its place may have its
+// size, and the time of it: clocks of file systems are coarse.
+func differ(was, is fs.FileInfo) bool {
+	return was == nil || !is.ModTime().Equal(was.ModTime()) || is.Size() != was.Size() || !os.SameFile(was, is)
+}
+
 // awaitChange returns the first of files that is no longer as it was seen, and false
 // when ctx ends. A file that is gone is waited for: compilers remove and write.
-func awaitChange(ctx context.Context, files []string, seen []fileState) (string, bool) {
+func awaitChange(ctx context.Context, files []string, seen []fs.FileInfo) (string, bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -168,11 +170,11 @@ func awaitChange(ctx context.Context, files []string, seen []fileState) (string,
 		case <-tick.C:
 		}
 		now := statesOf(files)
-		if slices.Contains(now, fileState{}) {
+		if slices.Contains(now, nil) {
 			continue
 		}
 		for i := range files {
-			if now[i] != seen[i] {
+			if differ(seen[i], now[i]) {
 				return files[i], true
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/plugin"
@@ -68,6 +69,11 @@ func TestPluginRunWatch(t *testing.T) {
 		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if old, err := os.Stat(path); err == nil { // as if the clock of the file system stood still
+			if err := os.Chtimes(path+".new", time.Time{}, old.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
@@ -114,6 +120,50 @@ func TestPluginRunWatch(t *testing.T) {
 	await("unknown ")
 	signals <- os.Interrupt
 	await("prober: stopped by SIGINT")
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A signal that ends the probe ends the watch. Where the probe is first to hear of it, that is
+// no error.
+func TestASignalEndsAWatch(t *testing.T) {
+	interruptedCache(t)
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"plugin.yaml": demoManifest, "demo.wasm": spinningModule(t), "config.json": "{}"})
+	listening := make(chan chan<- os.Signal, 3) // who hears of signals: the watch first, then each probe
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		code := cli.Main(cli.Env{
+			Args: []string{"plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1h", "--no-headers",
+				"--config", "@" + dir + "/config.json", "--watch"},
+			LookupEnv: toolchains, Stdin: strings.NewReader(""), Stdout: in, Stderr: in,
+			Notify: func(...os.Signal) (<-chan os.Signal, func()) {
+				c := make(chan os.Signal, 1)
+				listening <- c
+				return c, func() {}
+			},
+		})
+		in.Close()
+		ended <- code
+	}()
+	watch, probe := <-listening, <-listening
+	probe <- os.Interrupt
+	var lines []string
+	for s := bufio.NewScanner(out); s.Scan(); {
+		lines = append(lines, s.Text())
+		if strings.HasPrefix(s.Text(), "unknown ") && len(lines) == 1 {
+			writeTree(t, dir, map[string]string{"config.json": "{ }"})
+		}
+		if strings.HasSuffix(s.Text(), "has changed") {
+			watch <- os.Interrupt
+		}
+	}
+	want := []string{"prober: " + dir + "/config.json has changed", "prober: stopped by SIGINT"}
+	if len(lines) < 3 || lines[1] != want[0] || lines[len(lines)-1] != want[1] || strings.Contains(strings.Join(lines, "\n"), "error") {
+		t.Errorf("got %q, want %q after the verdict", lines, want)
+	}
 	if code := <-ended; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
