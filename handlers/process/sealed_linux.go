@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,13 +25,27 @@ func seal(name string, code []byte) (*program, error) {
 	}
 	file := os.NewFile(uintptr(fd), "prober-plugin-"+name)
 	if _, err = file.Write(code); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		err = takeNoMore(file)
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return &program{file}, nil
+}
+
+// sealPatience is how long the kernel may hold pages of a copy that nobody uses.
+const sealPatience = 5 * time.Second
+
+// takeNoMore seals file. The kernel refuses that while somebody holds a page of it, and on a
+// busy machine that is the kernel itself: pages just written wait in lists of its own.
+func takeNoMore(file *os.File) error {
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		if !errors.Is(err, unix.EBUSY) || time.Since(start) > sealPatience {
+			return os.NewSyscallError("seal", err)
+		}
+	}
 }
 
 // path is where this process finds the copy.
