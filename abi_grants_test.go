@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func fakeHost(t *testing.T) *wasm.Host {
 	t.Helper()
 	names := map[string]string{"db.internal": "10.0.0.9", "rebound.internal": "127.0.0.1"}
 	host, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Interpreter: true,
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			return ours, theirs.Close()

@@ -45,7 +45,7 @@ func TestTheEndOfTheAgentEndsAValidator(t *testing.T) {
 
 // A guest that spins is ended in the middle of that.
 func TestTheEndOfTheAgentEndsAGuestThatSpins(t *testing.T) {
-	host, err := wasm.New(wasm.Config{CacheDir: t.TempDir()})
+	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -182,7 +183,7 @@ func (p *replacedProbe) Close() {}
 // taken when the probes are at rest: how many attempts are in flight says nothing.
 func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 	t.Helper()
-	host, err := wasm.New(wasm.Config{CacheDir: t.TempDir()})
+	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}

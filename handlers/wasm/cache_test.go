@@ -70,7 +70,7 @@ func TestTheCacheIsPruned(t *testing.T) {
 
 func TestACompilationThatTakesLongKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := New(Config{CacheDir: t.TempDir()})
+		h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // A plugin that cannot be loaded for want of memory names what the operator has set.
 func TestNoRoomForTheFirstInstance(t *testing.T) {
 	for _, total := range []uint64{1 << 10, 1 << 16} { // not even a page; none for the image
-		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: total, Interpreter: true})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total, Interpreter: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 func TestCustomDialer(t *testing.T) {
 	dialed := make(chan string, 1)
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(),
+		CacheDir: filepath.Join(t.TempDir(), "cache"),
 		Logger:   slog.New(slog.DiscardHandler),
 		DialContext: func(_ context.Context, network, addr string) (net.Conn, error) {
 			dialed <- network + " " + addr
@@ -237,7 +237,7 @@ func TestWhereATargetMayBe(t *testing.T) {
 	}
 	var dialed []string // by the one attempt that runs
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(),
+		CacheDir: filepath.Join(t.TempDir(), "cache"),
 		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
 			dialed = append(dialed, addr)
 			return nil, errors.New("no wire")

@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -277,10 +278,10 @@ func TestLookUpsThatAreRefused(t *testing.T) {
 }
 
 func TestNameserversOfAHost(t *testing.T) {
-	if _, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), DNSServers: []string{"dns.internal:53"}}); err == nil || !strings.Contains(err.Error(), `nameserver "dns.internal:53": want an IP and a port`) {
+	if _, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), DNSServers: []string{"dns.internal:53"}}); err == nil || !strings.Contains(err.Error(), `nameserver "dns.internal:53": want an IP and a port`) {
 		t.Errorf("got %v", err)
 	}
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, DNSServers: []string{}})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DNSServers: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}

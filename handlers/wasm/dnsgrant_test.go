@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -201,7 +202,7 @@ func TestGuestsAreToldTheirFeatures(t *testing.T) {
 // Look-ups that come to nothing are counted too.
 func TestLookupsThatAreRefusedAreCounted(t *testing.T) {
 	var log bytes.Buffer
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func (deaf) Write(p []byte) (int, error) { return len(p), nil }
 // No guest gets the host to panic, whatever numbers it thinks of.
 func TestNumbersAtTheEdge(t *testing.T) {
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Interpreter: true, DNSServers: []string{"10.0.0.9:53"},
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DNSServers: []string{"10.0.0.9:53"},
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
 			t.Cleanup(func() { far.Close() })

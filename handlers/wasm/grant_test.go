@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func (w *wire) lookup(_ context.Context, name string) ([]netip.Addr, error) {
 
 func (w *wire) host(t testing.TB) *wasm.Host {
 	t.Helper()
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, DialContext: w.dial, LookupIP: w.lookup, DNSServers: w.servers})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DialContext: w.dial, LookupIP: w.lookup, DNSServers: w.servers})
 	if err != nil {
 		t.Fatal(err)
 	}

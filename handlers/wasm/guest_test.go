@@ -275,7 +275,7 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 }
 
 func TestMemoryBudget(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 3 << 16})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: 3 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestNamesThatAreTooLong(t *testing.T) {
 }
 
 func TestIdleInstancesMakeRoom(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), TotalMemory: 4 << 16})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: 4 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestReadLimitOfARun(t *testing.T) {
 }
 
 func TestInterpreter(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestInterpreter(t *testing.T) {
 }
 
 func TestCloseWaitsForAttempts(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir()})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -311,7 +311,7 @@ func TestWhatBeginsInTimeEndsWithTheDeadline(t *testing.T) {
 // A guest that waited for its place for most of the time has not seen enough of its
 // target: the busy host must not restart a healthy container.
 func TestWaitingIsNoFailure(t *testing.T) {
-	h, err := New(Config{CacheDir: t.TempDir(), Interpreter: true})
+	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -324,7 +325,7 @@ func TestHTTPRequestsThatAreRefused(t *testing.T) {
 func TestHTTPTriesEveryAddress(t *testing.T) {
 	_, target := web(t, (*httptest.Server).Start, "")
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Interpreter: true,
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true,
 		LookupIP: func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.1")}, nil
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ import (
 // An instance is renewed after so many calls, and closed when nobody has called for long.
 func TestLimitsOfInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestInstancesOfABurst(t *testing.T) {
 			time.AfterFunc(time.Second, func() { there.Close() })
 			return here, nil
 		}
-		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter, DialContext: dial})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter, DialContext: dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestInstancesOfABurst(t *testing.T) {
 func TestNoMemoryToStartIn(t *testing.T) {
 	began := make(chan struct{}, 1)
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Interpreter: true, TotalMemory: 2 << 20,
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: 2 << 20,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			began <- struct{}{}
 			<-ctx.Done()
@@ -137,7 +138,7 @@ func TestNoMemoryToStartIn(t *testing.T) {
 func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 	began := make(chan struct{}, 10)
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Interpreter: true,
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true,
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			if addr == "10.0.0.7:1" {
 				return nil, errors.New("refused")

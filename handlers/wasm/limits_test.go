@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"net"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -205,7 +206,7 @@ func TestLimitsOfMemory(t *testing.T) {
 		wantHits(t, p, map[plugin.LimitName]uint64{"memory": 1})
 	})
 	t.Run("of all", func(t *testing.T) {
-		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter, TotalMemory: 4 * mi})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter, TotalMemory: 4 * mi})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +218,7 @@ func TestLimitsOfMemory(t *testing.T) {
 		wantHits(t, p, map[plugin.LimitName]uint64{"totalMemory": 1})
 	})
 	t.Run("what the host allows any plugin", func(t *testing.T) {
-		h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter, Memory: 2 * mi, TableEntries: 10})
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter, Memory: 2 * mi, TableEntries: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

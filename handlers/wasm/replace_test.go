@@ -1,6 +1,7 @@
 package wasm_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestTry(t *testing.T) {
 }
 
 func TestTotalMemoryChanges(t *testing.T) {
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: interpreter})
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
 	if err != nil {
 		t.Fatal(err)
 	}

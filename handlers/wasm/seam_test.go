@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func (p *page) Close() error { return nil }
 func TestCustomRoundTrip(t *testing.T) {
 	var seen []string
 	var body page
-	h, err := wasm.New(wasm.Config{CacheDir: t.TempDir(), Interpreter: true, RoundTrip: func(req *http.Request, addr string) (*http.Response, error) {
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, RoundTrip: func(req *http.Request, addr string) (*http.Response, error) {
 		seen = append(seen, req.Method+" "+req.URL.String()+" to "+addr)
 		if req.URL.Path == "/first" {
 			return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"https://10.0.0.7/second"}}, Body: http.NoBody, Request: req}, nil

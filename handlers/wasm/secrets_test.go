@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"bytes"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 	const secret = "tcp://swordfish:123" // a URL: what is dialled in vain is logged as well
 	var out bytes.Buffer
 	h, err := wasm.New(wasm.Config{
-		CacheDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		t.Fatal(err)
