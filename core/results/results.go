@@ -154,7 +154,8 @@ func (c *Cache) Set(containerID string, r Result, podUID string) (changed bool) 
 }
 
 // Remove forgets a container. It tells no one, and readers are not told of changes
-// of that container that they have not read yet.
+// of that container that they have not read yet, save for one that is on its way out of
+// the channel of [Cache.Updates] at that moment.
 func (c *Cache) Remove(containerID string) {
 	s := c.shard(containerID)
 	s.mu.Lock()

@@ -28,7 +28,7 @@ func TestCrashBackOff(t *testing.T) {
 		s := status(p, "c")
 		waiting, last := s.State.Waiting, s.LastTerminationState.Terminated
 		return waiting != nil && waiting.Reason == "CrashLoopBackOff" && last != nil && last.ExitCode == 3 && last.Reason == "Error" &&
-			strings.HasPrefix(waiting.Message, "back-off ") && strings.Contains(waiting.Message, "0ms restarting failed container=c pod=pod_default(")
+			strings.HasPrefix(waiting.Message, "back-off ") && strings.Contains(waiting.Message, "s restarting failed container=c pod=pod_default(")
 	}
 	w.await(t, "pod in back-off", func() bool { return slices.ContainsFunc(w.past["pod"], backsOff) })
 	w.awaitEvent(t, "pod BackOff Back-off restarting failed container c in pod pod_default(")

@@ -17,8 +17,8 @@ import (
 
 // Step is what a [Handler] does at one call: wait, then answer.
 type Step struct {
-	// Delay is waited before the answer. When ctx ends first, the call ends as Hang
-	// says, unless Deaf is set.
+	// Delay is waited before the answer. When ctx ends first, or its deadline is at the
+	// same moment, the call ends as Hang says, unless Deaf is set.
 	Delay time.Duration
 	// Hang waits until ctx ends: a deadline then gives [probe.TimedOut], anything
 	// else the error of ctx.
@@ -181,6 +181,10 @@ func (h *Handler) end() {
 func wait(ctx context.Context, step Step) bool {
 	if step.Deaf {
 		ctx = context.WithoutCancel(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Add(step.Delay).Before(deadline) {
+		<-ctx.Done() // of two that are ready a select would take any
+		return false
 	}
 	timer := time.NewTimer(step.Delay)
 	defer timer.Stop()

@@ -68,6 +68,7 @@ func TestHandlerWaits(t *testing.T) {
 	}{
 		{"delay", probetest.Answer(probe.Success, "").After(time.Second), time.Minute, time.Second, probe.Success},
 		{"delay beyond the deadline", probetest.Answer(probe.Success, "").After(time.Hour), time.Minute, time.Minute, probe.Failure},
+		{"delay up to the deadline", probetest.Answer(probe.Success, "").After(time.Minute), time.Minute, time.Minute, probe.Failure},
 		{"deaf", probetest.Step{Delay: time.Hour, Deaf: true}, time.Minute, time.Hour, probe.Unknown},
 		{"hang", probetest.Hang(), time.Minute, time.Minute, probe.Failure},
 	}
