@@ -19,7 +19,7 @@ func TestPluginAuthors(t *testing.T) {
 	doctest.Run(t, doctest.Page{
 		File: "../../docs/plugin-authors.md",
 		Dir:  t.TempDir(),
-		Env:  append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "GOWORK=off"),
+		Env:  append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "GOWORK=off", "PROBER_TIMEOUT=1m"),
 		Has:  func(string) bool { return false },
 	})
 }

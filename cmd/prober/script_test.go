@@ -86,7 +86,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p := &program{cmd: exec.Command(path, args[1:]...), stderr: read, changed: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stderr = ts.MkAbs("."), write
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"))
+	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"), "XDG_CACHE_HOME="+ts.Getenv("WORK")+"/cache")
 	ts.Check(p.cmd.Start())
 	ts.Check(write.Close())
 	p.reader.Go(p.read)

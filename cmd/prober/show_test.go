@@ -69,7 +69,7 @@ func TestPodOfSixContainers(t *testing.T) {
 	flags := newControl("proxy")
 	flags.set(true, "web-live", "rpc-live", "worker-live", "ext-ready")
 	server := httptest.NewServer(flags)
-	defer server.Close()
+	t.Cleanup(server.Close) // when the agent has ended, whose containers may wait for it
 	ports, manifest := fillIn(t, server)
 	a := runAgent(t, manifest, plugins)
 
