@@ -53,7 +53,7 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkCheck is one run of a check that does nothing.
 func BenchmarkCheck(b *testing.B) {
-	dir := b.TempDir()
+	dir := checkFolder(b)
 	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		b.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func hostile(t testing.TB, name string) probe.Handler {
 		}
 		return b
 	case "check that floods":
-		dir := t.TempDir()
+		dir := checkFolder(t)
 		if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\nexec yes\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,8 @@ flood) yes flood | head -c 20000000; exit 0;;
 esac
 `
 
-// checkFolder is a folder with the command check_it.
-func checkFolder(t *testing.T) string {
+// checkFolder is a folder with the command check_it, writable to nobody else whatever the umask.
+func checkFolder(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
