@@ -175,7 +175,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	if a.pods, err = local.New(local.Config{
 		Recorder: a.events, Runner: runner, Logger: a.log, Output: a.stdout, RestartBackoff: a.cfg.RestartBackoff,
-		StateDir: a.cfg.StateDir, Restarted: a.restarted, Executable: a.cfg.Executable,
+		StateDir: a.cfg.StateDir, Restarted: a.restarted, Unprobed: a.unprobed, Executable: a.cfg.Executable,
 		Mark: a.cfg.mark, Marked: a.handlers.runsPrograms,
 	}); err != nil {
 		return err

@@ -37,6 +37,7 @@ func TestLinesThatFindNoRoomAreCounted(t *testing.T) {
 			}
 			close(out.open)
 			w.Close()
+			<-w.done // which Close waits for no longer than a while
 			kept, dropped := 0, 0
 			for line := range strings.Lines(out.text.String()) {
 				n := 0

@@ -98,6 +98,37 @@ func TestAPodThatIsTakenForItsPredecessor(t *testing.T) {
 	}
 }
 
+// A pod that has waited for the end of another, and then got no probe of a plugin, gets one
+// when there is another version of that.
+func TestAPodThatGetsItsProbeLater(t *testing.T) {
+	goOn := filepath.Join(t.TempDir(), "go")
+	const annotation = "  annotations: {prober.dev/probes: '{main: {readiness: {plugin: {name: demo}, period: 20ms, timeout: 1m}}}'}\n"
+	pod := func(annotation string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: late\n" + annotation + "spec:\n  containers:\n  - name: main\n    command: [sh, -c, " +
+			"'trap \"until test -e " + goOn + "; do sleep 0.01; done; exit\" TERM; echo armed; while :; do sleep 0.01; done']\n  terminationGracePeriodSeconds: 600\n"
+	}
+	web := newTarget(t).external("web")
+	var pods string
+	said := newLines()
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.Stdout, pods = said, c.Paths[0] })
+	write(t, pods, pod(""))
+	said.await(t, 0, "armed")
+	write(t, pods, web)
+	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
+	_, next = r.lines.await(t, next, "manifests applied")
+	write(t, pods, web+"---\n"+pod(annotation)) // while the one before goes on
+	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2", refuse: 1}.plugin("demo", "2.0.0"))
+	_, next = r.lines.await(t, next, "plugin loaded", "version=2.0.0")
+	write(t, goOn, "")
+	_, next = r.lines.await(t, next, "manifests were not applied as a whole", "the plugin does not take this config")
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	awaitProbe(t, events, "its first attempt", func(p *streamedProbe) bool {
+		return p.Pod == "late" && p.Last != nil && p.Last.Output == "v3"
+	})
+	r.lines.await(t, next, "manifests applied", "pods=2")
+}
+
 func TestReloadSignal(t *testing.T) {
 	signals := make(chan os.Signal)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })

@@ -84,9 +84,9 @@ func (s *handlerSet) statuses() []PluginStatus {
 }
 
 func (s *handlerSet) status(r *pluginRecord) PluginStatus {
-	compared := r.swap.Shadowing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	compared := r.swap.Shadowing() // not before what it is held against
 	now, generation, err := r.nowLocked()
 	p := PluginStatus{Name: r.name, State: "failed", Generation: generation, Probes: r.swap.Live(), Changed: r.at}
 	f, runtime := r.inUse, r.runtime

@@ -145,6 +145,10 @@ func (a *Agent) promoted() {
 	}
 }
 
+// unprobed hears that a pod goes without a probe that could not be had. With the manifests it
+// is asked for again, now, and when there are other plugins.
+func (a *Agent) unprobed() { a.manifests.knock("a probe that could not be had", false) }
+
 // demanded hears how it went with a plugin that a probe asked for. What is known of all of
 // them follows.
 func (a *Agent) demanded(err error) {

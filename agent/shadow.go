@@ -86,6 +86,7 @@ func (s *handlerSet) runBeside(ctx context.Context, r *pluginRecord, sh *shadowR
 	f.Module, f.Signatures = nil, nil
 	s.mu.Lock()
 	sh.f, sh.runtime, sh.mark, sh.from, sh.base = f, next.runtime, mark, r.swap.Shadowing(), r.mark
+	sh.refused = false // what is refused is a version
 	s.mu.Unlock()
 	s.log.Info("plugin runs beside the one that decides", "handler", r.name, "version", f.Manifest.Version, "path", f.Path, "digest", f.Digest)
 	return nil
@@ -105,8 +106,12 @@ func (s *handlerSet) unshadow(r *pluginRecord) {
 // just being replaced has to wait. It reports whether it has promoted one.
 func (s *handlerSet) promoteDue(ctx context.Context) (promoted bool) {
 	for _, r := range s.records() {
-		sh := s.due(r)
-		if sh == nil || !r.tryLock() {
+		if s.due(r) == nil || !r.tryLock() {
+			continue
+		}
+		sh := s.due(r) // another version may have come meanwhile, which was compared with nothing
+		if sh == nil {
+			r.unlock()
 			continue
 		}
 		err := s.promoteLocked(ctx, r, sh)
@@ -125,9 +130,9 @@ func (s *handlerSet) promoteDue(ctx context.Context) (promoted bool) {
 
 // due returns the shadow of r that is to be promoted now, nil if there is none.
 func (s *handlerSet) due(r *pluginRecord) *shadowRecord {
-	now := r.swap.Shadowing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := r.swap.Shadowing() // not before what it is held against
 	sh := r.shadow
 	if sh == nil || sh.mark == "" || sh.after.Ticks == 0 || sh.refused {
 		return nil

@@ -129,3 +129,21 @@ func TestManifestsThatWaitForAPromotion(t *testing.T) {
 	}
 	r.lines.await(t, next, "manifests applied", "pods=2")
 }
+
+// A version that was due, and was refused, does not keep the next one from being promoted.
+func TestAShadowAfterOneThatWasRefused(t *testing.T) {
+	dir := t.TempDir()
+	file, beside := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "next.wasm")
+	put(t, beside, withManifest(guestSpec{text: "v2"}.module(),
+		"apiVersion: prober.dev/v1\nname: demo\nversion: 2.0.0\nconfig: {schema: {additionalProperties: false, properties: {a: {type: integer}}}}\n"))
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
+	var pods string
+	r, events, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	r.lines.await(t, 0, "plugin runs beside the one that decides", "version=2.0.0")
+	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
+	r.lines.await(t, 0, "manifests applied", "pods=2")
+	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.1}}]\n"))
+	r.lines.await(t, 0, "plugin was not promoted", "the configs of 1 of 2 probes are refused")
+	put(t, beside, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
+	awaitOutput(t, events, "v3")
+}

@@ -106,6 +106,23 @@ func (p *pod) probed(err error) error {
 	return err
 }
 
+// misses notes that a probe of the pod could not be had, and tells of it once.
+func (p *pod) misses() {
+	p.mu.Lock()
+	known := p.unprobed
+	p.unprobed = true
+	p.mu.Unlock()
+	if !known {
+		p.owner.tellUnprobed()
+	}
+}
+
+func (p *Pods) tellUnprobed() {
+	if p.cfg.Unprobed != nil {
+		p.cfg.Unprobed()
+	}
+}
+
 // current returns the pod with its published status.
 func (p *pod) current() *v1.Pod {
 	spec := p.published()
@@ -267,6 +284,7 @@ func (p *pod) startAll(starts []*container) {
 	}
 	if err != nil {
 		p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
+		p.misses()
 	}
 }
 
@@ -381,6 +399,7 @@ func (p *pod) finish() {
 	}
 	if err := o.run(context.Background(), again); err != nil {
 		o.cfg.Logger.Error("some probes can not run", "pod", p.uid, "err", err)
+		o.tellUnprobed()
 	}
 }
 

@@ -65,6 +65,10 @@ type Config struct {
 	// Restarted is called after every restart of a container. It must not block. Nil
 	// is fine.
 	Restarted func(Restart)
+	// Unprobed is called when a pod goes without a probe that could not be had, of which
+	// no Apply has told: the pod had waited for the end of another, or a container came back.
+	// The next Apply tries again. It must not block. Nil is fine.
+	Unprobed func()
 	// Executable is the program to start as shim; "" means os.Executable.
 	Executable string
 	// Mark is a variable, "NAME=value", that is in the environment of every command which is
