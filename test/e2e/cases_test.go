@@ -17,7 +17,7 @@ func TestCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := t.TempDir()
+	cache := filepath.Join(t.TempDir(), "cache")
 	seen := make(map[string]bool)
 	for _, path := range paths {
 		name := filepath.Base(filepath.Dir(path))
