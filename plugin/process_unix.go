@@ -28,7 +28,7 @@ func checkOwner(name string, info fs.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	switch perm := info.Mode().Perm(); {
 	case perm&0o022 != 0:
-		return fmt.Errorf("%s is writable to others (mode %#o): anyone of them could run what they like", name, perm)
+		return fmt.Errorf("%s is writable to others (mode %#o): anyone of them could run what they like; chmod go-w keeps them out", name, perm)
 	case ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to user %d: want root or the user that runs prober", name, owner.Uid)
 	}

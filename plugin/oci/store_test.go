@@ -121,7 +121,7 @@ func TestStoreHonoursThePinOfTheModule(t *testing.T) {
 	if k.Stale != nil || len(s.hub.asked) > 0 {
 		t.Errorf("%v, %q", k.Stale, s.hub.asked)
 	}
-	_, err := openStore(t, t.TempDir()).Resolve(t.Context(), s.client, s.wanted)
+	_, err := openStore(t, filepath.Join(t.TempDir(), "plugins")).Resolve(t.Context(), s.client, s.wanted)
 	wants(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", want "+s.wanted.Digest)
 }
 
@@ -220,7 +220,7 @@ func TestStoreIsNotKeptWaiting(t *testing.T) {
 	k := s.resolve(t)
 	same(t, k.Artifact, s.first)
 	wants(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.host+" did not answer within 20ms")
-	impatient, err := oci.OpenStore(oci.StoreConfig{Dir: t.TempDir(), Patience: 20 * time.Millisecond})
+	impatient, err := oci.OpenStore(oci.StoreConfig{Dir: filepath.Join(t.TempDir(), "plugins"), Patience: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
