@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,8 +127,8 @@ func checkNumbers(value any, path string) error {
 			return fmt.Errorf("%s: the number %.40s is out of range", path, text)
 		}
 	case map[string]any:
-		for name, child := range v {
-			if err := checkNumbers(child, path+"."+name); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := checkNumbers(v[name], path+"."+name); err != nil {
 				return err
 			}
 		}

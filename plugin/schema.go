@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Schema is the JSON Schema (2020-12) of a plugin's config. The zero value takes
@@ -57,7 +58,7 @@ func NewSchema(source []byte) (*Schema, error) {
 func schemaError(err error) error {
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
-			return errors.Join(leaves(v, "")...)
+			return mistakes(v, "")
 		}
 	}
 	return err
@@ -164,7 +165,15 @@ func configError(err error) error {
 	if !ok {
 		return fmt.Errorf("config: %w", err)
 	}
-	return errors.Join(leaves(v, "config")...)
+	return mistakes(v, "config")
+}
+
+// mistakes joins what is wrong in the order of the fields. The validator goes through maps, and
+// finds it in another order each time.
+func mistakes(v *jsonschema.ValidationError, root string) error {
+	errs := leaves(v, root)
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
 }
 
 // leaves returns the errors at the bottom of v, each with its field's path.
@@ -175,6 +184,9 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 			errs = append(errs, leaves(cause, root)...)
 		}
 		return errs
+	}
+	if unknown, ok := v.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(unknown.Properties)
 	}
 	path := strings.Join(append([]string{root}, v.InstanceLocation...), ".")
 	text := "invalid"
