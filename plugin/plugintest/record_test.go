@@ -303,7 +303,8 @@ func TestReplayOfRoundTrips(t *testing.T) {
 	contents(t, path, "url: http://127.0.0.1:1/no\n", "behaviour: refuse")
 }
 
-// nameserver answers every question, the n-th with the address 10.0.0.n.
+// nameserver answers every question, the n-th with the address 10.0.0.n; one that is asked
+// again, as it was.
 func nameserver(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -314,7 +315,7 @@ func nameserver(t *testing.T) string {
 	go func() {
 		defer close(done)
 		buf := make([]byte, 1000)
-		for n := byte(1); ; n++ {
+		for numbers := make(map[string]byte); ; {
 			size, from, err := conn.ReadFrom(buf)
 			if err != nil {
 				return
@@ -323,6 +324,11 @@ func nameserver(t *testing.T) string {
 			if err := m.Unpack(buf[:size]); err != nil {
 				return
 			}
+			question := fmt.Sprint(m.ID, from)
+			if numbers[question] == 0 {
+				numbers[question] = byte(len(numbers) + 1)
+			}
+			n := numbers[question]
 			m.Response, m.Additionals = true, nil
 			head := dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: uint32(n)}
 			m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{10, 0, 0, n}}}}
