@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +51,7 @@ type Metrics struct {
 	mu       sync.RWMutex
 	series   map[uint64]*series   // by hash of pod name, container and kind; the others of a hash hang on next
 	handlers map[string]*outcomes // by name of handler
+	sources  []string             // the plugins of sourceStale
 }
 
 var _ worker.Observer = (*Metrics)(nil)
@@ -194,9 +197,17 @@ func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 }
 
 // PluginSources notes the plugins that are in registries, and of which of them the last
-// good version stands in for what the registry has.
+// good version stands in for what the registry has. A scrape meanwhile misses none of those
+// that stay.
 func (m *Metrics) PluginSources(stale map[string]bool) {
-	m.sourceStale.Reset()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.sources {
+		if _, ok := stale[name]; !ok {
+			m.sourceStale.DeleteLabelValues(name)
+		}
+	}
+	m.sources = slices.Collect(maps.Keys(stale))
 	for name, is := range stale {
 		value := 0.0
 		if is {

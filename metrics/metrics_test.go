@@ -214,6 +214,35 @@ func TestHandover(t *testing.T) {
 	}
 }
 
+// What is known of the registries of plugins is noted again and again: that is no gap in the
+// series of those that stay.
+func TestSourcesAreAlwaysThere(t *testing.T) {
+	m, registry := setup(t)
+	m.PluginSources(map[string]bool{"redis": true})
+	done := make(chan struct{})
+	var noting sync.WaitGroup
+	noting.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				m.PluginSources(map[string]bool{"redis": true})
+				runtime.Gosched()
+			}
+		}
+	})
+	for range 500 {
+		n, err := testutil.GatherAndCount(registry, "prober_plugin_source_stale")
+		if err != nil || n != 1 {
+			t.Errorf("%d series, %v", n, err)
+			break
+		}
+	}
+	close(done)
+	noting.Wait()
+}
+
 func TestOwnMetrics(t *testing.T) {
 	m, registry := setup(t)
 	o := m.Observe(web)
