@@ -23,7 +23,7 @@ func ReadCheck(path string) (Found, error) {
 // signed, and it may pin its program; so it must be as hard to change as a program.
 func asCheck(root *os.Root, dir, name string) (Found, error) {
 	path := filepath.Join(dir, name)
-	data, err := readOwn(root, name, MaxManifest, 0)
+	data, _, err := readOwn(root, name, MaxManifest, 0)
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
 	}
@@ -45,12 +45,11 @@ func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close()
-	code, err := readOwn(root, filepath.Base(path), MaxExecutable, 0o100)
+	code, info, err := readOwn(root, filepath.Base(path), MaxExecutable, 0o100)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", root.Name(), err)
 	}
-	info, err := root.Stat(filepath.Base(path))
-	return code, info, err
+	return code, info, nil
 }
 
 // CheckFolder says why programs of a folder are not to be run: somebody else could put

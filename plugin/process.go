@@ -38,7 +38,7 @@ func ReadProcess(path string) (Found, error) {
 func asProcess(root *os.Root, dir, name string) (Found, error) {
 	path := filepath.Join(dir, name)
 	manifestName := strings.TrimSuffix(name, ".exe") + ".yaml"
-	data, err := readOwn(root, manifestName, MaxManifest, 0)
+	data, _, err := readOwn(root, manifestName, MaxManifest, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Found{}, fmt.Errorf("plugin %s: its manifest, %s, is not beside it", path, manifestName)
 	}
@@ -52,7 +52,7 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 	if manifest.Runtime = cmp.Or(manifest.Runtime, Process); manifest.Runtime != Process {
 		return Found{}, fmt.Errorf("plugin %s: it is a program, and its manifest says that its runtime is %s", path, manifest.Runtime)
 	}
-	code, err := readOwn(root, name, MaxExecutable, 0o100)
+	code, _, err := readOwn(root, name, MaxExecutable, 0o100)
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
 	}
@@ -60,23 +60,23 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 }
 
 // readOwn reads a regular file that nobody but its owner can change, who is this user or
-// root, and that has all bits of mode.
-func readOwn(root *os.Root, name string, most int64, mode fs.FileMode) ([]byte, error) {
+// root, and that has all bits of mode. info is of what was read, whatever has the name by now,
+// and from before it was.
+func readOwn(root *os.Root, name string, most int64, mode fs.FileMode) (data []byte, info fs.FileInfo, err error) {
 	f, err := openRegular(root, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat() // of what is read, whatever has the name by now
-	if err != nil {
-		return nil, err
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
 	}
 	if err := checkOwn(name, info, mode); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	data, err = io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s has more than %d bytes", name, most)
 	}
-	return data, err
+	return data, info, err
 }
