@@ -170,6 +170,7 @@ func (r *Recorder) lookups(lookup func(context.Context, string) ([]netip.Addr, e
 
 func (r *Recorder) roundTrips(trip func(*http.Request, string) (*http.Response, error)) func(*http.Request, string) (*http.Response, error) {
 	return func(req *http.Request, addr string) (*http.Response, error) {
+		defer r.begins()()
 		body, err := bodyOf(req)
 		if err != nil {
 			return nil, err
