@@ -39,7 +39,7 @@ func built(name string, env []string, args ...string) func() (string, error) {
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, text)
 		}
-		return path, nil
+		return path, os.Chmod(path, 0o755) // whatever the umask: what others could write to is not run
 	})
 }
 
