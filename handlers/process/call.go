@@ -316,8 +316,12 @@ func (b *bound) keep(kv *pluginpb.KV, most int) error {
 // missed notes that a question was not taken. A process that took none for so long that a
 // new one would serve by now is ended.
 func (in *instance) missed(patience time.Duration) {
-	now := time.Now()
-	if !in.missedAt.CompareAndSwap(0, now.UnixNano()) && now.Sub(time.Unix(0, in.missedAt.Load())) > patience {
+	now := time.Since(in.since)
+	if in.missedAt.CompareAndSwap(0, int64(now)) {
+		return
+	}
+	// It may have taken another one this moment.
+	if first := in.missedAt.Load(); first != 0 && now-time.Duration(first) > patience {
 		_ = in.child.Kill(context.Background())
 	}
 }

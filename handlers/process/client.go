@@ -48,7 +48,7 @@ type instance struct {
 	streams  sync.WaitGroup // of what it writes by way of go-plugin
 	since    time.Time
 	used     atomic.Bool  // an attempt was put to it
-	missedAt atomic.Int64 // when it first did not take a question, since it last took one; 0: it does
+	missedAt atomic.Int64 // how old it was when it first did not take a question, since it last took one; 0: it does
 	sockets  string       // the folder of its socket
 }
 
@@ -252,8 +252,12 @@ func (in *instance) stop(gracefully bool) {
 // shutdown asks the process to end, as go-plugin's client does, and waits for it. One that
 // does not know the question sees by its standard input that nobody is there.
 func (in *instance) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	half := time.AfterFunc(shutdownGrace/2, func() { // in two parts, for one of which the machine may stand still
+		time.AfterFunc(shutdownGrace/2, cancel)
+	})
+	defer half.Stop()
 	err := in.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 	if status.Code(err) == codes.Unimplemented { // else it may be gone before it has answered
 		_ = in.child.stdin.Close()

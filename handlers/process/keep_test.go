@@ -3,6 +3,7 @@ package process
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,4 +99,30 @@ func TestTheLogIsShutForAMomentAfterARefusal(t *testing.T) {
 			t.Error("the log stays shut")
 		}
 	})
+}
+
+// A process that takes a question at the moment in which another was not taken is none that
+// takes none.
+func TestAQuestionThatIsTakenBesideOneThatIsNot(t *testing.T) {
+	in := &instance{child: new(child), since: time.Now().Add(-2 * time.Hour)}
+	done := make(chan struct{})
+	var taking sync.WaitGroup
+	taking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				in.missedAt.Store(0)
+			}
+		}
+	})
+	for range 200_000 {
+		in.missed(time.Hour)
+	}
+	close(done)
+	taking.Wait()
+	if in.child.killed {
+		t.Error("it was killed")
+	}
 }
