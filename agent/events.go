@@ -54,13 +54,12 @@ func (l *eventLog) Event(object runtime.Object, eventType, reason, message strin
 	if eventType == v1.EventTypeWarning {
 		say = l.log.Warn
 	}
-	e := l.add(ref, eventType, reason, message, time.Now()) // whoever reads the line finds it
+	l.add(ref, eventType, reason, message, time.Now()) // whoever reads the line finds it
 	say("event", "reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message)
-	l.hub.event(e)
 }
 
-// add counts the event and returns a copy of what is kept of it.
-func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, now time.Time) v1.Event {
+// add counts the event. The streams hear of it in the same order.
+func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, now time.Time) {
 	key := eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +83,7 @@ func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string
 		delete(l.byKey, l.order[0])
 		l.order = l.order[1:]
 	}
-	return *e
+	l.hub.event(*e)
 }
 
 // list returns the events, those that happened last at the end.

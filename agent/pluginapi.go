@@ -68,12 +68,12 @@ type PromoteStatus struct {
 // statuses returns what is to be seen of all plugins, by name: also of those that cannot
 // be used.
 func (s *handlerSet) statuses() []PluginStatus {
-	all := []PluginStatus{}
-	for _, r := range s.records() {
-		all = append(all, s.status(r))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all := []PluginStatus{}
+	for _, r := range s.plugins {
+		all = append(all, s.statusLocked(r))
+	}
 	for name, err := range s.refused {
 		if s.plugins[name] == nil {
 			all = append(all, PluginStatus{Name: name, State: "failed", Error: oneLine(err), Refused: refusedStatus(err)})
@@ -86,6 +86,10 @@ func (s *handlerSet) statuses() []PluginStatus {
 func (s *handlerSet) status(r *pluginRecord) PluginStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.statusLocked(r)
+}
+
+func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
 	compared := r.swap.Shadowing() // not before what it is held against
 	now, generation, err := r.nowLocked()
 	p := PluginStatus{Name: r.name, State: "failed", Generation: generation, Probes: r.swap.Live(), Changed: r.at}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +37,31 @@ func TestAStreamRemembersEachThingOnce(t *testing.T) {
 	}
 	if n := s.take(); len(n.events) != maxEvents {
 		t.Errorf("%d events wait, want %d", len(n.events), maxEvents)
+	}
+}
+
+// A stream ends up with the newest count of an event, however many happen at the same time.
+func TestAStreamHasTheNewestCount(t *testing.T) {
+	w := newLogWriter(nil, "text")
+	defer w.Close()
+	h := newHub()
+	l, s := newEventLog(newLogger(w, "text", 0), h), h.attach()
+	defer h.detach(s)
+	about := &v1.ObjectReference{Kind: "Pod", Namespace: "n", Name: "p", UID: types.UID("u")}
+	const each, at = 50, 8
+	for round := range 100 {
+		var busy sync.WaitGroup
+		for range at {
+			busy.Go(func() {
+				for range each {
+					l.Event(about, v1.EventTypeWarning, "Unhealthy", "again")
+				}
+			})
+		}
+		busy.Wait()
+		if n, want := s.take(), int32((round+1)*at*each); len(n.events) != 1 || n.events[0].Count != want {
+			t.Fatalf("got %d events, want one that happened %d times: %+v", len(n.events), want, n.events)
+		}
 	}
 }
 
