@@ -166,6 +166,9 @@ func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		prepared, err := h.prepare(gen.handler)
 		if err != nil {
 			gen.leave()
+			if s.isOver(gen) { // what it says, or its end, is of no account
+				continue
+			}
 			return nil, err
 		}
 		done := s.admit(h, gen, prepared)
@@ -176,6 +179,13 @@ func (s *Swap) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		}
 		gen.release(prepared)
 	}
+}
+
+// isOver reports whether there is another generation than gen by now, or none.
+func (s *Swap) isOver(gen *generation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != gen
 }
 
 // admit counts h among the live, if gen is still what its handler was prepared with.
