@@ -344,3 +344,39 @@ func TestAGenerationThatPanicsChangesNothing(t *testing.T) {
 	}
 	says(t, h, "v1 {} 1")
 }
+
+// overtaken refuses a config, after something else has happened.
+type overtaken struct {
+	version
+	meanwhile func()
+}
+
+func (o *overtaken) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	o.meanwhile()
+	return nil, errTrap
+}
+
+// What a generation says of a config that was replaced meanwhile, or withdrawn, is of no
+// account.
+func TestAGenerationThatIsOvertaken(t *testing.T) {
+	v1 := &overtaken{}
+	s := swapOf(t, v1, handlers.SwapConfig{})
+	defer s.Close()
+	v1.meanwhile = func() {
+		if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+			t.Error(err)
+		}
+	}
+	says(t, prepareProbe(t, s, "{}"), "v2 {} 1")
+	v3 := &overtaken{meanwhile: func() {}}
+	other := handlers.NewSwap(handlers.SwapConfig{})
+	defer other.Close()
+	if err := other.Replace(t.Context(), v3); err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("its file is gone")
+	v3.meanwhile = func() { other.Withdraw(why) }
+	if _, err := other.Prepare(nil, probe.Target{}); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -106,23 +106,6 @@ func (p *pod) probed(err error) error {
 	return err
 }
 
-// misses notes that a probe of the pod could not be had, and tells of it once.
-func (p *pod) misses() {
-	p.mu.Lock()
-	known := p.unprobed
-	p.unprobed = true
-	p.mu.Unlock()
-	if !known {
-		p.owner.tellUnprobed()
-	}
-}
-
-func (p *Pods) tellUnprobed() {
-	if p.cfg.Unprobed != nil {
-		p.cfg.Unprobed()
-	}
-}
-
 // current returns the pod with its published status.
 func (p *pod) current() *v1.Pod {
 	spec := p.published()

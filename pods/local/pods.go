@@ -241,6 +241,23 @@ func (p *Pods) forget(wanted map[types.UID]sets.Empty) {
 	}
 }
 
+// misses notes that a probe of the pod could not be had, and tells of it once.
+func (p *pod) misses() {
+	p.mu.Lock()
+	known := p.unprobed
+	p.unprobed = true
+	p.mu.Unlock()
+	if !known {
+		p.owner.tellUnprobed()
+	}
+}
+
+func (p *Pods) tellUnprobed() {
+	if p.cfg.Unprobed != nil {
+		p.cfg.Unprobed()
+	}
+}
+
 // Stop ends all pods as the kubelet ends a pod: liveness and startup probes stop,
 // preStop hooks run, containers get SIGTERM and, when their grace period is over,
 // SIGKILL, and readiness is probed until the end. When ctx ends first, what is left
