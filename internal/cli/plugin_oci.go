@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,10 +70,14 @@ func (f *registryFlags) with(ctx context.Context, env *Env, what string, do func
 // progressPeriod is how often a slow transfer is told of.
 const progressPeriod = 2 * time.Second
 
-// progress tells on stderr how far a transfer is that takes its time.
+// progress tells on stderr how far a transfer is that takes its time. Those who tell it of one
+// may be at it when another has begun: a registry may answer before it has heard everything.
 func (env *Env) progress(what string) func(done, total int64) {
+	var mu sync.Mutex
 	next := time.Now().Add(progressPeriod)
 	return func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
 		if now := time.Now(); now.After(next) {
 			next = now.Add(progressPeriod)
 			fmt.Fprintf(env.Stderr, "prober: %s: %.1f of %.1f MiB\n", what, float64(done)/(1<<20), float64(total)/(1<<20))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,26 @@ func TestProgress(t *testing.T) {
 		}
 		want := "prober: pull demo: 2.1 of 5.0 MiB\nprober: pull demo: 4.2 of 5.0 MiB\n"
 		if got := errs.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// Of transfers at once it is told as of one.
+func TestProgressOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		env := &Env{Stderr: &errs}
+		tell := env.progress("push demo")
+		var transfers sync.WaitGroup
+		for range 50 {
+			transfers.Go(func() {
+				time.Sleep(2 * progressPeriod)
+				tell(1<<20, 2<<20)
+			})
+		}
+		transfers.Wait()
+		if got, want := errs.String(), "prober: push demo: 1.0 of 2.0 MiB\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
