@@ -50,7 +50,7 @@
 //
 // What the plugin dials, asks or looks up and the case does not foresee fails the case,
 // and so does a peer, an exchange or a record that nobody came for. So does a guest that runs
-// for 20 s of real time without an end.
+// for 20 s of real time without an end. What it does after its deadline reaches nobody.
 //
 // Randomness is seeded with the place of a case in its file, and its clock begins on a day of
 // its own: where bytes of a script depend on them, new cases go to the end of the file.
