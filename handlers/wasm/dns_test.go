@@ -1,8 +1,11 @@
 package wasm_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +132,30 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A host that stood still when it was to dial says nothing of the server.
+func TestAServerThatWasDialledTooLateIsAskedAgain(t *testing.T) {
+	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} })
+	for late, want := range map[int]probe.Result{1: probe.Success, 2: probe.Failure} {
+		h, err := wasm.New(wasm.Config{
+			CacheDir: testCache(scratch), Interpreter: interpreter, DNSServers: []string{z.addr},
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if late--; late >= 0 {
+					return nil, os.ErrDeadlineExceeded
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		p := loadAs(t, h, "dns", asking("dns", allow), grants(t, "dns")...)
+		if got := resolve(t, p, map[string]any{"name": "db.test"}, unhurried); got.Result != want {
+			t.Errorf("got %+v, want %v", got, want)
+		}
+	}
+}
+
 func TestLongAnswersComeOverTCP(t *testing.T) {
 	var long []dnsmessage.ResourceBody
 	for i := range 240 {
@@ -223,7 +250,8 @@ func TestHostileNameservers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, c.want == timedOut)
-			if !strings.Contains(got.Output, c.want) || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
+			said := strings.Contains(got.Output, c.want) || c.want == timedOut && strings.Contains(got.Output, "i/o timeout") // of a dial, on a busy machine
+			if !said || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
 				t.Errorf("got %+v, want %q", got, c.want)
 			}
 		})

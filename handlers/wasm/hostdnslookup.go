@@ -3,6 +3,7 @@ package wasm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -146,6 +147,7 @@ type dnsServer struct {
 	host   string // as the guest named it; "" where it is the host's own
 	handle int32  // of the connection; 0 without
 	tcp    bool   // it is asked over tcp
+	slow   bool   // the host was too slow to dial it once
 	plain  bool   // it is asked without EDNS
 	strays int
 	part   []byte // of an answer over tcp
@@ -159,7 +161,9 @@ func (s *dnsServer) ask(ctx context.Context) {
 	}
 	msg, err := s.lookup.question.pack(s.plain)
 	if err == nil && s.handle == 0 {
-		err = s.dial(ctx)
+		if err = s.dial(ctx); s.stoodStill(ctx, err) {
+			return // until its next turn
+		}
 	}
 	if err == nil {
 		if s.tcp {
@@ -170,6 +174,17 @@ func (s *dnsServer) ask(ctx context.Context) {
 	if err != nil {
 		s.giveUp(err)
 	}
+}
+
+// stoodStill reports whether err, of a dial, may be the host's own fault, for the first time:
+// over udp there is nothing to wait for, so that the time was over before it was tried.
+func (s *dnsServer) stoodStill(ctx context.Context, err error) bool {
+	var timeout interface{ Timeout() bool }
+	if s.tcp || s.slow || ctx.Err() != nil || !errors.As(err, &timeout) || !timeout.Timeout() {
+		return false
+	}
+	s.slow = true
+	return true
 }
 
 func (s *dnsServer) dial(ctx context.Context) error {
