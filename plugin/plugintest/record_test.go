@@ -389,41 +389,6 @@ func TestReplayOfNamesAndSilence(t *testing.T) {
 	replay(t, path, out)
 }
 
-// A dial and a handshake that end with their attempt, and a moment after it, are recorded as
-// what they came to.
-func TestRecordOfWhatEndsLate(t *testing.T) {
-	slow := func(ctx context.Context) error {
-		<-ctx.Done()
-		<-time.After(50 * time.Millisecond)
-		return os.ErrDeadlineExceeded
-	}
-	dials := wasm.Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nil, slow(ctx) }}
-	trips := wasm.Config{RoundTrip: func(req *http.Request, _ string) (*http.Response, error) { return nil, slow(req.Context()) }}
-	shakes := wasm.Config{Handshake: func(ctx context.Context, _ net.Conn, _ *tls.Config) (net.Conn, error) { return nil, slow(ctx) }}
-	listening := serve(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) })
-	const ask = `{"do":"http","request":"{\"url\":\"%s:///\"}"}`
-	for _, c := range []struct {
-		cfg    wasm.Config
-		config string
-		want   string
-	}{
-		{dials, `{}`, "behaviour: timeout"},
-		{dials, fmt.Sprintf(ask, "http"), "http:\n    - match: {}\n      behaviour: timeout"},
-		{trips, fmt.Sprintf(ask, "http"), "/\n      behaviour: timeout"},
-		{shakes, `{"network":"tls"}`, "error: i/o timeout}\n"},
-		{shakes, fmt.Sprintf(ask, "https"), "error: i/o timeout}\n      reply:"},
-	} {
-		t.Run(c.want, func(t *testing.T) {
-			t.Parallel()
-			path, out := record(t, attempt{cfg: c.cfg, target: listening, config: c.config, timeout: 3 * time.Second})
-			if out.Output != "timed out after 3s" {
-				t.Errorf("got %+v", out)
-			}
-			contents(t, path, c.want)
-		})
-	}
-}
-
 func TestRecordIsBounded(t *testing.T) {
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 100)
