@@ -166,13 +166,15 @@ func (c *call) until() context.Context {
 	return c.ctx
 }
 
-// inTime is f, a function that reaches out of the host, until the deadline.
+// inTime is f, a function that reaches out of the host, until the deadline. The guest may
+// call it after that, for it is ended only when the runtime comes to know.
 func inTime(f hostFunc) hostFunc {
 	return func(c *call, mem api.Memory, a args) (r int64) {
-		if !c.isLate() {
+		over := c.stepIn() || c.ended() != nil
+		if !over {
 			r = f(c, mem, a)
 		}
-		if c.isLate() {
+		if over || c.isLate() {
 			r = int64(c.fail(abi.ETIMEDOUT, "the deadline has passed"))
 		}
 		return r
