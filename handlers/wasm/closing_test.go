@@ -3,11 +3,15 @@ package wasm_test
 import (
 	"context"
 	"errors"
+	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
 )
 
 // asked is a context that tells when it is asked for its deadline, as a load does when the
@@ -67,4 +71,76 @@ func TestALoadIsGivenUpWhileTheGuestStarts(t *testing.T) {
 	if n := h.Memory(); n != 0 {
 		t.Errorf("%d bytes are in use", n)
 	}
+}
+
+// A load that ends while the host waits for an attempt takes nothing from those that go on.
+func TestALoadEndsWhileTheHostIsClosed(t *testing.T) {
+	dials, starts, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	h, err := wasm.New(wasm.Config{
+		CacheDir: testCache(scratch), Interpreter: interpreter,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			dials <- struct{}{}
+			<-dials
+			return nil, errors.New("no wire")
+		},
+		Rand: reading(func() {
+			close(starts)
+			<-goOn
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(module []byte, name string) (*wasm.Handler, error) {
+		m := plugin.Minimal(name)
+		m.Isolation = plugin.Fresh
+		return h.Load(t.Context(), module, m)
+	}
+	slow, err := load(guestFile(t, "dialurl"), "dialurl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := load(guestFile(t, "ok"), "ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		guest, err := slow.Prepare([]byte(`{"url":"tcp://10.0.0.7:80"}`), elsewhere)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if got, err := attempt(t, guest, probe.Request{Target: elsewhere}, patience); err != nil || got.Output != "no wire" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	<-dials
+	loaded := make(chan error)
+	go func() {
+		_, err := load(assemble(t, `(module
+  (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "_initialize") i32.const 0 i32.const 1 call $random drop)
+  (func (export "probe") (result i32) i32.const 0))`), "last")
+		loaded <- err
+	}()
+	<-starts
+	all.Go(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for !wasm.Closed(h) {
+		runtime.Gosched()
+	}
+	close(goOn)
+	if err := <-loaded; err == nil {
+		t.Error("a host that is closed loads a plugin")
+	}
+	if got, err := attempt(t, other, probe.Request{}, patience); err != nil || got.Result != probe.Success {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	dials <- struct{}{}
+	all.Wait()
 }

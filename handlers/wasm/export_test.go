@@ -7,6 +7,13 @@ func Compiling(h *Host) int {
 	return h.compilations
 }
 
+// Closed reports whether Close of h has begun.
+func Closed(h *Host) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
 // WaitForCompilers waits for the compilations that nobody waits for any more.
 func WaitForCompilers(h *Host) { h.compilers.Wait() }
 

@@ -123,7 +123,7 @@ type Host struct {
 
 	mu           sync.Mutex
 	plugins      []*Handler // that are open
-	compilations int        // that use the cache; loads count as long as they last
+	compilations int        // that use the cache; loads and Close count as long as they last
 	closed       bool
 }
 
@@ -172,19 +172,21 @@ func New(cfg Config) (*Host, error) {
 // a load: the cache is closed when that is over.
 func (h *Host) Close() error {
 	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		h.pruning.Wait()
+		return nil
+	}
 	plugins := h.plugins
-	already, compiles := h.closed, h.compilations > 0
 	h.plugins, h.closed = nil, true
+	h.compilations++ // until they are closed, the plugins need the cache
 	h.mu.Unlock()
 	var errs []error
 	for _, p := range plugins {
 		errs = append(errs, p.Close())
 	}
 	h.pruning.Wait()
-	if already || compiles {
-		return errors.Join(errs...)
-	}
-	return errors.Join(append(errs, h.closeCache())...)
+	return errors.Join(append(errs, h.leaveCache())...)
 }
 
 func (h *Host) closeCache() error {
@@ -250,17 +252,18 @@ func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
 // endCompilation lets the next one begin.
 func (h *Host) endCompilation(slot chan struct{}) {
 	<-slot
-	h.leaveCache()
+	_ = h.leaveCache() // nobody is there to be told
 }
 
-func (h *Host) leaveCache() {
+func (h *Host) leaveCache() error {
 	h.mu.Lock()
 	h.compilations--
 	last := h.closed && h.compilations == 0
 	h.mu.Unlock()
 	if last {
-		_ = h.closeCache() // nobody is there to be told
+		return h.closeCache()
 	}
+	return nil
 }
 
 func (h *Host) add(p *Handler) error {
