@@ -176,7 +176,7 @@ func (c *conn) halt() error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil
 	}
-	return err
+	return raised(err)
 }
 
 // tlsInfo is what a guest is told of the TLS of a connection; nil without any.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,6 +105,71 @@ func TestAPanicKeepsNothing(t *testing.T) {
 		panics(t, p, probe.Request{Trace: func(probe.TraceEvent) { panic("fragile") }})
 		wantNothingHeld(t, h, p)
 	})
+}
+
+// brittle is a connection that panics when it is read from, or when the deadline closes it,
+// which the end of its attempt waits for then.
+type brittle struct {
+	net.Conn
+	reads  bool
+	read   func()
+	closed chan struct{}
+}
+
+func (c *brittle) Read(p []byte) (int, error) {
+	if c.read(); c.reads {
+		panic("brittle")
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *brittle) Close() error {
+	switch {
+	case c.reads:
+	case bytes.Contains(debug.Stack(), []byte("closeAll")):
+		<-c.closed
+	default:
+		close(c.closed)
+		panic("brittle")
+	}
+	return c.Conn.Close()
+}
+
+// What runs beside the guest has nobody to recover its panic.
+func TestAPanicBesideTheGuestEndsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reads     bool
+		isolation plugin.Isolation
+	}{
+		"of a read":                  {true, plugin.Reset},
+		"of a close in grace":        {false, plugin.Reset},
+		"of a close without a grace": {false, plugin.Fresh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			due := newDue(t)
+			c := &brittle{reads: tc.reads, read: func() {}, closed: make(chan struct{})}
+			if !tc.reads {
+				c.read = due.pass
+			}
+			h := graceHost(t, func(context.Context) (net.Conn, error) {
+				near, far := net.Pipe()
+				t.Cleanup(func() { far.Close() })
+				c.Conn = near
+				return c, nil
+			})
+			p := loadLate(t, h, tc.isolation)
+			got, err := bind(t, p, `{"then":"0"}`, elsewhere).Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+			if !tc.reads {
+				wantTimedOut(t, got, err, time.Minute)
+			} else if probe.ReasonOf(err) != probe.ReasonTrap || !strings.Contains(err.Error(), "brittle") { // as of a dial
+				t.Errorf("got %+v, %v", got, err)
+			}
+			wasm.WaitForGuests(p)
+			if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
+				t.Errorf("%d places are free", got)
+			}
+		})
+	}
 }
 
 // told is a log that tells of its lines.
