@@ -156,7 +156,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}
 	x := &exchange{call: c, options: r.TLS, onSocket: c.req.Target.Unix != "" && named.Host == ""}
 	x.transport = http.Transport{
-		DialContext: x.dial, DialTLSContext: x.dialTLS,
+		DialContext: sheltering(x.dial), DialTLSContext: sheltering(x.dialTLS),
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
 	}
 	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
@@ -173,7 +173,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if err != nil {
 		cancel()
 		x.transport.CloseIdleConnections()
-		return nil, httpError(err)
+		return nil, httpError(raised(err))
 	}
 	x.tell(resp)
 	return &answer{Reader: resp.Body, exchange: x, end: func() {
@@ -332,6 +332,36 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	}
 	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
 	return c.Conn, nil
+}
+
+// dialler is how net/http dials.
+type dialler func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// sheltering is dial for the goroutines of net/http, where nobody recovers a panic: it is
+// an error, and so are those of the connection.
+func sheltering(dial dialler) dialler {
+	return func(ctx context.Context, network, addr string) (c net.Conn, err error) {
+		defer contain(&err)
+		if c, err = dial(ctx, network, addr); err != nil {
+			return nil, err
+		}
+		return sheltered{c}, nil
+	}
+}
+
+// sheltered is a connection whose panics are errors.
+type sheltered struct{ net.Conn }
+
+func (s sheltered) Read(p []byte) (int, error) { return readContained(s.Conn, p) }
+
+func (s sheltered) Write(p []byte) (n int, err error) {
+	defer contain(&err)
+	return s.Conn.Write(p)
+}
+
+func (s sheltered) Close() (err error) {
+	defer contain(&err)
+	return s.Conn.Close()
 }
 
 // webAnswer returns the answer of a handle, or a negative number.

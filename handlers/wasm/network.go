@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -186,17 +187,20 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
 // readContained is a Read of c whose panic is an error.
 func readContained(c net.Conn, buf []byte) (n int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			n, err = 0, &panicked{p}
-		}
-	}()
+	defer contain(&err)
 	return c.Read(buf)
+}
+
+// contain is deferred, and makes a panic an error.
+func contain(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicked{p}
+	}
 }
 
 // raised is err, unless it is that of a panic.
 func raised(err error) error {
-	if p, ok := err.(*panicked); ok {
+	if p, ok := errors.AsType[*panicked](err); ok {
 		panic(p.value)
 	}
 	return err

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -169,6 +171,68 @@ func TestAPanicBesideTheGuestEndsNothing(t *testing.T) {
 				t.Errorf("%d places are free", got)
 			}
 		})
+	}
+}
+
+// frail is a connection that panics in one of its methods.
+type frail struct {
+	net.Conn
+	in string
+}
+
+func (f frail) Read(p []byte) (int, error) {
+	f.panics("read")
+	return f.Conn.Read(p)
+}
+
+func (f frail) Write(p []byte) (int, error) {
+	f.panics("write")
+	return f.Conn.Write(p)
+}
+
+func (f frail) Close() error {
+	_ = f.Conn.Close()
+	f.panics("close")
+	return nil
+}
+
+func (f frail) panics(in string) {
+	if f.in == in {
+		panic("frail")
+	}
+}
+
+// Nor has what net/http does on goroutines of its own.
+func TestAPanicInsideARequestEndsNothing(t *testing.T) {
+	for scheme, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+		s, target := web(t, start, "")
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		for _, in := range []string{"dial", "read", "write", "close"} {
+			t.Run(scheme+" "+in, func(t *testing.T) {
+				h, err := wasm.New(wasm.Config{
+					CacheDir: testCache(scratch), Interpreter: interpreter,
+					DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						frail{in: in}.panics("dial")
+						c, err := new(net.Dialer).DialContext(ctx, network, addr)
+						return frail{c, in}, err
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := load(t, h, "http", plugin.Reset)
+				asked := request(t, map[string]any{"url": scheme + ":///a", "tls": map[string]any{"verify": "none"}}, true)
+				got, err := attempt(t, bind(t, p, asked, target), probe.Request{Target: target}, patience)
+				if in == "close" {
+					if err != nil || got.Output != "GET /a  posted" {
+						t.Errorf("got %+v, %v", got, err)
+					}
+				} else if probe.ReasonOf(err) != probe.ReasonTrap || !strings.Contains(err.Error(), "frail") {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				wantNothingHeld(t, h, p)
+			})
+		}
 	}
 }
 
