@@ -214,17 +214,32 @@ func (l *loopback) refuse() (at string, err error) {
 	return conn.LocalAddr().String(), nil
 }
 
+// refusePackets refuses datagrams at a port that is kept: who has it hears one peer alone,
+// from whose port nobody sends.
+func (l *loopback) refusePackets(at string) (string, error) {
+	local, err := net.ResolveUDPAddr("udp", at)
+	if err != nil {
+		return "", err
+	}
+	conn, err := net.DialUDP("udp", local, &net.UDPAddr{IP: local.IP, Port: 1})
+	if err != nil {
+		return "", err
+	}
+	l.holders = append(l.holders, conn)
+	return conn.LocalAddr().String(), nil
+}
+
 func (l *loopback) openPackets(at, addr string, b Behaviour) (string, error) {
+	if b == Refuse {
+		l.passed("udp", addr)
+		return l.refusePackets(at)
+	}
 	packets, err := net.ListenPacket("udp", at)
 	if err != nil {
 		return "", err
 	}
 	at = packets.LocalAddr().String()
-	switch b {
-	case Refuse:
-		l.passed("udp", addr)
-		return at, packets.Close()
-	case Timeout:
+	if b == Timeout {
 		l.passed("udp", addr)
 		l.holders = append(l.holders, packets)
 		return at, nil

@@ -226,25 +226,50 @@ func (p inTest) Prepare(_ []byte, target probe.Target) (probe.Handler, error) {
 
 func (inTest) Close() error { return nil }
 
-// What refuses connections is a port that nobody else can get meanwhile, and then serve.
+// What refuses is a port that nobody else can get meanwhile, and then serve.
 func TestAClosedPortIsKept(t *testing.T) {
 	t.Parallel()
-	asks := func(target probe.Target) (probe.Outcome, error) {
-		at := net.JoinHostPort(target.Host, strconv.Itoa(target.Port))
-		if ln, err := net.Listen("tcp", at); err == nil {
-			return probe.Outcome{Output: "it is free"}, ln.Close()
+	for _, network := range []string{"tcp", "udp"} {
+		asks := func(target probe.Target) (probe.Outcome, error) {
+			at := net.JoinHostPort(target.Host, strconv.Itoa(target.Port))
+			if err := serves(network, at); err == nil {
+				return probe.Outcome{Output: "it is free"}, nil
+			}
+			conn, err := net.Dial(network, at)
+			if network == "udp" && err == nil {
+				defer conn.Close()
+				_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+				_, _ = conn.Write([]byte("x"))
+				_, err = conn.Read(make([]byte, 1))
+			}
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				return probe.Outcome{Output: fmt.Sprintf("it is served: %v, %v", conn, err)}, nil
+			}
+			return probe.Outcome{Result: probe.Failure, Output: "refused"}, nil
 		}
-		if conn, err := net.Dial("tcp", at); !errors.Is(err, syscall.ECONNREFUSED) {
-			return probe.Outcome{Output: fmt.Sprintf("it is served: %v, %v", conn, err)}, nil
-		}
-		return probe.Outcome{Result: probe.Failure, Output: "refused"}, nil
+		f := loadFor(t, askerProcess(t), "- {name: "+network+", timeout: 20s, request: {target: {host: db, port: 1}}, "+
+			"host: {net: [{dial: "+network+"://db:1, behaviour: refuse}]}, want: {result: failure, message: refused}}")
+		cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+			return inTest{ask: asks}, nil
+		}}
+		judged(t, run(t, f, cfg))
 	}
-	f := loadFor(t, askerProcess(t), "- {name: a, request: {target: {host: db, port: 1}}, "+
-		"host: {net: [{dial: tcp://db:1, behaviour: refuse}]}, want: {result: failure, message: refused}}")
-	cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
-		return inTest{ask: asks}, nil
-	}}
-	judged(t, run(t, f, cfg))
+}
+
+// serves says why nobody can serve at an address.
+func serves(network, at string) error {
+	if network == "udp" {
+		conn, err := net.ListenPacket(network, at)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	ln, err := net.Listen(network, at)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
 }
 
 // unguided starts a process that does not ask where the world of a test is.
