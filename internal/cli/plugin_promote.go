@@ -72,16 +72,13 @@ func (env *Env) promote(ctx context.Context, server, name string) error {
 func ask(req *http.Request, into any) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // which names the address
-	}
 	if err != nil {
-		return err
+		return unanswered(req, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return err
+		return unanswered(req, err)
 	}
 	if res.StatusCode != http.StatusOK {
 		var failed struct{ Error string }
@@ -89,4 +86,15 @@ func ask(req *http.Request, into any) error {
 		return fmt.Errorf("%s: %s", req.URL.Host, cmp.Or(failed.Error, res.Status))
 	}
 	return json.Unmarshal(body, into)
+}
+
+// unanswered is why a request came to no answer. HTTP/2 says that it was ended, and not by what.
+func unanswered(req *http.Request, err error) error {
+	if ctx := req.Context(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // which names the address
+	}
+	return err
 }
