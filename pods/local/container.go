@@ -80,6 +80,7 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 	case c.state == absent:
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonInitializing}
 	case c.state == running && !c.posted:
+		s.ContainerID = "" // as in the kubelet: what has an ID and does not run has failed its probes
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
 	case c.state == running:
 		s.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(c.started)}

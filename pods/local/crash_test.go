@@ -153,6 +153,24 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+func TestProbesWaitForThePostStartHook(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"liveness", "startup"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := scenario{
+				command: forever,
+				probes:  kind + `: {exec: {command: ["true"]}, period: 20ms, timeout: 1m, failureThreshold: 1}`,
+				more:    `lifecycle: {postStart: {exec: {command: [sleep, "0.5"]}}}`,
+			}
+			w.apply(t, s.manifest(asContainer))
+			w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "c") || status(p, "c").RestartCount > 0 })
+			w.never(t, "a container in its postStart hook", "Killing")
+		})
+	}
+}
+
 func TestHooksThatFail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
