@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +41,7 @@ func shownPod(t *testing.T) (*Pods, *pod) {
 		ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "u", Annotations: map[string]string{
 			manager.Annotation: "c: {readiness: {plugin: {name: x}, period: 1000h}}", // of which no tick comes
 		}},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+		Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "c"}}},
 	}
 	if err := pods.manager.AddPod(t.Context(), spec); err != nil {
 		t.Fatal(err)
@@ -106,4 +108,36 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 			t.Fatalf("ready: %v, and then %v", before, after)
 		}
 	}
+}
+
+// A container that was killed to be started again keeps its probes, though its policy
+// restarts none.
+func TestProbesOfWhatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods, p := shownPod(t)
+		key := manager.Key{PodUID: "u", Container: "c", Kind: probe.Readiness}
+		tick := func() {
+			t.Helper()
+			p.publish()
+			if err := pods.manager.Trigger(key); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		tick()
+		p.mu.Lock()
+		c := p.containers["c"]
+		c.again = true
+		c.finish(exit{at: time.Now()}, "")
+		p.mu.Unlock()
+		tick()
+		p.mu.Lock()
+		c.again, c.end, c.id = false, nil, "next"
+		p.runningLocked(c, nil)
+		p.mu.Unlock()
+		tick()
+		if r, ok := pods.manager.Results(probe.Readiness).Get("next"); !ok || r != results.Success {
+			t.Errorf("got %v, %t", r, ok)
+		}
+	})
 }

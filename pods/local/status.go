@@ -37,6 +37,7 @@ func (p *pod) publish() {
 	defer p.publishing.Unlock()
 	p.mu.Lock()
 	spec, status := p.spec, p.statusLocked()
+	p.comebackLocked(&status)
 	fresh := p.shown != spec
 	p.shown = spec
 	p.mu.Unlock()
@@ -81,6 +82,23 @@ func (p *pod) statusLocked() v1.PodStatus {
 	}
 	status.Phase = phaseOf(p.spec, &status, p.terminating || p.complete, p.initialized, again)
 	return status
+}
+
+// comebackLocked shows a container that was killed to be started again as waiting for that.
+// As one that has ended it would lose its probes where its policy restarts none: they are
+// added again before its start is in the status, and would look at what was before.
+func (p *pod) comebackLocked(status *v1.PodStatus) {
+	if p.terminating || p.complete {
+		return
+	}
+	for _, list := range [...][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range list {
+			if s := &list[i]; s.State.Terminated != nil && p.containers[s.Name].again {
+				s.LastTerminationState.Terminated = s.State.Terminated
+				s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reasonCreating}}
+			}
+		}
+	}
 }
 
 // keepStarted carries Started over for containers that are still the same.
