@@ -249,3 +249,66 @@ spec:
 		t.Errorf("%d probes", n)
 	}
 }
+
+// twice is a handler that is not there when Apply asks for it, and takes its time for the
+// loop of a pod, which asks for it once and then, as the pod has changed, once more.
+type twice struct {
+	probe.Handler
+	calls                  atomic.Int32
+	asked, granted, unused chan struct{}
+}
+
+// Prepare implements [probe.Preparer].
+func (h *twice) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	switch n := h.calls.Add(1); n {
+	case 1, 3: // by Apply
+		return nil, errors.New("not yet")
+	case 2, 4: // by the loop
+		h.asked <- struct{}{}
+		<-h.granted
+	}
+	return h, nil
+}
+
+// Release implements [probe.Releaser].
+func (h *twice) Release() { h.unused <- struct{}{} }
+
+// Nor does it come back when the pod changes twice in that time.
+func TestApplyTwiceWhileAProbeIsStarted(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      a: {PROBE}
+spec:
+  containers: [{name: a}]
+`
+	w := newWorld(t)
+	h := &twice{Handler: probetest.NewHandler(), asked: make(chan struct{}), granted: make(chan struct{}), unused: make(chan struct{}, 3)}
+	if err := w.known.Register("twice", "", h); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []string{"1", "2"} {
+		probes := strings.Replace(text, "PROBE", "readiness: {plugin: {name: twice, config: {x: "+x+"}}, period: 30ms, timeout: 1m}", 1)
+		if err := w.pods.Apply(t.Context(), load(t, probes)); err == nil || !strings.Contains(err.Error(), "not yet") {
+			t.Errorf("got %v", err)
+		}
+		if x == "2" {
+			h.granted <- struct{}{} // to the loop, which sees now that the pod has changed
+		}
+		<-h.asked
+	}
+	w.apply(t, strings.Replace(text, "PROBE", "", 1))
+	close(h.granted)
+	for n := range 3 { // what it was given at first, what that was to be changed to, and what was added then
+		select {
+		case <-h.unused:
+		case <-time.After(patience):
+			t.Fatalf("the probe is there again: %d handlers of 3 were released", n)
+		}
+	}
+}

@@ -262,7 +262,8 @@ func (p *pod) startAll(starts []*container) {
 	// A worker whose container could not run again has ended.
 	spec := p.published()
 	err := p.owner.manager.AddPod(context.Background(), p.current())
-	if p.published() != spec { // Apply has changed it meanwhile: what was added may be of the past
+	for p.published() != spec { // Apply has changed it meanwhile: what was added may be of the past
+		spec = p.published()
 		err = p.owner.manager.UpdatePod(context.Background(), p.current())
 	}
 	if err != nil {
