@@ -150,12 +150,9 @@ func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err 
 			return false, err
 		}
 	}
-	paused := c.Paused
-	if was.config.Paused == c.Paused {
-		paused = old.worker.Status().Paused // by Pause or Resume: the pod says nothing new of it
-	}
 	done = m.reform(old, shape{c, handler, was.changes + 1}, worker.Change{
-		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: paused,
+		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: c.Paused,
+		KeepPaused: was.config.Paused == c.Paused, // Pause or Resume may have been called: the pod says nothing new of it
 	})
 	switch {
 	case same:

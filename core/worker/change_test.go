@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,22 @@ func TestUpdateOfTheRest(t *testing.T) {
 		r.tick()
 		r.wantCalls(2)
 	})
+	for _, paused := range []bool{false, true} {
+		bubble(t, fmt.Sprintf("a change that says nothing of pauses leaves paused %t", paused), func(t *testing.T) {
+			r := newRig(t, probe.Readiness)
+			r.cfg.Paused = !paused
+			r.run()
+			if paused {
+				r.w.Pause()
+			} else {
+				r.w.Resume()
+			}
+			r.change(func(c *worker.Change) { c.Paused, c.KeepPaused = !paused, true })
+			if got := r.w.Status().Paused; got != paused {
+				t.Errorf("paused %t", got)
+			}
+		})
+	}
 	bubble(t, "a target is replaced", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.change(func(c *worker.Change) {

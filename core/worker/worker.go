@@ -304,6 +304,8 @@ type Change struct {
 	// what the thresholds have counted still holds.
 	KeepRun bool
 	Paused  bool
+	// KeepPaused leaves the probe paused, or not, as it is; Paused means nothing then.
+	KeepPaused bool
 }
 
 // Update changes the probe. An attempt under way is cancelled and its result
@@ -332,7 +334,9 @@ func (w *Worker) Update(c Change) {
 	}
 	w.spec, w.handler, w.target, w.info.Handler = c.Spec, c.Handler, c.Target, c.HandlerName
 	w.invalidateLocked()
-	w.paused = c.Paused
+	if !c.KeepPaused {
+		w.paused = c.Paused
+	}
 	if !w.ticking {
 		w.armLocked()
 	}
