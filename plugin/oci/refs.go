@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,13 +53,18 @@ func (s *Store) putRef(ref plugin.Reference, a *Artifact) (newest string, err er
 
 // pruneRefs removes what writers left that died.
 func (s *Store) pruneRefs() error {
-	left, err := filepath.Glob(filepath.Join(s.cfg.Dir, "refs", "*"+unfinished))
-	for _, path := range left {
-		info, gone := os.Stat(path)
+	root, err := os.OpenRoot(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	left, err := fs.Glob(root.FS(), "refs/*"+unfinished)
+	for _, name := range left {
+		info, gone := root.Stat(name)
 		if gone != nil || time.Since(info.ModTime()) < keepUnused {
 			continue
 		}
-		if failed := os.Remove(path); !errors.Is(failed, fs.ErrNotExist) {
+		if failed := root.Remove(name); !errors.Is(failed, fs.ErrNotExist) {
 			err = errors.Join(err, failed)
 		}
 	}

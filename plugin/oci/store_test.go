@@ -288,3 +288,11 @@ func TestStoreForgets(t *testing.T) {
 		t.Errorf("left of what was not finished: %q, %v", got, err)
 	}
 }
+
+// What the path of the folder is called means nothing.
+func TestStoreInAFolderWhoseNameIsNoPattern(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b")
+	if k := openStore(t, dir).Keep(newHub(t).ref(t, "demo:1"), pack(t, "1.0.0", "")); k.Unkept != nil {
+		t.Error(k.Unkept)
+	}
+}
