@@ -359,6 +359,15 @@ func TestPause(t *testing.T) {
 		r.tick()
 		r.wantCached(results.Failure)
 	})
+	bubble(t, "a resumed probe does not wait for the first tick, which comes once", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Delay = 800 * ms
+		r.run().wait(100 * ms)
+		r.w.Pause()
+		r.w.Resume()
+		r.wait(1500 * ms)
+		r.wantTimes(100, 1100)
+	})
 	bubble(t, "pausing and resuming twice is as once", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.wait(100 * ms)

@@ -283,12 +283,12 @@ func (w *Worker) Pause() {
 	}
 }
 
-// Resume ends a pause: w ticks now.
+// Resume ends a pause: w ticks now, as by a [Worker.Trigger].
 func (w *Worker) Resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused {
-		w.paused = false
+		w.paused, w.begun = false, true
 		w.triggerLocked()
 	}
 }
