@@ -224,8 +224,11 @@ func (h *Handler) newLines() *lineLog {
 // isMuted reports whether what processes write may be about a config of which nobody has said
 // what is secret. What was written about one that was refused may be read a moment later.
 func (h *Handler) isMuted() bool {
+	if h.validating.Load() > 0 { // first: what is refused is noted before it is no longer asked about
+		return true
+	}
 	refused := h.refused.Load()
-	return h.validating.Load() > 0 || refused != nil && time.Since(*refused) < outputGrace
+	return refused != nil && time.Since(*refused) < outputGrace
 }
 
 // redact takes the secrets of all probes, also of those that have ended lately, and of all

@@ -126,3 +126,24 @@ func TestAQuestionThatIsTakenBesideOneThatIsNot(t *testing.T) {
 		t.Error("it was killed")
 	}
 }
+
+// The log is not open for a moment between the question about a config and the refusal.
+func TestTheLogIsShutWhenAConfigIsRefused(t *testing.T) {
+	for range 50_000 {
+		h := new(Handler)
+		h.validating.Add(1)
+		var refusing sync.WaitGroup
+		refusing.Go(func() {
+			h.refused.Store(new(time.Now().Add(time.Hour))) // however long the machine stands still
+			h.validating.Add(-1)
+		})
+		for range 20 {
+			if !h.isMuted() {
+				t.Error("what the process has said of the config is told")
+			}
+		}
+		if refusing.Wait(); t.Failed() {
+			return
+		}
+	}
+}
