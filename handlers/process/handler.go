@@ -127,9 +127,12 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 		Target: guestTarget(target), Config: config, Host: abi.Host{Version: h.cfg.Version, Features: h.features()},
 	}
 	in.used.Store(true)
+	in.child.lines.begin()
 	h.validating.Add(1) // nobody says yet what of the config is secret
 	defer func() {
-		if err != nil || answer.GetCode() != 0 { // and nobody will
+		refused := err != nil || answer.GetCode() != 0
+		in.child.lines.end(refused)
+		if refused { // and nobody will
 			h.refused.Store(new(time.Now()))
 		}
 		h.validating.Add(-1)

@@ -147,3 +147,34 @@ func TestTheLogIsShutWhenAConfigIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What a process has said of a config that was refused is not told to who asks it next.
+func TestLastWordsAreForWhoAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lineLog{maxLines: 10, bytes: 1000, redact: func(text string) string { return text }, muted: func() bool { return true }}
+		says := func(text string) { l.take("stderr", []byte(text)) }
+		told := func(want string) {
+			t.Helper()
+			if got := l.lastWords(true); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		l.begin()
+		says("first")
+		told("first")
+		l.end(true)
+		l.begin() // at once: what was said of the first may come only now
+		says("first, late")
+		told("")
+		l.begin() // a third, beside it
+		l.end(false)
+		l.end(false)
+		told("")
+		time.Sleep(outputGrace)
+		l.begin()
+		told("")
+		says("fourth")
+		told("fourth")
+		l.end(false)
+	})
+}

@@ -37,7 +37,10 @@ type lineLog struct {
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	said, hushed words // before and after it was muted, and meanwhile
+	said, hushed words     // while it was not muted, and while it was, since it was last asked about a config
+	asking       int       // questions about configs that are under way
+	refused      time.Time // when a config last was, or was not answered for
+	shared       bool      // hushed may be of several questions
 }
 
 // words are what is quoted of standard error.
@@ -123,12 +126,32 @@ func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 	return true, dropped
 }
 
+// begin notes that the process is asked about a config.
+func (l *lineLog) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shared = l.asking > 0 || time.Since(l.refused) < outputGrace
+	l.hushed = words{}
+	l.asking++
+}
+
+// end notes that it has answered, or will not.
+func (l *lineLog) end(refused bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking--
+	if refused {
+		l.refused = time.Now()
+	}
+}
+
 // lastWords is what the process said at last, for an error. What it said while it was muted
-// is for who asked it: he alone knows what of it is secret.
+// is for who asked it: he alone knows what of it is secret. Where several have asked at once,
+// nobody knows whom of them it is for.
 func (l *lineLog) lastWords(asked bool) string {
 	var hushed words
 	l.mu.Lock()
-	if asked {
+	if asked && !l.shared {
 		hushed = l.hushed
 	}
 	text := cmp.Or(string(hushed.fault), string(l.said.fault), string(hushed.last), string(l.said.last))

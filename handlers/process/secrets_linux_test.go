@@ -104,6 +104,30 @@ func TestSecretsOfAConfigThatEndsTheProcess(t *testing.T) {
 	}
 }
 
+// Where several ask about their configs at the same time, none of them is told what the
+// process has said of another's.
+func TestSecretsOfAConfigAmongOthers(t *testing.T) {
+	for range 5 {
+		h, err := process.Load(t.Context(), unhurried(process.Config{}), found())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bind(t, h, "ok") // it has started
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			if _, err := h.Prepare([]byte(`{"mode":"spill","password":"hunter2"}`), probe.Target{}); err == nil {
+				t.Error("a config that ends the process was taken")
+			}
+		})
+		if _, err := h.Prepare([]byte(`{"mode":"ok"}`), probe.Target{}); err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("another config: got %v", err)
+		}
+		if asking.Wait(); h.Close() != nil || t.Failed() {
+			return
+		}
+	}
+}
+
 // watchedLog is a log whose lines are waited for.
 type watchedLog struct {
 	mu    sync.Mutex
