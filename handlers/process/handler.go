@@ -249,10 +249,7 @@ func (h *Handler) redact(text string) string {
 		}
 	}
 	h.mu.Unlock()
-	for _, r := range redact {
-		text = r(text)
-	}
-	return text
+	return redactAll(text, redact)
 }
 
 // lateLocked forgets what need not be secret any more, and returns the rest.

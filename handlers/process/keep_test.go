@@ -178,3 +178,32 @@ func TestLastWordsAreForWhoAsked(t *testing.T) {
 		l.end(false)
 	})
 }
+
+// Each probe knows its own secrets alone; what they have taken out of a text leaves nothing of
+// another's in it.
+func TestSecretsOfSeveralProbes(t *testing.T) {
+	for text, want := range map[string]string{
+		"nothing of note":                "nothing of note",
+		"pass for me":                    "[redacted] for me",
+		"user with pass and word":        "[redacted] with [redacted] and [redacted]",
+		"pass-x-word, the longer one":    "[redacted]", // where pass and word would leave -x-
+		"passport, which is longer":      "[redacted]",
+		"portal, which begins in it":     "[redacted] which begins in it",
+		"passportal, where they overlap": "[redacted]",
+	} {
+		h := &Handler{cfg: Config{}.withDefaults()}
+		for _, secrets := range [][]string{{"pass", "user"}, {"passport"}, {"word"}, {"pass-x-word"}, {"portal,"}, {"user"}, {"user"}} {
+			var pairs []string
+			for _, s := range secrets {
+				pairs = append(pairs, s, "[redacted]")
+			}
+			(&bound{plugin: h}).KeepSecret(strings.NewReplacer(pairs...).Replace)
+		}
+		for range 20 { // in any order
+			if got := h.redact(text); got != want {
+				t.Errorf("%s: got %q, want %q", text, got, want)
+				break
+			}
+		}
+	}
+}

@@ -160,6 +160,32 @@ func (l *lineLog) lastWords(asked bool) string {
 	return oneLine(text[:min(len(text), maxWords)])
 }
 
+// redactAll takes out of a text what each of redact does, of which none knows the others'
+// secrets. Where one of these is part of another, or they overlap, what is left depends on
+// which comes first: then nothing of the text is.
+func redactAll(text string, redact []func(text string) string) string {
+	found := make(map[string]func(string) string) // by what it leaves of the text: most find nothing, or the same
+	for _, r := range redact {
+		if left := r(text); left != text {
+			found[left] = r
+		}
+	}
+	result, some := text, false
+	for first := range found {
+		left := first
+		for other, r := range found {
+			if other != first {
+				left = r(left)
+			}
+		}
+		if some && left != result {
+			return "[redacted]"
+		}
+		result, some = left, true
+	}
+	return result
+}
+
 // oneLine is the first line of what a process says, to be quoted in an error: it may be
 // long, and no text at all.
 func oneLine(text string) string {
