@@ -115,15 +115,17 @@ func (s *handlerSet) promoteDue(ctx context.Context) (promoted bool) {
 			continue
 		}
 		err := s.promoteLocked(ctx, r, sh)
-		r.unlock()
-		promoted = promoted || err == nil
-		if err == nil || ctx.Err() != nil {
-			continue
+		failed := err != nil && ctx.Err() == nil
+		if failed {
+			s.mu.Lock()
+			sh.refused = true // by itself it is not tried again
+			s.mu.Unlock()
 		}
-		s.mu.Lock()
-		sh.refused = true // by itself it is not tried again
-		s.mu.Unlock()
-		s.log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
+		r.unlock() // not before: then there may be another version
+		promoted = promoted || err == nil
+		if failed {
+			s.log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
+		}
 	}
 	return promoted
 }

@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/plugin"
@@ -15,6 +19,67 @@ type well struct{ _ byte }
 
 func (*well) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{Result: probe.Success}, nil
+}
+
+// refusing is a plugin that takes no config any more.
+type refusing struct {
+	well
+	refuses       bool
+	asked, answer chan struct{}
+}
+
+func (r *refusing) Prepare([]byte, probe.Target) (probe.Handler, error) {
+	if !r.refuses {
+		return r, nil
+	}
+	close(r.asked)
+	<-r.answer
+	return nil, errors.New("not this one")
+}
+
+// A version that comes the moment after another was refused is not the one that was.
+func TestAShadowThatComesAfterARefusal(t *testing.T) {
+	s := &handlerSet{plugins: make(map[string]*pluginRecord), log: slog.New(slog.DiscardHandler)}
+	r := s.newRecord("demo")
+	next := &refusing{asked: make(chan struct{}), answer: make(chan struct{})}
+	if err := r.swap.Replace(t.Context(), new(well)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.swap.Prepare(nil, probe.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.swap.Shadow(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	sh := &shadowRecord{mark: "v2", after: config.PromoteAfter{Ticks: 1}}
+	sh.from.Agree -= 1 // one that counts
+	r.shadow = sh
+	next.refuses = true
+	var house sync.WaitGroup
+	house.Go(func() { s.promoteDue(t.Context()) })
+	<-next.asked
+	s.mu.Lock() // what is refused is noted no sooner than this is let go of
+	close(next.answer)
+	early := time.NewTimer(200 * time.Millisecond)
+	defer early.Stop()
+	select {
+	case r.busy <- struct{}{}: // the next version may come already
+		sh.mark, sh.refused = "v3", false
+		s.mu.Unlock()
+	case <-early.C:
+		s.mu.Unlock()
+		r.busy <- struct{}{}
+		s.mu.Lock()
+		sh.mark, sh.refused = "v3", false
+		s.mu.Unlock()
+	}
+	r.unlock()
+	if house.Wait(); sh.refused {
+		t.Error("the next version is not promoted any more")
+	}
+	if err := r.swap.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // What is shown of a comparison that begins anew is never less than nothing, and is no reason
