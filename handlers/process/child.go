@@ -22,8 +22,8 @@ import (
 // maxHello is the most bytes of the line by which a process says where it listens.
 const maxHello = 16 << 10
 
-// outputGrace is how long output is still read after a process has ended. Only one that
-// left its group can go on writing.
+// outputGrace is how long output is still read after a process has ended, and once more, see
+// [tail]. Only one that left its group can go on writing.
 const outputGrace = 200 * time.Millisecond
 
 // tail reads what a process writes, to the end that a deadline sets when it has ended. What

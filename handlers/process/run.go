@@ -55,7 +55,9 @@ func runCommand(ctx context.Context, c *command, args, env []string, limit int) 
 		return nil, err
 	}
 	deadline := time.Now().Add(outputGrace)
-	r.stdout, r.stderr = stdout.finish(deadline), stderr.finish(deadline)
+	stdout.endAt(deadline)
+	stderr.endAt(deadline) // before the other is waited for
+	r.stdout, r.stderr = stdout.finish(), stderr.finish()
 	r.more, r.held = stdout.more || stderr.more, stdout.held || stderr.held
 	r.code, r.state = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
 	return r, nil
@@ -94,10 +96,12 @@ func (c *capture) start() {
 	})
 }
 
-// finish returns what was read once all writers are gone, or at the deadline: only one
-// that left the process group can be there still.
-func (c *capture) finish(deadline time.Time) string {
-	_ = c.read.SetReadDeadline(deadline)
+// endAt sets until when writers are waited for: only one that left the process group can be
+// there still.
+func (c *capture) endAt(deadline time.Time) { _ = c.read.SetReadDeadline(deadline) }
+
+// finish returns what was read once all writers are gone, or at the deadline.
+func (c *capture) finish() string {
 	c.wg.Wait()
 	_ = c.read.Close()
 	return string(c.kept)
