@@ -214,6 +214,31 @@ func TestAProcessThatFloodsADoor(t *testing.T) {
 	judged(t, run(t, f, plugintest.Config{CasesOnly: true, Process: startProcess}))
 }
 
+// What was sent before a door ends is heard, though it takes the peer longer than a door is
+// patient to hear of the first of it.
+func TestADoorEndsWhenItHasHeardAll(t *testing.T) {
+	t.Parallel()
+	tells := func(target probe.Target) (out probe.Outcome, err error) {
+		conn, err := net.Dial("udp", net.JoinHostPort(target.Host, strconv.Itoa(target.Port)))
+		if err != nil {
+			return out, err
+		}
+		defer conn.Close()
+		for _, text := range []string{"a", "b", "c"} {
+			if _, err := conn.Write([]byte(text)); err != nil {
+				return out, err
+			}
+		}
+		return probe.Outcome{Result: probe.Success}, nil
+	}
+	f := loadFor(t, askerProcess(t), "- {name: a, timeout: 10s, request: {target: {host: db, port: 1}}, "+
+		"host: {net: [{dial: udp://db:1, latency: 1500ms, script: [recv: {text: abc}]}]}, want: {result: success}}")
+	cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+		return inTest{ask: tells}, nil
+	}}
+	judged(t, run(t, f, cfg))
+}
+
 // inTest is a plugin that is a part of the test, and is told where its target is.
 type inTest struct {
 	probe.HandlerFunc // nil
