@@ -174,6 +174,47 @@ func TestAPanicBesideTheGuestEndsNothing(t *testing.T) {
 	}
 }
 
+// abrupt is a connection that panics where crypto/tls closes it because its time is over.
+type abrupt struct {
+	net.Conn
+	read func()
+}
+
+func (a abrupt) Read(p []byte) (int, error) {
+	a.read()
+	return a.Conn.Read(p)
+}
+
+func (a abrupt) Close() error {
+	_ = a.Conn.Close()
+	if bytes.Contains(debug.Stack(), []byte("handshakeContext")) {
+		panic("abrupt")
+	}
+	return nil
+}
+
+// Nor has what crypto/tls does beside a handshake.
+func TestAPanicBesideAHandshakeEndsNothing(t *testing.T) {
+	for guest, config := range map[string]string{
+		"dialurl": `{"url":"tls://10.0.0.7:80?verify=none"}`,
+		"http":    request(t, map[string]any{"url": "https:///", "tls": map[string]any{"verify": "none"}}, true),
+	} {
+		t.Run(guest, func(t *testing.T) {
+			due := newDue(t)
+			h := graceHost(t, func(context.Context) (net.Conn, error) {
+				near, far := net.Pipe()
+				t.Cleanup(func() { far.Close() })
+				go func() { _, _ = io.Copy(io.Discard, far) }()
+				return abrupt{near, due.pass}, nil
+			})
+			p := load(t, h, guest, plugin.Reset)
+			got, err := bind(t, p, config, elsewhere).Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
+			wantTimedOut(t, got, err, time.Minute)
+			wasm.WaitForGuests(p)
+		})
+	}
+}
+
 // frail is a connection that panics in one of its methods.
 type frail struct {
 	net.Conn
