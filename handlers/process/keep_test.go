@@ -1,6 +1,7 @@
 package process
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,6 +146,26 @@ func TestTheLogIsShutWhenAConfigIsRefused(t *testing.T) {
 		if refusing.Wait(); t.Failed() {
 			return
 		}
+	}
+}
+
+// What was said while the log was shut is not in it either when whoever reads it stands still
+// until that is over.
+func TestALineOfAShutLogStaysOutOfIt(t *testing.T) {
+	var log strings.Builder
+	shut := true
+	l := &lineLog{
+		logger:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		maxLines: 10, bytes: 1000, redact: func(text string) string { return text },
+		muted: func() (was bool) {
+			was, shut = shut, false
+			return was
+		},
+	}
+	l.line("stderr", []byte("hunter2"))
+	l.line("stderr", []byte("of an attempt"))
+	if got := log.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "of an attempt") {
+		t.Errorf("the log: %s", got)
 	}
 }
 

@@ -91,24 +91,25 @@ func (p *pace) add(n int) {
 
 // line logs one line, and reports whether it was within the limits.
 func (l *lineLog) line(stream string, text []byte) bool {
-	take, dropped := l.take(stream, text)
+	take, muted, dropped := l.take(stream, text)
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
 	}
-	if take && !l.muted() && l.logger.Enabled(context.Background(), slog.LevelDebug) {
+	if take && !muted && !l.muted() && l.logger.Enabled(context.Background(), slog.LevelDebug) {
 		l.logger.Debug(l.redact(strings.ToValidUTF8(string(text), "\uFFFD")), "handler", l.name, "from", stream)
 	}
 	return take
 }
 
-// take holds a line to the limits. dropped is how many lines were dropped before, when a
-// window has ended in which some were.
-func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
+// take holds a line to the limits, and notes whether it is one of those that are not handed
+// on. dropped is how many lines were dropped before, when a window has ended in which some were.
+func (l *lineLog) take(stream string, text []byte) (take, muted bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	muted = l.muted()
 	switch {
 	case stream != "stderr":
-	case l.muted():
+	case muted:
 		l.hushed.note(text)
 	default:
 		l.said.note(text)
@@ -119,11 +120,11 @@ func (l *lineLog) take(stream string, text []byte) (take bool, dropped int) {
 	}
 	if l.lines >= l.maxLines || l.taken+len(text) > l.bytes {
 		l.dropped++
-		return false, dropped
+		return false, muted, dropped
 	}
 	l.lines++
 	l.taken += len(text)
-	return true, dropped
+	return true, muted, dropped
 }
 
 // begin notes that the process is asked about a config.
