@@ -35,7 +35,7 @@ var reasons = [...]probe.Reason{
 	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS,
 	probe.ReasonHTTPStatus, probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonTrap,
 	probe.ReasonMemory, probe.ReasonInstantiate, probe.ReasonDenied, probe.ReasonProtocol, probe.ReasonGuest,
-	probe.ReasonInternal,
+	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonInternal,
 }
 
 // outcomes is what is counted for one handler.

@@ -29,12 +29,18 @@ const (
 	// CompatHerd leaves probes that were added together on one phase of their
 	// period (performance: a bulk add then runs as a herd).
 	CompatHerd
-	// CompatBodyHangIsError makes an HTTP body that does not arrive before the
-	// deadline an error instead of a Failure (kubernetes#122591).
+	// CompatBodyHangIsError makes an HTTP body that hangs, is cut off or is reset an
+	// error instead of a Failure (kubernetes#122591).
 	CompatBodyHangIsError
 	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
 	// handlers (kubernetes#115143).
 	CompatLinger
+	// CompatHostTrouble makes trouble of the agent's own host a Failure of the target
+	// wherever it is one in the kubelet: a time-out that a stopped or starved agent
+	// noticed late, and a connection that it had no descriptor, memory or port for.
+	// Otherwise such an attempt is an error with [ReasonHostStall] or
+	// [ReasonHostResources].
+	CompatHostTrouble
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of CompatKubeletV1_36.
@@ -44,7 +50,8 @@ const (
 // CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, save
 // that results never block a worker and that attempts can be cancelled.
 const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
-	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger
+	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger |
+	CompatHostTrouble
 
 // Has reports whether all switches of x are on in c.
 func (c Compat) Has(x Compat) bool { return c&x == x }

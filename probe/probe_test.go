@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -165,5 +168,19 @@ func TestCompat(t *testing.T) {
 	}
 	if both := probe.CompatHerd | probe.CompatLinger; probe.CompatHerd.Has(both) || !both.Has(probe.CompatHerd) {
 		t.Error("Has does not ask for all switches")
+	}
+}
+
+func TestIsHostResources(t *testing.T) {
+	for err, want := range map[error]bool{
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}:         true,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}: true,
+		fmt.Errorf("fork: %w", syscall.ENOMEM):                                              true,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}:  false,
+		context.DeadlineExceeded: false,
+	} {
+		if got := probe.IsHostResources(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"errors"
+	"slices"
+	"syscall"
 )
 
 // Reason is a word from a closed list that says why an attempt did not succeed.
@@ -26,6 +28,12 @@ const (
 	ReasonProtocol       Reason = "protocol"
 	ReasonGuest          Reason = "guest"
 	ReasonInternal       Reason = "internal"
+
+	// ReasonHostStall and ReasonHostResources are trouble of the agent's own host, which
+	// says nothing of the target: it was stopped or starved of processor time while the
+	// attempt ran, or it was out of descriptors, memory or ports.
+	ReasonHostStall     Reason = "host_stall"
+	ReasonHostResources Reason = "host_resources"
 )
 
 // Error is an attempt's error together with its reason.
@@ -50,6 +58,17 @@ func ReasonOf(err error) Reason {
 		return ReasonDeadline
 	}
 	return ReasonInternal
+}
+
+// hostErrors are errors of system calls whose cause is on the agent's side.
+var hostErrors = []error{
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
+}
+
+// IsHostResources reports whether err says that the agent's own host was out of
+// descriptors, buffers, memory or local ports.
+func IsHostResources(err error) bool {
+	return slices.ContainsFunc(hostErrors, func(e error) bool { return errors.Is(err, e) })
 }
 
 // ErrNoSlot is matched by the error of a handler that could not begin the attempt
