@@ -105,7 +105,6 @@ type Agent struct {
 	registry *prometheus.Registry
 	events   *eventLog
 	hub      *hub
-	changes  changeLog
 	lock     *os.File // of the state directory; nil: none
 
 	wanted      []*v1.Pod             // owned by followManifests after New
@@ -139,7 +138,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
 		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
-		manifests: newDoor(), plugins: newDoor(), registries: newDoor(), changes: changeLog{pods: make(map[types.UID]*podNotes)},
+		manifests: newDoor(), plugins: newDoor(), registries: newDoor(),
 	}
 	a.cfg.mark = local.NewMark()
 	a.cfg.idleAfter = cmp.Or(cfg.idleAfter, idleAfter)

@@ -34,13 +34,6 @@ func Remembered(a *Agent) (sources, wanted int) {
 	return sources, len(s.wanted)
 }
 
-// ForgetPods does what the end of every pod does to the log of changes.
-func ForgetPods(a *Agent) {
-	for _, pod := range a.pods.Pods() {
-		a.changes.forget(pod.UID)
-	}
-}
-
 // ProbeAsks does what a probe does that asks for a plugin which was never loaded: it looks what
 // there is, before who follows the files does, and says that something is wrong.
 func ProbeAsks(a *Agent) error {

@@ -116,7 +116,6 @@ func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{},
 
 // apply runs the pods that are wanted, and notes how that went.
 func (a *Agent) apply(ctx context.Context, cause string) error {
-	a.changes.know(a.wanted...)
 	err := a.pods.Apply(ctx, a.wanted)
 	if ctx.Err() != nil {
 		return nil // it is about to end all the same

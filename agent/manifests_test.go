@@ -84,20 +84,6 @@ spec:
 	}
 }
 
-// A pod has its name in the log, though the end of one with the same UID, whose place it has
-// taken, is only told of after its beginning.
-func TestAPodThatIsTakenForItsPredecessor(t *testing.T) {
-	web := newTarget(t)
-	web.status.Store(http.StatusInternalServerError)
-	r := start(t, web.external("shop"))
-	_, next := r.lines.await(t, 0, "reason=Unhealthy", "pod=shop")
-	agent.ForgetPods(r.agent)
-	web.status.Store(http.StatusOK)
-	if line, _ := r.lines.await(t, next, "result changed", "result=success"); !strings.Contains(line, "namespace=default pod=shop ") {
-		t.Errorf("got %s", line)
-	}
-}
-
 // A pod that has waited for the end of another, and then got no probe of a plugin, gets one
 // when there is another version of that.
 func TestAPodThatGetsItsProbeLater(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
@@ -20,7 +21,7 @@ func TestAStreamRemembersEachThingOnce(t *testing.T) {
 	defer h.detach(s)
 	for round := range 10_000 {
 		for _, name := range []string{"a", "b", "c"} {
-			h.Observe(worker.Info{PodUID: "u", Container: name, Kind: probe.Liveness}).Tick(nil)
+			h.Observe(worker.Info{Subject: results.Subject{PodUID: "u", Container: name}, Kind: probe.Liveness}).Tick(nil)
 		}
 		h.podChanged(local.Change{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: int64(round)}}})
 		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Count: int32(round)})

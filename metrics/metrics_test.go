@@ -24,7 +24,7 @@ import (
 )
 
 var web = worker.Info{
-	Namespace: "default", Pod: "shop", PodUID: "u1", Container: "web", Kind: probe.Readiness, Handler: "http",
+	Subject: results.Subject{Namespace: "default", Pod: "shop", PodUID: "u1", Container: "web"}, Kind: probe.Readiness, Handler: "http",
 }
 
 func setup(t testing.TB) (*metrics.Metrics, *prometheus.Registry) {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -115,7 +116,9 @@ func (s *series) sameProbe(info worker.Info) bool {
 }
 
 func (s *series) info() worker.Info {
-	return worker.Info{Namespace: s.namespace, Pod: s.pod, PodUID: s.podUID, Container: s.container, Kind: s.kind}
+	return worker.Info{
+		Subject: results.Subject{Namespace: s.namespace, Pod: s.pod, PodUID: s.podUID, Container: s.container}, Kind: s.kind,
+	}
 }
 
 // bare returns a series of the same probe with nothing counted.

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -114,25 +115,37 @@ func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler probe.Handler)
 	container := set.container(c.Container)
 	delay, phase := m.spread(key, c.Spec.Period)
 	rec := m.memory.newRecord()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.closed:
-		return false, ErrClosed
-	case m.entryLocked(key) != nil:
-		return false, nil
-	}
-	w := worker.Start(&m.shared, worker.Config{
+	w := worker.New(&m.shared, worker.Config{
 		Info: worker.Info{
-			Namespace: set.shared.Namespace, Pod: set.shared.Name, PodUID: set.shared.UID,
-			Container: c.Container, Kind: c.Kind, Handler: c.Handler,
+			Subject: results.Subject{
+				Namespace: set.shared.Namespace, Pod: set.shared.Name, PodUID: set.shared.UID, Container: c.Container,
+			},
+			Kind: c.Kind, Handler: c.Handler,
 		},
 		Spec: c.Spec, Handler: handler, Target: c.target(), Container: container, Paused: c.Paused,
 		Delay: delay, Phase: phase, Observer: rec,
 		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
 	})
-	m.pods[key.PodUID] = append(m.pods[key.PodUID], &entry{key: key, worker: w, record: rec, shape: shape{config: c, bound: handler}})
+	started, err = m.insert(&entry{key: key, worker: w, record: rec, shape: shape{config: c, bound: handler}})
+	if !started {
+		w.Stop()
+	}
+	return started, err
+}
+
+// insert makes e one of the manager's and starts its worker, unless its probe exists.
+func (m *Manager) insert(e *entry) (started bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return false, ErrClosed
+	case m.entryLocked(e.key) != nil:
+		return false, nil
+	}
+	m.pods[e.key.PodUID] = append(m.pods[e.key.PodUID], e)
 	m.memory.probes.Add(1)
+	e.worker.Start()
 	return true, nil
 }
 

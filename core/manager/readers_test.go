@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/daeace23/prober/core/manager"
@@ -88,10 +89,13 @@ func TestSubscribe(t *testing.T) {
 			seqs, cancels = append(seqs, r.m.Subscribe(ctx)), append(cancels, cancel)
 		}
 		r.add(pod)
+		about := func(name string) results.Subject {
+			return results.Subject{Namespace: "ns", Pod: "pod-u", PodUID: "u", Container: name}
+		}
 		want := map[results.Update]bool{
-			{Kind: probe.Liveness, ContainerID: "1", Result: results.Success, PodUID: "u"}:  true,
-			{Kind: probe.Readiness, ContainerID: "2", Result: results.Success, PodUID: "u"}: true,
-			{Kind: probe.Startup, ContainerID: "3", Result: results.Success, PodUID: "u"}:   true,
+			{Kind: probe.Liveness, ContainerID: "1", Result: results.Success, Reason: results.Initial, Subject: about("a")}: true,
+			{Kind: probe.Readiness, ContainerID: "2", Result: results.Success, Subject: about("b")}:                         true,
+			{Kind: probe.Startup, ContainerID: "3", Result: results.Success, Subject: about("c")}:                           true,
 		}
 		for i := range seqs {
 			got := make(map[results.Update]bool)
@@ -103,18 +107,86 @@ func TestSubscribe(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "what is pending of a removed pod is dropped", func(t *testing.T) {
+	bubble(t, "of a removed pod the last result and the removal are told", func(t *testing.T) {
 		r := newRig(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		seq := r.m.Subscribe(ctx)
 		r.crowd(3)
 		r.m.RemovePod(podOf("1", container("web")))
+		var got []string
 		for _, u := range rest(cancel, seq) {
 			if u.PodUID == "1" {
-				t.Errorf("got %+v", u)
+				got = append(got, fmt.Sprintf("%v removed=%v", u.Result, u.Removed))
 			}
 		}
+		if diff := cmp.Diff([]string{"Success removed=false", "Success removed=true"}, got); diff != "" {
+			t.Error(diff)
+		}
 	})
+}
+
+func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if p != nil {
+				f(p)
+			}
+		}
+	}
+}
+
+// A container that has ended for good must not stay ready for whoever follows the
+// updates: its worker decides Failure and ends within one tick.
+func TestContainerThatEndsForGood(t *testing.T) {
+	terminated := v1.ContainerStatus{Name: "web", ContainerID: "c1", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}
+	for kind, want := range map[probe.Kind][]string{
+		probe.Liveness:  {"Success initial", "Failure not_running", "removed"},
+		probe.Readiness: {"Failure initial", "Success ", "Failure not_running", "removed"},
+		probe.Startup:   {"UNKNOWN initial", "Success ", "removed"}, // on hold: nothing is decided until the pod is removed
+	} {
+		bubble(t, kind.String(), func(t *testing.T) {
+			r := newRig(t)
+			updates := r.m.Results(kind).Updates()
+			var got []string
+			read := func() {
+				synctest.Wait()
+				for {
+					select {
+					case u := <-updates:
+						word := fmt.Sprintf("%v %s", u.Result, u.Reason)
+						if u.Removed {
+							word = "removed"
+						}
+						got = append(got, word)
+						synctest.Wait()
+					default:
+						return
+					}
+				}
+			}
+			pod := podOf("u", container("web", kind))
+			pod.Spec.RestartPolicy = v1.RestartPolicyNever
+			eachProbe(pod, func(p *v1.Probe) { p.InitialDelaySeconds = 5 }) // the initial result is read
+			status := running("web", "c1")
+			if kind == probe.Startup {
+				status = starting("web", "c1")
+			}
+			status.State.Running.StartedAt = metav1.Now()
+			r.store.SetPodStatus(pod, statusOf(status))
+			r.add(pod)
+			read()
+			time.Sleep(20 * time.Second)
+			read()
+			r.store.SetPodStatus(pod, statusOf(terminated))
+			time.Sleep(20 * time.Second)
+			read()
+			r.m.RemovePod(pod)
+			read()
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }
 
 func TestCachesOfTheManager(t *testing.T) {
@@ -131,7 +203,10 @@ func TestCachesOfTheManager(t *testing.T) {
 		if err := r.m.Close(); err != nil {
 			t.Error(err)
 		}
-		liveness.Set("other", results.Failure, "v")
+		if u := <-updates; u.ContainerID != "c1" || !u.Removed {
+			t.Errorf("got %+v", u)
+		}
+		liveness.Set("other", results.Failure, &results.Subject{PodUID: "v"}, "")
 		if u := <-updates; u.ContainerID != "other" {
 			t.Errorf("got %+v", u)
 		}

@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/daeace23/prober/core/results"
 )
+
+// pod is what the tests' results are about.
+var pod = results.Subject{Namespace: "ns", Pod: "web", PodUID: "uid", Container: "app"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,14 +7,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// queue holds, for one reader, the newest unread update of every key. It grows with
-// the number of keys, never with the number of updates.
+// queue holds, for one reader, what it has not read of every key: the newest result,
+// then the removal. It grows with the number of keys, never with the number of
+// updates.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
 	mu      sync.Mutex
-	pending map[queueKey]Update
-	order   []queueKey // keys in the order of their oldest unread update; may name dropped keys
+	pending map[queueKey]pending
+	order   []queueKey // keys of pending, by their oldest unread update
 }
 
 type queueKey struct {
@@ -22,17 +23,37 @@ type queueKey struct {
 	containerID string
 }
 
+// pending is what is unread of one key: result, removal, or both in this order.
+type pending struct {
+	update          Update
+	result, removal bool
+}
+
+// next returns the update to read next.
+func (p *pending) next() Update {
+	u := p.update
+	u.Removed = !p.result
+	return u
+}
+
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]Update)}
+	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]pending)}
 }
 
 func (q *queue) put(u Update) {
 	key := queueKey{u.Kind, u.ContainerID}
 	q.mu.Lock()
-	if _, ok := q.pending[key]; !ok {
+	p, ok := q.pending[key]
+	if !ok {
 		q.order = append(q.order, key)
 	}
-	q.pending[key] = u
+	if u.Removed {
+		p.removal = true
+	} else {
+		p.result, p.removal = true, false // a result takes the place of all before it
+	}
+	p.update = u
+	q.pending[key] = p
 	q.mu.Unlock()
 	q.signal()
 }
@@ -41,25 +62,6 @@ func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
-	}
-}
-
-func (q *queue) drop(key queueKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if _, ok := q.pending[key]; !ok {
-		return
-	}
-	delete(q.pending, key)
-	q.signal()
-	if len(q.order) > 2*len(q.pending)+16 { // containers come and go while no one reads
-		kept := q.order[:0]
-		for _, k := range q.order {
-			if _, ok := q.pending[k]; ok {
-				kept = append(kept, k)
-			}
-		}
-		q.order = kept
 	}
 }
 
@@ -84,13 +86,13 @@ func (q *queue) take() (Update, bool) {
 	defer q.mu.Unlock()
 	u, ok := q.frontLocked()
 	if ok {
-		q.popLocked(u)
+		q.popLocked()
 	}
 	return u, ok
 }
 
 // offer sends updates to out until ctx ends. An update that finds no reader stays in
-// the queue, where a newer one replaces it and drop takes it away.
+// the queue, where a newer one replaces it.
 func (q *queue) offer(ctx context.Context, out chan<- Update) {
 	for {
 		u, ok := q.front()
@@ -119,24 +121,29 @@ func (q *queue) sent(u Update) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if front, ok := q.frontLocked(); ok && front == u {
-		q.popLocked(u)
+		q.popLocked()
 	}
 }
 
 // frontLocked returns the update to read next.
 func (q *queue) frontLocked() (Update, bool) {
-	for len(q.order) > 0 {
-		if u, ok := q.pending[q.order[0]]; ok {
-			return u, true
-		}
-		q.order = q.order[1:]
+	if len(q.order) == 0 {
+		q.order = nil
+		return Update{}, false
 	}
-	q.order = nil
-	return Update{}, false
+	p := q.pending[q.order[0]]
+	return p.next(), true
 }
 
-// popLocked takes u, which is the front, off the queue.
-func (q *queue) popLocked(u Update) {
-	delete(q.pending, queueKey{u.Kind, u.ContainerID})
+// popLocked takes the front off the queue.
+func (q *queue) popLocked() {
+	key := q.order[0]
+	p := q.pending[key]
+	if p.result && p.removal {
+		p.result = false
+		q.pending[key] = p
+		return
+	}
+	delete(q.pending, key)
 	q.order = q.order[1:]
 }

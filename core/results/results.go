@@ -69,12 +69,33 @@ func (r Result) ToPrometheusType() float64 {
 	}
 }
 
-// Update is a change of a decided result.
+// Subject names the container that a decided result is about.
+type Subject struct {
+	Namespace, Pod, PodUID, Container string
+}
+
+// Reason says why a result was decided: a [probe.Reason] where an attempt had one,
+// "" where it had none, or one of the constants below.
+type Reason string
+
+// The reasons of results that no attempt decided.
+const (
+	Initial     Reason = "initial"     // the container is new; see worker.InitialResult
+	Restored    Reason = "restored"    // an earlier agent had decided it
+	NotRunning  Reason = "not_running" // the container does not run
+	Terminating Reason = "terminating" // its pod is being deleted: a quiet shutdown
+)
+
+// Update is a change of a decided result, or the end of one.
 type Update struct {
 	Kind        probe.Kind
 	ContainerID string
-	Result      Result
-	PodUID      string
+	Result      Result // decided last, also when it is Removed
+	// Removed says that the cache has no result of this kind for the container any
+	// more: its probe has ended, or the container was replaced.
+	Removed bool
+	Reason  Reason // of Result
+	Subject
 }
 
 // Cache holds the decided results of one kind of probe by container ID.
@@ -106,8 +127,17 @@ type cacheShard struct {
 }
 
 type cacheEntry struct {
-	result Result
-	podUID string
+	result  Result
+	reason  Reason
+	subject *Subject // read-only
+}
+
+func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
+	u := Update{Kind: kind, ContainerID: containerID, Result: e.result, Reason: e.reason}
+	if e.subject != nil {
+		u.Subject = *e.subject
+	}
+	return u
 }
 
 // New returns an empty cache for probes of kind.
@@ -136,42 +166,46 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result, ok
 }
 
-// Set decides the result of a container and reports whether that changed anything.
-// Readers are told of changes only; the first result of a container is one. Set
-// never blocks.
-func (c *Cache) Set(containerID string, r Result, podUID string) (changed bool) {
+// Set decides the result of a container for the reason why, and reports whether that
+// changed the result. Readers are told of changes only; the first result of a
+// container is one. subject is kept and must not be modified; nil stands for an empty
+// one. Set never blocks.
+func (c *Cache) Set(containerID string, r Result, subject *Subject, why Reason) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.entries[containerID]; ok && e.result == r {
 		return false
 	}
-	s.entries[containerID] = cacheEntry{r, podUID}
+	e := cacheEntry{r, why, subject}
+	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
-		q.put(Update{Kind: c.kind, ContainerID: containerID, Result: r, PodUID: podUID})
+		q.put(e.update(c.kind, containerID))
 	}
 	return true
 }
 
-// Remove forgets a container. It tells no one, and readers are not told of changes
-// of that container that they have not read yet, save for one that is on its way out of
-// the channel of [Cache.Updates] at that moment.
+// Remove forgets a container. Readers still get the last result that they have not
+// read, and then an update that says Removed. Remove never blocks.
 func (c *Cache) Remove(containerID string) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.entries[containerID]; !ok {
+	e, ok := s.entries[containerID]
+	if !ok {
 		return
 	}
 	delete(s.entries, containerID)
+	u := e.update(c.kind, containerID)
+	u.Removed = true
 	for _, q := range *c.queues.Load() {
-		q.drop(queueKey{c.kind, containerID})
+		q.put(u)
 	}
 }
 
 // Updates returns the one channel of c's changes, for a reader that selects on it
 // like the kubelet's sync loop. Changes of one container that were not read in time
-// are merged into the newest. The channel is closed by [Cache.Close].
+// are merged as by [Subscribe]. The channel is closed by [Cache.Close].
 func (c *Cache) Updates() <-chan Update {
 	c.updatesOnce.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -200,9 +234,10 @@ func (c *Cache) Close() {
 
 // Subscribe returns the changes of all caches, from now until ctx ends, beginning
 // with what they hold now. It is level-triggered: a change that was not read before
-// the next one of the same kind and container is replaced by it, and a removed
-// container's is dropped. The sequence is for one reader; any number of
-// subscriptions may exist.
+// the next one of the same kind and container is replaced by it. Of a container that
+// was removed a late reader gets the last result and the removal. The sequence is for
+// one reader; any number of subscriptions may exist. A reader that stops reading must
+// end ctx: until then what it has not read is kept, some 200 bytes a container.
 func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	q := newQueue()
 	for _, c := range caches {
@@ -245,7 +280,7 @@ func (s *cacheShard) tell(kind probe.Kind, q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, e := range s.entries {
-		q.put(Update{Kind: kind, ContainerID: id, Result: e.result, PodUID: e.podUID})
+		q.put(e.update(kind, id))
 	}
 }
 

@@ -29,11 +29,11 @@ func TestCache(t *testing.T) {
 		if _, ok := c.Get("unset"); ok {
 			t.Error("a container that was never set is found")
 		}
-		c.Set("a", results.Success, "pod")
+		c.Set("a", results.Success, &pod, "")
 		if got, want := get(c, "a"), (lookup{results.Success, true}); got != want {
 			t.Errorf("after Set: %v, want %v", got, want)
 		}
-		c.Set("a", results.Failure, "pod")
+		c.Set("a", results.Failure, &pod, "")
 		if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
 			t.Errorf("after a second Set: %v, want %v", got, want)
 		}
@@ -46,7 +46,7 @@ func TestCache(t *testing.T) {
 		c := results.New(probe.Startup)
 		for i, want := range []bool{true, false, true} {
 			r := []results.Result{results.Unknown, results.Unknown, results.Success}[i]
-			if got := c.Set("a", r, "pod"); got != want {
+			if got := c.Set("a", r, &pod, ""); got != want {
 				t.Errorf("Set %d of %v: changed %v, want %v", i+1, r, got, want)
 			}
 		}
@@ -64,8 +64,8 @@ func TestUpdates(t *testing.T) {
 	for _, first := range []results.Result{results.Success, results.Failure} {
 		t.Run("#90 the first result is an update: "+first.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *results.Cache) {
-				c.Set("id", first, "pod")
-				want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: first, PodUID: "pod"}}
+				c.Set("id", first, &pod, "")
+				want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: first, Subject: pod}}
 				if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
 					t.Error(diff)
 				}
@@ -74,9 +74,9 @@ func TestUpdates(t *testing.T) {
 	}
 	t.Run("#91 the same result again is no update", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("id", results.Success, "pod")
+			c.Set("id", results.Success, &pod, "")
 			read(c.Updates())
-			c.Set("id", results.Success, "pod")
+			c.Set("id", results.Success, &pod, "")
 			if got := read(c.Updates()); len(got) > 0 {
 				t.Errorf("got %v", got)
 			}
@@ -84,10 +84,10 @@ func TestUpdates(t *testing.T) {
 	})
 	t.Run("#92 another result is an update", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("id", results.Success, "pod")
+			c.Set("id", results.Success, &pod, "")
 			read(c.Updates())
-			c.Set("id", results.Failure, "pod")
-			want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, PodUID: "pod"}}
+			c.Set("id", results.Failure, &pod, "")
+			want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, Subject: pod}}
 			if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
 				t.Error(diff)
 			}
@@ -97,13 +97,13 @@ func TestUpdates(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			for _, r := range []results.Result{results.Success, results.Failure, results.Success, results.Failure} {
-				c.Set("a", r, "pod")
-				c.Set("b", results.Success, "pod")
+				c.Set("a", r, &pod, "")
+				c.Set("b", results.Success, &pod, "")
 				synctest.Wait()
 			}
 			want := []results.Update{
-				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, PodUID: "pod"},
-				{Kind: probe.Readiness, ContainerID: "b", Result: results.Success, PodUID: "pod"},
+				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
+				{Kind: probe.Readiness, ContainerID: "b", Result: results.Success, Subject: pod},
 			}
 			if diff := cmp.Diff(want, read(updates)); diff != "" {
 				t.Error(diff)
@@ -113,20 +113,37 @@ func TestUpdates(t *testing.T) {
 }
 
 func TestChannelOfUpdates(t *testing.T) {
-	t.Run("Remove drops what no one has read", func(t *testing.T) {
+	t.Run("Remove lets an unread result be read and then says Removed", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
-			c.Set("a", results.Failure, "pod")
+			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Failure, &pod, results.NotRunning)
 			synctest.Wait()
 			c.Remove("a")
-			if got := read(updates); len(got) > 0 {
-				t.Errorf("got %v", got)
+			last := results.Update{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Reason: results.NotRunning, Subject: pod}
+			gone := last
+			gone.Removed = true
+			if diff := cmp.Diff([]results.Update{last, gone}, read(updates)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+	t.Run("Remove of what was read says Removed only", func(t *testing.T) {
+		bubble(t, func(t *testing.T, c *results.Cache) {
+			updates := c.Updates()
+			c.Set("a", results.Failure, &pod, "")
+			read(updates)
+			c.Remove("a")
+			c.Remove("a") // nothing more to remove
+			want := []results.Update{{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Removed: true, Subject: pod}}
+			if diff := cmp.Diff(want, read(updates)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	})
 	t.Run("the channel begins with what the cache holds, and is one", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("a", results.Success, "pod")
+			c.Set("a", results.Success, &pod, "")
 			updates := c.Updates()
 			if updates != c.Updates() {
 				t.Error("a second call returned another channel")
@@ -139,11 +156,11 @@ func TestChannelOfUpdates(t *testing.T) {
 	t.Run("Close ends the channel and nothing else", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
-			c.Set("a", results.Success, "pod")
+			c.Set("a", results.Success, &pod, "")
 			c.Close()
 			for range updates { // what was on its way may still come, then it ends
 			}
-			c.Set("a", results.Failure, "pod")
+			c.Set("a", results.Failure, &pod, "")
 			if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
 				t.Errorf("after Close: %v, want %v", got, want)
 			}

@@ -31,12 +31,12 @@ func TestSubscribe(t *testing.T) {
 	t.Run("it begins with what the caches hold", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
-			liveness.Set("a", results.Success, "p")
-			readiness.Set("a", results.Failure, "p")
+			liveness.Set("a", results.Success, &pod, "")
+			readiness.Set("a", results.Failure, &pod, "")
 			ctx, cancel := context.WithCancel(t.Context())
 			want := []results.Update{
-				{Kind: probe.Liveness, ContainerID: "a", Result: results.Success, PodUID: "p"},
-				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, PodUID: "p"},
+				{Kind: probe.Liveness, ContainerID: "a", Result: results.Success, Subject: pod},
+				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
 			}
 			if diff := cmp.Diff(want, rest(t, cancel, results.Subscribe(ctx, liveness, readiness))); diff != "" {
 				t.Error(diff)
@@ -48,7 +48,7 @@ func TestSubscribe(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Failure, "p")
+			c.Set("a", results.Failure, &pod, "")
 			if got := rest(t, cancel, seq); len(got) != 1 || got[0].Result != results.Failure {
 				t.Errorf("got %v", got)
 			}
@@ -61,7 +61,7 @@ func TestSubscribe(t *testing.T) {
 			seq := results.Subscribe(ctx, c)
 			for i := range 1000 {
 				for id := range 10 {
-					c.Set(fmt.Sprint(id), results.Result((i+id)%2), "p")
+					c.Set(fmt.Sprint(id), results.Result((i+id)%2), &pod, "")
 				}
 			}
 			got := rest(t, cancel, seq)
@@ -69,25 +69,26 @@ func TestSubscribe(t *testing.T) {
 				t.Fatalf("%d updates, want 10: %v", len(got), got)
 			}
 			for id, u := range got { // in the order of the keys' oldest unread change
-				want := results.Update{Kind: probe.Liveness, ContainerID: fmt.Sprint(id), Result: results.Result((999 + id) % 2), PodUID: "p"}
+				want := results.Update{Kind: probe.Liveness, ContainerID: fmt.Sprint(id), Result: results.Result((999 + id) % 2), Subject: pod}
 				if u != want {
 					t.Errorf("got %v, want %v", u, want)
 				}
 			}
 		})
 	})
-	t.Run("Remove drops what is pending for that key of that kind", func(t *testing.T) {
+	t.Run("a late reader gets the last result of a removed key and the removal", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, liveness, readiness)
-			liveness.Set("a", results.Failure, "p")
-			liveness.Set("b", results.Failure, "p")
-			readiness.Set("a", results.Failure, "p")
+			liveness.Set("a", results.Success, &pod, results.Initial)
+			liveness.Set("a", results.Failure, &pod, "exec_exit")
+			readiness.Set("a", results.Failure, &pod, "")
 			liveness.Remove("a")
 			want := []results.Update{
-				{Kind: probe.Liveness, ContainerID: "b", Result: results.Failure, PodUID: "p"},
-				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, PodUID: "p"},
+				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Reason: "exec_exit", Subject: pod},
+				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Reason: "exec_exit", Removed: true, Subject: pod},
+				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
 			}
 			if diff := cmp.Diff(want, rest(t, cancel, seq)); diff != "" {
 				t.Error(diff)
@@ -103,11 +104,11 @@ func TestSubscribeAfterRemove(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
 			for range 100 { // as containers that come and go while no one reads
-				c.Set("a", results.Unknown, "p")
+				c.Set("a", results.Unknown, &pod, "")
 				c.Remove("a")
 			}
-			c.Set("a", results.Success, "p")
-			want := []results.Update{{Kind: probe.Startup, ContainerID: "a", Result: results.Success, PodUID: "p"}}
+			c.Set("a", results.Success, &pod, "")
+			want := []results.Update{{Kind: probe.Startup, ContainerID: "a", Result: results.Success, Subject: pod}}
 			if diff := cmp.Diff(want, rest(t, cancel, seq)); diff != "" {
 				t.Error(diff)
 			}
@@ -131,7 +132,7 @@ func TestSubscribers(t *testing.T) {
 				})
 			}
 			for _, r := range []results.Result{results.Success, results.Failure, results.Success} {
-				c.Set("a", r, "p")
+				c.Set("a", r, &pod, "")
 				synctest.Wait() // all have read
 			}
 			cancel()
@@ -148,11 +149,11 @@ func TestSubscribers(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Success, "p")
+			c.Set("a", results.Success, &pod, "")
 			for range seq {
 				break
 			}
-			c.Set("a", results.Failure, "p")
+			c.Set("a", results.Failure, &pod, "")
 			if got := rest(t, cancel, seq); len(got) > 0 {
 				t.Errorf("after the loop was left: %v", got)
 			}
@@ -163,7 +164,7 @@ func TestSubscribers(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Success, "p")
+			c.Set("a", results.Success, &pod, "")
 			cancel()
 			for u := range seq {
 				t.Errorf("got %v", u)
@@ -183,7 +184,7 @@ func TestReadersNeverBlockSet(t *testing.T) {
 			c.Updates()
 			before := time.Now()
 			for i := range 10_000 {
-				c.Set("a", results.Result(i%2), "p")
+				c.Set("a", results.Result(i%2), &pod, "")
 			}
 			if waited := time.Since(before); waited != 0 {
 				t.Errorf("Set waited %v", waited)
@@ -199,7 +200,7 @@ func TestReadersNeverBlockSet(t *testing.T) {
 			for writer := range 8 {
 				wg.Go(func() {
 					for i := range 500 {
-						c.Set(fmt.Sprint(i%7), results.Result((i+writer)%2), "p")
+						c.Set(fmt.Sprint(i%7), results.Result((i+writer)%2), &pod, "")
 					}
 				})
 			}
@@ -240,7 +241,7 @@ func BenchmarkSet(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				c.Set(ids[i%len(ids)], results.Result(i/len(ids)%2), "p")
+				c.Set(ids[i%len(ids)], results.Result(i/len(ids)%2), &pod, "")
 				i++
 			}
 		})

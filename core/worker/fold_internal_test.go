@@ -122,10 +122,11 @@ func TestLastWords(t *testing.T) {
 				for _, k := range probe.Kinds {
 					shared.Results[k] = results.New(k)
 				}
-				w := Start(&shared, Config{
+				w := New(&shared, Config{
 					Info: Info{Kind: kind}, Spec: probe.Spec{Period: time.Second, SuccessThreshold: 1, FailureThreshold: 1},
 					Container: &Container{Source: still(tc.state)},
 				})
+				w.Start()
 				defer w.Stop()
 				if more := w.tick(time.Now()); more {
 					t.Error("the worker goes on")

@@ -9,20 +9,18 @@ import (
 
 // Info names a probe. Only its handler may change while its worker lives.
 type Info struct {
-	Namespace string
-	Pod       string
-	PodUID    string
-	Container string
-	Kind      probe.Kind
-	Handler   string
+	results.Subject
+	Kind    probe.Kind
+	Handler string
 }
 
 // Observer is told of every probe, so that it can prepare what belongs to it.
 // Its methods, and those of what it returns, must not block: they are called
-// between a probe's ticks.
+// between a probe's ticks. No lock is held meanwhile.
 type Observer interface {
 	// Observe is called when a worker is made; the [ProbeObserver] is told of that
-	// worker's ticks only.
+	// worker's ticks only. A worker that is not started after all, because the probe
+	// exists already, is closed at once.
 	Observe(Info) ProbeObserver
 }
 
@@ -75,6 +73,18 @@ type Tick struct {
 
 // Changed reports whether the tick changed the decided result.
 func (t *Tick) Changed() bool { return t.Before != t.After }
+
+// reason returns why the tick counted as it did, "" for a success.
+func (t *Tick) reason() results.Reason {
+	switch {
+	case t.Result == results.Success:
+		return ""
+	case t.Err != nil:
+		return results.Reason(probe.ReasonOf(t.Err))
+	default:
+		return results.Reason(t.Outcome.Reason)
+	}
+}
 
 // EventReason is the reason of a kubelet event.
 type EventReason string

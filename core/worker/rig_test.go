@@ -63,7 +63,7 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 		Started: kind != probe.Startup, MayRestart: true, PodIP: "10.0.0.1",
 	}
 	r.cfg = worker.Config{
-		Info: worker.Info{Namespace: "ns", Pod: "pod", PodUID: "uid", Container: "web", Kind: kind, Handler: "fake"},
+		Info: worker.Info{Subject: results.Subject{Namespace: "ns", Pod: "pod", PodUID: "uid", Container: "web"}, Kind: kind, Handler: "fake"},
 		Spec: probe.Spec{
 			Period: time.Second, Timeout: 500 * time.Millisecond, SuccessThreshold: 1, FailureThreshold: 1,
 		},
@@ -84,7 +84,8 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 // run starts the worker and waits until its first tick, if one is due, is over.
 func (r *rig) run() *rig {
 	r.t.Helper()
-	r.w = worker.Start(&r.shared, r.cfg)
+	r.w = worker.New(&r.shared, r.cfg)
+	r.w.Start()
 	r.t.Cleanup(r.w.Stop)
 	synctest.Wait()
 	return r

@@ -191,6 +191,14 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+	each(t, "trouble of the host decides nothing, whatever the spec says", func(t *testing.T, kind probe.Kind) {
+		for _, reason := range []probe.Reason{probe.ReasonHostStall, probe.ReasonHostResources} {
+			r := newRig(t, kind, probetest.Error(&probe.Error{Reason: reason, Err: errBoom}))
+			r.cfg.Spec.ErrorPolicy = probe.CountAsFailure
+			r.run()
+			r.wantCached(initial(kind))
+		}
+	})
 	each(t, "#79 Unknown with an error is a Failure where the spec says so", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, boom)
 		r.cfg.Spec.ErrorPolicy = probe.CountAsFailure

@@ -99,14 +99,14 @@ func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
 		return attempt{}, wait
 	}
 	if !s.Running {
-		w.setLocked(results.Failure)
+		w.setLocked(results.Failure, results.NotRunning)
 		if s.MayRestart {
 			return attempt{}, wait
 		}
 		return attempt{}, end
 	}
 	if s.Deleting && w.info.Kind != probe.Readiness {
-		w.setLocked(results.Success) // for a quiet shutdown
+		w.setLocked(results.Success, results.Terminating) // for a quiet shutdown
 		return attempt{}, end
 	}
 	if w.tooEarlyLocked(now, s) {
@@ -149,18 +149,18 @@ func (w *Worker) adoptLocked(s State) {
 	seedsStarted := w.container.Sidecar && w.info.Kind == probe.Startup && s.Started // kubernetes#136910
 	switch {
 	case compat.Has(probe.CompatStatusOnRestart):
-		w.setLocked(InitialResult(w.info.Kind))
+		w.setLocked(InitialResult(w.info.Kind), results.Initial)
 	case compat.Has(probe.CompatSeedStaleStarted):
 		if seedsStarted {
-			w.setLocked(results.Success)
+			w.setLocked(results.Success, results.Initial)
 		}
 		if !inherits {
-			w.setLocked(InitialResult(w.info.Kind))
+			w.setLocked(InitialResult(w.info.Kind), results.Initial)
 		}
 	case !inherits:
-		w.setLocked(InitialResult(w.info.Kind))
+		w.setLocked(InitialResult(w.info.Kind), results.Initial)
 	case seedsStarted:
-		w.setLocked(results.Success)
+		w.setLocked(results.Success, results.Initial)
 	}
 	w.run.hold = false
 	if !compat.Has(probe.CompatKeepRun) {
@@ -168,9 +168,9 @@ func (w *Worker) adoptLocked(s State) {
 	}
 }
 
-func (w *Worker) setLocked(r results.Result) {
+func (w *Worker) setLocked(r results.Result, why results.Reason) {
 	w.decided = r
-	w.cache().Set(w.id, r, w.info.PodUID)
+	w.cache().Set(w.id, r, &w.info.Subject, why)
 }
 
 func (w *Worker) attemptLocked(s State) attempt {
@@ -217,7 +217,16 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 		return probe.Outcome{}, context.Canceled
 	}
 	defer w.attemptEnds()
-	return Attempt(ctx, a.handler, a.request)
+	watch := w.shared.stalls.begin()
+	defer watch.end()
+	outcome, err := Attempt(ctx, a.handler, a.request)
+	if w.shared.Compat.Has(probe.CompatHostTrouble) || !mayBeStalled(ctx, outcome) {
+		return outcome, err
+	}
+	if lost := watch.lost(); lost >= worthless(a.request.Spec.Timeout) {
+		return probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
+	}
+	return outcome, err
 }
 
 // Attempt asks h once and holds the answer to the contract: output and details within
@@ -272,7 +281,7 @@ func (w *Worker) record(generation uint32, t *Tick) bool {
 	}
 	w.lastResult = t.Outcome.Result
 	t.Before = w.decided
-	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure {
+	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !hostTrouble(t.Err) {
 		w.countLocked(t)
 	}
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due
@@ -293,7 +302,7 @@ func (w *Worker) countLocked(t *Tick) {
 	next, decided := fold(w.run, w.info.Kind, w.spec, t.Result)
 	w.run = next
 	if decided {
-		w.setLocked(t.Result)
+		w.setLocked(t.Result, t.reason())
 	}
 }
 

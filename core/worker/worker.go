@@ -18,7 +18,7 @@ import (
 )
 
 // Shared is what all workers of a manager have in common. It is read-only once a
-// worker was started with it.
+// worker was made with it.
 type Shared struct {
 	Results    [len(probe.Kinds)]*results.Cache // by kind
 	Scheduler  Scheduler                        // nil: [RuntimeTimers]
@@ -30,6 +30,8 @@ type Shared struct {
 	RestartGrace time.Duration
 	Compat       probe.Compat
 	Logger       *slog.Logger // nil: slog's default
+
+	stalls stallMeter
 }
 
 // Config is one probe.
@@ -39,7 +41,7 @@ type Config struct {
 	Handler   probe.Handler
 	Target    func(podIP string) probe.Target // nil: the pod's own address
 	Container *Container
-	// Delay is how long after Start the first tick is due.
+	// Delay is how long after [Worker.Start] the first tick is due.
 	Delay time.Duration
 	// Phase is how long after the first tick the second is due; 0 means a period.
 	Phase  time.Duration
@@ -58,6 +60,7 @@ type Worker struct {
 	ended     func(*Worker)
 	observers []ProbeObserver // read-only after Start
 	timer     Timer
+	delay     time.Duration  // from Start to the first tick
 	idle      sync.WaitGroup // ticks under way
 
 	mu         sync.Mutex
@@ -83,14 +86,13 @@ type Worker struct {
 	quarantine *quarantine  // nil outside of one
 }
 
-// Start makes a worker and lets it tick until it is stopped, its pod ends, or its
-// container can not run again.
-func Start(shared *Shared, cfg Config) *Worker {
+// New makes a worker, which ticks once it is started.
+func New(shared *Shared, cfg Config) *Worker {
 	w := &Worker{
 		shared: shared, info: cfg.Info, container: cfg.Container, ended: cfg.Ended,
 		spec: cfg.Spec, handler: cfg.Handler, target: cfg.Target, phase: cfg.Phase, step: cfg.Spec.Period, paused: cfg.Paused,
-		run: run{last: results.Success},
-		due: time.Now().Add(cfg.Delay),
+		run:   run{last: results.Success},
+		delay: cfg.Delay,
 	}
 	if cfg.Observer != nil {
 		w.observers = append(w.observers, cfg.Observer)
@@ -98,15 +100,24 @@ func Start(shared *Shared, cfg Config) *Worker {
 	for _, o := range shared.Observers {
 		w.observers = append(w.observers, o.Observe(cfg.Info))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	scheduler := shared.Scheduler
 	if scheduler == nil {
 		scheduler = RuntimeTimers{}
 	}
 	w.timer = scheduler.NewTimer(w.fire)
-	w.timer.Reset(cfg.Delay)
 	return w
+}
+
+// Start lets w tick until it is stopped, its pod ends, or its container cannot run
+// again. It is called once, and may be called with a lock held: no observer is called.
+func (w *Worker) Start() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	w.due = time.Now().Add(w.delay)
+	w.timer.Reset(w.delay)
 }
 
 // Info returns the probe's name.

@@ -153,6 +153,9 @@ func (a *agent) publish(ctx context.Context, uid types.UID) {
 func (a *agent) Watch(ctx context.Context) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for u := range a.manager.Subscribe(ctx) {
+			if u.Removed { // the container was replaced, or its pod is gone
+				continue
+			}
 			if u.Kind != probe.Readiness && u.Result == results.Failure {
 				a.restart(types.UID(u.PodUID), u.ContainerID)
 			}

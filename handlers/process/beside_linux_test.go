@@ -88,12 +88,14 @@ func TestHostileProcessesHoldNobodyUp(t *testing.T) {
 	}
 	var workers []*worker.Worker
 	start := func(name string, i int, h probe.Handler, period time.Duration, s *schedule) {
-		workers = append(workers, worker.Start(shared, worker.Config{
-			Info: worker.Info{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web", Kind: probe.Readiness, Handler: name},
+		w := worker.New(shared, worker.Config{
+			Info: worker.Info{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Kind: probe.Readiness, Handler: name},
 			Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h,
 			Container: &worker.Container{Pod: &probe.Pod{Name: name}, Container: &probe.Container{Name: "web"}, Source: always{}},
 			Delay:     time.Duration(i) * period / natives, Observer: s,
-		}))
+		})
+		w.Start()
+		workers = append(workers, w)
 	}
 	bad := make(map[string]*schedule)
 	var all sync.WaitGroup

@@ -69,9 +69,9 @@ func readyOf(t *testing.T, pods *Pods, uid types.UID) bool {
 // The news of a result may be read when the next one holds already.
 func TestLateNewsOfAResult(t *testing.T) {
 	pods, p := shownPod(t)
-	pods.manager.Results(probe.Readiness).Set("id", results.Success, "u")
+	pods.manager.Results(probe.Readiness).Set("id", results.Success, &results.Subject{PodUID: "u"}, "")
 	p.publish()
-	pods.decided(results.Update{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, PodUID: "u"})
+	pods.decided(results.Update{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, Subject: results.Subject{PodUID: "u"}})
 	if !readyOf(t, pods, "u") {
 		t.Error("what holds no more was taken for what is")
 	}
@@ -83,7 +83,7 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 	pods, p := shownPod(t)
 	cache := pods.manager.Results(probe.Readiness)
 	for i := range 1500 {
-		cache.Set("id", results.Failure, "u")
+		cache.Set("id", results.Failure, &results.Subject{PodUID: "u"}, "")
 		p.publish()
 		p.mu.Lock()
 		p.containers["c"].restarts++ // something is to be published
@@ -100,8 +100,8 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 		for range i % 40 { // to meet it at all of its steps
 			_ = pods.Pods()
 		}
-		cache.Set("id", results.Success, "u")
-		pods.decided(results.Update{Kind: probe.Readiness, ContainerID: "id", Result: results.Success, PodUID: "u"})
+		cache.Set("id", results.Success, &results.Subject{PodUID: "u"}, "")
+		pods.decided(results.Update{Kind: probe.Readiness, ContainerID: "id", Result: results.Success, Subject: results.Subject{PodUID: "u"}})
 		before := readyOf(t, pods, "u")
 		publishing.Wait()
 		if after := readyOf(t, pods, "u"); !before || !after {

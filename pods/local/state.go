@@ -237,9 +237,10 @@ func (p *pod) restoreLocked(saved savedPod) {
 		if !c.started.Before(now) { // the clock was turned back
 			c.started = now.Add(-time.Second)
 		}
+		subject := &results.Subject{Namespace: p.spec.Namespace, Pod: p.spec.Name, PodUID: string(p.uid), Container: name}
 		for kind, r := range kept.Results {
 			if p.probes[name].kinds.Has(kind) {
-				p.owner.manager.Results(kind).Set(kept.ID, r, string(p.uid))
+				p.owner.manager.Results(kind).Set(kept.ID, r, subject, results.Restored)
 			}
 		}
 	}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package worker_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// An agent that is stopped while its target answers must not take the time-out, which it
+// notices when it goes on, for the target's.
+func TestStoppedAgent(t *testing.T) {
+	for compat, want := range map[probe.Compat]string{
+		0:                        "success after 2 attempts, decided Success",
+		probe.CompatHostTrouble:  "failure after 1 attempts, decided Failure",
+		probe.CompatKubeletV1_36: "failure after 1 attempts, decided Failure",
+	} {
+		t.Run(fmt.Sprintf("compat=%d", compat), func(t *testing.T) {
+			t.Parallel()
+			agent := exec.CommandContext(t.Context(), os.Args[0])
+			agent.Env = append(os.Environ(), fmt.Sprintf("%s=%d", stallEnv, compat))
+			agent.Stderr = os.Stderr
+			out, err := agent.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := agent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			lines.Scan() // the first attempt has begun
+			stop(t, agent.Process.Pid)
+			time.Sleep(2 * time.Second)
+			_ = syscall.Kill(agent.Process.Pid, syscall.SIGCONT)
+			lines.Scan()
+			if got := lines.Text(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if err := agent.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// stop stops a child and waits until it stands still.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%v, %v", status, err)
+	}
+}
