@@ -26,7 +26,8 @@ const Annotation = "prober.dev/probes"
 // minDuration is the shortest period and timeout that the annotation takes.
 const minDuration = 10 * time.Millisecond
 
-type annotationKey struct {
+// probeName names one probe of a pod.
+type probeName struct {
 	container string
 	kind      probe.Kind
 }
@@ -71,21 +72,22 @@ type pluginTarget struct {
 
 // parseAnnotation reads the annotation of pod. An error spoils the one probe that it
 // is about, which is nil in the map, or all of them when the annotation can not be read.
-func parseAnnotation(pod *v1.Pod) (map[annotationKey]*ProbeConfig, []error) {
+// refused are the probes that the spoiled part may declare.
+func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []probeName, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
 	path := field.NewPath("metadata", "annotations").Key(Annotation)
 	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		return nil, []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
+		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
 	var containers map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(asJSON, &containers); err != nil {
-		return nil, []error{field.Invalid(path, field.OmitValueType{}, "must be a map of container to kind to probe: "+jsonReason(err))}
+		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, "must be a map of container to kind to probe: "+jsonReason(err))}
 	}
-	probes, errs := make(map[annotationKey]*ProbeConfig), []error(nil)
+	probes = make(map[probeName]*ProbeConfig)
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
@@ -97,20 +99,36 @@ func parseAnnotation(pod *v1.Pod) (map[annotationKey]*ProbeConfig, []error) {
 			kind, err := probe.ParseKind(word)
 			if err != nil {
 				errs = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"}))
+				refused = append(refused, everyKind(name)...)
 				continue
 			}
 			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word))
 			for _, e := range list {
 				errs = append(errs, e)
 			}
-			key := annotationKey{name, kind}
-			probes[key] = nil
-			if len(list) == 0 {
-				probes[key] = &config
+			key := probeName{name, kind}
+			probes[key] = &config
+			if len(list) > 0 {
+				probes[key], refused = nil, append(refused, key)
 			}
 		}
 	}
-	return probes, errs
+	return probes, refused, errs
+}
+
+// everyProbe returns the names of all probes that an annotation of pod may declare.
+func everyProbe(pod *v1.Pod) (names []probeName) {
+	for name := range containerNames(pod, true) {
+		names = append(names, everyKind(name)...)
+	}
+	return names
+}
+
+func everyKind(container string) (names []probeName) {
+	for _, kind := range probe.Kinds {
+		names = append(names, probeName{container, kind})
+	}
+	return names
 }
 
 // probedContainer finds the container that may have the probes of the annotation.

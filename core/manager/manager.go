@@ -15,6 +15,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,10 +103,12 @@ type Manager struct {
 	memory *history
 	owned  []*results.Cache // made by New
 
-	mu     sync.RWMutex
-	pods   map[types.UID][]*entry // a pod has few probes: lists are smaller than maps, and as fast
-	closed bool
-	ending sync.WaitGroup // stopped workers whose last tick is still under way
+	mu      sync.RWMutex
+	pods    map[types.UID][]*entry    // a pod has few probes: lists are smaller than maps, and as fast
+	refused map[types.UID][]probeName // declared probes that could not be started
+	closed  bool
+	left    map[*entry]struct{} // taken, and not at their end yet
+	ending  sync.WaitGroup      // one for each of left
 }
 
 // entry is a worker and what it was made from.
@@ -127,7 +132,8 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, start: time.Now(), pods: make(map[types.UID][]*entry), memory: &history{budget: cfg.History}}
+	m := &Manager{cfg: cfg, start: time.Now(), memory: &history{budget: cfg.History}}
+	m.pods, m.refused, m.left = make(map[types.UID][]*entry), make(map[types.UID][]probeName), make(map[*entry]struct{})
 	m.cfg.RestartGrace = cmp.Or(cfg.RestartGrace, 10*time.Second)
 	for kind, cache := range map[probe.Kind]**results.Cache{
 		probe.Liveness: &m.cfg.Liveness, probe.Readiness: &m.cfg.Readiness, probe.Startup: &m.cfg.Startup,
@@ -156,16 +162,18 @@ func New(cfg Config) (*Manager, error) {
 //
 // pod is not modified and not kept. ctx bounds the call, not the probes. The error
 // joins one for every probe that could not be started, named by the path of its
-// field; the others are started.
+// field; the others are started. A probe that could not be started is undecided, as
+// one that has not run yet: its container is not ready, or has not started, until a
+// later AddPod or UpdatePod starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 	if pod.UID == "" {
 		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
 	}
-	configs, errs := ProbesOf(pod)
-	set := newPodSet(m, pod)
-	for _, c := range configs {
+	d, set := declaredBy(pod), newPodSet(m, pod)
+	for i, c := range d.configs {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			d.fail(context.Cause(ctx), d.configs[i:]...)
+			break
 		}
 		if m.entry(c.key(pod.UID)) != nil {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) {
@@ -174,10 +182,11 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 			continue
 		}
 		if _, err := m.add(set, c); err != nil {
-			errs = append(errs, err)
+			d.fail(err, c)
 		}
 	}
-	return errors.Join(errs...)
+	m.refuse(pod.UID, d.refused)
+	return errors.Join(d.errs...)
 }
 
 // UpdatePod makes the workers of pod what its probes say now: it adds, changes and
@@ -186,27 +195,25 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 // attempt begun before is dropped. Ports, labels and restart policies are those of the
 // new pod from now on. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
-	configs, errs := ProbesOf(pod)
-	set, unread := newPodSet(m, pod), len(errs) > 0
-	wanted := make(map[Key]bool)
-	for _, c := range configs {
+	d, set := declaredBy(pod), newPodSet(m, pod)
+	unread, wanted := len(d.errs) > 0, make(map[Key]bool)
+	for i, c := range d.configs {
+		if ctx.Err() != nil {
+			d.fail(context.Cause(ctx), d.configs[i:]...)
+			break
+		}
 		key := c.key(pod.UID)
 		wanted[key] = true
-		var err error
-		switch old := m.entry(key); {
-		case ctx.Err() != nil:
-			return errors.Join(append(errs, context.Cause(ctx))...)
-		case old != nil && unread && !c.annotated && m.present(old).config.annotated:
-			// The annotation may still ask for the probe that is running.
-		default:
-			err = m.put(set, c)
+		if old := m.entry(key); old != nil && unread && !c.annotated && m.present(old).config.annotated {
+			continue // the annotation may still ask for the probe that is running
 		}
-		if err != nil {
-			errs = append(errs, err)
+		if err := m.put(set, c); err != nil {
+			d.fail(err, c)
 		}
 	}
-	if len(errs) > 0 { // what could not be read is not what was removed
-		return errors.Join(errs...)
+	m.refuse(pod.UID, d.refused)
+	if len(d.errs) > 0 { // what could not be read is not what was removed
+		return errors.Join(d.errs...)
 	}
 	m.stopPod(pod.UID, func(k Key) bool { return !wanted[k] })
 	return nil
@@ -223,12 +230,17 @@ func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 // record nothing any more, and their decided results are gone.
 func (m *Manager) RemovePod(pod *v1.Pod) {
 	names := containerNames(pod, true)
+	m.forgive(pod.UID, names)
 	m.stopPod(pod.UID, func(k Key) bool { return names[k.Container] })
 }
 
 // CleanupPods ends the workers of all pods that are not in desired.
 func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
-	m.stopPods(func(uid types.UID) bool { _, ok := desired[uid]; return !ok })
+	gone := func(uid types.UID) bool { _, ok := desired[uid]; return !ok }
+	m.mu.Lock()
+	maps.DeleteFunc(m.refused, func(uid types.UID, _ []probeName) bool { return gone(uid) })
+	m.mu.Unlock()
+	m.stopPods(gone)
 }
 
 // Subscribe returns the changes of all decided results from now until ctx ends,
@@ -259,19 +271,88 @@ func (m *Manager) with(key Key, do func(*worker.Worker)) error {
 	return nil
 }
 
-// Close ends all workers and waits for the attempts under way, which are cancelled, and
-// for the recorder to take the events that are left.
-func (m *Manager) Close() error {
+// Close is [Manager.Shutdown] without a bound.
+func (m *Manager) Close() error { return m.Shutdown(context.Background()) }
+
+// Shutdown ends all workers and waits for the attempts under way, which are cancelled,
+// and for the recorder to take the events that are left. When ctx ends first, because a
+// handler, an observer or the recorder does not return, its error names the probes that
+// were left behind; nothing that they answer counts any more.
+func (m *Manager) Shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	m.stopPods(func(types.UID) bool { return true })
-	m.ending.Wait()
-	m.events.wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.stopPods(func(types.UID) bool { return true })
+		m.ending.Wait()
+		m.events.wait()
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = m.leftBehind(ctx)
+	}
 	for _, c := range m.owned {
 		c.Close()
 	}
-	return nil
+	return err
+}
+
+// leftBehind returns an error that says what Shutdown waits for.
+func (m *Manager) leftBehind(ctx context.Context) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var names []string
+	for e := range m.left {
+		i := e.worker.Info()
+		names = append(names, fmt.Sprintf("%s/%s container %q %s (handler %q)", i.Namespace, i.Pod, i.Container, i.Kind, i.Handler))
+	}
+	what := "events that the recorder does not take"
+	if len(names) > 0 {
+		slices.Sort(names)
+		what = "probes under way: " + strings.Join(names[:min(len(names), shownLeft)], ", ")
+		if more := len(names) - shownLeft; more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return fmt.Errorf("manager left behind %s: %w", what, context.Cause(ctx))
+}
+
+// shownLeft is how many of the probes left behind an error names.
+const shownLeft = 10
+
+// refuse notes which declared probes of a pod could not be started.
+func (m *Manager) refuse(uid types.UID, names []probeName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.refused, uid)
+	if len(names) > 0 {
+		m.refused[uid] = names
+	}
+}
+
+// forgive forgets the probes of the containers called names that could not be started.
+func (m *Manager) forgive(uid types.UID, names map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := slices.DeleteFunc(slices.Clone(m.refused[uid]), func(n probeName) bool { return names[n.container] })
+	delete(m.refused, uid)
+	if len(kept) > 0 {
+		m.refused[uid] = kept
+	}
+}
+
+// lookup returns the entry of a probe, or whether it is declared and could not be started.
+func (m *Manager) lookup(key Key) (e *entry, refused bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if e := m.entryLocked(key); e != nil {
+		return e, false
+	}
+	return nil, slices.Contains(m.refused[key.PodUID], probeName{key.Container, key.Kind})
 }
 
 func (m *Manager) entry(key Key) *entry {
@@ -321,7 +402,7 @@ func (m *Manager) end(taken []*entry) {
 	for _, e := range taken {
 		e.tell()
 		release(e.shape.bound)
-		m.awaitEnd(e.worker)
+		m.awaitEnd(e)
 	}
 }
 
@@ -335,6 +416,7 @@ func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) 
 	for _, e := range m.pods[uid] {
 		if match(e) {
 			e.tell = e.worker.Halt()
+			m.left[e] = struct{}{}
 			taken = append(taken, e)
 		} else {
 			kept = append(kept, e)
@@ -352,16 +434,20 @@ func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) 
 	return taken
 }
 
-// awaitEnd lets Close wait for the tick of w that is under way, if one is.
-func (m *Manager) awaitEnd(w *worker.Worker) {
-	if w.Resting() {
+// awaitEnd lets Shutdown wait for the tick of e that is under way, if one is.
+func (m *Manager) awaitEnd(e *entry) {
+	over := func() {
+		e.worker.Wait()
+		m.mu.Lock()
+		delete(m.left, e)
+		m.mu.Unlock()
 		m.ending.Done()
+	}
+	if e.worker.Resting() {
+		over()
 		return
 	}
-	go func() {
-		defer m.ending.Done()
-		w.Wait()
-	}()
+	go over()
 }
 
 // ended is called by a worker that has ended by itself.

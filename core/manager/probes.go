@@ -67,7 +67,21 @@ func (c *ProbeConfig) equal(o ProbeConfig) bool {
 // an error, a [*field.Error], for each that can not be used. The annotation wins
 // over the container's own probe of that kind.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
-	extra, errs := parseAnnotation(pod)
+	d := declaredBy(pod)
+	return d.configs, d.errs
+}
+
+// declared is what a pod says of its probes.
+type declared struct {
+	configs []ProbeConfig
+	refused []probeName // declared, or perhaps declared, by what cannot be used
+	errs    []error
+}
+
+func declaredBy(pod *v1.Pod) *declared {
+	d := new(declared)
+	var extra map[probeName]*ProbeConfig
+	extra, d.refused, d.errs = parseAnnotation(pod)
 	each := func(c *v1.Container, path *field.Path) {
 		for _, slot := range [...]struct {
 			kind  probe.Kind
@@ -78,9 +92,9 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 			{probe.Readiness, c.ReadinessProbe, "readinessProbe"},
 			{probe.Liveness, c.LivenessProbe, "livenessProbe"},
 		} {
-			if a, ok := extra[annotationKey{c.Name, slot.kind}]; ok {
+			if a, ok := extra[probeName{c.Name, slot.kind}]; ok {
 				if a != nil {
-					configs = append(configs, *a)
+					d.configs = append(d.configs, *a)
 				}
 				continue
 			}
@@ -89,11 +103,13 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 			}
 			config, list := fromAPI(c, slot.kind, slot.probe, path.Child(slot.name))
 			for _, err := range list {
-				errs = append(errs, err)
+				d.errs = append(d.errs, err)
 			}
-			if len(list) == 0 {
-				configs = append(configs, config)
+			if len(list) > 0 {
+				d.refused = append(d.refused, probeName{c.Name, slot.kind})
+				continue
 			}
+			d.configs = append(d.configs, config)
 		}
 	}
 	for i := range pod.Spec.Containers {
@@ -104,7 +120,15 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 			each(c, field.NewPath("spec", "initContainers").Index(i))
 		}
 	}
-	return configs, errs
+	return d
+}
+
+// fail notes that err keeps the probes of configs from being started.
+func (d *declared) fail(err error, configs ...ProbeConfig) {
+	d.errs = append(d.errs, err)
+	for _, c := range configs {
+		d.refused = append(d.refused, probeName{c.Container, c.Kind})
+	}
 }
 
 // fromAPI reads a container's own probe.

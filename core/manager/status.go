@@ -48,7 +48,8 @@ func (m *Manager) started(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	if c.Started != nil && *c.Started && m.inherits(pod, c) {
 		return true
 	}
-	return m.entry(Key{pod.UID, c.Name, probe.Startup}) == nil
+	e, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
+	return e == nil && !refused
 }
 
 // inherits reports whether what the status says of c may come from an earlier agent.
@@ -73,15 +74,15 @@ func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) 
 	if decided && r == results.Success {
 		return true
 	}
-	e := m.entry(Key{pod.UID, c.Name, probe.Readiness})
+	e, refused := m.lookup(Key{pod.UID, c.Name, probe.Readiness})
 	if e != nil {
 		e.worker.Nudge()
 	}
-	ready := e == nil
+	ready := e == nil && !refused
 	if spec == nil || !m.inherits(pod, c) {
 		return ready
 	}
-	return m.readyOverRestart(ready, decided, pod, c, e != nil || spec.ReadinessProbe != nil)
+	return m.readyOverRestart(ready, decided, pod, c, e != nil || refused || spec.ReadinessProbe != nil)
 }
 
 // readyOverRestart keeps a container that ran before the agent was started as ready

@@ -54,7 +54,7 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 		c, path := &pod.Spec.EphemeralContainers[i], field.NewPath("spec", "ephemeralContainers").Index(i)
 		errs = append(errs, forbidProbes(path, "an ephemeral container has no probes", c.LivenessProbe, c.ReadinessProbe, c.StartupProbe)...)
 	}
-	_, annotated := parseAnnotation(pod)
+	_, _, annotated := parseAnnotation(pod)
 	for _, err := range annotated {
 		errs = append(errs, err.(*field.Error))
 	}

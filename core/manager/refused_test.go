@@ -1,0 +1,214 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+// statusAfter returns what UpdatePodStatus makes of a running container without any
+// history.
+func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
+	t.Helper()
+	status := statusOf(running("web", "c1"))
+	status.ContainerStatuses[0].Started, status.ContainerStatuses[0].Ready = nil, false
+	r.m.UpdatePodStatus(t.Context(), pod, &status)
+	c := status.ContainerStatuses[0]
+	return c.Started != nil && *c.Started, c.Ready
+}
+
+// A declared probe that could not be started is undecided, as one that has not run yet.
+func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
+	missing := errors.New(`unknown handler "redis"`)
+	noHandler := func(pod *v1.Pod) { eachProbe(pod, func(p *v1.Probe) { p.ProbeHandler = v1.ProbeHandler{} }) }
+	badPeriod := func(pod *v1.Pod) { eachProbe(pod, func(p *v1.Probe) { p.PeriodSeconds = -1 }) }
+	annotation := func(text string) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			eachProbe(pod, func(p *v1.Probe) { *p = v1.Probe{} })
+			c := &pod.Spec.Containers[0]
+			c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
+			pod.Annotations = map[string]string{manager.Annotation: text}
+		}
+	}
+	for _, tc := range []struct {
+		name           string
+		kind           probe.Kind
+		edit           func(*v1.Pod)
+		err            error // of Prepare
+		started, ready bool
+	}{
+		{"readiness, missing plugin", probe.Readiness, nil, missing, true, false},
+		{"startup, missing plugin", probe.Startup, nil, missing, false, false},
+		{"liveness, missing plugin", probe.Liveness, nil, missing, true, true},
+		{"readiness without a handler", probe.Readiness, noHandler, nil, true, false},
+		{"startup without a handler", probe.Startup, noHandler, nil, false, false},
+		{"readiness with a bad period", probe.Readiness, badPeriod, nil, true, false},
+		{"annotated readiness with a bad field", probe.Readiness, annotation("web: {readiness: {plugin: {nam: redis}}}"), nil, true, false},
+		{"annotated probe of an unknown kind", probe.Readiness, annotation("web: {readyness: {plugin: {name: redis}}}"), nil, false, false},
+		{"unreadable annotation", probe.Readiness, annotation("web: ["), nil, false, false},
+		{"annotated container that is not there", probe.Readiness, annotation("wbe: {readiness: {plugin: {name: redis}}}"), nil, true, true},
+	} {
+		bubble(t, tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(success), tc.err }
+			pod := podOf("u", container("web", tc.kind))
+			if tc.edit != nil {
+				tc.edit(pod)
+			}
+			if err := r.m.AddPod(t.Context(), pod); err == nil {
+				t.Fatal("AddPod returned no error")
+			}
+			if started, ready := statusAfter(t, r, pod); started != tc.started || ready != tc.ready {
+				t.Errorf("started %v, ready %v; want %v, %v", started, ready, tc.started, tc.ready)
+			}
+			r.m.RemovePod(pod)
+			if started, ready := statusAfter(t, r, pod); !started || !ready {
+				t.Errorf("after RemovePod: started %v, ready %v", started, ready)
+			}
+			_ = r.m.UpdatePod(t.Context(), pod)
+			r.m.CleanupPods(map[types.UID]sets.Empty{})
+			if started, ready := statusAfter(t, r, pod); !started || !ready {
+				t.Errorf("after CleanupPods: started %v, ready %v", started, ready)
+			}
+		})
+	}
+}
+
+func TestAddPodAgainAfterThePluginAppeared(t *testing.T) {
+	bubble(t, "the probe is started, and decides", func(t *testing.T) {
+		r := newRig(t)
+		err := errors.New("missing")
+		r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(success), err }
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		if r.m.AddPod(t.Context(), pod) == nil {
+			t.Fatal("AddPod returned no error")
+		}
+		err = nil
+		r.add(pod)
+		if started, ready := statusAfter(t, r, pod); !started || !ready {
+			t.Errorf("started %v, ready %v", started, ready)
+		}
+	})
+}
+
+func TestAddPodCanceledProbesAreUndecided(t *testing.T) {
+	bubble(t, "readiness", func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		pod := podOf("u", container("web", probe.Readiness))
+		if err := r.m.AddPod(ctx, pod); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if _, ready := statusAfter(t, r, pod); ready {
+			t.Error("ready, though its probe was not started")
+		}
+	})
+}
+
+// askingObserver asks the manager for its probes whenever it is called, as an agent does
+// that shows them.
+type askingObserver struct {
+	m     *manager.Manager
+	calls map[string]int
+}
+
+func (o *askingObserver) ask(what string) {
+	_ = o.m.Probes()
+	o.calls[what]++
+}
+
+func (o *askingObserver) Observe(worker.Info) worker.ProbeObserver {
+	o.ask("observe")
+	return o
+}
+func (o *askingObserver) Tick(*worker.Tick)              { o.ask("tick") }
+func (o *askingObserver) Skipped(worker.SkipReason, int) { o.ask("skipped") }
+func (o *askingObserver) Close()                         { o.ask("close") }
+
+func TestObserverMayCallTheManager(t *testing.T) {
+	bubble(t, "at every call", func(t *testing.T) {
+		o := &askingObserver{calls: make(map[string]int)}
+		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{o} })
+		o.m = r.m
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		r.m.RemovePod(pod)
+		for _, what := range []string{"observe", "tick", "close"} {
+			if o.calls[what] != 1 {
+				t.Errorf("%d calls of %s", o.calls[what], what)
+			}
+		}
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	bubble(t, "names what does not end", func(t *testing.T) {
+		r := newRig(t)
+		stuck := success.After(time.Hour)
+		stuck.Deaf = true
+		r.always(probetest.NewHandler(stuck))
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := r.m.Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes under way: ns/pod-u container "web" readiness (handler "exec")`) {
+			t.Errorf("got %v", err)
+		}
+		if err := r.m.AddPod(t.Context(), podOf("v", container("web", probe.Readiness))); !errors.Is(err, manager.ErrClosed) {
+			t.Errorf("AddPod afterwards: %v", err)
+		}
+		if err := r.m.Close(); err != nil { // an hour later
+			t.Error(err)
+		}
+	})
+	bubble(t, "names a recorder that does not return", func(t *testing.T) {
+		over := make(chan struct{})
+		r := newRig(t, func(cfg *manager.Config) { cfg.Recorder = stuckRecorder{cfg.Recorder, over} })
+		r.always(probetest.NewHandler(failure))
+		pod := podOf("u", container("web", probe.Readiness))
+		r.store.SetPodStatus(pod, statusOf(running("web", "c1")))
+		r.add(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "events that the recorder does not take") {
+			t.Errorf("got %v", err)
+		}
+		close(over)
+	})
+	bubble(t, "returns at once when nothing is under way", func(t *testing.T) {
+		r := newRig(t)
+		r.add(probedPod("u"))
+		before := time.Now()
+		if err := r.m.Shutdown(t.Context()); err != nil || time.Since(before) != 0 {
+			t.Errorf("%v after %v", err, time.Since(before))
+		}
+	})
+}
+
+// stuckRecorder takes no event until over is closed.
+type stuckRecorder struct {
+	manager.Recorder
+	over chan struct{}
+}
+
+func (r stuckRecorder) Event(object runtime.Object, eventtype, reason, message string) {
+	<-r.over
+	r.Recorder.Event(object, eventtype, reason, message)
+}
