@@ -235,7 +235,14 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) end(cause error) error {
 	a.stopping.Store(true)
 	a.log.Info("stopping pods", "cause", cause.Error())
-	return errors.Join(a.pods.Stop(a.killed), a.manager.Close())
+	return errors.Join(a.pods.Stop(a.killed), a.endProbes())
+}
+
+// endProbes ends all probes. A handler that does not return is left behind.
+func (a *Agent) endProbes() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	return a.manager.Shutdown(ctx)
 }
 
 // Kill ends the grace that containers get while Run stops them.
@@ -247,7 +254,7 @@ func (a *Agent) close() {
 		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
 	}
 	if a.manager != nil {
-		_ = a.manager.Close() // once more does nothing
+		_ = a.endProbes() // does nothing after Run
 	}
 	if a.handlers != nil {
 		if err := a.handlers.Close(); err != nil {

@@ -190,6 +190,7 @@ func (p *quarantined) Probe(ctx context.Context, req probe.Request) (outcome pro
 	case err == nil, ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded):
 		all.said, own.said = well, well
 	case ctx.Err() != nil, errors.Is(err, probe.ErrNoSlot): // nobody wants to know any more, or there was no attempt
+	case probe.IsHostTrouble(err): // says nothing of the handler
 	case probe.ReasonOf(err) == probe.ReasonInstantiate:
 		all.said = ill
 	default:

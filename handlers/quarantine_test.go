@@ -295,6 +295,7 @@ func TestQuarantineIsNotOfWhatSaysNothing(t *testing.T) {
 		end error // of the context
 	}{
 		"no slot":            {err: fmt.Errorf("busy: %w", probe.ErrNoSlot)},
+		"host out of ports":  {err: &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("no port")}},
 		"a deadline":         {end: context.DeadlineExceeded},
 		"a probe that is no": {end: context.Canceled},
 	} {

@@ -71,6 +71,13 @@ func IsHostResources(err error) bool {
 	return slices.ContainsFunc(hostErrors, func(e error) bool { return errors.Is(err, e) })
 }
 
+// IsHostTrouble reports whether err, of an attempt, is the agent's own trouble: its
+// reason is [ReasonHostStall] or [ReasonHostResources].
+func IsHostTrouble(err error) bool {
+	r := ReasonOf(err)
+	return r == ReasonHostStall || r == ReasonHostResources
+}
+
 // ErrNoSlot is matched by the error of a handler that could not begin the attempt
 // because it had no free instance, process or slot. The tick is skipped and counted,
 // and is never a Failure of the target.

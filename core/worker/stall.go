@@ -128,10 +128,3 @@ func stallError(lost, timeout time.Duration, o probe.Outcome) error {
 	return &probe.Error{Reason: probe.ReasonHostStall, Err: fmt.Errorf(
 		"the agent did not run for %v of an attempt with a timeout of %v: %s", lost.Round(time.Millisecond), timeout, o.Output)}
 }
-
-// hostTrouble reports whether err says nothing of the target, whatever the probe's
-// error policy.
-func hostTrouble(err error) bool {
-	r := probe.ReasonOf(err)
-	return r == probe.ReasonHostStall || r == probe.ReasonHostResources
-}

@@ -281,7 +281,7 @@ func (w *Worker) record(generation uint32, t *Tick) bool {
 	}
 	w.lastResult = t.Outcome.Result
 	t.Before = w.decided
-	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !hostTrouble(t.Err) {
+	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !probe.IsHostTrouble(t.Err) {
 		w.countLocked(t)
 	}
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due

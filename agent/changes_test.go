@@ -1,0 +1,35 @@
+package agent_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/agent"
+)
+
+// A container that is restarted again and again has another ID by the time that its
+// results are logged; the lines must name it all the same, and say why.
+func TestLogNamesReplacedContainers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, `apiVersion: v1
+kind: Pod
+metadata:
+  name: job
+  annotations: {prober.dev/probes: '{main: {liveness: {exec: {command: ["false"]}, period: 10ms, timeout: 1m, failureThreshold: 1}}}'}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    command: [sleep, "1000"]
+`)
+	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
+	next, line := 0, ""
+	for range 6 { // the back-off doubles
+		line, next = r.lines.await(t, next, "result changed", "result=failure")
+		if !strings.Contains(line, "namespace=default pod=job container=main kind=liveness") || !strings.Contains(line, " reason=") {
+			t.Fatalf("got %s", line)
+		}
+	}
+}
