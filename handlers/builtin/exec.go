@@ -22,7 +22,7 @@ type CommandRunner interface {
 	// A command that ended with another code than 0 is an error with the method
 	// ExitStatus() int. A timeout is an error that matches
 	// [context.DeadlineExceeded]. Any other error means that the command could not
-	// be run.
+	// be run, however late it comes: it is no verdict about the container.
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 }
 
@@ -76,7 +76,7 @@ func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 		}
 		return execOutcome(probe.Failure, probe.ReasonExecExit, output), nil
 	}
-	if timedOut(ctx, err) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return execOutcome(probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
 	}
 	return probe.Outcome{}, err

@@ -75,14 +75,37 @@ func TestExec(t *testing.T) {
 			t.Errorf("ran %q, %v", runner.command, err)
 		}
 	})
-	t.Run("a runner that does not say that its time was over", func(t *testing.T) {
-		h := execHandler(t, runnerFunc(func(ctx context.Context) ([]byte, error) {
-			<-ctx.Done()
-			return nil, errors.New("signal: killed")
-		}), "x")
-		got, err := attempt(t, h, probe.Request{}, 10*time.Millisecond)
-		want(t, got, err, probe.Failure, "signal: killed")
-	})
+}
+
+// The kubelet takes only the runner's own time-out as a verdict. It tries every other
+// error again and discards it, also one that comes after the timeout.
+func TestExecAnswersAfterTheTimeout(t *testing.T) {
+	broken := errors.New("the runtime is gone")
+	timeout := &builtin.CommandTimeoutError{Command: []string{"x"}, Timeout: time.Second}
+	for _, c := range []struct {
+		name   string
+		err    error
+		result probe.Result
+		reason probe.Reason
+		fails  error
+	}{
+		{"#96 success", nil, probe.Success, "", nil},
+		{"#99 exit status 1", &builtin.CommandExitError{Code: 1}, probe.Failure, probe.ReasonExecExit, nil},
+		{"#100 the runner's time-out", timeout, probe.Failure, probe.ReasonDeadline, nil},
+		{"#100 a deadline of the runner's context", fmt.Errorf("runtime: %w", context.DeadlineExceeded), probe.Failure, probe.ReasonDeadline, nil},
+		{"#98 another error", broken, probe.Unknown, "", broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := execHandler(t, runnerFunc(func(ctx context.Context) ([]byte, error) {
+				<-ctx.Done()
+				return nil, c.err
+			}), "x")
+			got, err := attempt(t, h, probe.Request{}, 10*time.Millisecond)
+			if got.Result != c.result || got.Reason != c.reason || !errors.Is(err, c.fails) {
+				t.Errorf("got %v, reason %q, error %v; want %v, reason %q, error %v", got.Result, got.Reason, err, c.result, c.reason, c.fails)
+			}
+		})
+	}
 }
 
 type runnerFunc func(ctx context.Context) ([]byte, error)
