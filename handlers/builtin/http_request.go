@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -37,7 +38,8 @@ func formatURL(scheme, host, path string) *url.URL {
 	return u
 }
 
-// withHost returns base at the place of one attempt.
+// withHost returns base at the place of one attempt. A host that no URL can have is an
+// error, with the text of the kubelet's.
 func withHost(base url.URL, at endpoint) (*url.URL, error) {
 	if base.Opaque == "" {
 		base.Host = at.address()
@@ -52,11 +54,16 @@ func withHost(base url.URL, at endpoint) (*url.URL, error) {
 	return url.Parse(base.String())
 }
 
-// isPlainHost reports whether host needs neither escape nor check.
+// isPlainHost reports whether host is a name or an IP address that stands in a URL as it
+// is. An address with a zone needs an escape.
 func isPlainHost(host string) bool {
+	if strings.Contains(host, ":") {
+		addr, err := netip.ParseAddr(host)
+		return err == nil && addr.Zone() == ""
+	}
 	for i := range len(host) {
 		switch c := host[i]; {
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '.', c == '-', c == ':', c == '_':
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '.', c == '-', c == '_':
 		default:
 			return false
 		}

@@ -205,6 +205,48 @@ func TestHTTPOddResponses(t *testing.T) {
 	})
 }
 
+// A host that no URL can have is an error of the attempt, as in the kubelet, and no
+// Failure. The texts are the kubelet's.
+func TestHTTPHost(t *testing.T) {
+	for _, c := range []struct{ host, dialled, err string }{
+		{"h", "h:80", ""},
+		{"127.0.0.1", "127.0.0.1:80", ""},
+		{"::1", "[::1]:80", ""},
+		{"::ffff:127.0.0.1", "[::ffff:127.0.0.1]:80", ""},
+		{"fe80::1%eth0", "[fe80::1%eth0]:80", ""},
+		{"h%41", "h%41:80", ""},
+		{"é", "xn--9ca:80", ""},
+		{"127.0.0.1:8080", "", `parse "http://[127.0.0.1:8080]:80/p": invalid host: ParseAddr("127.0.0.1:8080"): unexpected character (at ":8080")`},
+		{"a:b", "", `parse "http://[a:b]:80/p": invalid host: ParseAddr("a:b"): address string too short`},
+		{"1:2:3", "", `parse "http://[1:2:3]:80/p": invalid host: ParseAddr("1:2:3"): address string too short`},
+		{"::1%", "", `parse "http://[::1%25]:80/p": invalid host: ParseAddr("::1%"): zone must be a non-empty string`},
+		{"[::1]", "", `parse "http://[[::1]]:80/p": invalid IP-literal`},
+		{"[::1]:8080", "", `parse "http://[[::1]:8080]:80/p": invalid IP-literal`},
+		{"[fe80::1%eth0]", "", `parse "http://[[fe80::1%25eth0]]:80/p": invalid IP-literal`},
+		{"no host", "", `parse "http://no%20host:80/p": invalid URL escape "%20"`},
+		{"a/b", "", `parse "http://a%2Fb:80/p": invalid URL escape "%2F"`},
+		{"user@h", "", `parse "http://user%40h:80/p": invalid URL escape "%40"`},
+	} {
+		for name, compat := range map[string]probe.Compat{"default": 0, "kubelet": probe.CompatKubeletV1_36} {
+			t.Run(c.host+" "+name, func(t *testing.T) {
+				var network probetest.Network
+				cfg := builtin.Config{DialContext: network.DialContext, Compat: compat}
+				h := prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"host":%q,"port":80,"path":"/p"}`, c.host))
+				got, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute)
+				if c.err != "" {
+					if err == nil || err.Error() != c.err || got.Result != probe.Unknown || len(network.Dials()) > 0 {
+						t.Errorf("got %v, error %v, dialled %v; want error %s", got.Result, err, network.Dials(), c.err)
+					}
+					return
+				}
+				if err != nil || got.Result != probe.Failure || !slices.Equal(network.Dials(), []string{c.dialled}) {
+					t.Errorf("got %v, error %v, dialled %q; want a failure at %s: nobody listens", got.Result, err, network.Dials(), c.dialled)
+				}
+			})
+		}
+	}
+}
+
 func TestHTTPBody(t *testing.T) {
 	const size = 100
 	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
