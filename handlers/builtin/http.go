@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"time"
 
@@ -23,10 +24,10 @@ const maxRedirects = 10
 // Success, up to 399 a Warning. Certificates are not verified and no proxy is used,
 // whatever the environment says.
 type HTTP struct {
-	userAgent       string
-	bodyHangIsError bool
-	client          *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
-	h2c             *http.Client // HTTP/2 with prior knowledge
+	userAgent        string
+	bodyErrorIsError bool
+	client           *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
+	h2c              *http.Client // HTTP/2 with prior knowledge
 }
 
 var _ probe.Preparer = (*HTTP)(nil)
@@ -41,10 +42,10 @@ func NewHTTP(cfg Config) *HTTP {
 	unencrypted.SetUnencryptedHTTP2(true)
 	unencrypted.SetHTTP2(true) // for redirects to https
 	return &HTTP{
-		userAgent:       cfg.userAgent(),
-		bodyHangIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
-		client:          &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
-		h2c:             &http.Client{Transport: newTransport(cfg, &unencrypted), CheckRedirect: redirect},
+		userAgent:        cfg.userAgent(),
+		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
+		client:           &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
+		h2c:              &http.Client{Transport: newTransport(cfg, &unencrypted), CheckRedirect: redirect},
 	}
 }
 
@@ -98,11 +99,11 @@ func (h *HTTP) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		return nil, err
 	}
 	b := &boundHTTP{
-		place:           place{action.Host, action.Port, target},
-		client:          h.client,
-		base:            *u,
-		header:          header(action.HTTPHeaders, h.userAgent),
-		bodyHangIsError: h.bodyHangIsError,
+		place:            place{action.Host, action.Port, target},
+		client:           h.client,
+		base:             *u,
+		header:           header(action.HTTPHeaders, h.userAgent),
+		bodyErrorIsError: h.bodyErrorIsError,
 	}
 	if h2c {
 		b.client = h.h2c
@@ -117,11 +118,11 @@ func (h *HTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, err
 
 // boundHTTP is an HTTP with a config; read-only.
 type boundHTTP struct {
-	place           place
-	client          *http.Client
-	base            url.URL     // without the host
-	header          http.Header // shared by all attempts: net/http only reads it
-	bodyHangIsError bool
+	place            place
+	client           *http.Client
+	base             url.URL     // without the host
+	header           http.Header // shared by all attempts: net/http only reads it
+	bodyErrorIsError bool
 }
 
 func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -157,7 +158,7 @@ func (h *boundHTTP) get(ctx context.Context, u *url.URL) (probe.Outcome, error) 
 	// Reading stops at the limit: what a longer body does afterwards does not matter.
 	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
 	if err != nil {
-		return h.bodyError(ctx, err)
+		return h.bodyError(ctx, res.StatusCode, err)
 	}
 	return judge(res.StatusCode, body), nil
 }
@@ -172,19 +173,27 @@ func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 	return verdict(ctx, err, output)
 }
 
-// bodyError is the answer when a response's body broke off or did not come. Beside
-// the error the result is Failure, not Unknown: the kubelet's event says so.
-func (h *boundHTTP) bodyError(ctx context.Context, err error) (probe.Outcome, error) {
-	if !timedOut(ctx, err) {
-		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: err}
+// bodyError is the answer when a response's body hung, was cut off or was reset: a
+// Failure, or an error with [probe.CompatBodyHangIsError] (kubernetes#122591).
+func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
+	text, reason := err.Error(), probe.ReasonBody
+	if timedOut(ctx, err) {
+		text += " (Client.Timeout or context cancellation while reading body)" // as in requestError
+		reason = probe.ReasonDeadline
 	}
-	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-	if h.bodyHangIsError {
-		// kubernetes#122591: tried again and thrown away, so that such a target never
-		// fails. The error is no deadline to errors.Is: that would be a Failure.
+	if h.bodyErrorIsError {
+		// The error is no deadline to errors.Is: that would be a Failure. Beside it the
+		// result is Failure, not Unknown: the kubelet's event says so.
 		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
 	}
-	return probe.Outcome{Result: probe.Failure, Output: text, Reason: probe.ReasonDeadline}, nil
+	if isType[textproto.ProtocolError](err) {
+		text = "malformed trailer" // the error quotes what was sent; see judge
+	}
+	outcome, err := verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
+	if err == nil {
+		outcome.Reason = reason
+	}
+	return outcome, err
 }
 
 // timedOut reports whether err is the end of the attempt's own time.

@@ -247,6 +247,8 @@ func TestHTTPHost(t *testing.T) {
 	}
 }
 
+// A body that hangs, is cut off or is reset is a Failure by default, and an error that
+// the kubelet tries again and discards with the switch (kubernetes#122591).
 func TestHTTPBody(t *testing.T) {
 	const size = 100
 	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -255,42 +257,81 @@ func TestHTTPBody(t *testing.T) {
 			n = probe.MaxOutput
 		}
 		w.Header().Set("Content-Length", fmt.Sprint(n+1))
+		if r.URL.Path == "/trailer" {
+			w.Header().Del("Content-Length")
+		}
 		_, _ = io.WriteString(w, strings.Repeat("x", n))
 		_ = http.NewResponseController(w).Flush()
-		if r.URL.Path == "/broken" {
+		switch r.URL.Path {
+		case "/broken":
 			panic(http.ErrAbortHandler)
+		case "/reset", "/trailer":
+			breakOff(w, r.URL.Path == "/reset")
+		default:
+			<-r.Context().Done()
 		}
-		<-r.Context().Done()
 	})
-	ask := func(t *testing.T, compat probe.Compat, path string, timeout time.Duration) (probe.Outcome, error) {
-		h := prepare(t, builtin.NewHTTP(builtin.Config{Compat: compat}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
-		return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+	const got200 = "HTTP probe got statuscode: 200, then failed to read the body: "
+	for _, c := range []struct {
+		name, path string
+		output     string // its end
+		reason     probe.Reason
+		err        string // with the switch, as the kubelet's: its end
+	}{
+		{"#233 a body that hangs", "/",
+			"context deadline exceeded (Client.Timeout or context cancellation while reading body)", probe.ReasonDeadline,
+			"context deadline exceeded (Client.Timeout or context cancellation while reading body)"},
+		{"#233 a body that is cut off", "/broken", "unexpected EOF", probe.ReasonBody, "unexpected EOF"},
+		{"#233 a body that is reset", "/reset", "connection reset by peer", probe.ReasonBody, "connection reset by peer"},
+		{"#233 a body with a broken trailer", "/trailer", "malformed trailer", probe.ReasonBody, `malformed MIME header: missing colon: "a secret without a colon"`},
+	} {
+		ask := func(t *testing.T, compat probe.Compat) (probe.Outcome, error) {
+			h := prepare(t, builtin.NewHTTP(builtin.Config{Compat: compat}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, c.path))
+			timeout := time.Minute
+			if c.reason == probe.ReasonDeadline {
+				timeout = time.Second
+			}
+			return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+		}
+		t.Run(c.name+" is a failure (deviation Q14)", func(t *testing.T) {
+			got, err := ask(t, 0)
+			if err != nil || got.Result != probe.Failure || !strings.HasPrefix(got.Output, got200) || !strings.HasSuffix(got.Output, c.output) {
+				t.Errorf("got %v, output %q, error %v; want failure, output %q", got.Result, got.Output, err, got200+"…"+c.output)
+			}
+			wantReason(t, got, c.reason)
+			if strings.Contains(got.Output, "secret") {
+				t.Errorf("output %q shows what the target sent", got.Output)
+			}
+		})
+		t.Run(c.name+" is an error with the switch", func(t *testing.T) {
+			got, err := ask(t, probe.CompatBodyHangIsError)
+			if err == nil || !strings.HasSuffix(err.Error(), c.err) || got.Result != probe.Failure {
+				t.Fatalf("got %v, error %v; want error %q", got.Result, err, c.err)
+			}
+			if errors.Is(err, context.DeadlineExceeded) || probe.ReasonOf(err) != probe.ReasonBody {
+				t.Errorf("the error reads as a deadline, reason %s", probe.ReasonOf(err))
+			}
+		})
 	}
-	const text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-	t.Run("#233 a body that hangs is a failure (deviation Q14)", func(t *testing.T) {
-		got, err := ask(t, 0, "/", 2*time.Second)
-		want(t, got, err, probe.Failure, text)
-		wantReason(t, got, probe.ReasonDeadline)
-	})
-	t.Run("#233 a body that hangs is an error with the switch", func(t *testing.T) {
-		got, err := ask(t, probe.CompatBodyHangIsError, "/", 2*time.Second)
-		if err == nil || err.Error() != text || got.Result != probe.Failure {
-			t.Errorf("got %v, error %v; want error %q", got.Result, err, text)
-		}
-		if errors.Is(err, context.DeadlineExceeded) || probe.ReasonOf(err) != probe.ReasonBody {
-			t.Errorf("the error reads as a deadline, reason %s", probe.ReasonOf(err))
-		}
-	})
 	t.Run("#233 a body that hangs above the cap is a success", func(t *testing.T) {
-		got, err := ask(t, 0, "/long", time.Minute)
+		got, err := get(t, builtin.Config{}, port, "/long")
 		want(t, got, err, probe.Success, strings.Repeat("x", probe.MaxOutput))
 	})
-	t.Run("#233 a body that breaks off is an error", func(t *testing.T) {
-		got, err := ask(t, 0, "/broken", time.Minute)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || got.Result != probe.Failure || probe.ReasonOf(err) != probe.ReasonBody {
-			t.Errorf("got %v, error %v, reason %s", got.Result, err, probe.ReasonOf(err))
-		}
-	})
+}
+
+// breakOff ends the connection of w by a reset, or by a trailer that is none.
+func breakOff(w http.ResponseWriter, reset bool) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	if reset {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+	} else {
+		_, _ = rw.WriteString("0\r\na secret without a colon\r\n\r\n")
+		_ = rw.Flush()
+	}
+	_ = conn.Close()
 }
 
 func TestHTTPTLS(t *testing.T) {
