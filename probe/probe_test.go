@@ -173,10 +173,13 @@ func TestCompat(t *testing.T) {
 
 func TestIsHostResources(t *testing.T) {
 	for err, want := range map[error]bool{
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}:         true,
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}: true,
-		fmt.Errorf("fork: %w", syscall.ENOMEM):                                              true,
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}:  false,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}:                                       true,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}:                               true,
+		fmt.Errorf("fork: %w", syscall.ENOMEM):                                                                            true,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}:                                false,
+		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "dial udp 10.0.0.2:53: socket: too many open files", Name: "h"}}: true,
+		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}}:                    false,
+		errors.New("the target says: too many open files"):                                                                false,
 		context.DeadlineExceeded: false,
 	} {
 		if got := probe.IsHostResources(err); got != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -66,9 +67,13 @@ var hostErrors = []error{
 }
 
 // IsHostResources reports whether err says that the agent's own host was out of
-// descriptors, buffers, memory or local ports.
+// descriptors, buffers, memory or local ports. A name that could not be looked up for
+// such a reason counts as well.
 func IsHostResources(err error) bool {
-	return slices.ContainsFunc(hostErrors, func(e error) bool { return errors.Is(err, e) })
+	lookup := lookupText(err)
+	return slices.ContainsFunc(hostErrors, func(e error) bool {
+		return errors.Is(err, e) || strings.Contains(lookup, e.Error())
+	})
 }
 
 // IsHostTrouble reports whether err, of an attempt, is the agent's own trouble: its

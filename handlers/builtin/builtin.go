@@ -34,8 +34,8 @@ type Config struct {
 	// DialContext makes every connection; nil means a [net.Dialer]. The network is
 	// "tcp", or "unix" for a target that is a socket.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError] and
-	// [probe.CompatLinger].
+	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError],
+	// [probe.CompatLinger] and [probe.CompatHostTrouble].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string

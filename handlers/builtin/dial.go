@@ -23,6 +23,9 @@ func (c Config) dialer() dialFunc {
 		// A probe's connection is gone long before a keep-alive would be due.
 		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
+	if !c.Compat.Has(probe.CompatHostTrouble) {
+		dial = markHostTrouble(dial)
+	}
 	if !c.Compat.Has(probe.CompatLinger) {
 		return dial
 	}
@@ -40,10 +43,23 @@ func (c Config) dialer() dialFunc {
 	}
 }
 
+// markHostTrouble is dial whose errors have the reason [probe.ReasonHostResources] where
+// the cause is on the agent's own side.
+func markHostTrouble(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil && probe.IsHostResources(err) {
+			return nil, &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+		}
+		return conn, err
+	}
+}
+
 // verdict is the answer to an attempt that err ended before the target answered: a
-// Failure that says output, unless the attempt was cancelled.
+// Failure that says output, unless the attempt was cancelled, or its own host is to
+// blame for err.
 func verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) || probe.ReasonOf(err) == probe.ReasonHostResources {
 		return probe.Outcome{}, err
 	}
 	return probe.Outcome{Result: probe.Failure, Output: probe.Cut(output), Reason: reasonOf(err)}, nil
@@ -55,6 +71,8 @@ func reasonOf(err error) probe.Reason {
 	switch op, _ := errors.AsType[*net.OpError](err); {
 	case isType[*probe.Error](err): // whoever made it, a DialContext perhaps, knows best
 		return probe.ReasonOf(err)
+	case probe.IsHostResources(err): // with CompatHostTrouble
+		return probe.ReasonHostResources
 	case isType[*net.DNSError](err):
 		return probe.ReasonDNS
 	case errors.Is(err, syscall.ECONNREFUSED):

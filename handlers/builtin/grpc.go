@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,7 +24,8 @@ import (
 )
 
 // GRPC is the grpc handler: a target whose health service (grpc.health.v1) answers
-// SERVING is a Success. It never ends in an error but for a port that is none.
+// SERVING is a Success. It ends in an error only for a port that is none and for trouble
+// of its own host.
 type GRPC struct {
 	dial    dialFunc
 	options []grpc.DialOption
@@ -102,7 +104,7 @@ type grpcAttempt struct {
 	phases *phases
 
 	mu        sync.Mutex
-	dialError error // of the last connection that could not be made
+	dialError error // of the last connection that was tried; nil while it is under way
 }
 
 func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
@@ -137,18 +139,35 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 		defer context.AfterFunc(dialCtx, cancel)()
 		dialCtx = traced
 	}
+	a.dialed(nil)
 	network, address := a.at.dialed()
 	conn, err := a.dial(dialCtx, network, address)
 	if err != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.dialError = err
+		a.dialed(err)
 		return nil, err
 	}
 	if a.secure {
 		a.phases.begin("tls", "")
 	}
 	return conn, nil
+}
+
+// dialed notes how the last connection ended that was tried. Package grpc does not say.
+func (a *grpcAttempt) dialed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dialError = err
+}
+
+// verdict is the answer to an attempt that err ended: a Failure that says output. What
+// kept the last connection from being made is the cause, if there is such a thing.
+func (a *grpcAttempt) verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ctx.Err() != context.Canceled {
+		err = cmp.Or(a.dialError, err)
+	}
+	return verdict(ctx, err, output)
 }
 
 // awaitReady waits until conn is connected, however often that takes: the kubelet
@@ -175,13 +194,7 @@ func (a *grpcAttempt) notConnected(ctx context.Context, err error) (probe.Outcom
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, a.req.Spec.Timeout, err)
 	}
-	outcome, err := verdict(ctx, err, text)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err == nil && a.dialError != nil {
-		outcome.Reason = reasonOf(a.dialError)
-	}
-	return outcome, err
+	return a.verdict(ctx, err, text)
 }
 
 // rpcError is the answer when the health service did not answer.
@@ -193,7 +206,7 @@ func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, e
 	case codes.DeadlineExceeded:
 		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
 	}
-	outcome, err := verdict(ctx, err, text)
+	outcome, err := a.verdict(ctx, err, text)
 	if err == nil {
 		outcome.Reason = reason
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -118,7 +119,9 @@ func lookPath(name, dir string, env []string) (string, error) {
 // left of the group, and returns the head of stdout and stderr.
 func runGroup(ctx context.Context, c *exec.Cmd) (output []byte, killed bool, err error) {
 	var stdout, stderr capture
-	err = errors.Join(stdout.open(), stderr.open())
+	if err = stdout.open(); err == nil {
+		err = stderr.open()
+	}
 	if err == nil {
 		c.Stdout, c.Stderr = stdout.write, stderr.write
 		err = c.Start()
@@ -126,13 +129,22 @@ func runGroup(ctx context.Context, c *exec.Cmd) (output []byte, killed bool, err
 	if err != nil {
 		stdout.discard()
 		stderr.discard()
-		return nil, false, err
+		return nil, false, startError(err)
 	}
 	stdout.start()
 	stderr.start()
 	killed, err = waitGroup(ctx, c)
 	output = slices.Concat(stdout.finish(), stderr.finish())
 	return output[:min(len(output), probe.MaxOutput)], killed, err
+}
+
+// startError is the error of a command that could not be started. It has the reason
+// [probe.ReasonHostResources] where the host had no descriptor, memory or process for it.
+func startError(err error) error {
+	if probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN) {
+		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+	}
+	return err
 }
 
 // capture keeps the head of what is written to a pipe and drops the rest, so that

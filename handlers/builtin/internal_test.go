@@ -135,7 +135,7 @@ func TestReasonOf(t *testing.T) {
 		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), probe.ReasonConnectRefused},
 		{dial(os.ErrDeadlineExceeded), probe.ReasonConnectTimeout},
 		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), ""},
-		{dial(os.NewSyscallError("socket", syscall.EMFILE)), probe.ReasonInternal},
+		{dial(os.NewSyscallError("socket", syscall.EMFILE)), probe.ReasonHostResources},
 		{&url.Error{Op: "Get", URL: "u", Err: io.EOF}, probe.ReasonProtocol},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)}, probe.ReasonProtocol},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: TLS handshake timeout")}, probe.ReasonTLS},

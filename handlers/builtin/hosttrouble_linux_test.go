@@ -1,0 +1,101 @@
+package builtin_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// A process without a free descriptor probes healthy targets: there is no Failure but
+// with the kubelet's switch, and there are successes as soon as descriptors are free.
+func TestWithoutDescriptors(t *testing.T) {
+	const variable = "BUILTIN_TEST_PORTS"
+	ports := os.Getenv(variable)
+	if ports == "" { // the limit is that of a process of its own; targets are here
+		_, port := serve(t, func(http.ResponseWriter, *http.Request) {})
+		l, grpcPort := loopback(t)
+		serveGRPC(t, l, answers(healthpb.HealthCheckResponse_SERVING))
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutDescriptors$")
+		// getaddrinfo of libc, in a build with cgo, may call the lack of a descriptor a
+		// failure of the look-up.
+		child.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", variable, port, grpcPort), "GODEBUG=netdns=go")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	var port, grpcPort int
+	if _, err := fmt.Sscan(ports, &port, &grpcPort); err != nil {
+		t.Fatal(err)
+	}
+	probes := func(compat probe.Compat) map[string]probe.Handler {
+		all := dialling(builtin.Config{Compat: compat})
+		return map[string]probe.Handler{
+			"tcp":            prepare(t, all["tcp"], fmt.Sprintf(`{"port":%d}`, port)),
+			"http":           prepare(t, all["http"], fmt.Sprintf(`{"port":%d}`, port)),
+			"http of a name": prepare(t, all["http"], fmt.Sprintf(`{"port":%d,"host":"localhost"}`, port)),
+			"grpc":           prepare(t, all["grpc"], fmt.Sprintf(`{"port":%d}`, grpcPort)),
+			"exec":           execHandler(t, new(builtin.HostRunner), "true"),
+		}
+	}
+	ask := func(h probe.Handler, timeout time.Duration) (probe.Outcome, error) {
+		return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+	}
+	release := takeDescriptors(t)
+	for name, h := range probes(0) {
+		for range 3 {
+			if got, err := ask(h, 300*time.Millisecond); got.Result != probe.Unknown || probe.ReasonOf(err) != probe.ReasonHostResources {
+				t.Errorf("%s: got %v, output %q, error %v; want an error of the host", name, got.Result, got.Output, err)
+			}
+		}
+	}
+	for name, h := range probes(probe.CompatHostTrouble) {
+		got, err := ask(h, 300*time.Millisecond)
+		if name == "exec" && err == nil || name != "exec" && (err != nil || got.Result != probe.Failure) {
+			t.Errorf("%s with the switch: got %v, error %v; want an error of exec, and else a failure", name, got.Result, err)
+		}
+	}
+	release()
+	for name, h := range probes(0) {
+		if got, err := ask(h, time.Minute); err != nil || got.Result != probe.Success {
+			t.Errorf("%s with descriptors: got %v, output %q, error %v; want success", name, got.Result, got.Output, err)
+		}
+	}
+}
+
+// takeDescriptors uses up the descriptors of this process until release is called.
+func takeDescriptors(t *testing.T) (release func()) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = min(limit.Cur, 64)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		files = append(files, f)
+	}
+	return func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	}
+}
