@@ -114,8 +114,13 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 
 // cutOff is the answer of an attempt whose context has ended before its guest answered.
 func (b *bound) cutOff(c *call, err error, timeout time.Duration, start time.Time) (probe.Outcome, error) {
-	if err == context.DeadlineExceeded && c.starved(start) {
-		err = errNoInstance // the host was slow, of the target nothing is known
+	if err == context.DeadlineExceeded {
+		switch trouble := c.hostTrouble(); { // of the target nothing is known
+		case c.starved(start):
+			err = errNoInstance
+		case trouble != nil:
+			err = trouble
+		}
 	}
 	return b.ended(err, timeout, start)
 }

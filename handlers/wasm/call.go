@@ -262,6 +262,9 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 		metrics = metrics[:most]
 	}
 	if code < 0 {
+		if err := c.hostTrouble(); err != nil {
+			return probe.Outcome{}, err
+		}
 		if message == "" {
 			message = fmt.Sprintf("the plugin returned %d", code)
 		}
@@ -276,6 +279,9 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 	}
 	out := probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}
 	if result == probe.Failure {
+		if err := c.hostTrouble(); err != nil {
+			return probe.Outcome{}, err
+		}
 		out.Reason = c.dialFault
 		if c.plugin.command {
 			out.Reason = cmp.Or(c.dialFault, probe.ReasonExecExit)

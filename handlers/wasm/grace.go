@@ -30,6 +30,7 @@ type leash struct {
 	returned bool          // the guest has: nothing is to end any more
 	waited   time.Duration // for a place or an instance, all together
 	asked    time.Time     // since when it waits for a place; zero: it does not
+	trouble  error         // of the agent's own host, which kept a connection from being made; nil: none
 }
 
 // mayWait reports whether the plugin's guests can wait for the host.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
 )
 
 // Limits of a guest that no configuration changes; the others are [plugin.Limits].
@@ -92,6 +93,9 @@ type Config struct {
 	// Strict makes a result that has fields which the contract does not know an error
 	// "protocol", for tests of plugins. Else they are ignored.
 	Strict bool
+
+	// Compat turns fixes off. The host knows [probe.CompatHostTrouble].
+	Compat probe.Compat
 
 	// Clock is the time of guests. Nil means the system's.
 	Clock Clock

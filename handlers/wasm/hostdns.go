@@ -138,7 +138,7 @@ func dnsRead(c *call, mem api.Memory, a args) int32 {
 	switch {
 	case l.err != nil:
 		errno := c.dialError("dns", l.text, l.began, l.err)
-		if c.dialFault != probe.ReasonDenied {
+		if c.dialFault != probe.ReasonDenied && c.dialFault != probe.ReasonHostResources {
 			c.dialFault = probe.ReasonDNS
 		}
 		return errno

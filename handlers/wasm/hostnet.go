@@ -102,8 +102,10 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	return made, nil
 }
 
-// dialAny tries the addresses in turn, each with its share of the time that is left.
-func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err error) {
+// dialAny tries the addresses in turn, each with its share of the time that is left. Of
+// several errors it returns the last one that is not the host's own, if there is such a
+// one: a host without IPv6 says nothing of a target that refuses over IPv4.
+func (c *call) dialAny(ctx context.Context, to endpoint) (_ net.Conn, err error) {
 	for i, addr := range to.addrs {
 		share := ctx
 		if deadline, ok := ctx.Deadline(); ok {
@@ -112,8 +114,12 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err erro
 			share, cancel = c.host.cfg.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
-		if raw, err = c.host.cfg.DialContext(share, to.network, addr); err == nil {
+		raw, failed := c.host.cfg.DialContext(share, to.network, addr)
+		if failed == nil {
 			return raw, nil
+		}
+		if err == nil || !probe.IsHostResources(failed) {
+			err = failed
 		}
 	}
 	return nil, err
@@ -121,6 +127,9 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (raw net.Conn, err erro
 
 // dialFault is the reason of a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
+	if probe.IsHostResources(err) {
+		return probe.ReasonHostResources
+	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return probe.ReasonDNS
 	}
@@ -139,7 +148,9 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 
 func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
-	c.dialFault = dialFault(err, errno)
+	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources {
+		c.meetTrouble(err)
+	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.hit(l.which)
@@ -153,6 +164,28 @@ func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 
 		return c.failTraced(event, errno, "%v: denied", err)
 	}
 	return c.failTraced(event, errno, "%v", err)
+}
+
+// meetTrouble notes that the host itself kept a connection from being made: the guest's
+// verdict then says nothing of the target, unless it is a good one.
+func (c *call) meetTrouble(err error) {
+	if c.host.cfg.Compat.Has(probe.CompatHostTrouble) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = err
+}
+
+// hostTrouble is the error of an attempt in which the host had trouble of its own; nil if
+// it had none.
+func (c *call) hostTrouble() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil {
+		return nil
+	}
+	return &probe.Error{Reason: probe.ReasonHostResources, Err: c.trouble}
 }
 
 func (c *call) traceBytes(name string, n int, err error) {
