@@ -50,7 +50,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	ask := func(h probe.Handler, timeout time.Duration) (probe.Outcome, error) {
 		return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
 	}
-	release := takeDescriptors(t)
+	allow := forbidDescriptors(t)
 	for name, h := range probes(0) {
 		for range 3 {
 			if got, err := ask(h, 300*time.Millisecond); got.Result != probe.Unknown || probe.ReasonOf(err) != probe.ReasonHostResources {
@@ -64,7 +64,7 @@ func TestWithoutDescriptors(t *testing.T) {
 			t.Errorf("%s with the switch: got %v, error %v; want an error of exec, and else a failure", name, got.Result, err)
 		}
 	}
-	release()
+	allow()
 	for name, h := range probes(0) {
 		if got, err := ask(h, time.Minute); err != nil || got.Result != probe.Success {
 			t.Errorf("%s with descriptors: got %v, output %q, error %v; want success", name, got.Result, got.Output, err)
@@ -72,30 +72,20 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// takeDescriptors uses up the descriptors of this process until release is called.
-func takeDescriptors(t *testing.T) (release func()) {
+// forbidDescriptors lets this process open no descriptor until the function that it
+// returns is called.
+func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	low := limit
-	low.Cur = min(limit.Cur, 64)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
 		t.Fatal(err)
 	}
-	var files []*os.File
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			break
-		}
-		files = append(files, f)
-	}
 	return func() {
-		for _, f := range files {
-			_ = f.Close()
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
 		}
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
 }

@@ -226,7 +226,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	mark := fmt.Sprintf("%s%d.", c.mark, c.runs.Add(1))
 	r, err := runCommand(ctx, &c.command, args, append(c.env, mark), c.limits.Stdio)
 	if err != nil {
-		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+		return probe.Outcome{}, startError(err)
 	}
 	if r.killed || r.held {
 		c.strays.sweep(mark)

@@ -208,6 +208,9 @@ func (in *instance) describe(ctx context.Context, l *launch) (err error) {
 // explain says why a start has failed: what go-plugin tells of a process that has ended
 // is of no help.
 func (in *instance) explain(ctx context.Context, err error) error {
+	if isHostTrouble(err) {
+		return err
+	}
 	text := err.Error()
 	if ctx.Err() != nil || strings.Contains(text, "timeout while waiting for plugin to start") {
 		return errors.New("the process does not serve within the time that it has to start")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -207,12 +208,27 @@ func (k *keeper) failureLocked(attempt int) error {
 	}
 	switch {
 	case k.broken:
-		return &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+		return startError(err)
 	case attempt > 1:
 		return &probe.Error{Reason: probe.ReasonTrap, Err: err}
 	default:
 		return &skipped{err}
 	}
+}
+
+// startError is err, of a process that could not be started, with its reason: where the
+// host had no descriptor, memory or process for it, the plugin is not to blame.
+func startError(err error) error {
+	if isHostTrouble(err) {
+		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+	}
+	return &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
+}
+
+// isHostTrouble reports whether err, of a start, is the host's own. EAGAIN is that of a
+// fork.
+func isHostTrouble(err error) bool {
+	return probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN)
 }
 
 // close ends the process, or its start.
