@@ -188,16 +188,6 @@ func TestQuarantine(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "trouble of the host is not the plugin's, and does not begin it", func(t *testing.T) {
-		w := newWard(t)
-		p := w.prepare("a")
-		w.becomes("a", &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("too many open files")})
-		for range 20 {
-			if err := tick(p); untilOf(err) != 0 || errors.Is(err, probe.ErrNoSlot) {
-				t.Fatalf("got %v, for %s", err, untilOf(err))
-			}
-		}
-	})
 	bubble(t, "a probe with a long period pauses for a period", func(t *testing.T) {
 		w := newWard(t)
 		p := w.prepare("a")

@@ -59,7 +59,7 @@ func markHostTrouble(dial dialFunc) dialFunc {
 // Failure that says output, unless the attempt was cancelled, or its own host is to
 // blame for err.
 func verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
-	if errors.Is(ctx.Err(), context.Canceled) || probe.ReasonOf(err) == probe.ReasonHostResources {
+	if errors.Is(ctx.Err(), context.Canceled) || probe.IsHostTrouble(err) {
 		return probe.Outcome{}, err
 	}
 	return probe.Outcome{Result: probe.Failure, Output: probe.Cut(output), Reason: reasonOf(err)}, nil
