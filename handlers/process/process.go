@@ -68,8 +68,9 @@ func (c Config) withDefaults() Config {
 // Load starts a plugin and returns it as a handler, which the caller closes. It is
 // found.Module that is run, wherever found.Path leads by now. The plugin must say that it
 // is what found.Manifest says. The error of a plugin that cannot be run has the reason
-// "instantiate", or "host_resources" where that is not its fault. On Linux no descriptor that this program was started with, beyond its
-// three streams, is handed on to any of its children from then on.
+// "instantiate", or "host_resources" where that is not its fault. On Linux no descriptor
+// that this program was started with, beyond its three streams, is handed on to any of its
+// children from then on.
 func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
 	h, err := load(ctx, cfg.withDefaults(), found)
 	if err != nil {
