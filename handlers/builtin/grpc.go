@@ -104,7 +104,7 @@ type grpcAttempt struct {
 	phases *phases
 
 	mu        sync.Mutex
-	dialError error // of the last connection that was tried; nil while it is under way
+	dialError error // of the last connection that could not be made
 }
 
 func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
@@ -139,11 +139,12 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 		defer context.AfterFunc(dialCtx, cancel)()
 		dialCtx = traced
 	}
-	a.dialed(nil)
 	network, address := a.at.dialed()
 	conn, err := a.dial(dialCtx, network, address)
 	if err != nil {
-		a.dialed(err)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.dialError = err
 		return nil, err
 	}
 	if a.secure {
@@ -152,22 +153,16 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialed notes how the last connection ended that was tried. Package grpc does not say.
-func (a *grpcAttempt) dialed(err error) {
+// cause is what ended an attempt that did not hear from the target: the error of the last
+// connection that could not be made, which also took the time of one that came later, or
+// err.
+func (a *grpcAttempt) cause(ctx context.Context, err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.dialError = err
-}
-
-// verdict is the answer to an attempt that err ended: a Failure that says output. What
-// kept the last connection from being made is the cause, if there is such a thing.
-func (a *grpcAttempt) verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if ctx.Err() != context.Canceled {
-		err = cmp.Or(a.dialError, err)
+	if ctx.Err() == context.Canceled {
+		return err
 	}
-	return verdict(ctx, err, output)
+	return cmp.Or(a.dialError, err)
 }
 
 // awaitReady waits until conn is connected, however often that takes: the kubelet
@@ -194,7 +189,7 @@ func (a *grpcAttempt) notConnected(ctx context.Context, err error) (probe.Outcom
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, a.req.Spec.Timeout, err)
 	}
-	return a.verdict(ctx, err, text)
+	return verdict(ctx, a.cause(ctx, err), text)
 }
 
 // rpcError is the answer when the health service did not answer.
@@ -205,8 +200,11 @@ func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, e
 		text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + s.Message()
 	case codes.DeadlineExceeded:
 		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
+		err = a.cause(ctx, err)
+	case codes.Unavailable: // perhaps a second connection was to be made
+		err = a.cause(ctx, err)
 	}
-	outcome, err := a.verdict(ctx, err, text)
+	outcome, err := verdict(ctx, err, text)
 	if err == nil {
 		outcome.Reason = reason
 	}

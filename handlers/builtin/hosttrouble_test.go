@@ -11,8 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 func dialErr(syscallName string, err error) error {
@@ -73,34 +76,51 @@ func dialling(cfg builtin.Config) map[string]probe.Preparer {
 	return map[string]probe.Preparer{"http": builtin.NewHTTP(cfg), "tcp": builtin.NewTCP(cfg), "grpc": builtin.NewGRPC(cfg)}
 }
 
-// grpc dials again until the timeout. The last dial tells whose fault it is.
+// grpc dials again until the timeout. The last dial that failed tells whose fault a
+// time-out is, unless the target has answered.
 func TestGRPCHostTroubleIsOfTheLastDial(t *testing.T) {
+	const serving = healthpb.HealthCheckResponse_SERVING
 	full, refused := dialErr("socket", syscall.EMFILE), dialErr("connect", syscall.ECONNREFUSED)
+	hanging := &health{check: func(ctx context.Context, _ string) (healthpb.HealthCheckResponse_ServingStatus, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}}
 	for _, c := range []struct {
 		name          string
-		first, second error // a nil second hangs
-		trouble       bool
+		first, second error   // a nil second connects
+		health        *health // nil: the service is not there
+		want          probe.Result
 	}{
-		{"refused, then no descriptor", refused, full, true},
-		{"no descriptor, then refused", full, refused, false},
-		{"no descriptor, then no answer", full, nil, false},
+		{"refused, then no descriptor", refused, full, nil, probe.Unknown},
+		{"no descriptor, then refused", full, refused, nil, probe.Failure},
+		{"no descriptor, then no time", full, nil, hanging, probe.Unknown},
+		{"no descriptor, then a bad answer", full, nil, nil, probe.Failure},
+		{"no descriptor, then a good answer", full, nil, answers(serving), probe.Success},
+		{"refused, then no time", refused, nil, hanging, probe.Failure},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var network probetest.Network
+				l, err := network.Listen("tcp", "10.0.0.1:80")
+				if err != nil {
+					t.Fatal(err)
+				}
+				serveGRPC(t, l, c.health)
 				dials := 0
-				cfg := builtin.Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					if dials++; dials == 1 {
+				cfg := builtin.Config{DialContext: func(ctx context.Context, nw, address string) (net.Conn, error) {
+					switch dials++; {
+					case dials == 1:
 						return nil, c.first
-					} else if c.second != nil {
+					case c.second != nil:
 						return nil, c.second
 					}
-					<-ctx.Done()
-					return nil, ctx.Err()
+					return network.DialContext(ctx, nw, address)
 				}}
 				// The second dial comes after 0.8 to 1.2 s, the third another 1.3 s later.
 				got, err := attempt(t, prepare(t, builtin.NewGRPC(cfg), `{"port":80}`), probe.Request{PodIP: "10.0.0.1"}, 1500*time.Millisecond)
-				if c.trouble != (probe.ReasonOf(err) == probe.ReasonHostResources) || c.trouble == (got.Result == probe.Failure) || dials != 2 {
-					t.Errorf("got %v, error %v after %d dials; want trouble of the host: %t", got.Result, err, dials, c.trouble)
+				trouble := c.want == probe.Unknown
+				if got.Result != c.want || (err != nil) != trouble || trouble && probe.ReasonOf(err) != probe.ReasonHostResources || dials != 2 {
+					t.Errorf("got %+v, error %v after %d dials; want %v", got, err, dials, c.want)
 				}
 			})
 		})
