@@ -46,6 +46,17 @@ type StatusSource interface {
 	PodStatus(uid types.UID) (v1.PodStatus, bool)
 }
 
+// RestartSource is a [StatusSource] that has containers which nobody restarts. The
+// liveness and startup probes of such a container go on after a failure, which stays
+// decided until SuccessThreshold successes. All others hold until a new container ID.
+type RestartSource interface {
+	StatusSource
+	// Restarts reports whether somebody restarts the container when its liveness or
+	// startup probe has failed. It depends on the pod's spec alone: it is asked when
+	// probes are added, and when [Manager.UpdatePod] brings another spec.
+	Restarts(pod *v1.Pod, container *v1.Container) bool
+}
+
 // Handlers finds handlers by name and binds them to a probe. The handlers.Registry
 // is one. A handler that Prepare returned, and that is a [probe.Releaser], is released
 // when its probe has ended.
@@ -61,7 +72,7 @@ type Recorder interface {
 
 // Config is what a manager needs. Only Status and Handlers are required.
 type Config struct {
-	Status   StatusSource // what is known of the pods' containers
+	Status   StatusSource // what is known of the pods' containers; may be a [RestartSource]
 	Handlers Handlers     // by name: a handlers.Registry
 	Recorder Recorder     // nil: no events
 

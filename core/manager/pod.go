@@ -47,6 +47,9 @@ func (s *podSet) container(name string) *worker.Container {
 		Container: &probe.Container{Name: name, Ports: ports(spec)},
 		Source:    &source{status: s.m.cfg.Status, pod: s.pod, container: spec},
 	}
+	if r, ok := s.m.cfg.Status.(RestartSource); ok {
+		c.NoRestart = !r.Restarts(s.pod, spec)
+	}
 	if status := containerStatus(&s.pod.Status, name); status != nil {
 		c.PriorID = status.ContainerID
 	}

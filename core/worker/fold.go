@@ -13,8 +13,9 @@ type run struct {
 }
 
 // fold adds one counted result to r and says whether it reaches its threshold and
-// so decides. It is the kubelet's threshold rule, and a pure function.
-func fold(r run, kind probe.Kind, spec probe.Spec, result results.Result) (next run, decided bool) {
+// so decides. It is the kubelet's threshold rule, and a pure function. noRestart is the
+// container's; see [Container].
+func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result results.Result) (next run, decided bool) {
 	next = r
 	if r.last == result {
 		next.length++
@@ -28,12 +29,20 @@ func fold(r run, kind probe.Kind, spec probe.Spec, result results.Result) (next 
 	if next.length < threshold {
 		return next, false
 	}
-	// A container that is about to be restarted is left alone, and so is one that
-	// has started: kubernetes#117153.
-	if kind == probe.Startup || kind == probe.Liveness && result == results.Failure {
+	if holds(kind, noRestart, result) {
 		next.hold, next.length = true, 0
 	}
 	return next, true
+}
+
+// holds reports whether a decided result puts the worker on hold. A container that is
+// about to be restarted is left alone, and so is one that has started:
+// kubernetes#117153.
+func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
+	if decided == results.Failure {
+		return kind != probe.Readiness && !noRestart
+	}
+	return kind == probe.Startup
 }
 
 // counted maps what an attempt answered to what the thresholds count. A Warning is

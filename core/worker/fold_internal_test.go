@@ -14,6 +14,7 @@ import (
 type naive struct {
 	kind    probe.Kind
 	spec    probe.Spec
+	alone   bool             // nobody restarts the container
 	results []results.Result // since the last hold
 	held    bool
 	decided []results.Result
@@ -33,6 +34,9 @@ func (n *naive) add(r results.Result) {
 		return
 	}
 	n.decided = append(n.decided, r)
+	if r == results.Failure && n.alone {
+		return
+	}
 	if n.kind == probe.Startup || n.kind == probe.Liveness && r == results.Failure {
 		n.held, n.results = true, nil
 	}
@@ -41,20 +45,23 @@ func (n *naive) add(r results.Result) {
 // FuzzFold holds fold against the naive model. Each byte of answers is one tick:
 // odd is a failure.
 func FuzzFold(f *testing.F) {
-	f.Add(uint8(0), uint8(1), uint8(3), []byte{0, 1, 1, 1})
-	f.Add(uint8(1), uint8(3), uint8(1), []byte{0, 0, 0, 0, 0, 1})
-	f.Add(uint8(2), uint8(1), uint8(3), []byte{1, 1, 0})
-	f.Fuzz(func(t *testing.T, kind, successes, failures uint8, answers []byte) {
+	f.Add(uint8(0), uint8(1), uint8(3), false, []byte{0, 1, 1, 1})
+	f.Add(uint8(1), uint8(3), uint8(1), false, []byte{0, 0, 0, 0, 0, 1})
+	f.Add(uint8(2), uint8(1), uint8(3), false, []byte{1, 1, 0})
+	f.Add(uint8(0), uint8(1), uint8(3), true, []byte{0, 1, 1, 1, 1, 0})
+	f.Add(uint8(2), uint8(1), uint8(2), true, []byte{1, 1, 1, 0})
+	f.Fuzz(func(t *testing.T, kind, successes, failures uint8, noRestart bool, answers []byte) {
 		model := naive{
-			kind: probe.Kinds[int(kind)%len(probe.Kinds)],
-			spec: probe.Spec{SuccessThreshold: max(int(successes), 1), FailureThreshold: max(int(failures), 1)},
+			alone: noRestart,
+			kind:  probe.Kinds[int(kind)%len(probe.Kinds)],
+			spec:  probe.Spec{SuccessThreshold: max(int(successes), 1), FailureThreshold: max(int(failures), 1)},
 		}
 		state := run{last: results.Success}
 		var decided []results.Result
 		for _, a := range answers {
 			r := results.Result(a % 2)
 			model.add(r)
-			next, ok := fold(state, model.kind, model.spec, r)
+			next, ok := fold(state, model.kind, model.spec, noRestart, r)
 			if ok {
 				decided = append(decided, r)
 			}
@@ -79,7 +86,7 @@ func BenchmarkFold(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		state, _ = fold(state, probe.Readiness, spec, results.Result(i>>2&1))
+		state, _ = fold(state, probe.Readiness, spec, false, results.Result(i>>2&1))
 		i++
 	}
 }

@@ -32,6 +32,9 @@ type Container struct {
 	Source    Source
 	// Sidecar marks a restartable init container.
 	Sidecar bool
+	// NoRestart says that nobody restarts the container when a probe has failed: its
+	// failures put no worker on hold.
+	NoRestart bool
 	// PriorID is the container ID that the pod's status carried when the pod was
 	// added: what the agent before this one knew.
 	PriorID string

@@ -155,6 +155,36 @@ func TestHold(t *testing.T) {
 	})
 }
 
+func TestNoRestartNoHold(t *testing.T) {
+	alone := func(t *testing.T, kind probe.Kind) *rig {
+		r := newRig(t, kind)
+		r.cfg.Spec.FailureThreshold = 2
+		r.cfg.Container.NoRestart = true
+		return r
+	}
+	bubble(t, "liveness", func(t *testing.T) {
+		alone(t, probe.Liveness).play([]beat{
+			{failure, results.Success, 1, false},
+			{failure, results.Failure, 2, false},
+			{failure, results.Failure, 3, false},
+			{success, results.Success, 1, false},
+			{failure, results.Success, 1, false},
+			{failure, results.Failure, 2, false},
+		})
+	})
+	bubble(t, "startup holds once it has succeeded", func(t *testing.T) {
+		r := alone(t, probe.Startup)
+		r.play([]beat{
+			{failure, results.Unknown, 1, false},
+			{failure, results.Failure, 2, false},
+			{failure, results.Failure, 3, false},
+			{success, results.Success, 0, true},
+			{failure, results.Success, 0, true},
+		})
+		r.wantCalls(4)
+	})
+}
+
 func TestAnswers(t *testing.T) {
 	boom := probetest.Error(errBoom)
 	each(t, "#75 Failure is a Failure", func(t *testing.T, kind probe.Kind) {

@@ -299,7 +299,7 @@ func (w *Worker) countLocked(t *Tick) {
 	if t.Result == results.Failure {
 		t.Threshold = w.spec.FailureThreshold
 	}
-	next, decided := fold(w.run, w.info.Kind, w.spec, t.Result)
+	next, decided := fold(w.run, w.info.Kind, w.spec, w.container.NoRestart, t.Result)
 	w.run = next
 	if decided {
 		w.setLocked(t.Result, t.reason())
