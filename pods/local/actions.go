@@ -35,7 +35,7 @@ type view struct {
 	again             bool // it was killed in order to be restarted
 	stopping          bool // it is being killed
 	changed           bool // its definition is no longer the one that runs
-	external          bool // it is restarted whatever the policy says
+	external          bool // nothing restarts it when a probe fails
 	liveness, startup decision
 	hasStartup        bool // it has a startup probe
 }
@@ -115,13 +115,15 @@ func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool
 		return killing{}, false
 	}
 	// There is no exit code yet, so that restart rules say nothing.
-	k = killing{container: c, restart: v.external || pod.Spec.RestartPolicy != v1.RestartPolicyNever}
-	if c.RestartPolicy != nil && !v.external {
+	k = killing{container: c, restart: pod.Spec.RestartPolicy != v1.RestartPolicyNever}
+	if c.RestartPolicy != nil {
 		k.restart = *c.RestartPolicy != v1.ContainerRestartPolicyNever
 	}
 	switch {
 	case v.changed:
 		k.cause, k.message, k.restart = causeChanged, fmt.Sprintf("Container %s definition changed", c.Name), true
+	case v.external:
+		return killing{}, false
 	case v.liveness.is(results.Failure):
 		k.cause, k.message = causeLiveness, fmt.Sprintf("Container %s failed liveness probe", c.Name)
 	case v.startup.is(results.Failure):
@@ -210,6 +212,11 @@ func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 		}
 	}
 	switch {
+	case v.external:
+		if v.changed { // however its startup probe does: that may fail for ever
+			condemn(causeChanged, "definition changed")
+		}
+		return !v.hasStartup || v.startup.is(results.Success), again
 	case v.hasStartup && !v.startup.is(results.Success):
 		if v.startup.is(results.Failure) {
 			condemn(causeStartup, "failed startup probe")

@@ -82,8 +82,10 @@ func TestComputeActionsOfContainers(t *testing.T) {
 		{"success under OnFailure after a kill by a probe", v1.RestartPolicyOnFailure,
 			map[string]view{"a": {state: finished, again: true}, "b": up}, "start a"},
 		{"all ended under Never", v1.RestartPolicyNever, map[string]view{"a": down, "b": {state: finished}}, "kill pod"},
-		{"an external target is renewed under Never", v1.RestartPolicyNever,
-			map[string]view{"a": {state: running, external: true, liveness: failed}, "b": up}, "kill a(liveness), start a"},
+		{"an external target that fails its probes is left alone", v1.RestartPolicyAlways,
+			map[string]view{"a": {state: running, external: true, liveness: failed}, "b": {state: running, external: true, startup: failed}}, ""},
+		{"an external target whose definition changed is renewed under Never", v1.RestartPolicyNever,
+			map[string]view{"a": {state: running, external: true, liveness: failed, changed: true}, "b": up}, "kill a(changed), start a"},
 		{"success is no reason", v1.RestartPolicyAlways,
 			map[string]view{"a": {state: running, liveness: succeeded, startup: succeeded}, "b": {state: running, startup: undecided}}, ""},
 	} {
@@ -138,6 +140,9 @@ func TestComputeActionsOfSidecars(t *testing.T) {
 		{"#167 startup Success: start the next", withStartup(succeeded), "start t"},
 		{"#168 startup Failure: killed and restarted, the next is not started", withStartup(failed), "kill s(startup), start s"},
 		{"a kill under way holds up nothing else", view{state: running, hasStartup: true, startup: failed, stopping: true}, ""},
+		{"external, startup Failure: left alone, the next is not started", view{state: running, external: true, hasStartup: true, startup: failed}, ""},
+		{"external, changed before it has started: renewed", view{state: running, external: true, hasStartup: true, startup: failed, changed: true}, "kill s(changed), start s"},
+		{"external, liveness Failure: left alone, and the next starts", view{state: running, external: true, liveness: failed}, "start t"},
 		{"it has ended", view{state: finished}, "start s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

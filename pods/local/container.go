@@ -42,14 +42,17 @@ type container struct {
 	condemned bool                         // since its kill no start was tried
 
 	back    backoff
-	failed  time.Time // since when an external target waits to be probed afresh
 	waiting string    // message while it waits for its back-off
 	retry   time.Time // the end of that wait
 }
 
 func newContainer(spec *v1.Container, init bool) *container {
-	return &container{name: spec.Name, spec: spec, init: init, external: len(spec.Command) == 0}
+	return &container{name: spec.Name, spec: spec, init: init, external: isExternal(spec)}
 }
+
+// isExternal reports whether a container is an external target: it is always running,
+// and nothing here can start, stop or restart it.
+func isExternal(c *v1.Container) bool { return len(c.Command) == 0 }
 
 // view returns what computeActions sees of c.
 func (c *container) view(p *pod) view {

@@ -77,17 +77,18 @@ func TestExternalTarget(t *testing.T) {
 		t.Errorf("environment %q, %v", env, err)
 	}
 	tg.bad.Store(true)
-	// It can not be killed, but it is probed afresh, again and again.
-	w.awaitPod(t, "pod", "probed afresh", func(p *v1.Pod) bool {
-		s := status(p, "c")
-		return s.State.Running != nil && s.RestartCount >= 2 && s.ContainerID != id
-	})
+	w.awaitPod(t, "pod", "not ready", func(p *v1.Pod) bool { return !status(p, "c").Ready })
+	w.awaitTicks(t, "pod/c/liveness", 3)
 	w.never(t, "no one killed it", "Killing")
 	tg.bad.Store(false)
 	w.awaitPod(t, "pod", "ready again", func(p *v1.Pod) bool { return status(p, "c").Ready })
 	w.history("pod", func(p *v1.Pod) {
-		if s := status(p, "c"); p.Status.Phase == v1.PodRunning && s.State.Running == nil {
+		s := status(p, "c")
+		if p.Status.Phase == v1.PodRunning && s.State.Running == nil {
 			t.Errorf("not running: %s", s.String())
+		}
+		if s.RestartCount > 0 || s.ContainerID != "" && s.ContainerID != id {
+			t.Errorf("restarted: %s", s.String())
 		}
 	})
 }

@@ -117,7 +117,7 @@ type Pods struct {
 	stopped bool
 }
 
-var _ manager.StatusSource = (*Pods)(nil)
+var _ manager.RestartSource = (*Pods)(nil)
 
 // ErrStopped is returned by [Pods.Apply] before [Pods.Start] and after [Pods.Stop].
 var ErrStopped = errors.New("pods are stopped")
@@ -286,6 +286,9 @@ func (p *Pods) Stop(ctx context.Context) error {
 
 // PodStatus implements [manager.StatusSource].
 func (p *Pods) PodStatus(uid types.UID) (v1.PodStatus, bool) { return p.store.PodStatus(uid) }
+
+// Restarts implements [manager.RestartSource]: an external target is not restarted.
+func (p *Pods) Restarts(_ *v1.Pod, c *v1.Container) bool { return !isExternal(c) }
 
 // Pods returns the pods with their live status, sorted by namespace and name. They
 // are copies.

@@ -18,7 +18,6 @@ const (
 	eventFailed    = "Failed"
 	eventBackOff   = "BackOff"
 	eventKilling   = "Killing"
-	eventUnhealthy = "Unhealthy"
 	eventPostStart = "FailedPostStartHook"
 	eventPreStop   = "FailedPreStopHook"
 )
@@ -65,7 +64,8 @@ func (p *pod) beginLocked(c *container) {
 	if ended := c.endForBackoff(); !ended.IsZero() {
 		c.back.next(time.Now(), ended, p.owner.cfg.RestartBackoff)
 	}
-	if c.id != "" {
+	external := isExternal(c.spec)
+	if c.id != "" && !(external && c.external) { // an external target has nothing to restart
 		c.restarts++
 		p.restarts = append(p.restarts, Restart{
 			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
@@ -77,7 +77,7 @@ func (p *pod) beginLocked(c *container) {
 	}
 	c.end, c.again, c.cause, c.condemned, c.prestop = nil, false, causeNone, false, false
 	c.retry, c.waiting = time.Time{}, ""
-	c.external = len(c.spec.Command) == 0
+	c.external = external
 	c.hash = p.hashOf(c.spec)
 	c.id = newID(c.external)
 }
@@ -165,41 +165,23 @@ func (p *pod) postStart(c *container, proc *process, spec *v1.Container) {
 }
 
 // condemnLocked kills a container and remembers whether it is to be started again. An
-// external target can not be killed: it gets a new ID, so that it is probed afresh.
+// external target cannot be killed: one whose definition changed gets a new ID, so that
+// it is probed afresh.
 func (p *pod) condemnLocked(c *container, k killing) {
-	if c.external && len(c.spec.Command) == 0 {
-		p.renewLocked(c, k)
+	if c.external && isExternal(c.spec) {
+		p.renewLocked(c)
 		return
 	}
 	c.again, c.condemned, c.cause = k.restart, k.restart, k.cause
 	p.stopLocked(c, k, nil)
 }
 
-// renewLocked gives an external target a new ID: at once when its definition changed,
-// and after its back-off when a probe failed.
-func (p *pod) renewLocked(c *container, k killing) {
-	now := time.Now()
-	if k.cause != causeChanged {
-		if c.retry.IsZero() {
-			c.failed = now
-			c.retry = c.back.until(now)
-		}
-		if c.retry.After(now) {
-			return
-		}
-		c.back.next(now, c.failed, p.owner.cfg.RestartBackoff)
-	}
-	c.cause = k.cause
+// renewLocked gives an external target a new ID.
+func (p *pod) renewLocked(c *container) {
 	p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
 	c.dir, c.env = l.Dir, l.Env
 	p.runningLocked(c, nil)
-	if k.cause != causeChanged {
-		p.jobs.Go(func() {
-			p.event(c, v1.EventTypeWarning, eventUnhealthy, fmt.Sprintf(
-				"Container %s failed %s probe; an external target is not restarted, only probed afresh", c.name, k.cause))
-		})
-	}
 	p.sync()
 }
 
