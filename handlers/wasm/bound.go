@@ -98,7 +98,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	entered := b.plugin.host.cfg.Clock.Now()
 	code, err := in.run(c, in.probe)
 	whole, ended := c.comeBack(), c.ended()
-	b.last.Store(int32(c.standingSince(entered, waited, ended)))
+	b.last.Store(int32(c.standing.after(c.standingSince(entered, waited, ended))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
 		if out, err = c.outcome(code, in); err == nil {

@@ -191,6 +191,8 @@ func (p *Handler) take(c *call) (*instance, error) {
 		in := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
+		in.memory.call = c
+		c.holds(in.memory.taken)
 		return in, nil
 	}
 	if limit := p.limits.Instances; limit > 0 && p.live >= limit {
@@ -233,7 +235,7 @@ func (p *Handler) back(c *call, in *instance, normal bool) {
 const maxReady = 4
 
 func (p *Handler) give(in *instance, keep bool) {
-	in.call = nil
+	in.call, in.memory.call = nil, nil
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {
 		in.idleSince = time.Now()

@@ -55,6 +55,7 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 		p.hits[plugin.LimitTotalMemory].Add(1)
 		return nil, err
 	}
+	memory.call = of
 	in := &instance{plugin: p, memory: memory}
 	in.stdout = lineWriter{in: in, name: "stdout", keeps: p.command}
 	in.stderr = lineWriter{in: in, name: "stderr"}

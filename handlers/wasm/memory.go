@@ -29,6 +29,9 @@ type bytesOf struct {
 // whole is memory that is not shared.
 func whole(n uint64) bytesOf { return bytesOf{n, n} }
 
+// share is what n counts in the shares of the budget.
+func (n bytesOf) share() uint64 { return max(n.written, n.writable/maxOvercommit) }
+
 // maxOvercommit is how many times the total may be writable.
 const maxOvercommit = 4
 
@@ -83,6 +86,7 @@ type memory struct {
 	cap     uint64  // bytes that the guest may have
 	space   []byte  // reserved: cap bytes
 	taken   bytesOf // counted in the budget
+	call    *call   // in whose share it counts; nil outside of an attempt
 	refused bool    // the guest wanted more than it may have
 	starved bool    // it wanted more than all plugins have left of what they may have together
 }
@@ -124,6 +128,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 		}
 		m.taken.written += more.written
 		m.taken.writable = size
+		m.call.holds(m.taken)
 	}
 	return m.space[:size:size]
 }

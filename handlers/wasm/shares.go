@@ -12,9 +12,9 @@ import (
 type standing int32
 
 const (
-	untried standing = iota // no attempt has ended yet
+	untried standing = iota // no attempt has ended yet, or one was slow after a prompt one
 	prompt                  // the last one was done in good time
-	slow                    // the last one took nearly all of its time: its target may be a black hole
+	slow                    // the last one took nearly all of its time, and the one before was not prompt: its target may be a black hole
 )
 
 // standingOf is that of a probe whose last attempt took so much of its timeout.
@@ -23,6 +23,16 @@ func standingOf(took, timeout time.Duration) standing {
 		return slow
 	}
 	return prompt
+}
+
+// after returns the standing of a probe that had s before an attempt which, taken alone,
+// gives it now. One slow attempt of a prompt probe may be this host's own bad moment: the
+// probe counts as untried, so that it does not have to share a quarter with black holes.
+func (s standing) after(now standing) standing {
+	if s == prompt && now == slow {
+		return untried
+	}
+	return now
 }
 
 // shares keeps the attempts that wait for a black hole, each until its deadline, from
@@ -74,6 +84,19 @@ func (s *shares) give(of standing, n uint64) {
 	}
 }
 
+// change makes what was taken as from into to, whether or not there is room: it has been
+// taken elsewhere already, and keeps out those that come later.
+func (s *shares) change(of standing, from, to uint64) {
+	if of == prompt {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.total > 0 {
+		s.held[of] += to - from
+	}
+}
+
 // resize changes the total, which neither is nor becomes 0.
 func (s *shares) resize(total uint64) {
 	s.mu.Lock()
@@ -88,14 +111,24 @@ func (c *call) admit() bool {
 		c.hit(plugin.LimitInstances)
 		return false
 	}
-	memory := c.plugin.initialMemory()
-	c.share = max(memory.written, memory.writable/maxOvercommit)
+	c.share = c.plugin.initialMemory().share()
 	if !c.host.shares.take(c.standing, c.share) {
 		c.plugin.shares.give(c.standing, 1)
 		c.hit(plugin.LimitTotalMemory)
 		return false
 	}
 	return true
+}
+
+// holds notes what the memory of the call's instance takes of the budget now: an instance
+// may have grown in an earlier call, and grows in this one. c may be nil.
+func (c *call) holds(taken bytesOf) {
+	if c == nil {
+		return
+	}
+	share := taken.share()
+	c.host.shares.change(c.standing, c.share, share)
+	c.share = share
 }
 
 func (c *call) leave() {

@@ -1,0 +1,155 @@
+package wasm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// growing is a guest that takes another MiB of memory, and Unknown where it gets none.
+// Then it dials its target, which is a Failure however that ends.
+const growing = `(module
+  (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "probe") (result i32)
+    i32.const 16
+    memory.grow
+    i32.const 0
+    i32.lt_s
+    if
+    i32.const 3
+    return
+    end
+    i32.const 0
+    i32.const 0
+    i32.const 0
+    call $dial
+    drop
+    i32.const 2))`
+
+var (
+	wellTarget = probe.Request{Target: probe.Target{Host: "10.0.0.7", Port: 1}}
+	holeTarget = probe.Request{Target: probe.Target{Host: "10.0.0.9", Port: 1}}
+)
+
+// holes is a plugin, and a network in which a dial fails at once or, to a black hole,
+// when its context ends.
+type holes struct {
+	plugin *wasm.Handler
+	began  chan struct{} // one for each dial to a black hole
+}
+
+func newHoles(t *testing.T, total uint64, limits plugin.Limits) *holes {
+	t.Helper()
+	g := &holes{began: make(chan struct{}, 100)}
+	h, err := wasm.New(wasm.Config{
+		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: total,
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			if addr == "10.0.0.7:1" {
+				return nil, errors.New("refused")
+			}
+			g.began <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	g.plugin, err = h.LoadFound(t.Context(), plugin.Found{Module: assemble(t, growing), Manifest: plugin.Minimal("growing"), Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// timeOut has b come to its deadline at a black hole.
+func (g *holes) timeOut(t *testing.T, b probe.Handler) {
+	t.Helper()
+	due := newDue(t)
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		<-g.began
+		due.pass()
+	})
+	out, err := b.Probe(due, holeTarget)
+	if err != nil || out.Result != probe.Failure {
+		t.Fatalf("got %+v, %v, want a timeout", out, err)
+	}
+	passing.Wait()
+	wasm.WaitForGuests(g.plugin)
+}
+
+// fall has n probes, each of which came to its deadline before, attempt a black hole, one
+// after the other. It returns when each of them waits there or was turned away.
+func (g *holes) fall(t *testing.T, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var falling sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		falling.Wait()
+	})
+	var all []probe.Handler
+	for range n {
+		b := bind(t, g.plugin, `{}`, holeTarget.Target)
+		g.timeOut(t, b)
+		all = append(all, b)
+	}
+	for _, b := range all {
+		away := make(chan struct{})
+		falling.Go(func() {
+			defer close(away)
+			_, _ = b.Probe(ctx, holeTarget)
+		})
+		select {
+		case <-g.began:
+		case <-away:
+		}
+	}
+}
+
+// Attempts that wait for a black hole hold no more memory than their share, however much
+// their guests take once they run.
+func TestBlackHolesLeaveMemoryToTheOthers(t *testing.T) {
+	g := newHoles(t, 4<<20, plugin.Limits{})
+	prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
+	if got, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil || got.Result != probe.Failure {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	g.fall(t, 8)
+	if got, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil || got.Result != probe.Failure {
+		t.Errorf("got %+v, %v, want memory for the prompt probe", got, err)
+	}
+}
+
+// One attempt that takes all of its time does not send a probe among the black holes; two
+// in a row do.
+func TestSlowAttemptsOfAPromptProbe(t *testing.T) {
+	for slow, wantErr := range map[int]error{1: nil, 2: probe.ErrNoSlot} {
+		t.Run(fmt.Sprint(slow), func(t *testing.T) {
+			g := newHoles(t, 0, plugin.Limits{Instances: 8})
+			prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
+			if _, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			for range slow {
+				g.timeOut(t, prompt)
+			}
+			g.fall(t, 4)
+			if _, err := attempt(t, prompt, wellTarget, 5*time.Second); !errors.Is(err, wantErr) {
+				t.Errorf("got %v, want %v", err, wantErr)
+			}
+		})
+	}
+}
