@@ -195,6 +195,44 @@ spec:
 	w.awaitTicks(t, "pod/a/readiness", 1)
 }
 
+// Whoever hears that a probe is missing may call Apply at once.
+func TestUnprobedMayApply(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    prober.dev/probes: |
+      a: {readiness: {plugin: {name: late}, period: 30ms, timeout: 1m}}
+spec:
+  containers:
+  - name: a
+    command: [sleep, "1000"]
+    lifecycle: {preStop: {exec: {command: [sh, -c, "until test -e DIR/end; do sleep 0.01; done"]}}}
+`
+	var w *world
+	w = newWorld(t, func(c *local.Config) {
+		c.Unprobed = func() {
+			if err := w.known.Register("late", "", probetest.NewHandler()); err != nil {
+				t.Error(err)
+			}
+			if err := w.pods.Apply(t.Context(), load(t, text, "DIR", w.dir)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	w.apply(t, strings.ReplaceAll(text, "prober.dev/probes", "other"))
+	w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "a") })
+	if err := w.pods.Apply(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, text) // waits for the end of the pod before, and lacks a probe then
+	w.touch(t, "end")
+	w.awaitTicks(t, "pod/a/readiness", 1)
+}
+
 // belated is a handler that is not there at first, and takes its time when it is.
 type belated struct {
 	probe.Handler

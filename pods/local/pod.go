@@ -342,8 +342,22 @@ func (p *pod) resetLocked() bool {
 	return false
 }
 
-// finish forgets a pod that has ended, and runs the one that waits for its end.
+// finish forgets a pod that has ended, and runs the one that waits for its end. It tells
+// of errors with no lock held: who hears of a missing probe may call Apply at once.
 func (p *pod) finish() {
+	stateErr, probeErr := p.forget()
+	if stateErr != nil {
+		p.owner.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
+	}
+	if probeErr != nil {
+		p.owner.cfg.Logger.Error("some probes can not run", "pod", p.uid, "err", probeErr)
+		p.owner.tellUnprobed()
+	}
+}
+
+// forget is finish without its messages. stateErr is about the saved state, and probeErr
+// about the probes of the pod that runs from now on.
+func (p *pod) forget() (stateErr, probeErr error) {
 	o := p.owner
 	o.applying.Lock()
 	defer o.applying.Unlock()
@@ -358,9 +372,7 @@ func (p *pod) finish() {
 	next := p.next
 	p.mu.Unlock()
 	if !o.stopped && o.state != nil {
-		if err := o.state.remove(p.uid); err != nil {
-			o.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", err)
-		}
+		stateErr = o.state.remove(p.uid)
 	}
 	var again *pod
 	if next != nil && !o.stopped {
@@ -378,13 +390,10 @@ func (p *pod) finish() {
 		desired[p.uid] = sets.Empty{}
 	}
 	o.manager.CleanupPods(desired)
-	if again == nil {
-		return
+	if again != nil {
+		probeErr = o.run(context.Background(), again)
 	}
-	if err := o.run(context.Background(), again); err != nil {
-		o.cfg.Logger.Error("some probes can not run", "pod", p.uid, "err", err)
-		o.tellUnprobed()
-	}
+	return stateErr, probeErr
 }
 
 // event records an event about a container.
