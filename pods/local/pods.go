@@ -229,14 +229,18 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 
 // forget drops the saved state of pods that are not wanted.
 func (p *Pods) forget(wanted map[types.UID]sets.Empty) {
+	var gone []types.UID
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for uid := range p.prior {
 		if _, ok := wanted[uid]; !ok && p.pods[uid] == nil {
 			delete(p.prior, uid)
-			if err := p.state.remove(uid); err != nil {
-				p.cfg.Logger.Error("saved state not removed", "uid", uid, "err", err)
-			}
+			gone = append(gone, uid)
+		}
+	}
+	p.mu.Unlock()
+	for _, uid := range gone { // a slow disk or log keeps nobody else waiting
+		if err := p.state.remove(uid); err != nil {
+			p.cfg.Logger.Error("saved state not removed", "uid", uid, "err", err)
 		}
 	}
 }
