@@ -3,10 +3,10 @@
 //
 // [Source] reads them from manifest files. [Pods] runs them: a container with a
 // command is a group of local processes, one without is an external target, which is
-// always running and only probed: its probes go on after a failure, and restart nothing. Pods does with them what the kubelet does: it
-// starts init containers one after another and sidecars in order, restarts what
-// failed or what its probes condemned, and ends pods with preStop hooks, SIGTERM,
-// grace periods and SIGKILL.
+// always running and only probed: its probes go on after a failure, and restart
+// nothing. Pods does with them what the kubelet does: it starts init containers one
+// after another and sidecars in order, restarts what failed or what its probes
+// condemned, and ends pods with preStop hooks, SIGTERM, grace periods and SIGKILL.
 //
 // Every container runs under a shim, which is this same program started again with a
 // hidden argument: see [IsShim]. A program that uses Pods must begin with it:
