@@ -189,7 +189,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	a.registry = prometheus.NewRegistry()
-	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers), a.registry.Register(collectors.NewGoCollector()),
+	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers), metrics.RegisterAgent(a.registry, a.counts()),
+		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
@@ -265,8 +266,7 @@ func (a *Agent) close() {
 		_ = a.lock.Close()
 	}
 	a.kill()
-	a.stdout.Close()
-	a.stderr.Close()
+	closeLogs(a.stdout, a.stderr)
 }
 
 func (a *Agent) listen(ctx context.Context) (net.Listener, error) {

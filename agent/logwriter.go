@@ -5,32 +5,39 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	maxPendingLines = 4096
+	maxPendingBytes = 4 << 20
 	flushGrace      = time.Second
 )
 
-// logWriter hands lines on to a writer that may block, such as a terminal that was
-// stopped, without ever blocking itself. Lines that find no room are dropped and
-// counted.
+// logWriter passes lines to a writer that may block or fail, such as a pipe that nobody
+// reads, without ever blocking or failing itself. Lines that find no room, and lines that
+// could not be written, are dropped and counted; a line that says how many comes before
+// the next one that is written.
 type logWriter struct {
-	out  io.Writer
-	loss string // format of the line that tells how many lines were dropped
-	wake chan struct{}
-	done chan struct{} // closed when the last line is written
+	out     io.Writer
+	loss    string // format of the line that tells how many lines were dropped
+	wake    chan struct{}
+	done    chan struct{} // closed when the last line is written
+	dropped atomic.Uint64 // lines, in all
 
-	mu      sync.Mutex
-	lines   [][]byte
-	dropped int
-	closed  bool
+	untold int // dropped lines that no line told of; owned by run
+
+	mu     sync.Mutex
+	lines  [][]byte
+	size   int // of lines, in bytes
+	full   int // lines that found no room since lines were last taken
+	closed bool
 }
 
 const (
-	textLoss = "level=WARN msg=\"lines dropped: they came faster than they could be written\" count=%d\n"
-	jsonLoss = `{"level":"WARN","msg":"lines dropped: they came faster than they could be written","count":%d}` + "\n"
+	textLoss = "level=WARN msg=\"lines dropped: they could not be written, or not fast enough\" count=%d\n"
+	jsonLoss = `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}` + "\n"
 )
 
 // newLogWriter returns a writer to out; nil stands for nowhere.
@@ -54,10 +61,12 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	switch {
 	case w.closed:
-	case len(w.lines) >= maxPendingLines:
-		w.dropped++
+	case len(w.lines) >= maxPendingLines || w.size+len(p) > maxPendingBytes:
+		w.full++
+		w.dropped.Add(1)
 	default:
 		w.lines = append(w.lines, append([]byte(nil), p...))
+		w.size += len(p)
 		w.wakeLocked()
 	}
 	return len(p), nil
@@ -83,15 +92,24 @@ func (w *logWriter) Close() {
 	}
 }
 
+// closeLogs closes all writers at the same time.
+func closeLogs(writers ...*logWriter) {
+	var closing sync.WaitGroup
+	for _, w := range writers {
+		closing.Go(w.Close)
+	}
+	closing.Wait()
+}
+
 func (w *logWriter) run() {
 	defer close(w.done)
 	for range w.wake {
-		lines, dropped, closed := w.take()
+		lines, full, closed := w.take()
 		for _, line := range lines {
-			_, _ = w.out.Write(line) // there is nowhere to tell
+			w.put(line)
 		}
-		if dropped > 0 {
-			_, _ = fmt.Fprintf(w.out, w.loss, dropped)
+		if w.untold += full; w.untold > 0 {
+			w.tellLoss()
 		}
 		if closed {
 			return
@@ -99,12 +117,32 @@ func (w *logWriter) run() {
 	}
 }
 
-func (w *logWriter) take() (lines [][]byte, dropped int, closed bool) {
+// put writes a line, or counts it as dropped.
+func (w *logWriter) put(line []byte) {
+	if w.untold == 0 || w.tellLoss() {
+		if _, err := w.out.Write(line); err == nil {
+			return
+		}
+	}
+	w.untold++
+	w.dropped.Add(1)
+}
+
+// tellLoss writes how many lines were dropped and reports whether it could.
+func (w *logWriter) tellLoss() bool {
+	if _, err := fmt.Fprintf(w.out, w.loss, w.untold); err != nil {
+		return false
+	}
+	w.untold = 0
+	return true
+}
+
+func (w *logWriter) take() (lines [][]byte, full int, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines, dropped, closed = w.lines, w.dropped, w.closed
-	w.lines, w.dropped = nil, 0
-	return lines, dropped, closed
+	lines, full, closed = w.lines, w.full, w.closed
+	w.lines, w.size, w.full = nil, 0, 0
+	return lines, full, closed
 }
 
 func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -23,8 +25,8 @@ func (v *valve) Write(p []byte) (int, error) {
 
 func TestLinesThatFindNoRoomAreCounted(t *testing.T) {
 	for format, loss := range map[string]string{
-		"text": `level=WARN msg="lines dropped: they came faster than they could be written" count=%d`,
-		"json": `{"level":"WARN","msg":"lines dropped: they came faster than they could be written","count":%d}`,
+		"text": `level=WARN msg="lines dropped: they could not be written, or not fast enough" count=%d`,
+		"json": `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}`,
 	} {
 		t.Run(format, func(t *testing.T) {
 			out := &valve{open: make(chan struct{})}
@@ -62,4 +64,50 @@ func TestMetricsFitJSON(t *testing.T) {
 	if measured[0].Name != "a" {
 		t.Error("what the handler measured was changed")
 	}
+}
+
+// failing is a writer that fails while it is shut.
+type failing struct {
+	shut bool
+	text strings.Builder
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.shut {
+		return 0, errors.New("nobody reads")
+	}
+	return f.text.Write(p)
+}
+
+// A reader that comes back, as that of a named pipe may, sees how many lines it missed.
+func TestLogWriterFailedWritesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &failing{}
+		w := newLogWriter(out, "text")
+		for i := range 9 {
+			out.shut = i >= 2 && i < 7
+			fmt.Fprintf(w, "line %d\n", i)
+			synctest.Wait()
+		}
+		w.Close()
+		want := "line 0\nline 1\n" + fmt.Sprintf(textLoss, 5) + "line 7\nline 8\n"
+		if got := out.text.String(); got != want || w.dropped.Load() != 5 {
+			t.Errorf("%d dropped, and got\n%s\nwant\n%s", w.dropped.Load(), got, want)
+		}
+	})
+}
+
+func TestLogWriterBoundsBytes(t *testing.T) {
+	out := &valve{open: make(chan struct{})}
+	w := newLogWriter(out, "text")
+	line := []byte(strings.Repeat("x", maxPendingBytes/16) + "\n")
+	for range 64 {
+		_, _ = w.Write(line)
+	}
+	if dropped := w.dropped.Load(); dropped < 32 {
+		t.Errorf("%d of 64 lines dropped, want 32 or more", dropped)
+	}
+	close(out.open)
+	w.Close()
+	<-w.done
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/daeace23/prober/metrics"
 )
 
 // newServer returns the HTTP server of an agent that listens on addr.
@@ -196,5 +198,12 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 			text.WriteString("ok")
 		}
 		_, _ = w.Write([]byte(text.String()))
+	}
+}
+
+// counts are the agent's own numbers for the metrics.
+func (a *Agent) counts() metrics.AgentCounts {
+	return metrics.AgentCounts{
+		LogLinesDropped: map[string]func() uint64{"stdout": a.stdout.dropped.Load, "stderr": a.stderr.dropped.Load},
 	}
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -11,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -97,6 +100,9 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	b := thisBuild()
 	o.Version, o.Revision = b.Version, b.Revision
 	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
+	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
+	// It stays so until the process ends, since the last words come after this returns.
+	env.Notify(syscall.SIGPIPE)
 	reload, stopReload := env.Notify(syscall.SIGHUP)
 	defer stopReload()
 	o.Reload = reload
@@ -113,13 +119,16 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	defer close(ended)
 	a, err := agent.New(ctx, o.Config)
 	if err != nil && ctx.Err() != nil {
+		env.Stderr = &impatientWriter{w: env.Stderr}
 		return &exit{code: exitFailed, err: context.Cause(ctx), hint: "nothing was started"}
 	}
 	if err != nil {
 		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
 	}
 	running.Store(a)
-	if err = a.Run(ctx); err != nil {
+	err = a.Run(ctx)
+	env.Stderr = &impatientWriter{w: env.Stderr}
+	if err != nil {
 		hint := ""
 		if errors.Is(err, syscall.EADDRINUSE) {
 			hint = "--listen names another address; with port 0 any that is free"
@@ -128,6 +137,35 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	return nil
+}
+
+// lastWords is how long the end of the process waits for whoever reads stderr.
+const lastWords = time.Second
+
+// impatientWriter writes to w, and drops what w does not take within [lastWords], as well
+// as all that follows. It is used by one goroutine.
+type impatientWriter struct {
+	w     io.Writer
+	stuck bool
+}
+
+// Write implements [io.Writer]. It never fails.
+func (i *impatientWriter) Write(p []byte) (int, error) {
+	if i.stuck {
+		return len(p), nil
+	}
+	written := make(chan struct{})
+	text := bytes.Clone(p)
+	go func() {
+		defer close(written)
+		_, _ = i.w.Write(text) // there is nowhere to tell
+	}()
+	select {
+	case <-written:
+	case <-time.After(lastWords):
+		i.stuck = true
+	}
+	return len(p), nil
 }
 
 // readDev reads the flags --plugin-dev.
