@@ -20,6 +20,7 @@ import (
 const (
 	maxStreams    = 64
 	streamPause   = 100 * time.Millisecond // at least, between two batches of one stream
+	maxPause      = time.Second            // at most, after a batch was written
 	streamTimeout = 10 * time.Second       // for a reader to take a batch
 	heartbeat     = 15 * time.Second
 )
@@ -183,6 +184,9 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	wake := s.wake // nil during a pause
 	for {
 		var err error
 		select {
@@ -190,12 +194,15 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-beat.C:
 			err = out.send([]byte(": heartbeat\n\n"))
-		case <-s.wake:
+		case <-pause.C:
+			wake = s.wake
+		case <-wake:
 			start := time.Now()
-			err = out.send(a.tell(s.take()))
-			// To look at the probes takes no more than a tenth of the time, whatever the
-			// number of streams.
-			rest(r, max(streamPause, 10*time.Duration(a.hub.count.Load())*time.Since(start)))
+			batch := a.tell(s.take())
+			took := time.Since(start)
+			err = out.send(batch)
+			wake = nil
+			pause.Reset(pauseAfter(took, int(a.hub.count.Load())))
 		}
 		if err != nil {
 			return
@@ -203,14 +210,11 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rest waits for d or the end of r.
-func rest(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
+// pauseAfter returns how long a stream rests after a batch that took so long to make. To
+// make batches takes a tenth of the time, whatever the number of streams, unless the
+// pauses would be longer than [maxPause].
+func pauseAfter(took time.Duration, streams int) time.Duration {
+	return min(max(streamPause, 10*time.Duration(streams)*took), maxPause)
 }
 
 // everything is the state that a stream begins with.

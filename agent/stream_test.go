@@ -1,9 +1,15 @@
 package agent
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +68,78 @@ func TestAStreamHasTheNewestCount(t *testing.T) {
 		busy.Wait()
 		if n, want := s.take(), int32((round+1)*at*each); len(n.events) != 1 || n.events[0].Count != want {
 			t.Fatalf("got %d events, want one that happened %d times: %+v", len(n.events), want, n.events)
+		}
+	}
+}
+
+// slowReader takes a while to read what is written to it.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	each   time.Duration
+	writes []time.Time // when each has ended
+}
+
+func (s *slowReader) Write(p []byte) (int, error) {
+	time.Sleep(s.each)
+	s.writes = append(s.writes, time.Now())
+	return len(p), nil
+}
+
+func (s *slowReader) SetWriteDeadline(time.Time) error { return nil }
+
+// A stream to a slow reader pauses for a second at most, however many there are.
+func TestStreamSlowReaderIsNotSilent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: List\nitems: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a, err := New(t.Context(), Config{Paths: []string{path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		for range 9 { // others, whose readers are away
+			defer a.hub.detach(a.hub.attach())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var busy sync.WaitGroup
+		busy.Go(func() {
+			for ctx.Err() == nil {
+				a.hub.pod("u") // there is always something to tell
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		const each = 3 * time.Second
+		reader := &slowReader{ResponseRecorder: httptest.NewRecorder(), each: each}
+		began := time.Now()
+		a.serveStream(reader, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil))
+		busy.Wait()
+		var silence time.Duration
+		for last := began; len(reader.writes) > 0; reader.writes = reader.writes[1:] {
+			silence, last = max(silence, reader.writes[0].Sub(last)), reader.writes[0]
+		}
+		if limit := maxPause + each + 10*time.Millisecond; silence > limit {
+			t.Errorf("silent for %s, want %s at most", silence, limit)
+		}
+	})
+}
+
+func TestPauseAfter(t *testing.T) {
+	for _, c := range []struct {
+		took    time.Duration
+		streams int
+		want    time.Duration
+	}{
+		{0, 1, streamPause},
+		{20 * time.Millisecond, 1, 200 * time.Millisecond},
+		{20 * time.Millisecond, 3, 600 * time.Millisecond},
+		{20 * time.Millisecond, maxStreams, maxPause},
+		{time.Minute, maxStreams, maxPause},
+	} {
+		if got := pauseAfter(c.took, c.streams); got != c.want {
+			t.Errorf("%s after %s with %d streams, want %s", got, c.took, c.streams, c.want)
 		}
 	}
 }
