@@ -39,6 +39,33 @@ func TestStateOutlivesTheAgent(t *testing.T) {
 	}
 }
 
+// State that cannot be saved shows in the metrics and in readyz until it is saved.
+func TestUnsavedStateIsShown(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	away := state + ".away"
+	web := newTarget(t)
+	r := start(t, web.external("shop"), func(c *agent.Config) { c.StateDir = state })
+	r.lines.await(t, 0, "result changed", "result=success")
+	if err := os.Rename(state, away); err != nil {
+		t.Fatal(err)
+	}
+	web.status.Store(http.StatusTeapot) // which is to be saved
+	_, next := r.lines.await(t, 0, "state could not be saved")
+	if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "\n[!]state could not be saved since ") {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, body := r.do("GET", "/metrics"); strings.Contains(body, "\nprober_state_save_failures_total 0\n") || !strings.Contains(body, "\nprober_state_save_failures_total ") {
+		t.Errorf("no failures in\n%s", body)
+	}
+	if err := os.Rename(away, state); err != nil {
+		t.Fatal(err)
+	}
+	r.lines.await(t, next, "no state waits to be saved any more")
+	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "state") {
+		t.Error(body)
+	}
+}
+
 // stuck is a writer that never comes back until it is freed.
 type stuck struct{ freed chan struct{} }
 

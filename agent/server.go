@@ -163,7 +163,17 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source cannot be had, the last good one is kept: " + p.Stale})
 		}
 	}
-	return checks
+	return append(checks, a.stateChecks()...)
+}
+
+// stateChecks tells of state that could not be saved.
+func (a *Agent) stateChecks() []healthCheck {
+	saving := a.pods.Saving()
+	if saving.Err == nil {
+		return nil
+	}
+	return []healthCheck{{"state", "!", fmt.Sprintf("could not be saved since %s: %s",
+		saving.Since.Format(time.RFC3339), oneLine(saving.Err))}}
 }
 
 func reloadCheck(name string, at time.Time, err error) healthCheck {
@@ -204,6 +214,7 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 // counts are the agent's own numbers for the metrics.
 func (a *Agent) counts() metrics.AgentCounts {
 	return metrics.AgentCounts{
-		LogLinesDropped: map[string]func() uint64{"stdout": a.stdout.dropped.Load, "stderr": a.stderr.dropped.Load},
+		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.dropped.Load, "stderr": a.stderr.dropped.Load},
+		StateSaveFailures: func() uint64 { return a.pods.Saving().Failures },
 	}
 }

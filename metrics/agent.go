@@ -7,6 +7,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type AgentCounts struct {
 	// LogLinesDropped has, by stream ("stdout", "stderr"), the lines that could not be written.
 	LogLinesDropped map[string]func() uint64
+	// StateSaveFailures are attempts to save the state of a pod that failed.
+	StateSaveFailures func() uint64
 }
 
 // RegisterAgent shows c on r.
@@ -19,7 +21,10 @@ func RegisterAgent(r prometheus.Registerer, c AgentCounts) error {
 			return err
 		}
 	}
-	return nil
+	return register(r, c.StateSaveFailures, prometheus.CounterOpts{
+		Name: "prober_state_save_failures_total",
+		Help: "Attempts to save the state of a pod that failed; each is made again.",
+	})
 }
 
 func register(r prometheus.Registerer, count func() uint64, opts prometheus.CounterOpts) error {

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -167,6 +168,61 @@ func TestReadyPodOfExternalTargetsStaysReadyOverARestart(t *testing.T) {
 			t.Errorf("flapped: %s", p.Status.String())
 		}
 	})
+}
+
+// logLines passes the lines of a log on.
+type logLines chan string
+
+func (l logLines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// await returns the next line, which must have all words in it.
+func (l logLines) await(t *testing.T, words ...string) {
+	t.Helper()
+	select {
+	case line := <-l:
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				t.Fatalf("want a line with %q, got %s", words, line)
+			}
+		}
+	case <-time.After(patience):
+		t.Fatalf("no line with %q", words)
+	}
+}
+
+// State that could not be saved is saved when that is possible again.
+func TestStateIsSavedWhenTheFolderIsBack(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	lines := make(logLines, 64)
+	w := newWorld(t, func(c *local.Config) {
+		c.StateDir, c.Logger = state, slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	})
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	tg := newTarget(t)
+	w.apply(t, external, "PORT", tg.port, "LIVE", tg.port, "CLOSED", freePort(t), "PERIOD", "30ms")
+	lines.await(t, "level=ERROR", "state could not be saved", "no such file")
+	failing := w.pods.Saving()
+	if failing.Failures == 0 || failing.Since.IsZero() || !errors.Is(failing.Err, os.ErrNotExist) {
+		t.Errorf("got %+v", failing)
+	}
+	w.awaitPod(t, "pod", "ready", func(p *v1.Pod) bool { return status(p, "c").Ready })
+	// From here on nothing of the pod changes.
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lines.await(t, "level=INFO", "no state waits to be saved any more")
+	if files, _ := filepath.Glob(filepath.Join(state, "*.pod.json")); len(files) != 1 {
+		t.Errorf("got %q", files)
+	}
+	if got := w.pods.Saving(); got.Failures < failing.Failures || !got.Since.IsZero() || got.Err != nil {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestStateThatIsOfNoUse(t *testing.T) {

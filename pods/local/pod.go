@@ -26,6 +26,9 @@ type pod struct {
 	done  chan struct{}  // closed when the pod has ended and left nothing behind
 	jobs  sync.WaitGroup // kills, hooks and waits under way
 
+	savePause time.Duration // between attempts to save; 0 where the last one worked; owned by the loop
+	saveAt    time.Time     // when the next attempt may be made; owned by the loop
+
 	// publishing is held from the look at what is decided until that is in the status, for
 	// nothing older to follow it there. It comes before mu.
 	publishing sync.Mutex
@@ -209,8 +212,15 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 		p.publish()
 		p.tellRestarts()
 	}
-	p.save()
-	return retry, false
+	return earliest(retry, p.save()), false
+}
+
+// earliest returns the earlier of two times, of which zero stands for never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // act starts and kills containers.
@@ -372,6 +382,7 @@ func (p *pod) forget() (stateErr, probeErr error) {
 	next := p.next
 	p.mu.Unlock()
 	if !o.stopped && o.state != nil {
+		p.settle()
 		stateErr = o.state.remove(p.uid)
 	}
 	var again *pod

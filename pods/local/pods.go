@@ -145,7 +145,7 @@ func New(cfg Config) (*Pods, error) {
 		return nil, err
 	}
 	if cfg.StateDir != "" {
-		p.state = &stateDir{path: cfg.StateDir}
+		p.state = &stateDir{path: cfg.StateDir, unsaved: make(map[types.UID]struct{})}
 		if p.prior, err = p.state.load(cfg.Logger); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,7 +48,64 @@ type savedContainer struct {
 var words = map[string]results.Result{"success": results.Success, "failure": results.Failure}
 
 // stateDir is a folder with one file for each pod that has external targets.
-type stateDir struct{ path string }
+type stateDir struct {
+	path string
+
+	mu      sync.Mutex
+	unsaved map[types.UID]struct{} // pods whose newest state could not be saved
+	saving  Saving
+}
+
+// The pauses between attempts to save a pod's state double from the first to the second.
+const (
+	minSavePause = time.Second
+	maxSavePause = 30 * time.Second
+)
+
+// Saving says how it goes with the state that is saved in [Config.StateDir].
+type Saving struct {
+	Failures uint64    // attempts that failed, so far
+	Since    time.Time // since when the newest state of some pod could not be saved; zero: all is saved
+	Err      error     // of the last attempt that failed; nil: all is saved
+}
+
+// Saving returns how it goes with the state that is saved.
+func (p *Pods) Saving() Saving {
+	if p.state == nil {
+		return Saving{}
+	}
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	return p.state.saving
+}
+
+// failed notes that a pod could not be saved and reports whether it is the only one.
+func (s *stateDir) failed(uid types.UID, err error) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saving.Failures++
+	s.saving.Err = err
+	if first = len(s.unsaved) == 0; first {
+		s.saving.Since = time.Now()
+	}
+	s.unsaved[uid] = struct{}{}
+	return first
+}
+
+// settled notes that nothing of a pod waits to be saved. It reports whether the pod was the
+// last one of which something did.
+func (s *stateDir) settled(uid types.UID) (last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.unsaved[uid]; !ok {
+		return false
+	}
+	delete(s.unsaved, uid)
+	if last = len(s.unsaved) == 0; last {
+		s.saving.Since, s.saving.Err = time.Time{}, nil
+	}
+	return last
+}
 
 // load makes the folder when missing and reads what is in it. A file that can not be
 // read is logged and left out: the agent can do without.
@@ -158,27 +216,48 @@ func (s *stateDir) remove(uid types.UID) error {
 }
 
 // save writes what the state directory is to know of the pod, if that has changed. A
-// pod whose end has begun is left as it was: the next agent finds it so.
-func (p *pod) save() {
+// pod whose end has begun is left as it was: the next agent finds it so. What could not be
+// written is to be saved again at retry, which is zero otherwise.
+func (p *pod) save() (retry time.Time) {
 	dir := p.owner.state
 	if dir == nil {
-		return
+		return time.Time{}
 	}
 	status, _ := p.owner.store.PodStatus(p.uid)
 	p.mu.Lock()
-	saved, same := p.stateLocked(&status), false
-	if p.stopped || len(saved.Containers) == 0 {
-		same = true
-	} else if same = reflect.DeepEqual(saved, p.saved); !same {
-		p.saved = saved
-	}
+	state, written, stopped, terminating := p.stateLocked(&status), p.saved, p.stopped, p.terminating
 	p.mu.Unlock()
-	if same {
-		return
+	switch {
+	case stopped:
+		return time.Time{}
+	case len(state.Containers) == 0 || reflect.DeepEqual(state, written):
+		p.settle()
+		return time.Time{}
+	case p.saveAt.After(time.Now()) && !terminating: // which is the last occasion
+		return p.saveAt
 	}
-	saved.Containers = maps.Clone(saved.Containers)
-	if err := dir.save(saved); err != nil {
-		p.owner.cfg.Logger.Error("state not saved", "pod", p.format(), "err", err)
+	kept := state
+	kept.Containers = maps.Clone(state.Containers)
+	if err := dir.save(kept); err != nil {
+		p.savePause = min(max(2*p.savePause, minSavePause), maxSavePause)
+		p.saveAt = time.Now().Add(p.savePause)
+		if dir.failed(p.uid, err) {
+			p.owner.cfg.Logger.Error("state could not be saved, and is tried again", "pod", p.format(), "err", err)
+		}
+		return p.saveAt
+	}
+	p.mu.Lock()
+	p.saved = state
+	p.mu.Unlock()
+	p.settle()
+	return time.Time{}
+}
+
+// settle notes that the state directory has what it is to know of the pod.
+func (p *pod) settle() {
+	p.savePause, p.saveAt = 0, time.Time{}
+	if p.owner.state.settled(p.uid) {
+		p.owner.cfg.Logger.Info("no state waits to be saved any more")
 	}
 }
 
