@@ -105,6 +105,7 @@ type Agent struct {
 	registry *prometheus.Registry
 	events   *eventLog
 	hub      *hub
+	host     *hostWatch
 	lock     *os.File // of the state directory; nil: none
 
 	wanted      []*v1.Pod             // owned by followManifests after New
@@ -146,6 +147,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
+	a.host = &hostWatch{tell: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.started() {
 		err = context.Cause(ctx)
@@ -182,7 +184,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner.Environment = a.pods.Environment
 	a.manager, err = manager.New(manager.Config{
 		Status: a.pods, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub}, RestartGrace: local.RestartGrace,
+		Observers: []worker.Observer{a.metrics, a.hub, a.host}, RestartGrace: local.RestartGrace,
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -266,6 +268,7 @@ func (a *Agent) close() {
 		_ = a.lock.Close()
 	}
 	a.kill()
+	a.host.close()
 	closeLogs(a.stdout, a.stderr)
 }
 

@@ -23,9 +23,9 @@ const maxEvents = 1000
 // eventLog keeps the newest events. An event that happens again is counted rather
 // than kept twice, as client-go does.
 type eventLog struct {
-	log  *slog.Logger
-	hub  *hub
-	host string
+	log      *slog.Logger
+	hub      *hub
+	hostname string
 
 	mu     sync.Mutex
 	byKey  map[eventKey]*v1.Event
@@ -43,8 +43,8 @@ type eventKey struct {
 var _ manager.Recorder = (*eventLog)(nil)
 
 func newEventLog(log *slog.Logger, h *hub) *eventLog {
-	host, _ := os.Hostname() // "" will do
-	return &eventLog{log: log, hub: h, host: host, byKey: make(map[eventKey]*v1.Event)}
+	hostname, _ := os.Hostname() // "" will do
+	return &eventLog{log: log, hub: h, hostname: hostname, byKey: make(map[eventKey]*v1.Event)}
 }
 
 // Event implements [manager.Recorder].
@@ -54,12 +54,20 @@ func (l *eventLog) Event(object runtime.Object, eventType, reason, message strin
 	if eventType == v1.EventTypeWarning {
 		say = l.log.Warn
 	}
-	l.add(ref, eventType, reason, message, time.Now()) // whoever reads the line finds it
+	l.add(ref, eventType, reason, message, 1, time.Now()) // whoever reads the line finds it
 	say("event", "reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message)
 }
 
-// add counts the event. The streams hear of it in the same order.
-func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, now time.Time) {
+// host adds a warning about the agent's own host, which happened n times. Its object is the
+// host, as a Node, as for the kubelet's events about itself.
+func (l *eventLog) host(reason, message string, n int) {
+	name := cmp.Or(l.hostname, "localhost")
+	ref := v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
+	l.add(ref, v1.EventTypeWarning, reason, message, n, time.Now())
+}
+
+// add counts the event, which happened n times. The streams hear of it in the same order.
+func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
 	key := eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,14 +78,14 @@ func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string
 		e = &v1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: ref.Namespace, CreationTimestamp: metav1.NewTime(now)},
 			InvolvedObject: ref, Reason: reason, Message: message, Type: eventType,
-			Source: v1.EventSource{Component: "prober", Host: l.host}, FirstTimestamp: metav1.NewTime(now),
+			Source: v1.EventSource{Component: "prober", Host: l.hostname}, FirstTimestamp: metav1.NewTime(now),
 		}
 		l.byKey[key] = e
 	} else {
 		l.order = slices.DeleteFunc(l.order, func(k eventKey) bool { return k == key })
 	}
 	l.order = append(l.order, key)
-	e.Count++
+	e.Count += int32(n)
 	e.LastTimestamp = metav1.NewTime(now)
 	if len(l.order) > maxEvents {
 		delete(l.byKey, l.order[0])

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,7 +164,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source cannot be had, the last good one is kept: " + p.Stale})
 		}
 	}
-	return append(checks, a.stateChecks()...)
+	return slices.Concat(checks, a.stateChecks(), a.host.checks())
 }
 
 // stateChecks tells of state that could not be saved.

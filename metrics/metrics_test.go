@@ -253,6 +253,8 @@ func TestOwnMetrics(t *testing.T) {
 	refused.Outcome.Reason = probe.ReasonConnectRefused
 	o.Tick(refused)
 	o.Tick(erred(&probe.Error{Reason: probe.ReasonTrap, Err: errors.New("unreachable")}, 3))
+	o.Tick(erred(&probe.Error{Reason: probe.ReasonHostStall, Err: errors.New("late")}, 1))
+	o.Tick(erred(&probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("no port")}, 3))
 	o.Tick(erred(&probe.Error{Reason: "made up", Err: errors.New("x")}, 1))
 	other := tick(probe.Warning, results.Success)
 	other.Handler = "redis" // a change of the pod gave the probe another handler
@@ -264,13 +266,15 @@ func TestOwnMetrics(t *testing.T) {
 
 	want := []string{
 		"prober_attempt_errors_total{handler=http,reason=connect_refused} 1",
+		"prober_attempt_errors_total{handler=http,reason=host_resources} 3",
+		"prober_attempt_errors_total{handler=http,reason=host_stall} 1",
 		"prober_attempt_errors_total{handler=http,reason=internal} 1",
 		"prober_attempt_errors_total{handler=http,reason=trap} 3",
 		"prober_config_last_reload_success_timestamp_seconds{} 1.7000000005e+09",
 		"prober_config_last_reload_successful{} 1",
 		"prober_outcomes_total{handler=http,result=failure} 1",
 		"prober_outcomes_total{handler=http,result=success} 1",
-		"prober_outcomes_total{handler=http,result=unknown} 2",
+		"prober_outcomes_total{handler=http,result=unknown} 4",
 		"prober_outcomes_total{handler=http,result=warning} 0",
 		"prober_outcomes_total{handler=redis,result=failure} 0",
 		"prober_outcomes_total{handler=redis,result=success} 0",
@@ -281,7 +285,7 @@ func TestOwnMetrics(t *testing.T) {
 		"prober_runs_skipped_total{reason=no_slot} 0",
 		"prober_runs_skipped_total{reason=panic} 0",
 		"prober_runs_skipped_total{reason=quarantine} 0",
-		"prober_schedule_lag_seconds{} 5",
+		"prober_schedule_lag_seconds{} 7",
 	}
 	if diff := cmp.Diff(want, samples(t, registry, "prober_attempt_errors_total", "prober_config_last_reload_successful",
 		"prober_config_last_reload_success_timestamp_seconds", "prober_outcomes_total", "prober_restarts_total",

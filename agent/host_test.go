@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// troubled is a tick that failed for the host's own trouble.
+func troubled(reason probe.Reason, attempts int, err error) *worker.Tick {
+	return &worker.Tick{Attempts: attempts, Err: fmt.Errorf("attempt: %w", &probe.Error{Reason: reason, Err: err})}
+}
+
+// lockedText is a writer whose text may be read meanwhile.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Attempts that failed for the host's own trouble show in an event about the
+// host, in the log and in readyz, at most once a minute.
+func TestHostTroubleIsShown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: List\nitems: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedText
+		a, err := New(t.Context(), Config{Paths: []string{path}, Stderr: &log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		handler := a.routes()
+		readyz := func() string {
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest("GET", "/readyz?verbose", nil))
+			return answer.Body.String()
+		}
+		logged := func() int {
+			synctest.Wait()
+			return strings.Count(log.String(), "trouble of this host")
+		}
+		probes := a.host.Observe(worker.Info{})
+		probes.Tick(&worker.Tick{Attempts: 1})
+		probes.Tick(troubled(probe.ReasonDNS, 1, errors.New("no such host")))
+		if len(a.events.list()) != 0 || strings.Contains(readyz(), "host") {
+			t.Fatalf("without trouble: %+v\n%s", a.events.list(), readyz())
+		}
+		probes.Tick(troubled(probe.ReasonHostResources, 1, syscall.EMFILE))
+		if got := logged(); got != 1 || !strings.Contains(log.String(), `reason=host_resources attempts=1 error="attempt: too many open files"`) {
+			t.Errorf("%d lines in\n%s", got, &log)
+		}
+		for range 100 { // for fifty seconds
+			time.Sleep(500 * time.Millisecond)
+			probes.Tick(troubled(probe.ReasonHostResources, 3, syscall.EADDRNOTAVAIL))
+		}
+		want := "[!]host out of resources: 301 attempts in the last minute said nothing of their targets: attempt: cannot assign requested address\n"
+		if got := readyz(); !strings.Contains(got, want) {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+		if got := logged(); got != 1 {
+			t.Errorf("%d lines within a minute", got)
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if got := logged(); got != 2 || !strings.Contains(log.String(), "attempts=300") {
+			t.Errorf("%d lines after a minute in\n%s", got, &log)
+		}
+		time.Sleep(troubleWindow)
+		if got := readyz(); strings.Contains(got, "host") {
+			t.Errorf("a minute after the last: %s", got)
+		}
+		probes.Tick(troubled(probe.ReasonHostStall, 1, errors.New("late")))
+		if got := readyz(); !strings.Contains(got, "[!]host stalled: 1 attempts in the last minute") {
+			t.Errorf("after a stall: %s", got)
+		}
+		events := a.events.list()
+		if len(events) != 2 {
+			t.Fatalf("got %+v, want one event for each reason", events)
+		}
+		for i, want := range []struct {
+			reason string
+			count  int32
+		}{{"HostResources", 301}, {"HostStall", 1}} {
+			e := events[i]
+			if e.Reason != want.reason || e.Count != want.count || e.Type != v1.EventTypeWarning || e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name == "" {
+				t.Errorf("got %+v, want %+v", e, want)
+			}
+		}
+	})
+}
