@@ -53,6 +53,7 @@ const (
 	shutdownGrace = 5 * time.Second
 	idleAfter     = 5 * time.Minute
 	askEvery      = 5 * time.Minute
+	longReload    = 5 * time.Second
 )
 
 // Config is what an agent needs. Only Paths is required.
@@ -80,15 +81,16 @@ type Config struct {
 	// Reload asks for manifests, ConfigFile and plugins to be read again; nil is fine.
 	Reload <-chan os.Signal
 	// PollInterval is how often all files are looked at; 0 means 500 ms. A change is
-	// applied when it has rested for as long.
+	// applied when it has rested for as long, or files have gone on changing for 2 s.
 	PollInterval time.Duration
 	// Executable is started as the shim of containers; "": this program.
 	Executable        string
 	Version, Revision string
 
-	mark      string        // of the programs that the agent runs; set by New, as is what follows
-	idleAfter time.Duration // how long a plugin stays loaded that no probe uses
-	askEvery  time.Duration // how often, about, registries are asked for tags
+	mark       string        // of the programs that the agent runs; set by New, as is what follows
+	idleAfter  time.Duration // how long a plugin stays loaded that no probe uses
+	askEvery   time.Duration // how often, about, registries are asked for tags
+	longReload time.Duration // from when on a reload that is under way is told
 }
 
 // Agent runs pods and probes them.
@@ -139,11 +141,12 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
 		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
-		manifests: newDoor(), plugins: newDoor(), registries: newDoor(),
+		manifests: newDoor("manifests"), plugins: newDoor("plugins"), registries: newDoor("registries"),
 	}
 	a.cfg.mark = local.NewMark()
 	a.cfg.idleAfter = cmp.Or(cfg.idleAfter, idleAfter)
 	a.cfg.askEvery = cmp.Or(cfg.askEvery, askEvery)
+	a.cfg.longReload = cmp.Or(cfg.longReload, longReload)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
@@ -191,7 +194,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	a.registry = prometheus.NewRegistry()
-	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers), metrics.RegisterAgent(a.registry, a.counts()),
+	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
+		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }

@@ -13,6 +13,9 @@ func IdleAfter(c *Config, d time.Duration) { c.idleAfter = d }
 // AskEvery sets how often registries are asked for tags.
 func AskEvery(c *Config, d time.Duration) { c.askEvery = d }
 
+// LongReload sets from when on a reload that is under way is told.
+func LongReload(c *Config, d time.Duration) { c.longReload = d }
+
 // PrepareUntil prepares a plugin's handler h in an agent that ends with ctx, and returns
 // when nothing of that goes on.
 func PrepareUntil(ctx context.Context, h probe.Handler) error {

@@ -14,35 +14,26 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// errSuperseded ends the look at manifests that have changed meanwhile.
+// errSuperseded ends a load of manifests that have changed meanwhile.
 var errSuperseded = errors.New("the manifests have changed meanwhile")
 
-// newest reads the manifests. What would take long, since a plugin has to be compiled
-// first or does not say whether it takes a config, is given up when they change: the next
-// may not need it. With all, pods are checked that are the same as those that run.
-func (a *Agent) newest(ctx context.Context, all bool) (pods []*v1.Pod, err error) {
-	for {
-		loading, cancel := context.WithCancelCause(ctx)
-		stamp := a.source.Stamp()
-		var watching sync.WaitGroup
-		watching.Go(func() {
-			if a.awaitChange(loading, stamp) {
-				cancel(errSuperseded)
-			}
-		})
-		pods, err = a.load(loading, all)
-		superseded := err != nil && context.Cause(loading) == errSuperseded
-		cancel(nil)
-		watching.Wait()
-		if !superseded {
-			a.stamp = stamp
-			return pods, err
-		}
+// newest reads the manifests and checks them; with all, also pods that are the same as
+// those that run. A check waits for a plugin that has to be compiled, or that does not say
+// whether it takes a config. Such a wait is given up when the manifests change, since newer
+// ones may not need the plugin, but only once: the second load is finished whatever
+// changes, so that steady change cannot keep manifests from being applied.
+func (a *Agent) newest(ctx context.Context, all bool) ([]*v1.Pod, error) {
+	loading, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	pods, err := a.load(loading, all, giveUp)
+	if err != nil && context.Cause(loading) == errSuperseded {
+		return a.load(ctx, all, nil)
 	}
+	return pods, err
 }
 
-// awaitChange returns when the manifests have changed since stamp, and have rested, or
-// reports false at the end of ctx.
+// awaitChange returns true when a change of the manifests since stamp is due, or false at
+// the end of ctx.
 func (a *Agent) awaitChange(ctx context.Context, stamp string) bool {
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
@@ -50,8 +41,8 @@ func (a *Agent) awaitChange(ctx context.Context, stamp string) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-ticker.C:
-			if files.rested(a.source.Stamp(), stamp) {
+		case now := <-ticker.C:
+			if files.due(now, a.source.Stamp(), stamp) {
 				return true
 			}
 		}
@@ -59,15 +50,18 @@ func (a *Agent) awaitChange(ctx context.Context, stamp string) bool {
 }
 
 // load reads the manifests and checks all that can be checked without running them, or,
-// without all, what is not the same as that which runs.
-func (a *Agent) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
+// without all, what is not the same as that which runs. giveUp, unless nil, ends ctx when
+// the manifests change while a plugin is waited for.
+func (a *Agent) load(ctx context.Context, all bool, giveUp context.CancelCauseFunc) ([]*v1.Pod, error) {
 	a.handlers.begin()
-	a.source.Check = func(pod *v1.Pod) []error { return a.check(ctx, pod, all) }
+	a.stamp = a.source.Stamp()
+	handlers := within{agent: a, ctx: ctx, stamp: a.stamp, giveUp: giveUp}
+	a.source.Check = func(pod *v1.Pod) []error { return a.check(ctx, pod, all, handlers) }
 	loaded, err := a.source.Load()
-	if ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	for _, w := range loaded.Warnings {
@@ -78,7 +72,7 @@ func (a *Agent) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 
 // check prepares every probe of pod, so that a missing plugin or a bad config is known
 // before anything is started or changed. Of a pod that runs already that is known.
-func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool) []error {
+func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool, handlers manager.Handlers) []error {
 	if ctx.Err() != nil {
 		return []error{context.Cause(ctx)}
 	}
@@ -86,7 +80,7 @@ func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool) []error {
 	if !all && a.applied[pod.UID] != nil && equality.Semantic.DeepEqual(a.applied[pod.UID], pod) {
 		return nil
 	}
-	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: within{a.handlers, ctx}, ResolveSecret: a.secret})
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: a.secret})
 	if err != nil {
 		return []error{err}
 	}
@@ -97,15 +91,28 @@ func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool) []error {
 // within prepares handlers as long as its context has not ended: [manager.Handlers] knows
 // of none.
 type within struct {
-	handlers *handlerSet
-	ctx      context.Context
+	agent  *Agent
+	ctx    context.Context
+	stamp  string                  // of the manifests
+	giveUp context.CancelCauseFunc // ends ctx when they change; nil: they may
 }
 
 var _ manager.Handlers = within{}
 
 // Prepare implements [manager.Handlers].
 func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	return w.handlers.prepare(w.ctx, name, config, target)
+	if w.giveUp != nil {
+		waiting, done := context.WithCancel(w.ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			if w.agent.awaitChange(waiting, w.stamp) {
+				w.giveUp(errSuperseded)
+			}
+		})
+		defer watching.Wait()
+		defer done()
+	}
+	return w.agent.handlers.prepare(w.ctx, name, config, target)
 }
 
 // noPods knows no pod's status, so that no worker makes an attempt.

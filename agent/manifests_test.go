@@ -1,11 +1,14 @@
 package agent_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +60,61 @@ func TestManifestsAreWatched(t *testing.T) {
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, "prober_config_last_reload_successful 1\n") || strings.Contains(body, `pod="one"`) {
 		t.Error("the metrics do not follow the files")
 	}
+}
+
+// keepChanging writes the file at path again every so often, until the test ends or stop
+// is called.
+func keepChanging(t *testing.T, path, text string, every time.Duration) (stop func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-tick.C:
+			case <-ended:
+				return
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		close(ended)
+		writing.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// A load of several hundred pods takes longer than the pause between two changes of the files.
+func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
+	web := newTarget(t)
+	var pods string
+	r := start(t, web.external("one"), func(c *agent.Config) { pods, c.PollInterval = c.Paths[0], time.Millisecond })
+	var many strings.Builder
+	for i := range 300 {
+		many.WriteString("---\n" + strings.ReplaceAll(web.external(fmt.Sprint("pod", i)), "period: 20ms", "period: 1h"))
+	}
+	stop := keepChanging(t, pods, many.String(), 5*time.Millisecond)
+	_, next := r.lines.await(t, 0, "manifests applied", "pods=300")
+	agentReload(t, r) // a request is answered meanwhile too
+	r.lines.await(t, next, "manifests applied", "pods=300", "cause=request")
+	stop()
+}
+
+// Manifests that change steadily and need a plugin which hangs are given up once, and then
+// read to the end, which tells what is wrong with them.
+func TestAHangingPluginIsReportedUnderSteadyChange(t *testing.T) {
+	folder, _ := processFolder(t)
+	var pods string
+	r := start(t, newTarget(t).external("one"), func(c *agent.Config) { c.PluginDirs, pods = []string{folder}, c.Paths[0] })
+	stop := keepChanging(t, pods, slowly(1), 200*time.Millisecond)
+	r.lines.await(t, 0, "manifests cannot be used", "does not say within 5s whether it takes a config")
+	stop()
 }
 
 func TestSeriesGoWithTheirPod(t *testing.T) {

@@ -13,6 +13,17 @@ type reloadState struct {
 	manifests, plugins     error
 }
 
+// reloading returns how long the reload that is under way has taken, the longer one where
+// there are two; 0 where there is none.
+func (a *Agent) reloading() (took time.Duration) {
+	for _, at := range []*door{a.manifests, a.plugins} {
+		if since := at.underWay(); !since.IsZero() {
+			took = max(took, time.Since(since))
+		}
+	}
+	return took
+}
+
 // noteManifests notes how it went with the manifests.
 func (a *Agent) noteManifests(err error) {
 	a.note(func(s *reloadState, now time.Time) { s.manifests, s.manifestsAt = err, now })

@@ -9,10 +9,12 @@ import (
 // door is where others ask a loop for a round of its work. Those who ask while a round is
 // under way get the next one, all the same.
 type door struct {
+	name string        // of what the loop follows
 	wake chan struct{} // holds a token while somebody has asked
 
 	mu      sync.Mutex
 	pending round
+	since   time.Time // when the round under way was begun; zero: there is none
 }
 
 // round is one time that a loop does its work.
@@ -22,7 +24,7 @@ type round struct {
 	answers []chan error // to those who wait
 }
 
-func newDoor() *door { return &door{wake: make(chan struct{}, 1)} }
+func newDoor(name string) *door { return &door{name: name, wake: make(chan struct{}, 1)} }
 
 // knock asks for a round, and waits for nothing.
 func (d *door) knock(cause string, again bool) { d.leave(cause, again, nil) }
@@ -66,6 +68,20 @@ func (d *door) take() round {
 	return r
 }
 
+// setUnderWay notes when the round under way was begun, or, with zero, that it has ended.
+func (d *door) setUnderWay(since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.since = since
+}
+
+// underWay returns when the round under way was begun; zero where there is none.
+func (d *door) underWay() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.since
+}
+
 // done tells those who wait what came of a round.
 func (r *round) done(err error) {
 	for _, answer := range r.answers {
@@ -73,15 +89,33 @@ func (r *round) done(err error) {
 	}
 }
 
-// changing is the stamp of files that have changed.
-type changing struct{ seen string }
+// maxUnrest bounds how long files may go on changing before the change is applied.
+const maxUnrest = 2 * time.Second
 
-// rested reports whether the files, whose stamp is now, are others than those of the
-// stamp known, and were no others the last time.
-func (c *changing) rested(now, known string) bool {
-	rested := now != known && now == c.seen
-	c.seen = now
-	return rested
+// changing is the stamp of files that have changed.
+type changing struct {
+	seen  string
+	since time.Time // when a change was first seen that is not due yet; zero: there is none
+}
+
+// due reports whether a change is to be applied now, where stamp is that of the files now,
+// and known that of those which were read last: when the files have rested since the last
+// look, or have gone on changing for maxUnrest.
+func (c *changing) due(now time.Time, stamp, known string) bool {
+	rested := stamp == c.seen
+	c.seen = stamp
+	if stamp == known {
+		c.since = time.Time{}
+		return false
+	}
+	if c.since.IsZero() {
+		c.since = now
+	}
+	if !rested && now.Sub(c.since) < maxUnrest {
+		return false
+	}
+	c.since = time.Time{}
+	return true
 }
 
 // The causes of what nobody asked for.
@@ -99,21 +133,19 @@ const (
 func (a *Agent) followManifests(ctx context.Context) {
 	_ = a.apply(ctx, "start") // logged
 	var files changing
-	a.rounds(ctx, a.manifests, func() bool { return files.rested(a.source.Stamp(), a.stamp) }, func(r *round) error {
-		return a.readManifests(ctx, r)
-	})
+	changed := func(now time.Time) bool { return files.due(now, a.source.Stamp(), a.stamp) }
+	a.rounds(ctx, a.manifests, changed, func(r *round) error { return a.readManifests(ctx, r) })
 }
 
 // followPlugins brings the plugins to what prober.yaml and folders have, until ctx ends.
 func (a *Agent) followPlugins(ctx context.Context) {
 	var files changing
-	a.rounds(ctx, a.plugins, func() bool { return files.rested(a.handlers.stamp(), a.pluginStamp) }, func(r *round) error {
-		return a.readPlugins(ctx, r)
-	})
+	changed := func(now time.Time) bool { return files.due(now, a.handlers.stamp(), a.pluginStamp) }
+	a.rounds(ctx, a.plugins, changed, func(r *round) error { return a.readPlugins(ctx, r) })
 }
 
 // rounds lets work be done when files have changed, and when somebody asks for it.
-func (a *Agent) rounds(ctx context.Context, at *door, changed func() bool, work func(*round) error) {
+func (a *Agent) rounds(ctx context.Context, at *door, changed func(now time.Time) bool, work func(*round) error) {
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
 	for {
@@ -125,13 +157,26 @@ func (a *Agent) rounds(ctx context.Context, at *door, changed func() bool, work 
 			if r = at.take(); r.cause == "" {
 				continue // the round before has taken it
 			}
-		case <-ticker.C:
-			if !changed() {
+		case now := <-ticker.C:
+			if !changed(now) {
 				continue
 			}
 		}
-		r.done(work(&r))
+		r.done(a.timed(at, &r, work))
 	}
+}
+
+// timed does the work of a round, and logs once when it takes long.
+func (a *Agent) timed(at *door, r *round, work func(*round) error) error {
+	start := time.Now()
+	at.setUnderWay(start)
+	defer at.setUnderWay(time.Time{})
+	cause := r.cause
+	long := time.AfterFunc(a.cfg.longReload, func() {
+		a.log.Warn("reload takes long", "of", at.name, "cause", cause, "since", start.Format(time.RFC3339))
+	})
+	defer long.Stop()
+	return work(r)
 }
 
 // followRegistries asks the registries of plugins, now and then and when it is told to,

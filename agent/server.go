@@ -155,7 +155,8 @@ func (a *Agent) ready() []healthCheck {
 		pods = healthCheck{"pods", "-", "not applied yet"}
 	}
 	last := a.lastReload()
-	checks := append(a.live(), pods, reloadCheck("reload", last.manifestsAt, last.manifests), reloadCheck("plugins", last.pluginsAt, last.plugins))
+	checks := append(a.live(), pods, a.reloadCheck("reload", a.manifests, last.manifestsAt, last.manifests),
+		a.reloadCheck("plugins", a.plugins, last.pluginsAt, last.plugins))
 	for _, name := range a.handlers.withdrawn() {
 		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
 	}
@@ -177,12 +178,21 @@ func (a *Agent) stateChecks() []healthCheck {
 		saving.Since.Format(time.RFC3339), oneLine(saving.Err))}}
 }
 
-func reloadCheck(name string, at time.Time, err error) healthCheck {
-	if err == nil {
+// reloadCheck tells whether a reload of the loop behind of is under way for long, and the
+// error of the last one, which was read at the time at.
+func (a *Agent) reloadCheck(name string, of *door, at time.Time, err error) healthCheck {
+	var wrong []string
+	if since := of.underWay(); !since.IsZero() && time.Since(since) >= a.cfg.longReload {
+		wrong = append(wrong, "under way since "+since.Format(time.RFC3339))
+	}
+	if err != nil {
+		wrong = append(wrong, fmt.Sprintf("failed at %s, the last good state is kept: %s",
+			at.Format(time.RFC3339), strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+	if len(wrong) == 0 {
 		return healthCheck{name, "+", "ok"}
 	}
-	return healthCheck{name, "!", fmt.Sprintf("failed at %s, the last good state is kept: %s",
-		at.Format(time.RFC3339), strings.ReplaceAll(err.Error(), "\n", "; "))}
+	return healthCheck{name, "!", strings.Join(wrong, "; ")}
 }
 
 // health answers in the manner of Kubernetes: "ok", or what is wrong; all checks with

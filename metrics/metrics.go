@@ -222,6 +222,14 @@ func (m *Metrics) PodGone(namespace, pod string) {
 	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "pod": pod})
 }
 
+// RegisterReload shows on r how long a reload of files is under way, as underWay tells: 0
+// while there is none.
+func (m *Metrics) RegisterReload(r prometheus.Registerer, underWay func() time.Duration) error {
+	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "prober_config_reload_in_progress_seconds", Help: "How long the reload of files that is under way has taken; 0 while there is none.",
+	}, func() float64 { return underWay().Seconds() }))
+}
+
 // Reloaded notes that files were read at now, and whether all of them could be used.
 func (m *Metrics) Reloaded(ok bool, now time.Time) {
 	if !ok {

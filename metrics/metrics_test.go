@@ -312,6 +312,12 @@ func TestOwnMetrics(t *testing.T) {
 	if got := samples(t, registry, "prober_config_last_reload_successful"); got[0] != "prober_config_last_reload_successful{} 0" {
 		t.Errorf("after a failed reload: %v", got)
 	}
+	if err := m.RegisterReload(registry, func() time.Duration { return 1500 * time.Millisecond }); err != nil {
+		t.Fatal(err)
+	}
+	if got := samples(t, registry, "prober_config_reload_in_progress_seconds"); got[0] != "prober_config_reload_in_progress_seconds{} 1.5" {
+		t.Errorf("during a reload: %v", got)
+	}
 	m.PodGone("default", "shop")
 	if got := samples(t, registry, "prober_restarts_total"); len(got) > 0 {
 		t.Errorf("after the pod's end there is %v", got)

@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestChangingDue(t *testing.T) {
+	const poll = 500 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		stamps string // of the files, one a poll; what was due is known from then on
+		want   []int  // the polls at which a change is due
+	}{
+		{"no change", "aaaa", nil},
+		{"a change that rests", "abbbb", []int{2}},
+		{"a change that is taken back", "abaaa", nil},
+		{"two changes", "abcccdd", []int{3, 6}},
+		{"steady change", "abcdefghijklmno", []int{5, 10}},
+		{"steady change that comes to rest", "abcdefffgg", []int{5, 9}},
+		{"steady change after a pause", "abbbbcdefghi", []int{2, 9}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			known, start := c.stamps[:1], time.Unix(0, 0)
+			var files changing
+			var got []int
+			for i, stamp := range c.stamps {
+				if files.due(start.Add(time.Duration(i)*poll), string(stamp), known) {
+					got, known = append(got, i), string(stamp)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("due at %s, want %s", fmt.Sprint(got), fmt.Sprint(c.want))
+			}
+		})
+	}
+}
