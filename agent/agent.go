@@ -224,12 +224,12 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	a.pods.Start(a.manager)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){a.followPlugins, a.followRegistries, a.followSignals, a.keepHouse} {
+	for _, loop := range []func(context.Context){a.followManifests, a.followPlugins, a.followRegistries, a.followSignals, a.keepHouse} {
 		loops.Go(func() { loop(ctx) })
 	}
-	a.followManifests(ctx)
+	<-ctx.Done()
 	ended := a.end(context.Cause(ctx)) // the API answers meanwhile
-	loops.Wait()
+	loops.Wait()                       // not before: a load that is under way may take long to notice its end
 	stop()
 	watching.Wait()
 	a.shutdown(server)

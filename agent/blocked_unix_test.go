@@ -86,3 +86,34 @@ func agentReload(t *testing.T, r *running) {
 		t.Fatal(err)
 	}
 }
+
+func TestStopDoesNotWaitForALoad(t *testing.T) {
+	const running = `apiVersion: v1
+kind: Pod
+metadata: {name: running}
+spec:
+  containers:
+  - name: main
+    command: [sh, -c, 'trap "echo terminated; exit" TERM; echo armed; while :; do sleep 0.01; done']
+`
+	var pods string
+	said := newLines()
+	r := start(t, running, func(c *agent.Config) {
+		pods, c.Stdout = c.Paths[0], said
+		agent.LongReload(c, time.Millisecond)
+	})
+	said.await(t, 0, "armed")
+	blocked, release := blockedPod(t)
+	write(t, pods, running+"---\n"+blocked)
+	r.lines.await(t, 0, "reload takes long", "of=manifests")
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	said.await(t, 0, "terminated") // though the load is still blocked
+	release()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if r.lines.has("manifests applied", "pods=2") || said.has("blocked pod") {
+		t.Error("manifests were applied after the agent had begun to stop")
+	}
+}
