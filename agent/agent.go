@@ -108,7 +108,8 @@ type Agent struct {
 	events   *eventLog
 	hub      *hub
 	host     *hostWatch
-	lock     *os.File // of the state directory; nil: none
+	lock     *os.File     // of the state directory; nil: none
+	listener net.Listener // of the HTTP server, which Run starts
 
 	wanted      []*v1.Pod             // owned by followManifests after New
 	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
@@ -130,7 +131,9 @@ type Agent struct {
 
 // New reads manifests, configuration and plugins and returns an agent that can run
 // them. Its error tells of all that is wrong. To compile plugins may take long; ctx ends
-// that.
+// that. The agent holds its state directory and its address from the beginning of New to
+// the end of Run: one that is in use by another is an error before anything is pulled or
+// compiled. Requests that come before Run wait for it.
 func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if len(cfg.Paths) == 0 {
 		return nil, errors.New("no manifests given")
@@ -169,6 +172,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err = a.listen(ctx); err != nil {
+		return err
+	}
 	runner := &builtin.HostRunner{}
 	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
@@ -200,21 +206,21 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// Run listens, runs the pods and probes them until ctx ends, and then ends the pods as
+// Run serves HTTP, runs the pods and probes them until ctx ends, and then ends the pods as
 // the kubelet does. It returns when nothing of the agent is left running.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.close()
-	listener, err := a.listen(ctx)
+	err := a.announce()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { a.handlers.end(context.Cause(ctx)) })()
-	server := a.newServer(listener.Addr())
+	server := a.newServer(a.listener.Addr())
 	var serving, watching sync.WaitGroup
 	serving.Go(func() {
-		if err = serve(server, listener); err != nil {
+		if err = serve(server, a.listener); err != nil {
 			cancel(err)
 		}
 	})
@@ -260,6 +266,9 @@ func (a *Agent) close() {
 	if a.cfg.AddrFile != "" && a.stopping.Load() {
 		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
 	}
+	if a.listener != nil {
+		_ = a.listener.Close() // in most cases for the second time
+	}
 	if a.manager != nil {
 		_ = a.endProbes() // does nothing after Run
 	}
@@ -276,23 +285,31 @@ func (a *Agent) close() {
 	closeLogs(a.stdout, a.stderr)
 }
 
-func (a *Agent) listen(ctx context.Context) (net.Listener, error) {
+// listen takes the address of the HTTP server, and removes the address file of an earlier
+// agent.
+func (a *Agent) listen(ctx context.Context) error {
+	var err error
+	if a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
+		return err
+	}
 	if a.cfg.AddrFile != "" {
 		if err := os.Remove(a.cfg.AddrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("address file: %w", err)
+			return fmt.Errorf("address file: %w", err)
 		}
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen)
-	if err != nil {
-		return nil, err
-	}
+	return nil
+}
+
+// announce says where the HTTP server is.
+func (a *Agent) announce() error {
+	address := a.listener.Addr().String()
 	if a.cfg.AddrFile != "" {
-		if err := writeFile(a.cfg.AddrFile, listener.Addr().String()); err != nil {
-			return nil, errors.Join(fmt.Errorf("address file: %w", err), listener.Close())
+		if err := writeFile(a.cfg.AddrFile, address); err != nil {
+			return fmt.Errorf("address file: %w", err)
 		}
 	}
-	a.log.Info("listening", "address", listener.Addr().String())
-	return listener, nil
+	a.log.Info("listening", "address", address)
+	return nil
 }
 
 // writeFile makes a file appear with all of its text at once.

@@ -236,7 +236,7 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pod.yaml")
 			write(t, path, c.manifest)
-			cfg := agent.Config{Paths: []string{path}, Stderr: io.Discard}
+			cfg := agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: io.Discard}
 			if c.change != nil {
 				c.change(&cfg)
 			}

@@ -2,10 +2,15 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +40,44 @@ func TestIndex(t *testing.T) {
 	}
 	if asked < 6 {
 		t.Errorf("%d pages in\n%s", asked, body)
+	}
+}
+
+// An address that is taken is an error before any plugin is pulled or compiled, and one
+// that New has taken is free again after its error.
+func TestTakenAddressIsAnErrorBeforePluginsAreLoaded(t *testing.T) {
+	cache, folder, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "addr")
+	t.Setenv("XDG_CACHE_HOME", cache)
+	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	write(t, file, "of the agent that has the address")
+	lines := newLines()
+	cfg := agent.Config{
+		Paths: []string{filepath.Join(t.TempDir(), "pod.yaml")}, PluginDirs: []string{folder},
+		Listen: listener.Addr().String(), AddrFile: file, Stderr: lines,
+	}
+	write(t, cfg.Paths[0], asks)
+	if _, err := agent.New(t.Context(), cfg); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("got %v, want %v", err, syscall.EADDRINUSE)
+	}
+	if left, err := os.ReadDir(cache); err != nil || len(left) > 0 || lines.has("loading plugin") {
+		t.Errorf("a plugin was loaded: %v, %v", left, err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, cfg.Paths[0], "oops")
+	for range 2 {
+		if _, err := agent.New(t.Context(), cfg); err == nil || errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

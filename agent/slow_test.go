@@ -165,7 +165,7 @@ func TestAStartThatIsEnded(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			ended := make(chan error, 1)
-			cfg := agent.Config{Paths: []string{filepath.Join(t.TempDir(), "pods.yaml")}, PluginDirs: []string{folder(t)}, Stderr: lines}
+			cfg := agent.Config{Paths: []string{filepath.Join(t.TempDir(), "pods.yaml")}, PluginDirs: []string{folder(t)}, Listen: "127.0.0.1:0", Stderr: lines}
 			write(t, cfg.Paths[0], slowly(100))
 			go func() {
 				_, err := agent.New(ctx, cfg)
@@ -192,7 +192,7 @@ func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	write(t, path, slowly(1000))
 	ended := make(chan error, 1)
 	go func() {
-		_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, PluginDirs: []string{folder}})
+		_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
 		ended <- err
 	}()
 	select {

@@ -33,6 +33,10 @@ const patience = 3 * time.Minute
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PROBER_LISTEN", "127.0.0.1:0") // scripts run beside each other
+			return nil
+		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "tester": tester,
 		},

@@ -122,6 +122,13 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		env.Stderr = &impatientWriter{w: env.Stderr}
 		return &exit{code: exitFailed, err: context.Cause(ctx), hint: "nothing was started"}
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
+		hint := "nothing was started"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "--listen names another address; with port 0 any that is free"
+		}
+		return &exit{code: exitFailed, err: err, hint: hint}
+	}
 	if err != nil {
 		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
 	}
@@ -129,11 +136,7 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	err = a.Run(ctx)
 	env.Stderr = &impatientWriter{w: env.Stderr}
 	if err != nil {
-		hint := ""
-		if errors.Is(err, syscall.EADDRINUSE) {
-			hint = "--listen names another address; with port 0 any that is free"
-		}
-		return &exit{code: exitFailed, err: err, hint: hint}
+		return &exit{code: exitFailed, err: err}
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	return nil
