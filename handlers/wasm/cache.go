@@ -36,29 +36,46 @@ func cacheDir(cfg Config) string {
 }
 
 // openCache opens the cache of compiled modules: on disk where there can be a folder for
-// it, else in memory. A folder that others may write to is an error.
-func openCache(cfg Config) (wazero.CompilationCache, error) {
+// it, which it returns, else in memory. A folder that others may write to is an error.
+func openCache(cfg Config) (cache wazero.CompilationCache, folder string, err error) {
 	dir := cacheDir(cfg)
 	if dir == "" {
-		return wazero.NewCompilationCache(), nil
+		return wazero.NewCompilationCache(), "", nil
 	}
 	// wazero runs what it finds there, and has no more than a checksum to go by.
-	err := plugin.PrivateDir(dir)
+	err = plugin.PrivateDir(dir)
 	if _, failed := errors.AsType[*fs.PathError](err); err != nil && !failed {
-		return nil, fmt.Errorf("cache folder: %w", err)
+		return nil, "", fmt.Errorf("cache folder: %w", err)
 	}
-	var cache wazero.CompilationCache
 	if err == nil {
-		// wazero keys its cache by its own version, which it reads from the program's build
-		// information. A program may have none, and native code of another version must
-		// never run.
-		cache, err = wazero.NewCompilationCacheWithDir(filepath.Join(dir, wazeroVersion))
+		cache, err = newCache(dir)
 	}
 	if err != nil { // a full disk, one that is only read, no home: no reason not to probe
 		cfg.Logger.Warn("there is no cache folder: plugins are compiled at each start", "error", err.Error())
-		return wazero.NewCompilationCache(), nil
+		return wazero.NewCompilationCache(), "", nil
 	}
-	return cache, nil
+	return cache, dir, nil
+}
+
+// newCache returns a cache in dir, in which it makes folders if need be.
+func newCache(dir string) (wazero.CompilationCache, error) {
+	// wazero keys its cache by its own version, which it reads from the program's build
+	// information. A program may have none, and native code of another version must
+	// never run.
+	return wazero.NewCompilationCacheWithDir(filepath.Join(dir, wazeroVersion))
+}
+
+// remakeCache makes the folders of the cache again where they were deleted. Its error means
+// that the cache is not to be used.
+func (h *Host) remakeCache() error {
+	if h.cacheFolder == "" {
+		return nil
+	}
+	if err := plugin.PrivateDir(h.cacheFolder); err != nil {
+		return err
+	}
+	_, err := newCache(h.cacheFolder) // for its folders
+	return err
 }
 
 // wazeroVersion is the version that go.mod requires.

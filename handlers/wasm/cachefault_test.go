@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -34,10 +35,15 @@ func TestACacheThatFailsIsDoneWithout(t *testing.T) {
 			}
 		}, "cannot be kept in the cache folder, or read from it"},
 		{"cannot be written", filepath.Join(dir, "b"), func(t *testing.T) {
-			if err := os.RemoveAll(filepath.Join(dir, "b")); err != nil {
+			if err := errors.Join(os.RemoveAll(filepath.Join(dir, "b")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}, "cannot be kept in the cache folder, or read from it"},
+		{"others may write", filepath.Join(dir, "c"), func(t *testing.T) {
+			if err := os.Chmod(filepath.Join(dir, "c"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}, "is writable to others"},
 		{"cannot be made", os.DevNull + "/cache", func(*testing.T) {}, "there is no cache folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,5 +65,28 @@ func TestACacheThatFailsIsDoneWithout(t *testing.T) {
 				t.Errorf("%q is not in the log:\n%s", c.want, &log)
 			}
 		})
+	}
+}
+
+// A folder that somebody has deleted while the host runs keeps what is compiled then.
+func TestDeletedCacheFolderIsMadeAgain(t *testing.T) {
+	var log bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "cache")
+	h, err := wasm.New(wasm.Config{CacheDir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok")); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := filepath.Glob(filepath.Join(dir, "*", "*", "*")); err != nil || len(kept) != 1 || log.Len() > 0 {
+		t.Errorf("kept are %q, %v; the log:\n%s", kept, err, &log)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v", info, err)
 	}
 }

@@ -118,6 +118,8 @@ type Host struct {
 	shares  shares // of the budget, in bytes
 	running places // of guests that use a processor
 
+	cacheFolder string // of cache; "" where that is in memory; read-only after New
+
 	nameservers nameservers // of the system
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
@@ -160,11 +162,11 @@ func New(cfg Config) (*Host, error) {
 	if err := checkServers(cfg.DNSServers); err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	cache, err := openCache(cfg)
+	cache, folder, err := openCache(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder}
 	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })

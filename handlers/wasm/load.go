@@ -210,15 +210,11 @@ func compileModule(ctx context.Context, h *Host, code []byte) compilation {
 	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
 	// the next garbage collection.
 	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
-	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithCompilationCache(h.cache))
-	made := compileIn(ctx, runtime, code)
-	if made.err == nil {
+	made, reason := compileCached(ctx, h, config, code)
+	if reason == nil {
 		return made
 	}
-	// A cache that cannot be written or read fails good modules. One that was compiled,
-	// and not kept, is in wazero's memory by now.
-	reason := made.err
-	if made = compileIn(ctx, runtime, code); made.err != nil {
+	if made.err != nil {
 		made.close()
 		made = compileIn(ctx, wazero.NewRuntimeWithConfig(ctx, config), code)
 	}
@@ -226,6 +222,20 @@ func compileModule(ctx context.Context, h *Host, code []byte) compilation {
 		h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", reason.Error())
 	}
 	return made
+}
+
+// compileCached compiles with the cache. A cache that cannot be written or read fails good
+// modules: reason is why, where the module is good nevertheless or may be.
+func compileCached(ctx context.Context, h *Host, config wazero.RuntimeConfig, code []byte) (made compilation, reason error) {
+	if err := h.remakeCache(); err != nil {
+		return compilation{err: err}, err
+	}
+	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithCompilationCache(h.cache))
+	if made = compileIn(ctx, runtime, code); made.err == nil {
+		return made, nil
+	}
+	// One that was compiled, and not kept, is in wazero's memory by now.
+	return compileIn(ctx, runtime, code), made.err
 }
 
 func compileIn(ctx context.Context, runtime wazero.Runtime, code []byte) (made compilation) {
