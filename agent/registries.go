@@ -49,6 +49,13 @@ func (s *handlerSet) pull(ctx context.Context, asked, again bool, changed func()
 	}
 }
 
+// awaitsRegistry reports whether a plugin is in a registry that has said nothing of it yet.
+func (s *handlerSet) awaitsRegistry() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting) > 0
+}
+
 // settled reports whether no registry could say anything new of r.
 func (r *Pulled) settled() bool { return r.ref.Digest != "" || r.of.Digest != "" }
 

@@ -97,8 +97,11 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	if err != nil && a.applies.Load() != applied { // they were not told of each other
 		a.plugins.knock(otherManifests, true)
 	}
-	if other { // whatever this round was asked for: no other will see it
+	switch {
+	case other: // whatever this round was asked for: no other will see it
 		a.registries.knock(changedFiles, false)
+	case a.handlers.awaitsRegistry():
+		a.registries.knock("a plugin that was not pulled", false)
 	}
 	return err
 }

@@ -257,6 +257,9 @@ func (s *Sources) recall(p *config.Plugin, w oci.Wanted) (*oci.Kept, plugin.Refe
 		return last, w.Ref, nil
 	case said.err != nil:
 		err = said.err
+	case errors.Is(err, fs.ErrNotExist) && !s.cfg.Offline: // somebody has deleted it: the registry has it still
+		s.forget(p)
+		err = errNotAsked
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s: it is not in the plugin cache", w.Ref)
 	}
@@ -269,6 +272,13 @@ func (s *Sources) heard(p *config.Plugin) (heard, bool) {
 	defer s.mu.Unlock()
 	said, ok := s.asked[askedOf(p)]
 	return said, ok
+}
+
+// forget drops what a registry said of p, so that it is asked again.
+func (s *Sources) forget(p *config.Plugin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, askedOf(p))
 }
 
 // fresh reports whether a registry was asked for p a short time ago.

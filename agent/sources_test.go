@@ -285,3 +285,38 @@ func TestATagMoves(t *testing.T) {
 		t.Errorf("a digest was asked for %d times more", again-asked)
 	}
 }
+
+// A plugin cache that somebody has deleted while the agent runs is filled again with the next
+// change of a file.
+func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
+	for name, source := range map[string]func(host, digest string) string{
+		"tag":    func(host, _ string) string { return "oci://" + host + "/demo:1" },
+		"digest": func(host, digest string) string { return "oci://" + host + "/demo@" + digest },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, state := newHub(t), filepath.Join(t.TempDir(), "state")
+			digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+			file := sourced(t, source(h.host, digest), "")
+			r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
+			awaitOutput(t, r.stream(), "v1")
+			cache := filepath.Join(state, "plugins")
+			if err := os.RemoveAll(cache); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := h.asked("")
+			put(t, file, append(text, "# changed\n"...))
+			h.after(t, asked)
+			agentReload(t, r) // ends after what the change has begun
+			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):])); err != nil || len(kept) != 1 {
+				t.Errorf("kept are %q, %v", kept, err)
+			}
+			if p := r.plugin(); p.Error != "" || p.State != "running" || r.lines.has("plugins cannot all be used") {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
