@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ type instance struct {
 	since    time.Time
 	used     atomic.Bool  // an attempt was put to it
 	missedAt atomic.Int64 // how old it was when it first did not take a question, since it last took one; 0: it does
-	sockets  string       // the folder of its socket
+	sockets  sockets
 }
 
 // launch is what it takes to start an instance.
@@ -117,8 +116,8 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
 		Plugins: goplugin.PluginSet{},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
-			in.sockets = sockets
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, folder string) (runner.Runner, error) {
+			in.sockets = keepSockets(folder)
 			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
 			return in.child, nil
 		},
@@ -202,7 +201,7 @@ func (in *instance) describe(ctx context.Context, l *launch) (err error) {
 	in.streams.Go(func() { in.followStdio(l.lines) })
 	// There is one connection as long as the process lives, and nothing to find for others
 	// meanwhile, or when this program was killed.
-	return os.RemoveAll(in.sockets)
+	return in.sockets.remove()
 }
 
 // explain says why a start has failed: what go-plugin tells of a process that has ended
@@ -245,6 +244,7 @@ func (in *instance) stop(gracefully bool) {
 		in.shutdown()
 	}
 	in.client.Kill()
+	_ = in.sockets.remove() // in most cases for the second time
 	if in.conn != nil {
 		_ = in.conn.Close()
 	}

@@ -11,7 +11,8 @@
 // [LoadCheck] makes a handler of a command as Nagios has its plugins, unchanged: check.go
 // reads its answer, command.go finds it, argument.go writes its arguments, run.go runs it.
 //
-// What either has started ends with it: strays.go.
+// What either has started ends with it: strays.go. The folders of sockets are removed:
+// sockets.go.
 package process
 
 import (
@@ -87,6 +88,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
 	}
 	keepDescriptors()
+	removeStaleSockets()
 	program, err := seal(found.Manifest.Name, found.Module)
 	if err != nil {
 		return nil, fmt.Errorf("copy the executable: %w", err)
