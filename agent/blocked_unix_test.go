@@ -68,7 +68,7 @@ func TestLongReloadIsReported(t *testing.T) {
 	release()
 	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
 	// The answer to a request comes after the end of its reload.
-	agentReload(t, r)
+	r.reload()
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[+]reload ok\n") {
 		t.Errorf("after the reload: %s", body)
 	}
@@ -77,13 +77,6 @@ func TestLongReloadIsReported(t *testing.T) {
 	}
 	if n := r.lines.count(0, next, "reload takes long", "of=manifests", `cause="changed files"`); n != 1 {
 		t.Errorf("logged %d times", n)
-	}
-}
-
-func agentReload(t *testing.T, r *running) {
-	t.Helper()
-	if err := r.agent.Reload(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
 	}
 	stop := keepChanging(t, pods, many.String(), 5*time.Millisecond)
 	_, next := r.lines.await(t, 0, "manifests applied", "pods=300")
-	agentReload(t, r) // a request is answered meanwhile too
+	r.reload() // a request is answered meanwhile too
 	r.lines.await(t, next, "manifests applied", "pods=300", "cause=request")
 	stop()
 }

@@ -197,6 +197,14 @@ func (r *running) do(method, path string, headers ...string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
+// reload has everything read again, which must succeed.
+func (r *running) reload() {
+	r.t.Helper()
+	if err := r.agent.Reload(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func (r *running) get(path string, into any) {
 	r.t.Helper()
 	status, body := r.do("GET", path)

@@ -310,7 +310,7 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			asked := h.asked("")
 			put(t, file, append(text, "# changed\n"...))
 			h.after(t, asked)
-			agentReload(t, r) // ends after what the change has begun
+			r.reload() // ends after what the change has begun
 			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):])); err != nil || len(kept) != 1 {
 				t.Errorf("kept are %q, %v", kept, err)
 			}
