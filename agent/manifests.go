@@ -76,10 +76,10 @@ func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool, handlers manag
 	if ctx.Err() != nil {
 		return []error{context.Cause(ctx)}
 	}
-	a.handlers.mayUse(pod)
 	if !all && a.applied[pod.UID] != nil && equality.Semantic.DeepEqual(a.applied[pod.UID], pod) {
-		return nil
+		return nil // its handlers are known to be in use
 	}
+	a.handlers.mayUse(pod)
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: a.secret})
 	if err != nil {
 		return []error{err}
