@@ -22,11 +22,12 @@ type QuarantineConfig struct {
 	// doubles with every trial that ends in an error, up to MaxPause. 0 means 30 s and
 	// 10 min.
 	Pause, MaxPause time.Duration
-	// Now is the time. Nil means time.Now.
+	// Now is the time. It is called with a lock held and must not block. Nil means
+	// time.Now.
 	Now func() time.Time
 	// Jitter returns a number from 0 up to 1: what part of a fifth is added to a pause,
 	// so that probes that fell ill together do not come back together. It is called by
-	// several goroutines. Nil means a random one.
+	// several goroutines, with a lock held, and must not block. Nil means a random one.
 	Jitter func() float64
 }
 

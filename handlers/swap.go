@@ -77,6 +77,9 @@ func NewSwap(cfg SwapConfig) *Swap {
 // Replace makes h the handler behind s. It prepares every live probe with h, and, where
 // there is another handler that would be lost, lets one of them try h if h knows how to
 // ([Trier]). With an error nothing has changed, and h is still the caller's to close.
+//
+// Withdraw, Unload, Shadow, Unshadow, Promote and Close wait until Replace has returned:
+// h must not call them, or Replace, while it is prepared, tried or inherits.
 func (s *Swap) Replace(ctx context.Context, h probe.Handler) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -198,6 +198,9 @@ func TestAGenerationThatDoesNotComeBack(t *testing.T) {
 		"replace": (*handlers.Swap).Replace, "shadow": (*handlers.Swap).Shadow,
 	} {
 		for _, where := range []string{"prepare", "try"} {
+			t.Run(how+"/"+where+"/without a probe", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { comesBackWithoutProbe(t, act, where) })
+			})
 			t.Run(how+"/"+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
@@ -222,6 +225,22 @@ func TestAGenerationThatDoesNotComeBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// comesBackWithoutProbe lets act try a version that hangs while no probe uses the Swap.
+func comesBackWithoutProbe(t *testing.T, act func(*handlers.Swap, context.Context, probe.Handler) error, where string) {
+	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	next := &hung{always(probe.Success, nil), where, make(chan struct{}), make(chan struct{})}
+	if err := act(s, ctx, next); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	close(next.goOn)
+	<-next.letGo
 }
 
 // spoilt comes back when nobody waits for it any more, and does not let go of what it has

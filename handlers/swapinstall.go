@@ -13,7 +13,8 @@ import (
 type Inheritor interface {
 	probe.Handler
 	// Inherit is called once, before the first attempt. from may have an attempt under
-	// way, goes on where the replacement fails after all, and is of any type.
+	// way, goes on where the replacement fails after all, and is of any type. Inherit
+	// must not block: the [Swap] is not changed or closed meanwhile.
 	Inherit(from probe.Handler)
 }
 
@@ -145,9 +146,11 @@ func tryOne(ctx context.Context, gen *generation, all ready) error {
 		}
 		return nil
 	}
-	prepared, err := prepare(gen.handler, []byte("{}"), probe.Target{})
+	prepared, err := until(ctx, func() (probe.Handler, error) {
+		return prepare(gen.handler, []byte("{}"), probe.Target{})
+	}, probe.Release)
 	if err != nil {
-		return nil // it needs a config, which nobody has given it yet
+		return context.Cause(ctx) // nil: it needs a config, which nobody has given it yet
 	}
 	defer gen.release(prepared)
 	return try(ctx, prepared)

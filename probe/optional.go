@@ -21,6 +21,7 @@ func Release(h Handler) {
 type SecretKeeper interface {
 	Handler
 	// KeepSecret is called once, before the first attempt, when the config has secrets.
-	// redact takes them out of a text.
+	// redact takes them out of a text. It is called by any number of goroutines, also
+	// with locks held: it must neither block nor call a handler.
 	KeepSecret(redact func(text string) string)
 }

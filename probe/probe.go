@@ -211,8 +211,8 @@ type Request struct {
 	ContainerID string
 	Trace       Tracer // nil unless someone wants to see inside the attempt
 	// Redact takes the secrets of the probe's config out of a text. Outcome, error and
-	// trace are seen to; a handler that writes elsewhere, to a log, calls it. Nil: the
-	// config has none. See [Request.Redacted].
+	// trace are seen to; a handler that writes elsewhere, to a log, calls it, also with
+	// locks held: it must not block. Nil: the config has none. See [Request.Redacted].
 	Redact func(text string) string
 }
 

@@ -36,10 +36,12 @@ type Shared struct {
 
 // Config is one probe.
 type Config struct {
-	Info      Info
-	Spec      probe.Spec
-	Handler   probe.Handler
-	Target    func(podIP string) probe.Target // nil: the pod's own address
+	Info    Info
+	Spec    probe.Spec
+	Handler probe.Handler
+	// Target is called with the worker locked: it must neither block nor call the worker.
+	// Nil: the pod's own address.
+	Target    func(podIP string) probe.Target
 	Container *Container
 	// Delay is how long after [Worker.Start] the first tick is due.
 	Delay time.Duration

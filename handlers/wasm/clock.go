@@ -8,7 +8,7 @@ import (
 // Clock is the time that guests see, wait by and are ended by. A test of a plugin has
 // one of its own, on which nothing takes time but what waits.
 type Clock interface {
-	// Now returns the time of the clock.
+	// Now returns the time of the clock. It is called with locks held and must not block.
 	Now() time.Time
 	// Wait returns when ctx ends, wake is signalled or d has passed; a negative d
 	// never passes. It reports whether to look again before d is over. wake may be nil.
