@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
@@ -42,20 +44,21 @@ type handlerSet struct {
 	surveying sync.Mutex     // held by who looks what there is
 
 	mu      sync.Mutex
-	host    *wasm.Host               // nil: there was no plugin yet
-	total   uint64                   // memory of all plugins
-	resized bool                     // total is another one than when what was refused was last tried
-	plugins map[string]*pluginRecord // by name
-	wanted  map[string]bool          // the plugins that a probe has asked for
-	named   map[string]bool          // the handlers of the pods that run
-	mayBe   map[string]bool          // those of the manifests that were read since, or are being read
-	seen    map[string]bool          // those of the manifests that were read last
-	muted   map[string]time.Time     // plugins that do not answer, and until when they are not asked again
-	surveys int                      // how many there were
-	watched []string                 // files beside those in plugin folders, by the last survey, as is what follows
-	waiting map[string]bool          // plugins whose registry has not answered yet
-	refused map[string]error         // why plugins may not be loaded
-	stale   map[string]error         // why what their registries have was not taken
+	host    *wasm.Host                  // nil: there was no plugin yet
+	total   uint64                      // memory of all plugins
+	resized bool                        // total is another one than when what was refused was last tried
+	plugins map[string]*pluginRecord    // by name
+	wanted  map[string]bool             // the plugins that a probe has asked for
+	named   map[string]bool             // the handlers of the pods that run
+	byPod   map[*v1.Pod]map[string]bool // the same by pod; owned by uses
+	mayBe   map[string]bool             // those of the manifests that were read since, or are being read
+	seen    map[string]bool             // those of the manifests that were read last
+	muted   map[string]time.Time        // plugins that do not answer, and until when they are not asked again
+	surveys int                         // how many there were
+	watched []string                    // files beside those in plugin folders, by the last survey, as is what follows
+	waiting map[string]bool             // plugins whose registry has not answered yet
+	refused map[string]error            // why plugins may not be loaded
+	stale   map[string]error            // why what their registries have was not taken
 
 	sourced map[string]bool // the plugins that are in registries
 

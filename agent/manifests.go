@@ -76,7 +76,7 @@ func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool, handlers manag
 	if ctx.Err() != nil {
 		return []error{context.Cause(ctx)}
 	}
-	if !all && a.applied[pod.UID] != nil && equality.Semantic.DeepEqual(a.applied[pod.UID], pod) {
+	if applied := a.applied[pod.UID]; !all && applied != nil && (applied == pod || equality.Semantic.DeepEqual(applied, pod)) {
 		return nil // its handlers are known to be in use
 	}
 	a.handlers.mayUse(pod)

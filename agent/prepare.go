@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -260,12 +261,20 @@ func (s *handlerSet) refuses() {
 	s.mayBe = s.seen
 }
 
-// uses notes the handlers of the pods that run.
+// uses notes the handlers of the pods that run. A pod that was noted before, which is
+// read-only, is not read again.
 func (s *handlerSet) uses(pods []*v1.Pod) {
-	named := make(map[string]bool)
+	byPod, named := make(map[*v1.Pod]map[string]bool, len(pods)), make(map[string]bool)
 	for _, pod := range pods {
-		addHandlers(named, pod)
+		names := s.byPod[pod]
+		if names == nil {
+			names = make(map[string]bool)
+			addHandlers(names, pod)
+		}
+		byPod[pod] = names
+		maps.Copy(named, names)
 	}
+	s.byPod = byPod
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.named = named

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -28,18 +29,32 @@ const maxManifest = 8 << 20
 func (s *Source) Load() (Loaded, error) {
 	files, problems := s.files()
 	l := loader{allow: s.AllowUnsupported, check: s.Check, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	keep := make(map[string]kept, len(files))
 	for _, file := range files {
 		text, err := s.read(file)
 		if err != nil {
 			l.problem(file, 0, "", reason(err))
 			continue
 		}
-		l.file(file, text)
+		hash := sha256.Sum256(text)
+		k, ok := s.kept[file]
+		if ok = ok && k.hash == hash && l.reuse(k); !ok {
+			k, ok = l.read(file, text)
+			k.hash = hash
+		}
+		if ok {
+			keep[file] = k
+		}
 	}
+	s.kept = keep
 	if len(l.problems) > 0 {
 		return Loaded{}, l.problems
 	}
-	return Loaded{Pods: l.pods, Warnings: l.warnings}, nil
+	loaded := Loaded{Warnings: l.warnings}
+	for _, p := range l.pods {
+		loaded.Pods = append(loaded.Pods, p.pod)
+	}
+	return loaded, nil
 }
 
 // Stamp returns a text that changes when the files that Load would read do: their
@@ -139,7 +154,7 @@ func reason(err error) string {
 type loader struct {
 	allow    bool
 	check    func(*v1.Pod) []error
-	pods     []*v1.Pod
+	pods     []keptPod
 	problems Problems
 	warnings Problems
 	names    map[types.NamespacedName]string // where each is
@@ -151,6 +166,28 @@ func (l *loader) problem(file string, line int, path, message string) {
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\n\s*)?(?:line (\d+): )?`)
+
+// read reads a file; ok is false when there is something wrong with it.
+func (l *loader) read(file string, text []byte) (k kept, ok bool) {
+	pods, warnings, problems := len(l.pods), len(l.warnings), len(l.problems)
+	l.file(file, text)
+	return kept{pods: slices.Clone(l.pods[pods:]), warnings: slices.Clone(l.warnings[warnings:])}, len(l.problems) == problems
+}
+
+// reuse takes the pods of k, which were read before. It reports false, and takes none,
+// when one of them is not right any more beside the others: read then says where.
+func (l *loader) reuse(k kept) bool {
+	for _, p := range k.pods {
+		if len(l.conflicts(p.pod)) > 0 || l.check != nil && errors.Join(l.check(p.pod)...) != nil {
+			return false
+		}
+	}
+	for _, p := range k.pods {
+		l.take(p)
+	}
+	l.warnings = append(l.warnings, k.warnings...)
+	return true
+}
 
 // file reads the documents of one file.
 func (l *loader) file(file string, text []byte) {
@@ -265,7 +302,7 @@ func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
 	for _, e := range unsupported {
 		l.warnings = append(l.warnings, where(e))
 	}
-	errs = append(errs, l.taken(pod, fmt.Sprintf("%s:%d", file, n.Line))...)
+	errs = append(errs, l.conflicts(pod)...)
 	if len(errs) == 0 && l.check != nil {
 		for _, err := range l.check(pod) {
 			errs = append(errs, fieldErrors(err)...)
@@ -274,7 +311,7 @@ func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
 	for _, e := range errs {
 		l.problems = append(l.problems, where(e))
 	}
-	l.pods = append(l.pods, pod)
+	l.take(keptPod{pod, fmt.Sprintf("%s:%d", file, n.Line)})
 }
 
 // fieldErrors returns the errors that err joins, each as a [*field.Error]: as it is, or
@@ -301,15 +338,20 @@ func fieldErrors(err error) (list field.ErrorList) {
 	return field.ErrorList{&field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text}}
 }
 
-// taken notes the name and the UID of a pod, and says if another one has them.
-func (l *loader) taken(pod *v1.Pod, where string) (errs field.ErrorList) {
+// take adds a pod.
+func (l *loader) take(p keptPod) {
+	l.names[types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name}], l.uids[p.pod.UID] = p.where, p.where
+	l.pods = append(l.pods, p)
+}
+
+// conflicts says if another pod has the name or the UID of pod.
+func (l *loader) conflicts(pod *v1.Pod) (errs field.ErrorList) {
 	meta, name := field.NewPath("metadata"), types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if other, ok := l.names[name]; ok {
 		errs = append(errs, field.Forbidden(meta.Child("name"), fmt.Sprintf("pod %s is at %s already", name, other)))
 	} else if other, ok := l.uids[pod.UID]; ok {
 		errs = append(errs, field.Forbidden(meta.Child("uid"), fmt.Sprintf("the pod at %s has UID %s already", other, pod.UID)))
 	}
-	l.names[name], l.uids[pod.UID] = where, where
 	return errs
 }
 

@@ -34,6 +34,7 @@ type pod struct {
 	publishing sync.Mutex
 
 	mu          sync.Mutex
+	given       *v1.Pod // to Apply; read-only
 	spec        *v1.Pod // as applied, with the time of its deletion; replaced, never modified
 	shown       *v1.Pod // the spec that was published last
 	ip          string
@@ -51,14 +52,15 @@ type pod struct {
 	saved       savedPod        // as the state directory has it
 }
 
-// newPodLocked makes a pod, which [Pods.run] starts.
+// newPodLocked makes a pod, which [Pods.run] starts. spec is not modified.
 func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 	pod := &pod{
 		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		containers: make(map[string]*container),
 	}
-	pod.setSpecLocked(spec)
+	pod.given = spec
+	pod.setSpecLocked(spec.DeepCopy())
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
 		pod.restoreLocked(saved)
@@ -81,20 +83,34 @@ func (p *Pods) run(ctx context.Context, pod *pod) error {
 func (p *pod) change(spec *v1.Pod) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	same := p.sameLocked(spec)
 	switch {
 	case p.terminating:
 		p.next = spec
 		return false
-	case samePod(p.spec, spec):
+	case same:
+		p.given = spec
 		return p.unprobed && !p.complete
 	case p.complete: // what has ended by itself begins anew
 		p.next = spec
 		p.terminateLocked(nil)
 		return false
 	}
-	p.setSpecLocked(spec)
+	p.given = spec
+	p.setSpecLocked(spec.DeepCopy())
 	return true
 }
+
+// same reports whether spec asks for what the pod is.
+func (p *pod) same(spec *v1.Pod) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sameLocked(spec)
+}
+
+// sameLocked is same. A [Source] hands out the same pod as long as its file is the same:
+// then there is nothing to compare.
+func (p *pod) sameLocked(spec *v1.Pod) bool { return p.given == spec || samePod(p.spec, spec) }
 
 // updateProbes has the manager probe what the pod's spec says now.
 func (p *pod) updateProbes(ctx context.Context) error {

@@ -200,14 +200,16 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	var started, changed []*pod
 	for _, spec := range pods {
 		wanted[spec.UID] = sets.Empty{}
-		p.guardLocked(spec)
-		if old := p.pods[spec.UID]; old != nil {
-			if old.change(spec.DeepCopy()) {
-				changed = append(changed, old)
-			}
-			continue
+		old := p.pods[spec.UID]
+		if old == nil || !old.same(spec) {
+			p.guardLocked(spec)
 		}
-		started = append(started, p.newPodLocked(spec.DeepCopy()))
+		switch {
+		case old == nil:
+			started = append(started, p.newPodLocked(spec))
+		case old.change(spec):
+			changed = append(changed, old)
+		}
 	}
 	for uid, old := range p.pods {
 		if _, ok := wanted[uid]; !ok {
