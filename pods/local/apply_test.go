@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,15 +214,17 @@ spec:
     lifecycle: {preStop: {exec: {command: [sh, -c, "until test -e DIR/end; do sleep 0.01; done"]}}}
 `
 	var w *world
+	applied := make(chan struct{})
 	w = newWorld(t, func(c *local.Config) {
-		c.Unprobed = func() {
+		c.Unprobed = sync.OnceFunc(func() {
+			defer close(applied)
 			if err := w.known.Register("late", "", probetest.NewHandler()); err != nil {
 				t.Error(err)
 			}
 			if err := w.pods.Apply(t.Context(), load(t, text, "DIR", w.dir)); err != nil {
 				t.Error(err)
 			}
-		}
+		})
 	})
 	w.apply(t, strings.ReplaceAll(text, "prober.dev/probes", "other"))
 	w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "a") })
@@ -230,6 +233,7 @@ spec:
 	}
 	w.apply(t, text) // waits for the end of the pod before, and lacks a probe then
 	w.touch(t, "end")
+	<-applied
 	w.awaitTicks(t, "pod/a/readiness", 1)
 }
 
