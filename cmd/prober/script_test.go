@@ -89,14 +89,14 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	p := &program{cmd: exec.Command(path, args[1:]...), stderr: read, changed: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stderr = ts.MkAbs("."), write
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = ownGroup()
 	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"), "XDG_CACHE_HOME="+ts.Getenv("WORK")+"/cache")
 	ts.Check(p.cmd.Start())
 	ts.Check(write.Close())
 	p.reader.Go(p.read)
 	current.Store(ts, p)
 	ts.Defer(func() {
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it has ended if all went well
+		killGroup(p.cmd.Process.Pid) // it has ended if all went well
 		_ = p.cmd.Wait()
 		p.reader.Wait()
 		current.Delete(ts)

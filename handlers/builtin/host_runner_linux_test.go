@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -210,6 +211,21 @@ func TestHostRunnerEndsTheGroup(t *testing.T) {
 			t.Errorf("the command ran: %v", err)
 		}
 	})
+}
+
+func init() { escape = escapeSession }
+
+// escapeSession leaves a process behind that is in a session of its own and keeps stdout
+// open, and prints its number.
+func escapeSession() {
+	c := exec.Command("sleep", "300")
+	c.Stdout = os.Stdout
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	fmt.Println(c.Process.Pid)
 }
 
 // TestHostRunnerEscape runs a command that leaves a process behind in a session of

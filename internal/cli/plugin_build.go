@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -217,13 +216,12 @@ func installed(name string) bool {
 	return err == nil
 }
 
-// command is a program that runs in the folder of the project and is ended, with all
-// that it has started, when ctx ends.
+// command is a program that runs in the folder of the project and is killed, with its
+// process group where there are such, when ctx ends.
 func (b *building) command(ctx context.Context, tool string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Dir = b.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	inGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

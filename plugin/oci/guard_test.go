@@ -133,3 +133,13 @@ func trusts(t *testing.T, certificate *x509.Certificate) {
 	pool.AddCert(certificate)
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 }
+
+// locked asks for a user and a password.
+func locked(w http.ResponseWriter, r *http.Request) bool {
+	if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+	http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+	return true
+}

@@ -1,15 +1,17 @@
 package local_test
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -18,6 +20,9 @@ import (
 
 // helperArgument makes the test binary one of the programs below.
 const helperArgument = "__helper"
+
+// linuxHelpers are the helpers that need Linux.
+var linuxHelpers = make(map[string]func(argument string) int)
 
 // helper is what containers run where a shell would not do.
 func helper(name string, args []string) int {
@@ -37,16 +42,15 @@ func helper(name string, args []string) int {
 			fmt.Println("ignored SIGTERM")
 		}
 		return 0
-	case "agent": // MANIFEST
-		return runAgent(args[0])
-	case "forker": // MARK: double-forks processes out of its session, then waits
-		return fork(args[0])
 	case "flood":
 		line := strings.Repeat("x", 1000)
 		for {
 			fmt.Println(line)
 		}
 	default:
+		if run := linuxHelpers[name]; run != nil {
+			return run(args[0])
+		}
 		fmt.Fprintln(os.Stderr, "no such helper:", name)
 		return 64
 	}
@@ -80,25 +84,24 @@ func serveHTTP(address, dir string) int {
 	return 1
 }
 
-// fork starts a shell in a session of its own, which leaves processes behind that are
-// children of no one, one of them in yet another session.
-func fork(mark string) int {
-	cmd := exec.Command("/bin/sh", "-c", `for i in 1 2 3; do (sleep 600 &); done; setsid sh -c "sleep 600 & sleep 601 &"; exit 0`)
-	cmd.Env = append(os.Environ(), "MARK="+mark)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Run(); err != nil {
-		fmt.Println(err)
-		return 1
+// marked returns the processes that have mark in their environment or arguments.
+func marked(t *testing.T, mark string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
 	}
-	fmt.Println("forked")
-	wait()
-	return 0
-}
-
-// wait waits for a signal that never comes. Without one that is asked for, the Go
-// runtime would see a deadlock.
-func wait() {
-	never := make(chan os.Signal, 1)
-	signal.Notify(never, syscall.SIGUSR2)
-	<-never
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		for _, file := range [...]string{"environ", "cmdline"} {
+			if text, err := os.ReadFile(filepath.Join("/proc", e.Name(), file)); err == nil && bytes.Contains(text, []byte(mark)) {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	return pids
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +72,7 @@ type world struct {
 // listen makes the pipe DIR/log and reads it until it is closed.
 func (w *world) listen(t *testing.T) {
 	name := filepath.Join(w.dir, "log")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	makePipe(t, name)
 	pipe, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +153,9 @@ func (w *world) restarted(t *testing.T, r local.Restart) {
 // newWorld starts an agent that ends with the test.
 func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	t.Helper()
+	if goruntime.GOOS != "linux" {
+		t.Skip("local pods need Linux")
+	}
 	dir, err := os.MkdirTemp("", "local") // t.TempDir has the test's name in it, which is no plain YAML
 	if err != nil {
 		t.Fatal(err)

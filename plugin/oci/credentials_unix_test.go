@@ -1,3 +1,5 @@
+//go:build unix
+
 package oci_test
 
 import (
@@ -15,16 +17,6 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
-
-// locked asks for a user and a password.
-func locked(w http.ResponseWriter, r *http.Request) bool {
-	if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
-		return false
-	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
-	http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
-	return true
-}
 
 func TestCredentials(t *testing.T) {
 	h := newHub(t)

@@ -2,13 +2,11 @@ package local_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,28 +49,6 @@ func runAgent(manifest string) int {
 	}
 	wait()
 	return 0
-}
-
-// marked returns the processes that have mark in their environment or arguments.
-func marked(t *testing.T, mark string) (pids []int) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		for _, file := range [...]string{"environ", "cmdline"} {
-			if text, err := os.ReadFile(filepath.Join("/proc", e.Name(), file)); err == nil && bytes.Contains(text, []byte(mark)) {
-				pids = append(pids, pid)
-				break
-			}
-		}
-	}
-	return pids
 }
 
 func TestNothingOutlivesAnAgentThatIsKilled(t *testing.T) {

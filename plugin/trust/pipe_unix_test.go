@@ -1,0 +1,9 @@
+//go:build unix
+
+package trust_test
+
+import "syscall"
+
+func init() {
+	pipes = append(pipes, unreadable{"a named pipe", "is no regular file", func(path string) error { return syscall.Mkfifo(path, 0o600) }})
+}
