@@ -24,6 +24,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
-		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported},
+		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported, System: runtime.GOOS},
 		manifests: newDoor("manifests"), plugins: newDoor("plugins"), registries: newDoor("registries"),
 	}
 	a.cfg.mark = local.NewMark()

@@ -18,8 +18,5 @@ func PrivateDir(dir string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is no folder", dir)
 	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s is writable to others (mode %#o); it must be private (0700)", dir, mode)
-	}
-	return ownedByUs(dir, info)
+	return onlyOurs(dir, info)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,9 @@ const drainGrace = 200 * time.Millisecond
 // group of its own. When the command ends, its time is over or ctx ends, the whole
 // group is killed: neither a hanging command nor what it started in the background
 // outlives the attempt (kubernetes#110070). The zero value is ready to use.
+//
+// Only Linux has all of that. On other systems the command alone is killed, and what it
+// started goes on; on Windows an attempt also waits for whoever holds its output.
 type HostRunner struct {
 	// Environment returns the working directory and the environment of a container's
 	// commands: "" and nil stand for the agent's own. A nil Environment stands for
@@ -89,11 +93,15 @@ func (r *HostRunner) command(containerID string, cmd []string) (*exec.Cmd, error
 
 // lookPath finds the program name by the PATH of env rather than of the agent. A
 // name with a slash is relative to dir, as it would be in a container.
+//
+// On Windows the agent's own Path and PATHEXT say where a name is: files have no mode
+// that says which can be run.
 func lookPath(name, dir string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
+	windows := runtime.GOOS == "windows"
+	if strings.Contains(name, "/") || windows && strings.Contains(name, `\`) {
 		return name, nil // the child looks for it after it has changed to dir
 	}
-	if env == nil {
+	if env == nil || windows {
 		return exec.LookPath(name)
 	}
 	var path string

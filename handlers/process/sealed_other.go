@@ -5,6 +5,7 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // program is a copy of an executable in a folder that is nobody else's.
@@ -23,7 +24,12 @@ func seal(_ string, code []byte) (*program, error) {
 	return p, nil
 }
 
-func (p *program) path() string { return filepath.Join(p.folder, "plugin") }
+func (p *program) path() string {
+	if runtime.GOOS == "windows" { // which runs no file without an extension
+		return filepath.Join(p.folder, "plugin.exe")
+	}
+	return filepath.Join(p.folder, "plugin")
+}
 
 func (p *program) command() (path string, files []*os.File) { return p.path(), nil }
 

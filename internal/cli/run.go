@@ -129,6 +129,9 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		}
 		return &exit{code: exitFailed, err: err, hint: hint}
 	}
+	if errors.Is(err, local.ErrNeedsLinux) {
+		return &exit{code: exitUsage, err: err, hint: "a container without a command is an external target, which can be probed from every system"}
+	}
 	if err != nil {
 		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
 	}

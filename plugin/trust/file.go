@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -48,10 +49,19 @@ func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, 
 	return data, err
 }
 
+// permissions returns who may use a file. Windows keeps access lists instead, and Go
+// reports mode 0666 for each of its files: nothing is known of them.
+func permissions(info os.FileInfo) os.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	return info.Mode().Perm()
+}
+
 // onlyOurs refuses a file that everybody could change: it says who, or what, is trusted.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
-		if mode := info.Mode().Perm(); mode&0o002 != 0 {
+		if mode := permissions(info); mode&0o002 != 0 {
 			return fmt.Errorf("%s is writable to everybody (mode %04o): anybody could say whom to trust", file, mode)
 		}
 		return nil

@@ -140,7 +140,7 @@ func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
 func ReadPrivateKey(file string) (PrivateKey, error) {
 	var mode os.FileMode
 	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
-		mode = info.Mode().Perm()
+		mode = permissions(info)
 		return nil
 	})
 	if err != nil {

@@ -8,6 +8,9 @@
 // after another and sidecars in order, restarts what failed or what its probes
 // condemned, and ends pods with preStop hooks, SIGTERM, grace periods and SIGKILL.
 //
+// Only Linux runs containers with a command; other systems have external targets alone:
+// see [Source.System].
+//
 // Every container runs under a shim, which is this same program started again with a
 // hidden argument: see [IsShim]. A program that uses Pods must begin with it:
 //

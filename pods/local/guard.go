@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,11 +14,12 @@ import (
 // handlers with all that they have started, when the agent is killed. The exec probes of
 // other containers are looked after by the containers' own shims.
 func (p *Pods) guardLocked(pod *v1.Pod) {
-	if p.guard != nil || !p.needsGuard(pod) {
+	if p.guard != nil || p.unguarded || !p.needsGuard(pod) {
 		return
 	}
 	guard, err := startProcess(p.shim, launch{Mark: p.mark}, &lineWriter{w: &p.out, prefix: "guard: "})
 	if err != nil {
+		p.unguarded = errors.Is(err, ErrNeedsLinux) // there is no use in trying again
 		p.cfg.Logger.Warn("no guard: exec probes under way will outlive an agent that is killed", "err", err)
 		return
 	}

@@ -28,7 +28,7 @@ const maxManifest = 8 << 20
 // lines.
 func (s *Source) Load() (Loaded, error) {
 	files, problems := s.files()
-	l := loader{allow: s.AllowUnsupported, check: s.Check, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	l := loader{allow: s.AllowUnsupported, system: s.System, check: s.Check, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
 	keep := make(map[string]kept, len(files))
 	for _, file := range files {
 		text, err := s.read(file)
@@ -153,6 +153,7 @@ func reason(err error) string {
 // loader collects the pods of all files.
 type loader struct {
 	allow    bool
+	system   string
 	check    func(*v1.Pod) []error
 	pods     []keptPod
 	problems Problems
@@ -310,6 +311,13 @@ func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
 	}
 	for _, e := range errs {
 		l.problems = append(l.problems, where(e))
+	}
+	if l.system != "" && l.system != "linux" {
+		for _, e := range linuxOnly(pod) {
+			p := where(e)
+			p.Err = ErrNeedsLinux
+			l.problems = append(l.problems, p)
+		}
 	}
 	l.take(keptPod{pod, fmt.Sprintf("%s:%d", file, n.Line)})
 }

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,21 @@ func TestLoadFindsManifests(t *testing.T) {
 		want := []string{"default/a1", "default/b1", "default/b2", "other/c1", "default/in"}
 		if diff := cmp.Diff(want, podNames(loaded.Pods)); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+func TestLoadForAnotherSystem(t *testing.T) {
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: external\n  - name: c\n    command: [sleep, '1']\n"
+	for _, system := range []string{"", "linux"} {
+		if _, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(); err != nil {
+			t.Errorf("system %q: %v", system, err)
+		}
+	}
+	for _, system := range []string{"darwin", "windows", "freebsd"} {
+		_, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load()
+		if want := "-:8: spec.containers[1].command: local pods need Linux"; !errors.Is(err, local.ErrNeedsLinux) || err.Error() != want {
+			t.Errorf("system %q: %v, want %s", system, err, want)
 		}
 	}
 }

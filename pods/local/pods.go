@@ -115,6 +115,8 @@ type Pods struct {
 	pods    map[types.UID]*pod
 	guard   *process // nil until a pod needs it
 	stopped bool
+
+	unguarded bool // this system can have no guard, which was logged
 }
 
 var _ manager.RestartSource = (*Pods)(nil)

@@ -2,18 +2,13 @@
 
 package local
 
-import (
-	"errors"
-)
-
-// ShimMain does nothing: local processes need Linux.
+// ShimMain does nothing: local pods need Linux.
 func ShimMain() int { return 64 }
 
 type process struct{ exited chan struct{} }
 
-func startProcess(string, launch, *lineWriter) (*process, error) {
-	return nil, errors.New("containers with a command need Linux; one without is an external target")
-}
+// startProcess always fails.
+func startProcess(string, launch, *lineWriter) (*process, error) { return nil, ErrNeedsLinux }
 
 func (p *process) terminate() {}
 func (p *process) kill()      {}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,6 +24,10 @@ type Source struct {
 	Stdin io.Reader
 	// AllowUnsupported makes fields that a process can not have warnings.
 	AllowUnsupported bool
+	// System is the system, as runtime.GOOS names it, that is to run the pods. Other than
+	// Linux they take external targets alone: see [ErrNeedsLinux]. "" means that the pods
+	// are only read.
+	System string
 	// Check, when not nil, is asked about every pod that is otherwise right. Its errors,
 	// which may be joined, become problems with file and line where they are
 	// [field.Error]s or begin with the path of a field.
@@ -46,13 +51,21 @@ type keptPod struct {
 	where string
 }
 
+// ErrNeedsLinux is the problem of a container with a command where [Source.System] is not
+// Linux.
+var ErrNeedsLinux = errors.New("local pods need Linux")
+
 // Problem is something wrong with a manifest, and where.
 type Problem struct {
 	File    string // as given, "-" for stdin
 	Line    int    // from 1; 0 when none is known
 	Path    string // of the field, like spec.containers[0].livenessProbe.periodSeconds; may be ""
 	Message string
+	Err     error // for errors.Is; may be nil
 }
+
+// Unwrap returns p.Err.
+func (p *Problem) Unwrap() error { return p.Err }
 
 // Error returns "FILE:LINE: PATH: message".
 func (p *Problem) Error() string {

@@ -91,6 +91,16 @@ func validatePod(pod *v1.Pod) (errs field.ErrorList) {
 	return append(errs, manager.ValidatePod(pod)...)
 }
 
+// linuxOnly returns an error for every container of pod that is a process.
+func linuxOnly(pod *v1.Pod) (errs field.ErrorList) {
+	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
+		if len(c.Command) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("command"), ErrNeedsLinux.Error()))
+		}
+	})
+	return errs
+}
+
 func validateName(name string, path *field.Path, check func(string) []string) (errs field.ErrorList) {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
