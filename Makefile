@@ -2,6 +2,8 @@
 # and nothing else.
 
 GO          ?= go
+# What runs tests, with the arguments of go test: CI has a program of its own, .ci/gotest.
+GOTEST      ?= $(GO) test
 FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
@@ -27,6 +29,9 @@ ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modul
 
 # Modules of their own that hold a part of the examples or tests.
 NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod))
+
+# Where plugin authors work, beside the system that make runs on.
+PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
 
 export CGO_ENABLED = 0
 
@@ -86,30 +91,35 @@ bin/quickstart:
 
 .PHONY: test
 test: ## every test that needs Go and nothing else
-	$(GO) test -timeout $(TIMEOUT) ./...
-	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GO) test -timeout $(TIMEOUT) ./...); done
+	$(GOTEST) -timeout $(TIMEOUT) ./...
+	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GOTEST) -timeout $(TIMEOUT) ./...); done
 
 # What tests build is built as it is for test: without cgo, and so from the cache.
 .PHONY: test-race
 test-race: ## the same with the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...
+	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...
 
 .PHONY: test-oracle
 test-oracle: ## our core against the kubelet's own code
-	cd test/oracle && $(GO) test -tags k8s136 -count=1 -timeout $(TIMEOUT) -v ./... -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
+	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v ./... -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
-	test/e2e/run
+	GOTEST='$(GOTEST)' test/e2e/run
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix
+check: ## formatting, vet, lint, go.mod, go fix; vet for other systems
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	$(GO) fix -diff ./...
 	$(GO) run $(STATICCHECK) ./...
 	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+		$(GO) build ./...; $(GO) vet ./...; \
+		for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done; \
+	done
 
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format
