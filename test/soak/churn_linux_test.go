@@ -1,0 +1,167 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// slots is how many pods there are that change.
+const slots = 21
+
+// change writes the manifest of a slot: its failure threshold, which the API shows, is its
+// generation.
+func (w *world) change(t *testing.T, slot, generation int) {
+	t.Helper()
+	name := slotName(slot)
+	w.write(t, name, fmt.Sprintf(pod, name, "\n      {}", fmt.Sprintf(`
+  - name: c
+    readinessProbe: {httpGet: {path: /ok, port: %d}, periodSeconds: 1, failureThreshold: %d}
+    livenessProbe: {httpGet: {path: /ok, port: %[1]d}, periodSeconds: 2}`, w.http, generation)))
+}
+
+func slotName(slot int) string { return fmt.Sprintf("churn-%02d", slot) }
+
+// churn changes, removes or adds a manifest each second, and measures how long it takes
+// until the API shows it. A pod that is removed comes back a second later, and is changed
+// when all others have been.
+func (w *world) churn(ctx context.Context, t *testing.T, a *agent) {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	every(ctx, time.Second, func(i int) {
+		slot, generation := i/3%slots, i+2
+		if i%3 == 1 {
+			if err := os.Remove(filepath.Join(w.manifests, slotName(slot)+".yaml")); err != nil {
+				t.Error(err)
+			}
+			generation = 0
+		} else {
+			w.change(t, slot, generation)
+		}
+		begin := time.Now()
+		waiting.Go(func() {
+			w.applied.await(ctx, begin, fmt.Sprintf("%s generation %d", slotName(slot), generation), func() (bool, error) {
+				items, err := a.probes("?kind=readiness&pod=" + slotName(slot))
+				if err != nil {
+					return false, err
+				}
+				if generation == 0 {
+					return len(items) == 0, nil
+				}
+				// A later one of the same slot shows that this one is over.
+				return len(items) == 1 && items[0].Spec.FailureThreshold >= generation, nil
+			})
+		})
+	})
+}
+
+// makeVersions makes two versions of the redis plugin: one with the version after the
+// other's.
+func (w *world) makeVersions(t *testing.T) {
+	t.Helper()
+	manifest, err := os.ReadFile("../../examples/plugins/redis/plugin.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.goodVersions {
+		dir := t.TempDir()
+		module, text := filepath.Join(dir, "redis.wasm"), filepath.Join(dir, "plugin.yaml")
+		copyFile(t, filepath.Join(plugins, "redis.wasm"), module)
+		writeFile(t, text, strings.Replace(string(manifest), "version: 0.1.0", fmt.Sprintf("version: 0.1.%d", i), 1))
+		run(t, "go", "run", "../../internal/embedmanifest", text, module)
+		if w.goodVersions[i], err = os.ReadFile(module); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// churnPlugin puts another redis plugin into the folder every six seconds: a good one, and
+// then one that is none. Healthy probes go on with the last good one.
+func (w *world) churnPlugin(ctx context.Context, t *testing.T, a *agent) {
+	path := filepath.Join(w.plugins, "redis.wasm")
+	every(ctx, 6*time.Second, func(i int) {
+		begin := time.Now()
+		if i%2 == 1 {
+			putFile(t, path, slices.Concat(w.goodVersions[0][:1000], []byte("no module")))
+			w.badPlugin.await(ctx, begin, "bad plugin", func() (bool, error) {
+				all, err := a.metrics()
+				good, ok := all[`prober_config_last_reload_successful`]
+				return ok && good == 0, err
+			})
+			return
+		}
+		next := (i/2 + 1) % 2
+		putFile(t, path, w.goodVersions[next])
+		w.goodPlugin.await(ctx, begin, fmt.Sprintf("redis 0.1.%d", next), func() (bool, error) {
+			all, err := a.metrics()
+			for name := range all {
+				if strings.HasPrefix(name, "prober_plugin_info{") && strings.Contains(name, `"redis"`) && strings.Contains(name, fmt.Sprintf(`version="0.1.%d"`, next)) {
+					return true, err
+				}
+			}
+			return false, err
+		})
+	})
+}
+
+// latencies are how long changes took to show.
+type latencies struct {
+	mu     sync.Mutex
+	all    []time.Duration
+	late   []string
+	errors int
+	last   error
+}
+
+// await asks until shown, and notes how long that took since begin. What ctx ends after
+// less than the limit does not count.
+func (l *latencies) await(ctx context.Context, begin time.Time, what string, shown func() (bool, error)) {
+	for {
+		ok, err := shown()
+		took := time.Since(begin)
+		l.mu.Lock()
+		if err != nil {
+			l.errors++
+			l.last = err
+		}
+		over := ok || took > limit && ctx.Err() != nil || took > patience
+		if over {
+			l.all = append(l.all, took)
+			if took > limit {
+				l.late = append(l.late, fmt.Sprintf("%s after %v (shown: %v)", what, took.Round(time.Millisecond), ok))
+			}
+		}
+		l.mu.Unlock()
+		if over || ctx.Err() != nil && took <= limit {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (l *latencies) report(t *testing.T, table *figures, name string, limit time.Duration) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		t.Errorf("%s: nothing was measured", name)
+		return
+	}
+	slices.Sort(l.all)
+	at := func(part float64) time.Duration {
+		return l.all[int(part*float64(len(l.all)-1))].Round(time.Millisecond)
+	}
+	table.add(name, "%d: median %v, 99%% %v, max %v; %d above %v; %d requests failed", len(l.all), at(0.5), at(0.99), at(1), len(l.late), limit, l.errors)
+	if len(l.late) > 0 {
+		t.Errorf("%s: %d of %d later than %v, first %q", name, len(l.late), len(l.all), limit, l.late[:min(5, len(l.late))])
+	}
+	if l.errors > 0 {
+		t.Errorf("%s: %d requests failed, last: %v", name, l.errors, l.last)
+	}
+}

@@ -1,0 +1,298 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// watch looks at the results of healthy targets, and at how large the agent is.
+type watch struct {
+	agent   *agent
+	begin   time.Time
+	healthy int // probes
+
+	mu       sync.Mutex
+	failures map[string]string // false ones: by probe and time, what it said
+	restarts map[string]int
+	samples  int
+	errors   []string
+	sized    []size
+}
+
+// size is what the agent takes.
+type size struct {
+	at                    time.Duration
+	rss, goroutines, open float64
+}
+
+func newWatch(a *agent) *watch {
+	return &watch{agent: a, begin: time.Now(), failures: make(map[string]string), restarts: make(map[string]int)}
+}
+
+func isHealthy(p *probeView) bool {
+	return strings.HasPrefix(p.Pod, "healthy-") || strings.HasPrefix(p.Pod, "churn-")
+}
+
+// awaitHealthy waits until every healthy target is known to be.
+func (w *watch) awaitHealthy(t *testing.T) {
+	t.Helper()
+	for giveUp := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
+		all, err := w.agent.probes("")
+		var bad []string
+		w.healthy = 0
+		for _, p := range all {
+			if !isHealthy(&p) {
+				continue
+			}
+			w.healthy++
+			if p.Result != "success" || p.Last == nil {
+				bad = append(bad, fmt.Sprintf("%s %s %+v", p.key(), p.Result, p.Last))
+			}
+		}
+		if err == nil && w.healthy > 0 && len(bad) == 0 {
+			w.begin = time.Now()
+			return
+		}
+		if time.Now().After(giveUp) {
+			t.Fatalf("not healthy in the beginning: %v, %d of %d: %q", err, len(bad), w.healthy, bad[:min(5, len(bad))])
+		}
+	}
+}
+
+// results looks every five seconds whether a healthy target was taken for a failed one.
+// With a failure threshold of 1, which all readiness probes have, each failure in the
+// history was decided; 20 ticks a second apart reach back to the last look.
+func (w *watch) results(ctx context.Context, t *testing.T) {
+	every(ctx, 5*time.Second, func(int) {
+		all, err := w.agent.probes("")
+		if err != nil {
+			w.fail("probes: %v", err)
+			return
+		}
+		restarts, err := w.agent.restarts()
+		if err != nil {
+			w.fail("pods: %v", err)
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.samples++
+		for _, p := range all {
+			if !isHealthy(&p) || p.Last == nil { // of a new pod nothing is known yet
+				continue
+			}
+			if p.Result == "failure" {
+				w.failures[p.key()+" decided "+p.Last.Time.String()] = p.Last.Output + p.Last.Error
+			}
+			for _, tick := range p.History {
+				if tick.Result == "failure" && p.Kind == "readiness" && strings.HasPrefix(p.Pod, "healthy-") {
+					w.failures[p.key()+" "+tick.Time.String()] = tick.Output
+				}
+			}
+		}
+		for container, count := range restarts {
+			if count > 0 && (strings.HasPrefix(container, "healthy-") || strings.HasPrefix(container, "churn-")) {
+				w.restarts[container] = count
+			}
+		}
+	})
+}
+
+func (w *watch) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.errors = append(w.errors, fmt.Sprintf(format, args...))
+}
+
+// sizes notes how large the agent is.
+func (w *watch) sizes(ctx context.Context, t *testing.T) {
+	every(ctx, max(time.Second, min(5*time.Second, *soakTime/100)), func(int) {
+		all, err := w.agent.metrics()
+		if err != nil {
+			w.fail("metrics: %v", err)
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.sized = append(w.sized, size{time.Since(w.begin), all["process_resident_memory_bytes"], all["go_goroutines"], all["process_open_fds"]})
+	})
+}
+
+// report holds the end against the time after the warm-up: a tenth of the samples of each.
+func (w *watch) report(t *testing.T, table *figures) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	table.add("samples of results", "%d; %d false failures, %d containers restarted", w.samples, len(w.failures), len(w.restarts))
+	if w.samples == 0 {
+		t.Error("no results were seen")
+	}
+	if len(w.failures) > 0 {
+		var some []string
+		for key, said := range w.failures {
+			some = append(some, key+": "+said)
+		}
+		slices.Sort(some)
+		t.Errorf("%d false failures: %q", len(some), some[:min(10, len(some))])
+	}
+	if len(w.restarts) > 0 {
+		t.Errorf("healthy containers were restarted: %v", w.restarts)
+	}
+	if len(w.errors) > 0 {
+		t.Errorf("%d requests failed: %q", len(w.errors), w.errors[:min(5, len(w.errors))])
+	}
+	n := len(w.sized)
+	if n < 20 {
+		t.Errorf("%d samples of sizes: too few", n)
+		return
+	}
+	first, last := w.sized[n/settled:n/settled+n/10], w.sized[n-n/10:]
+	for _, of := range []struct {
+		name         string
+		value        func(size) float64
+		part, beyond float64 // that it may grow by
+	}{
+		{"memory, MiB", func(s size) float64 { return s.rss / (1 << 20) }, 0.2, 8},
+		{"goroutines", func(s size) float64 { return s.goroutines }, 0.1, 50},
+		{"descriptors", func(s size) float64 { return s.open }, 0.1, 20},
+	} {
+		from, to, most := median(first, of.value), median(last, of.value), median(w.sized[n-1:], of.value)
+		for _, s := range w.sized {
+			most = max(most, of.value(s))
+		}
+		bound := from*(1+of.part) + of.beyond
+		table.add(of.name, "%.0f after the warm-up, %.0f at the end (bound %.0f), %.0f at most", from, to, bound, most)
+		if to > bound {
+			t.Errorf("%s: from %.0f to %.0f, above %.0f", of.name, from, to, bound)
+		}
+	}
+}
+
+func median(all []size, value func(size) float64) float64 {
+	values := make([]float64, len(all))
+	for i, s := range all {
+		values[i] = value(s)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// slowReader returns the write end of a pipe that is read at 8 KiB a second, and as fast as
+// possible once the test is over. What was read goes to a writer too, if there is one.
+func slowReader(t *testing.T, to io.Writer) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for part := make([]byte, 2<<10); ; {
+			n, err := read.Read(part)
+			if to != nil {
+				_, _ = to.Write(part[:n])
+			}
+			if err != nil {
+				return
+			}
+			select {
+			case <-over:
+			case <-time.After(250 * time.Millisecond):
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(over)
+		_ = write.Close()
+		reading.Wait()
+		_ = read.Close()
+	})
+	return write
+}
+
+// logTo returns where the agent's log goes, nil for nowhere.
+func logTo(t *testing.T) io.Writer {
+	t.Helper()
+	if *logFile == "" {
+		return nil
+	}
+	f, err := os.Create(*logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// readStreamSlowly reads the stream at 4 KiB a second, or not at all, and begins again
+// where the agent has had enough of it.
+func readStreamSlowly(ctx context.Context, t *testing.T, a *agent, never bool) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			err = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		}
+		return conn, err
+	}}}
+	defer client.CloseIdleConnections()
+	every(ctx, time.Second, func(int) {
+		req, err := http.NewRequestWithContext(ctx, "GET", a.url+"/api/v1/stream", nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			return // at the end, or the agent is of another mind
+		}
+		defer res.Body.Close()
+		if never {
+			<-ctx.Done()
+			return
+		}
+		for part := make([]byte, 1<<10); ctx.Err() == nil; {
+			if _, err := res.Body.Read(part); err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(250 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// marked returns the processes that have mark in their arguments or environment.
+func marked(t *testing.T, mark string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		for _, file := range [...]string{"environ", "cmdline"} {
+			if text, err := os.ReadFile(filepath.Join("/proc", e.Name(), file)); err == nil && bytes.Contains(text, []byte(mark)) {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	return pids
+}
