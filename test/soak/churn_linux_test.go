@@ -29,20 +29,24 @@ func (w *world) change(t *testing.T, slot, generation int) {
 func slotName(slot int) string { return fmt.Sprintf("churn-%02d", slot) }
 
 // churn changes, removes or adds a manifest each second, and measures how long it takes
-// until the API shows it. A pod that is removed comes back a second later, and is changed
-// when all others have been.
+// until the API shows it. A slot is removed, comes back 13 s later, and is changed 8 s after
+// that: no change overtakes the one before it.
 func (w *world) churn(ctx context.Context, t *testing.T, a *agent) {
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	every(ctx, time.Second, func(i int) {
-		slot, generation := i/3%slots, i+2
-		if i%3 == 1 {
-			if err := os.Remove(filepath.Join(w.manifests, slotName(slot)+".yaml")); err != nil {
-				t.Error(err)
-			}
-			generation = 0
-		} else {
+		slot, generation := i/3, i+2
+		switch i % 3 {
+		case 1:
+			slot, generation = slot+7, 0
+		case 2:
+			slot += 3
+		}
+		slot %= slots
+		if generation > 0 {
 			w.change(t, slot, generation)
+		} else if err := os.Remove(filepath.Join(w.manifests, slotName(slot)+".yaml")); err != nil {
+			t.Error(err)
 		}
 		begin := time.Now()
 		waiting.Go(func() {
@@ -54,8 +58,7 @@ func (w *world) churn(ctx context.Context, t *testing.T, a *agent) {
 				if generation == 0 {
 					return len(items) == 0, nil
 				}
-				// A later one of the same slot shows that this one is over.
-				return len(items) == 1 && items[0].Spec.FailureThreshold >= generation, nil
+				return len(items) == 1 && items[0].Spec.FailureThreshold == generation, nil
 			})
 		})
 	})

@@ -55,7 +55,7 @@ func TestSoak(t *testing.T) {
 	}
 	loops.Wait()
 
-	table.add("time", "%v, %d healthy probes, %d faulty, targets at nice %d", *soakTime, watch.healthy, w.faulty, all.Nice)
+	table.add("time", "%v, %d healthy probes, %d faulty, targets at nice %d", *soakTime, watch.healthy, watch.faulty, all.Nice)
 	w.applied.report(t, &table, "manifest changes", limit)
 	w.goodPlugin.report(t, &table, "good plugins", limit)
 	w.badPlugin.report(t, &table, "bad plugins refused", limit)
@@ -81,7 +81,6 @@ type world struct {
 	manifests, plugins string
 	mark               string // in the command line of containers
 	http               int    // port of the healthy HTTP server
-	faulty             int    // probes
 	goodVersions       [2][]byte
 
 	applied, goodPlugin, badPlugin latencies
@@ -113,7 +112,6 @@ func newWorld(t *testing.T, all targets) *world {
 	}
 	for i := range max(1, *probes/60) {
 		w.write(t, fmt.Sprintf("faulty-%03d", i), all.faultyPod(i))
-		w.faulty += 9
 	}
 	for i := range slots {
 		w.change(t, i, 1)
@@ -132,7 +130,7 @@ func (w *world) write(t *testing.T, name, text string) {
 func (all targets) healthyPod(mark string, i int) string {
 	plugin := fmt.Sprintf(`
       redis: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 1s, timeout: 5s, failureThreshold: 1}, liveness: {plugin: {name: redis, target: {port: %[1]d}}, period: 2s, timeout: 5s}}
-      json: {readiness: {plugin: {name: httpjson, target: {port: %d}, config: {path: /json}}, period: 2s, timeout: 5s, failureThreshold: 1}}
+      json: {readiness: {plugin: {name: httpjson, target: {port: %d}, config: {path: /json, field: status, fail: {equals: ok}}}, period: 2s, timeout: 5s, failureThreshold: 1}}
       health: {readiness: {plugin: {name: grpc-health, target: {port: %d}}, period: 2s, timeout: 5s, failureThreshold: 1}}
       process: {readiness: {plugin: {name: tester, config: {mode: ok}}, period: 2s, timeout: 5s, failureThreshold: 1}}`, all.Redis, all.HTTP, all.GRPC)
 	containers := fmt.Sprintf(`

@@ -19,9 +19,9 @@ import (
 
 // watch looks at the results of healthy targets, and at how large the agent is.
 type watch struct {
-	agent   *agent
-	begin   time.Time
-	healthy int // probes
+	agent           *agent
+	begin           time.Time
+	healthy, faulty int // probes
 
 	mu       sync.Mutex
 	failures map[string]string // false ones: by probe and time, what it said
@@ -51,9 +51,10 @@ func (w *watch) awaitHealthy(t *testing.T) {
 	for giveUp := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
 		all, err := w.agent.probes("")
 		var bad []string
-		w.healthy = 0
+		w.healthy, w.faulty = 0, 0
 		for _, p := range all {
 			if !isHealthy(&p) {
+				w.faulty++
 				continue
 			}
 			w.healthy++
