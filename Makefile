@@ -8,6 +8,10 @@ FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
 ORACLECOUNT ?= 2000
+# How long a soak lasts, about how many healthy probes it has, and how often it kills.
+SOAK        ?= 15m
+PROBES      ?= 300
+KILLS       ?= 100
 # Of the oracle's first scenario: the same in every run, as a test should be. With 0 the
 # clock gives one, to look for what nobody has seen yet.
 ORACLESEED  ?= 1
@@ -106,6 +110,10 @@ test-oracle: ## our core against the kubelet's own code
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
 	GOTEST='$(GOTEST)' test/e2e/run
+
+.PHONY: soak
+soak: build ## bin/prober under load, change and faults for SOAK, and killed KILLS times; needs Linux
+	$(GO) test ./test/soak -count=1 -timeout 0 -v -args -soak=$(SOAK) -probes=$(PROBES) -kills=$(KILLS)
 
 .PHONY: check
 check: ## formatting, vet, lint, go.mod, go fix; vet for other systems

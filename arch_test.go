@@ -91,6 +91,7 @@ var rooms = map[string]struct {
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},
 	"examples/quickstart":    {},
+	"test/soak":              {},
 }
 
 func TestWhoMayImportWhom(t *testing.T) {

@@ -24,11 +24,14 @@ type watch struct {
 	healthy, faulty int // probes
 
 	mu       sync.Mutex
+	known    map[string]string // containers that were well, by probe
 	failures map[string]string // false ones: by probe and time, what it said
 	restarts map[string]int
 	samples  int
+	ready    map[string]bool // faulty targets that were taken for healthy ones
 	errors   []string
 	sized    []size
+	last     map[string]float64 // metrics
 }
 
 // size is what the agent takes.
@@ -38,7 +41,7 @@ type size struct {
 }
 
 func newWatch(a *agent) *watch {
-	return &watch{agent: a, begin: time.Now(), failures: make(map[string]string), restarts: make(map[string]int)}
+	return &watch{agent: a, begin: time.Now(), known: make(map[string]string), failures: make(map[string]string), restarts: make(map[string]int), ready: make(map[string]bool)}
 }
 
 func isHealthy(p *probeView) bool {
@@ -91,10 +94,16 @@ func (w *watch) results(ctx context.Context, t *testing.T) {
 		defer w.mu.Unlock()
 		w.samples++
 		for _, p := range all {
+			if !isHealthy(&p) && p.Kind == "readiness" && p.Result == "success" {
+				w.ready[p.key()] = true
+			}
 			if !isHealthy(&p) || p.Last == nil { // of a new pod nothing is known yet
 				continue
 			}
-			if p.Result == "failure" {
+			if p.Result == "success" {
+				w.known[p.key()] = p.ContainerID
+			}
+			if p.Result == "failure" && w.known[p.key()] == p.ContainerID { // else it is undecided
 				w.failures[p.key()+" decided "+p.Last.Time.String()] = p.Last.Output + p.Last.Error
 			}
 			for _, tick := range p.History {
@@ -127,6 +136,7 @@ func (w *watch) sizes(ctx context.Context, t *testing.T) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		w.last = all
 		w.sized = append(w.sized, size{time.Since(w.begin), all["process_resident_memory_bytes"], all["go_goroutines"], all["process_open_fds"]})
 	})
 }
@@ -136,7 +146,9 @@ func (w *watch) report(t *testing.T, table *figures) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	table.add("samples of results", "%d; %d false failures, %d containers restarted", w.samples, len(w.failures), len(w.restarts))
+	table.add("samples of results", "%d; %d false failures, %d healthy containers restarted", w.samples, len(w.failures), len(w.restarts))
+	table.add("attempts the host lost", "%.0f stalled, %.0f without resources", w.sum("prober_attempt_errors_total", "host_stall"), w.sum("prober_attempt_errors_total", "host_resources"))
+	table.add("log lines dropped", "%.0f", w.sum("prober_log_lines_dropped_total", ""))
 	if w.samples == 0 {
 		t.Error("no results were seen")
 	}
@@ -150,6 +162,9 @@ func (w *watch) report(t *testing.T, table *figures) {
 	}
 	if len(w.restarts) > 0 {
 		t.Errorf("healthy containers were restarted: %v", w.restarts)
+	}
+	if len(w.ready) > 0 {
+		t.Errorf("faulty targets were ready: %v", w.ready)
 	}
 	if len(w.errors) > 0 {
 		t.Errorf("%d requests failed: %q", len(w.errors), w.errors[:min(5, len(w.errors))])
@@ -179,6 +194,16 @@ func (w *watch) report(t *testing.T, table *figures) {
 			t.Errorf("%s: from %.0f to %.0f, above %.0f", of.name, from, to, bound)
 		}
 	}
+}
+
+// sum returns the sum of the last samples of a metric that have a label's value.
+func (w *watch) sum(metric, label string) (sum float64) {
+	for name, value := range w.last {
+		if strings.HasPrefix(name, metric) && strings.Contains(name, label) {
+			sum += value
+		}
+	}
+	return sum
 }
 
 func median(all []size, value func(size) float64) float64 {
