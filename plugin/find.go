@@ -178,7 +178,7 @@ func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 	if err != nil {
 		return Found{}, false, err
 	}
-	modules, err := fs.Glob(root.FS(), filepath.Join(escapeGlob(name), "*.wasm"))
+	modules, err := fs.Glob(root.FS(), escapeGlob(name)+"/*.wasm") // io/fs knows no other separator
 	if err != nil || len(modules) != 1 {
 		return Found{}, false, fmt.Errorf("plugin %s: want one .wasm beside plugin.yaml, found %d", folder, len(modules))
 	}
