@@ -122,18 +122,8 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		env.Stderr = &impatientWriter{w: env.Stderr}
 		return &exit{code: exitFailed, err: context.Cause(ctx), hint: "nothing was started"}
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
-		hint := "nothing was started"
-		if errors.Is(err, syscall.EADDRINUSE) {
-			hint = "--listen names another address; with port 0 any that is free"
-		}
-		return &exit{code: exitFailed, err: err, hint: hint}
-	}
-	if errors.Is(err, local.ErrNeedsLinux) {
-		return &exit{code: exitUsage, err: err, hint: "a container without a command is an external target, which can be probed from every system"}
-	}
 	if err != nil {
-		return &exit{code: exitUsage, err: err, hint: "nothing was started"}
+		return notStarted(err)
 	}
 	running.Store(a)
 	err = a.Run(ctx)
@@ -172,6 +162,21 @@ func (i *impatientWriter) Write(p []byte) (int, error) {
 		i.stuck = true
 	}
 	return len(p), nil
+}
+
+// notStarted is the error of an agent that was not made.
+func notStarted(err error) error {
+	e := &exit{code: exitUsage, err: err, hint: "nothing was started"}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
+		e.code = exitFailed
+		if errors.Is(err, syscall.EADDRINUSE) {
+			e.hint = "--listen names another address; with port 0 any that is free"
+		}
+	}
+	if errors.Is(err, local.ErrNeedsLinux) {
+		e.hint = "a container without a command is an external target, which can be probed from every system"
+	}
+	return e
 }
 
 // readDev reads the flags --plugin-dev.
