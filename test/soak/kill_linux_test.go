@@ -24,6 +24,8 @@ func TestKill(t *testing.T) {
 	mark := fmt.Sprintf("kill-%d-%d", os.Getpid(), time.Now().UnixNano())
 	writeFile(t, filepath.Join(dir, "pods.yaml"), killedPods(mark, all))
 	folder := pluginFolder(t)
+	temp := t.TempDir() // of the agents
+	t.Setenv("TMPDIR", temp)
 	devnull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,9 @@ func TestKill(t *testing.T) {
 	restored += checkRestored(t, a, ids)
 	a.tell(t, all, "open")
 	table.add("end after SIGTERM", "%v", a.end(t).Round(time.Millisecond))
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%d files and folders are left in TMPDIR, %v", len(left), err)
+	}
 	table.add("kills", "%d, with %d processes; results restored %d times", *kills, processes, restored)
 	ups.report(t, &table, "until all were probed", patience)
 	ends.report(t, &table, "until none was left", patience)
