@@ -116,7 +116,7 @@ soak: build ## bin/prober under load, change and faults for SOAK, and killed KIL
 	$(GO) test ./test/soak -count=1 -timeout 0 -v -args -soak=$(SOAK) -probes=$(PROBES) -kills=$(KILLS)
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix; vet for other systems
+check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
