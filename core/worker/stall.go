@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,9 @@ const (
 )
 
 // stallMeter measures how long the agent itself did not run while attempts were under
-// way: because it was stopped, or starved of processor time. A timer beats while there
-// are attempts, and what it is late by was lost. The zero value is ready to use.
+// way: because it was stopped, starved of processor time, or had more to do than its
+// processors could. A timer beats while there are attempts, and what it is late by was
+// lost. The zero value is ready to use.
 type stallMeter struct {
 	attempts atomic.Int64 // under way
 
@@ -69,6 +71,7 @@ func (m *stallMeter) armLocked(now time.Time) {
 }
 
 func (m *stallMeter) beat() {
+	runtime.Gosched() // a timer's goroutine overtakes those that wait for a processor; attempts do not
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

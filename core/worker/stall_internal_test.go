@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +54,30 @@ func TestStallMeterRests(t *testing.T) {
 			t.Error("the meter beats without an attempt")
 		}
 	})
+}
+
+// An agent that has more to do than its processors can lets its attempts wait, though its
+// timers are on time.
+func TestStallMeterOverload(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var m stallMeter
+	watch := m.begin()
+	defer watch.end()
+	var over atomic.Bool
+	var work sync.WaitGroup
+	for range 30 {
+		work.Go(func() {
+			for !over.Load() {
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	lost := watch.lost()
+	over.Store(true)
+	work.Wait()
+	if lost < worthless(time.Second) {
+		t.Errorf("%v of a second lost", lost)
+	}
 }
 
 func TestWorthless(t *testing.T) {
