@@ -68,11 +68,12 @@ func (e *events) wait() { e.draining.Wait() }
 
 // event is what workers call.
 func (m *Manager) event(w *worker.Worker, reason worker.EventReason, message string) {
-	info := w.Info()
-	m.events.send(event{
-		object: ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, w.Container().Sidecar),
-		reason: string(reason), message: message,
-	})
+	info, container := w.Info(), w.Container()
+	ref := ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, container.Sidecar)
+	if s, ok := container.Source.(*source); ok {
+		ref.ResourceVersion = s.pod.ResourceVersion
+	}
+	m.events.send(event{object: ref, reason: string(reason), message: message})
 }
 
 // ContainerReference is what events of a container refer to: its pod, with the field
