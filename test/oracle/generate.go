@@ -9,9 +9,10 @@ import (
 
 // Generate returns the scenario of a seed.
 func Generate(seed uint64) *Scenario {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x70726f626572)), fast: []int32{1, 1, 1, 2, 2, 3, 5}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x70726f626572))}
+	g.patient, g.slow = g.chance(12), g.chance(10)
 	s := new(Scenario)
-	for range 1 + g.IntN(4)/3 {
+	for range pick(g, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4) {
 		s.Pods = append(s.Pods, g.pod())
 	}
 	g.scenario = s
@@ -23,10 +24,19 @@ func Generate(seed uint64) *Scenario {
 type generator struct {
 	*rand.Rand
 	scenario *Scenario
-	names    int
-	fast     []int32 // periods
+	names    int // in the pod
 	now      time.Duration
 	wild     bool // pods are disturbed a lot
+	patient  bool // numbers are large, and the story is long
+	slow     bool // attempts take most of a second, and probes are stopped meanwhile
+}
+
+// number is one of the usual numbers, or, where the story is long, a large one.
+func (g *generator) number(large []int32, usual ...int32) int32 {
+	if g.patient && g.chance(40) {
+		return pick(g, large...)
+	}
+	return pick(g, usual...)
 }
 
 // chance is true in p of 100 cases.
@@ -43,6 +53,7 @@ func (g *generator) seldom(p int, name string) string {
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) pod() Pod {
+	g.names = 0
 	p := Pod{RestartPolicy: pick(g, "Always", "Always", "OnFailure", "Never", "")}
 	regular := 1 + g.IntN(4)
 	if regular > 2 && g.chance(50) {
@@ -52,11 +63,10 @@ func (g *generator) pod() Pod {
 		p.Containers = append(p.Containers, g.container(pick(g, "", "", "", "Always", "OnFailure", "Never")))
 	}
 	for range max(0, g.IntN(4)-1) {
-		c := g.container("Always")
-		if g.chance(30) {
-			c = Container{Name: c.Name} // runs to its end, and may have no probes
-		}
-		p.InitContainers = append(p.InitContainers, c)
+		p.InitContainers = append(p.InitContainers, g.container(pick(g, "Always", "Always", "Always", "", "OnFailure", "Never")))
+	}
+	if g.chance(5) {
+		p.Ephemeral = append(p.Ephemeral, g.container(""))
 	}
 	return p
 }
@@ -64,11 +74,9 @@ func (g *generator) pod() Pod {
 func (g *generator) container(policy string) Container {
 	g.names++
 	c := Container{Name: fmt.Sprintf("c%d", g.names), RestartPolicy: policy}
-	if policy != "" && g.chance(40) {
+	if policy != "" && g.chance(50) || g.chance(15) {
 		for range 1 + g.IntN(2) {
-			c.Rules = append(c.Rules, Rule{
-				Action: pick(g, "Restart", "RestartAllContainers"), NotIn: g.chance(30), Codes: pick(g, []int32{1}, []int32{0, 42}, []int32{42}),
-			})
+			c.Rules = append(c.Rules, g.rule())
 		}
 	}
 	if g.chance(40) {
@@ -83,20 +91,32 @@ func (g *generator) container(policy string) Container {
 	return c
 }
 
+func (g *generator) rule() Rule {
+	return Rule{
+		Action: pick(g, "Restart", "Restart", "RestartAllContainers", "RestartAllContainers", "Rest"), NotIn: g.chance(30),
+		Operator: g.seldom(20, "Near"), Codes: pick(g, []int32{1}, []int32{1}, []int32{0, 42}, []int32{42}, []int32{}, nil),
+	}
+}
+
 func (g *generator) probe(kind string) *Probe {
 	p := &Probe{
-		Delay: pick[int32](g, 0, 0, 0, 1, 2, 4), Period: pick(g, g.fast...), Timeout: pick[int32](g, 1, 1, 2, 3),
-		Success: 1, Failure: pick[int32](g, 1, 1, 2, 3, 4),
+		Delay:   g.number([]int32{6, 10, 30, 60}, 0, 0, 0, 1, 2, 4),
+		Period:  g.number([]int32{6, 10, 30}, 1, 1, 1, 2, 2, 3, 5),
+		Timeout: g.number([]int32{6, 15}, 1, 1, 2, 3),
+		Success: 1, Failure: g.number([]int32{6, 8, 12}, 1, 1, 2, 3, 4),
 	}
 	if g.chance(8) {
 		p.Handler = pick(g, "http", "http", "grpc", "grpc", "tcp", "refused")
 	}
 	if kind == "readiness" {
-		p.Success = pick[int32](g, 1, 1, 1, 2, 3)
+		p.Success = g.number([]int32{6, 8}, 1, 1, 1, 2, 3)
 	}
 	usual := pick(g, []string{StepOK}, []string{StepOK}, []string{StepOK, StepZero, StepFail}, []string{StepFail},
 		[]string{StepOK, StepFail, StepError, StepTimeout, StepPanic, StepBig})
-	slow := pick(g, 0, 0, 10, 40)
+	slow, longest := pick(g, 0, 0, 10, 40), 260
+	if g.slow {
+		slow, longest = 90, 90
+	}
 	for range 1 + g.IntN(9) {
 		step := Step{Do: pick(g, usual...)}
 		if g.chance(15) {
@@ -104,8 +124,10 @@ func (g *generator) probe(kind string) *Probe {
 		}
 		if g.chance(slow) {
 			// Odd, so that no attempt ends at the instant of a tick.
-			step.Sleep = Duration(time.Duration(1+g.IntN(260))*10*time.Millisecond + 3)
+			step.Sleep = Duration(time.Duration(1+g.IntN(longest))*10*time.Millisecond + 3)
+			step.Late = g.chance(40)
 		}
+		step.Output = g.seldom(10, pick(g, "none", "binary"))
 		again := 1
 		if step.Do == StepError { // an error is seen when all attempts of a tick end so
 			again += g.IntN(4)
@@ -115,19 +137,19 @@ func (g *generator) probe(kind string) *Probe {
 	return p
 }
 
-// maxPeriod is a time after which a manager is so old that AddPod begins to probe at
-// once.
-const maxPeriod = 6 * time.Second
-
 // story makes the ops. Each has an instant that no other op, tick or attempt shares:
-// a remainder of nanoseconds of its own.
+// a remainder of nanoseconds of its own. Some ops come in pairs that share theirs.
 func (g *generator) story() {
-	g.now = maxPeriod
+	g.now = g.grownUp()
 	g.wild = g.chance(30)
 	for i := range g.scenario.Pods {
 		g.beginning(i)
 	}
-	end := g.now + time.Duration(10+g.IntN(25))*time.Second
+	length := time.Duration(10+g.IntN(25)) * time.Second
+	if g.patient {
+		length *= 4
+	}
+	end := g.now + length
 	for g.now < end {
 		g.pause()
 		g.event(g.IntN(len(g.scenario.Pods)))
@@ -135,13 +157,31 @@ func (g *generator) story() {
 	g.scenario.End = Duration(end + 5*time.Second)
 }
 
+// grownUp is the age at which a manager begins to probe at once when a pod is added:
+// it is more than the longest period, to which [Op.Changed] adds one.
+func (g *generator) grownUp() time.Duration {
+	longest := int32(5)
+	g.scenario.probes(func(_ int, _, _ string, p **Probe) {
+		if *p != nil {
+			longest = max(longest, (*p).Period)
+		}
+	})
+	return time.Duration(longest+1) * time.Second
+}
+
 // instant is when the next op happens.
 func (g *generator) instant() time.Duration {
-	return g.now + time.Duration(10*len(g.scenario.Ops)+1)
+	return g.now + time.Duration(1000*len(g.scenario.Ops)+1)
 }
 
 func (g *generator) op(op Op) {
 	op.At = Duration(g.instant())
+	g.scenario.Ops = append(g.scenario.Ops, op)
+}
+
+// together is an op at the instant of the last one, and after it.
+func (g *generator) together(op Op) {
+	op.At = g.scenario.Ops[len(g.scenario.Ops)-1].At
 	g.scenario.Ops = append(g.scenario.Ops, op)
 }
 
@@ -150,6 +190,9 @@ func (g *generator) pause() {
 	d := time.Duration(1+g.IntN(90)) * 10 * time.Millisecond
 	if g.chance(25) {
 		d += time.Duration(g.IntN(400)) * 10 * time.Millisecond
+	}
+	if g.patient {
+		d *= 4
 	}
 	g.now += d
 }
@@ -184,12 +227,10 @@ func (g *generator) beginning(pod int) {
 
 // each calls f for the containers of a pod in the order in which they are started.
 func (g *generator) each(pod int, f func(container string)) {
-	p := g.scenario.Pods[pod]
-	for _, c := range p.InitContainers {
-		f(c.Name)
-	}
-	for _, c := range p.Containers {
-		f(c.Name)
+	for _, list := range g.scenario.Pods[pod].lists() {
+		for _, c := range list {
+			f(c.Name)
+		}
 	}
 }
 
@@ -206,6 +247,8 @@ func (g *generator) start(pod int, container string, early bool) {
 		op.Age = Duration(g.now + 20*time.Second)
 	case g.chance(20): // an agent sees a container some time after its start
 		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
+	case g.chance(5): // the container's clock is ahead
+		op.Age = -Duration(time.Duration(1+g.IntN(600)) * 10 * time.Millisecond)
 	case g.chance(5): // at the line of ten seconds before the agent's start, or beside it
 		op.Age = Duration(g.instant() + 10*time.Second + time.Duration(g.IntN(3)-1))
 	}
@@ -226,6 +269,8 @@ func (g *generator) event(pod int) {
 	}
 	c := g.some(pod)
 	switch {
+	case g.slow && g.chance(20):
+		g.disturb(pod, 93+g.IntN(7))
 	case roll < 35:
 		g.op(Op{Do: OpSync, Pod: pod, Container: g.seldom(2, c)})
 	case roll < 42:
@@ -242,10 +287,15 @@ func (g *generator) event(pod int) {
 		g.op(Op{Do: OpStarted, Pod: pod, Container: c, Started: pick(g, "true", "true", "false", "nil")})
 	case roll < 78:
 		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(20, c), Changed: g.chance(20)})
+		if g.chance(20) {
+			g.together(Op{Do: OpAdd, Pod: pod, Changed: g.chance(50)})
+		}
 	case roll < 81:
 		g.op(Op{Do: pick(g, OpWait, OpCreate, OpVanish), Pod: pod, Container: c})
-	case roll < 84:
+	case roll < 83:
 		g.op(Op{Do: OpPublish, Pod: pod})
+	case roll < 84:
+		g.op(Op{Do: pick(g, OpEmpty, OpReverse, OpReverse), Pod: pod})
 	default:
 		g.disturb(pod, roll)
 	}
@@ -267,17 +317,18 @@ func (g *generator) disturb(pod, roll int) {
 		if g.chance(50) { // what a worker knows of the deletion it knows from AddPod
 			g.pause()
 			g.op(Op{Do: OpRemove, Pod: pod})
-			g.op(Op{Do: OpAdd, Pod: pod})
+			g.together(Op{Do: OpAdd, Pod: pod})
 		}
 	case roll < 95:
 		g.op(Op{Do: OpStop, Pod: pod, Container: g.seldom(20, g.some(pod))})
 	case roll < 98:
 		g.op(Op{Do: OpRemove, Pod: pod, Container: g.seldom(20, g.some(pod))})
-		if g.chance(60) {
-			if g.chance(50) {
-				g.pause()
-			}
-			g.op(Op{Do: OpAdd, Pod: pod})
+		switch add := (Op{Do: OpAdd, Pod: pod}); {
+		case g.chance(30):
+			g.together(add)
+		case g.chance(50):
+			g.pause()
+			g.op(add)
 		}
 	default:
 		op := Op{Do: OpCleanup}

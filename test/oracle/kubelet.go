@@ -3,6 +3,8 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,18 +23,24 @@ import (
 type kubelet struct {
 	prober.Manager
 	caches map[string]results.Manager
+	update func(key, what string)
 	done   chan struct{}
+
+	mu   sync.Mutex
+	last map[string]string
 }
 
 var _ Side = (*kubelet)(nil)
 
 // Kubelet makes the side that is right by definition.
 func Kubelet(o Outside) Side {
-	k := &kubelet{caches: make(map[string]results.Manager), done: make(chan struct{})}
-	for _, kind := range []string{"liveness", "readiness", "startup"} {
+	k := &kubelet{
+		caches: make(map[string]results.Manager), update: o.Update, done: make(chan struct{}), last: make(map[string]string),
+	}
+	for _, kind := range kinds {
 		cache := results.NewManager()
 		k.caches[kind] = cache
-		go k.drain(cache.Updates())
+		go k.read(kind, cache.Updates())
 	}
 	k.Manager = prober.NewManager(statusSource{podStatus: o.PodStatus},
 		k.caches["liveness"], k.caches["readiness"], k.caches["startup"], commandRunner(o.Run), eventRecorder(o.Event))
@@ -42,15 +50,28 @@ func Kubelet(o Outside) Side {
 // SilenceKubelet throws its log away. It speaks of every panic.
 func SilenceKubelet() { klog.SetLogger(klog.Logger{}) }
 
-// drain reads updates, since the kubelet's workers block when no one does.
-func (k *kubelet) drain(updates <-chan results.Update) {
+// read reads the updates of a kind at once: the kubelet's workers block when no one
+// does.
+func (k *kubelet) read(kind string, updates <-chan results.Update) {
 	for {
 		select {
-		case <-updates:
+		case u := <-updates:
+			key, what := kind+" "+u.ContainerID.String(), fmt.Sprintf("%v of %s", u.Result, u.PodUID)
+			k.update(key, what)
+			k.mu.Lock()
+			k.last[key] = what
+			k.mu.Unlock()
 		case <-k.done:
 			return
 		}
 	}
+}
+
+// LastWords implements [Side].
+func (k *kubelet) LastWords() map[string]string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.last)
 }
 
 // Cached implements [Side].
@@ -83,18 +104,12 @@ func (r commandRunner) RunInContainer(ctx context.Context, id kubecontainer.Cont
 }
 
 // eventRecorder is client-go's recorder for both sides.
-type eventRecorder func(fieldPath, eventType, reason, message string)
+type eventRecorder func(ref *v1.ObjectReference, eventType, reason, message string)
 
 var _ record.EventRecorderLogger = eventRecorder(nil)
 
 func (r eventRecorder) Event(object runtime.Object, eventType, reason, message string) {
-	ref, ok := object.(*v1.ObjectReference)
-	if !ok {
-		r(fmt.Sprintf("a %T", object), eventType, reason, message)
-		return
-	}
-	where := fmt.Sprintf("%s %s %s/%s %s %s", ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, ref.UID, ref.FieldPath)
-	r(where, eventType, reason, message)
+	r(object.(*v1.ObjectReference), eventType, reason, message)
 }
 
 func (r eventRecorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 var (
 	count = flag.Int("scenarios", 2000, "how many random scenarios to play")
 	seed  = flag.Uint64("seed", 0, "seed of the first scenario; 0 takes one from the clock")
+	first = flag.Bool("first", false, "stop at the first divergence, and do not shrink it")
 	// update is for when the generator changes.
 	update = flag.Bool("update", false, "write testdata/switches anew")
 )
@@ -49,8 +52,11 @@ func checkScenario(t *testing.T, o *Oracle, s *Scenario, ours Maker) verdict {
 	if d == nil {
 		return agreed
 	}
+	if *first {
+		t.Errorf("the sides diverge:\n%v", d)
+		return diverged
+	}
 	small := Shrink(s, func(c *Scenario) bool {
-		o.Calm(t, c)
 		d, _ := o.Check(t, c, ours)
 		return d != nil
 	})
@@ -71,23 +77,38 @@ const (
 func playRandom(t *testing.T, o *Oracle, n int, ours Maker) {
 	t.Helper()
 	t.Logf("%d scenarios from seed %d", n, *seed)
-	var counts [3]int
-	for i := range uint64(n) {
-		s := Generate(*seed + i)
-		o.Calm(t, s)
-		v := checkScenario(t, o, s, ours)
-		counts[v]++
+	var counts [3]atomic.Int64
+	eachSeed(t, n, func(t *testing.T, seed uint64) {
+		if n := counts[diverged].Load(); n >= 3 || n > 0 && *first {
+			return
+		}
+		v := checkScenario(t, o, Generate(seed), ours)
+		counts[v].Add(1)
 		if v == diverged {
-			t.Errorf("that was seed %d", *seed+i)
+			t.Errorf("that was seed %d", seed)
 		}
-		if counts[diverged] == 3 {
-			t.Fatalf("three divergences in %d scenarios", i+1)
+	})
+	t.Logf("%d agree, %d diverge; in %d the kubelet does not agree with itself",
+		counts[agreed].Load(), counts[diverged].Load(), counts[ambiguous].Load())
+	if counts[ambiguous].Load() > int64(n/50+1) {
+		t.Errorf("%d of %d scenarios are ambiguous; the generator should avoid them", counts[ambiguous].Load(), n)
+	}
+}
+
+// eachSeed calls f for n seeds, on all processors.
+func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+	t.Helper()
+	var next atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+					f(t, *seed+uint64(i))
+				}
+			})
 		}
-	}
-	t.Logf("%d agree, %d diverge; in %d the kubelet does not agree with itself", counts[agreed], counts[diverged], counts[ambiguous])
-	if counts[ambiguous] > n/50+1 {
-		t.Errorf("%d of %d scenarios are ambiguous; the generator should avoid them", counts[ambiguous], n)
-	}
+	})
 }
 
 func TestRandomScenarios(t *testing.T) {

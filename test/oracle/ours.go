@@ -3,13 +3,17 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
+	"sync"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
@@ -18,7 +22,10 @@ import (
 // ours is prober's manager with its own exec handler.
 type ours struct {
 	*manager.Manager
-	event func(fieldPath, eventType, reason, message string)
+	outside Outside
+	slow    iter.Seq[results.Update] // not read before the end
+	stop    context.CancelFunc       // ends slow
+	prompt  *reader
 	// tamper, when set, changes each pod that is added: a way to build a fault in.
 	tamper func(*v1.Pod)
 }
@@ -45,7 +52,12 @@ func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 		if err != nil {
 			panic(fmt.Sprintf("make a manager: %v", err))
 		}
-		return &ours{Manager: m, event: o.Event, tamper: tamper}
+		ctx, stop := context.WithCancel(context.Background())
+		s := &ours{Manager: m, outside: o, tamper: tamper, slow: m.Subscribe(ctx), stop: stop, prompt: newReader()}
+		for _, kind := range probe.Kinds {
+			go s.read(m.Results(kind))
+		}
+		return s
 	}
 }
 
@@ -55,7 +67,7 @@ func (s *ours) AddPod(ctx context.Context, pod *v1.Pod) {
 		s.tamper(pod)
 	}
 	if err := s.Manager.AddPod(ctx, pod); err != nil {
-		s.event(pod.Name, "error", "AddPod", err.Error())
+		s.outside.Fault("AddPod of %s: %v", pod.Name, err)
 	}
 }
 
@@ -71,8 +83,77 @@ func (s *ours) Cached(kind, id string) string {
 	return ""
 }
 
+// read reads the updates of a cache at once. The kubelet tells no one of a removal.
+func (s *ours) read(cache *results.Cache) {
+	for u := range cache.Updates() {
+		s.prompt.take(u)
+		if !u.Removed {
+			s.outside.Update(updateKey(u), updateText(u))
+		}
+	}
+}
+
+// LastWords implements [Side].
+func (s *ours) LastWords() map[string]string {
+	slow := newReader()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for u := range s.slow {
+			slow.take(u)
+		}
+	})
+	synctest.Wait()
+	s.stop()
+	reading.Wait()
+	s.check("prompt", s.prompt)
+	s.check("slow", slow)
+	return slow.words()
+}
+
+// check wants the last update of every key to be a removal, if it was removed.
+func (s *ours) check(name string, r *reader) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, u := range r.last {
+		if _, present := s.Results(u.Kind).Get(u.ContainerID); present == u.Removed {
+			s.outside.Fault("the cache has %s: %v; the last update for a %s reader: %+v", key, present, name, u)
+		}
+	}
+}
+
+// reader keeps the last that a reader of updates was told of each key.
+type reader struct {
+	mu      sync.Mutex
+	last    map[string]results.Update
+	changes map[string]string // that are not removals
+}
+
+func newReader() *reader {
+	return &reader{last: make(map[string]results.Update), changes: make(map[string]string)}
+}
+
+func (r *reader) take(u results.Update) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last[updateKey(u)] = u
+	if !u.Removed {
+		r.changes[updateKey(u)] = updateText(u)
+	}
+}
+
+func (r *reader) words() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes
+}
+
+func updateKey(u results.Update) string { return u.Kind.String() + " " + u.ContainerID }
+
+func updateText(u results.Update) string { return fmt.Sprintf("%v of %s", u.Result, u.PodUID) }
+
 // Close implements [Side].
 func (s *ours) Close() {
+	s.stop()
 	if err := s.Manager.Close(); err != nil {
 		panic(fmt.Sprintf("close the manager: %v", err))
 	}

@@ -8,12 +8,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // Observation is one thing that a side let be seen.
 type Observation struct {
 	At   time.Duration // since the start of the scenario
 	What string
+
+	update string // kind and container ID of an update, else ""
 }
 
 // String returns the observation as it is printed.
@@ -23,6 +27,7 @@ func (o Observation) String() string { return fmt.Sprintf("%-14v %s", o.At, o.Wh
 // at one instant is in the order of its text.
 type Record struct {
 	start time.Time
+	masks []mask // read-only
 
 	mu           sync.Mutex
 	closed       bool
@@ -39,8 +44,55 @@ type span struct {
 	begin, end time.Duration
 }
 
-func newRecord() *Record {
-	return &Record{start: time.Now(), cached: make(map[string]string)}
+// mask is a time in which nothing is noted of some probes of a pod.
+type mask struct {
+	pod      int
+	kinds    []string
+	from, to time.Duration
+}
+
+func newRecord(s *Scenario) *Record {
+	return &Record{start: time.Now(), masks: s.masks(), cached: make(map[string]string)}
+}
+
+var kinds = []string{"liveness", "readiness", "startup"}
+
+// masks are the times between a stop and the end of the kubelet's attempt.
+func (s *Scenario) masks() (masks []mask) {
+	for _, op := range s.Ops {
+		if op.Until == 0 {
+			continue
+		}
+		for pod := range s.Pods {
+			m := mask{pod: pod, from: time.Duration(op.At), to: time.Duration(op.Until)}
+			for _, kind := range kinds {
+				if op.stops(pod, kind) {
+					m.kinds = append(m.kinds, kind)
+				}
+			}
+			masks = append(masks, m)
+		}
+	}
+	return masks
+}
+
+// masked reports whether nothing is noted of a probe now, or was at some time.
+func (r *Record) masked(pod int, kind string) (now, ever bool) {
+	at := r.now()
+	for _, m := range r.masks {
+		if m.pod == pod && slices.Contains(m.kinds, kind) {
+			ever = true
+			now = now || m.from <= at && at <= m.to
+		}
+	}
+	return now, ever
+}
+
+// maskedKey is masked for a key, which is a kind and a container ID.
+func (r *Record) maskedKey(key string) (now, ever bool) {
+	kind, id, _ := strings.Cut(key, " ")
+	pod, _, _ := strings.Cut(strings.TrimPrefix(id, idScheme), "-")
+	return r.masked(podIndex(pod), kind)
 }
 
 func (r *Record) now() time.Duration { return time.Since(r.start) }
@@ -53,7 +105,7 @@ func (r *Record) add(format string, args ...any) {
 
 func (r *Record) addLocked(format string, args ...any) {
 	if !r.closed {
-		r.observations = append(r.observations, Observation{r.now(), fmt.Sprintf(format, args...)})
+		r.observations = append(r.observations, Observation{At: r.now(), What: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -71,11 +123,39 @@ func (r *Record) attempt(command []string, text string, n int) (end func()) {
 	}
 }
 
-func (r *Record) event(fieldPath, eventType, reason, message string) {
+func (r *Record) event(ref *v1.ObjectReference, eventType, reason, message string) {
+	kind, _, _ := strings.Cut(strings.ToLower(message), " ")
+	if now, _ := r.masked(podIndex(ref.Name), kind); now {
+		return
+	}
 	if len(message) > 200 {
 		message = fmt.Sprintf("%s… (%d bytes)", message[:200], len(message))
 	}
-	r.add("event on %s: %s %s %q", fieldPath, eventType, reason, message)
+	r.add("event on %s %s %s/%s %s %s at %s: %s %s %q", ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, ref.UID,
+		ref.FieldPath, ref.ResourceVersion, eventType, reason, message)
+}
+
+// update notes what a prompt reader of the updates is told. Of several updates of one
+// key at one instant the last remains, since we tell the newest only.
+func (r *Record) update(key, what string) {
+	if now, _ := r.maskedKey(key); now {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addLocked("update %s: %s", key, what)
+	if !r.closed {
+		r.observations[len(r.observations)-1].update = key
+	}
+}
+
+// lastWords notes the last update of every key that a slow reader is told.
+func (r *Record) lastWords(words map[string]string) {
+	for key, what := range words {
+		if _, ever := r.maskedKey(key); !ever {
+			r.add("last update %s: %s", key, what)
+		}
+	}
 }
 
 // sample notes what has changed in the caches since the last sample.
@@ -83,6 +163,9 @@ func (r *Record) sample(cached map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(cached)) {
+		if now, _ := r.maskedKey(key); now {
+			cached[key] = r.cached[key]
+		}
 		if was := r.cached[key]; was != cached[key] {
 			r.addLocked("cache %s: %s", key, cached[key])
 		}
@@ -95,9 +178,29 @@ func (r *Record) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+	r.mergeUpdatesLocked()
 	slices.SortStableFunc(r.observations, func(a, b Observation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.What, b.What))
 	})
+}
+
+// mergeUpdatesLocked keeps the last of the updates of one key at one instant.
+func (r *Record) mergeUpdatesLocked() {
+	type instant struct {
+		at     time.Duration
+		update string
+	}
+	last := make(map[instant]int)
+	for i, o := range r.observations {
+		last[instant{o.At, o.update}] = i
+	}
+	kept := r.observations[:0]
+	for i, o := range r.observations {
+		if o.update == "" || last[instant{o.At, o.update}] == i {
+			kept = append(kept, o)
+		}
+	}
+	r.observations = kept
 }
 
 // Divergence is the first difference between two records.

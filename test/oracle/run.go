@@ -23,6 +23,9 @@ type Side interface {
 	// Cached returns what the cache of a kind ("liveness", "readiness", "startup")
 	// holds for a container: "Success", "Failure", "UNKNOWN", or "" when nothing.
 	Cached(kind, containerID string) string
+	// LastWords returns, by kind and container ID, the last update that a reader is
+	// told who begins to read now.
+	LastWords() map[string]string
 	// Close stops what Side has started. Nothing is observed any more.
 	Close()
 }
@@ -31,7 +34,12 @@ type Side interface {
 type Outside struct {
 	PodStatus func(types.UID) (v1.PodStatus, bool)
 	Run       func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
-	Event     func(fieldPath, eventType, reason, message string)
+	Event     func(ref *v1.ObjectReference, eventType, reason, message string)
+	// Update takes what a prompt reader of the updates is told. A key is a kind and a
+	// container ID.
+	Update func(key, what string)
+	// Fault takes what must not be.
+	Fault func(format string, args ...any)
 }
 
 // Maker makes a side. It is called inside of the bubble.
@@ -60,12 +68,14 @@ func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	t.Helper()
 	var record *Record
 	synctest.Test(t, func(t *testing.T) {
-		record = newRecord()
+		record = newRecord(s)
 		runner := newRunner(s, record)
 		run := o.web.enter(runner)
 		defer o.web.leave(run)
 		w := newWorld(s, func(kind, name string) v1.ProbeHandler { return o.web.handler(kind, run, name) })
-		side := makeSide(Outside{PodStatus: w.podStatus, Run: runner.run, Event: record.event})
+		side := makeSide(Outside{
+			PodStatus: w.podStatus, Run: runner.run, Event: record.event, Update: record.update, Fault: record.add,
+		})
 		play := &play{scenario: s, world: w, side: side, record: record}
 		play.all(t.Context())
 		record.close()
@@ -91,6 +101,7 @@ func (p *play) all(ctx context.Context) {
 	}
 	p.rest(time.Duration(p.scenario.End))
 	p.sample()
+	p.record.lastWords(p.side.LastWords())
 }
 
 // rest lets the time pass until at, and looks at the caches now and then.
@@ -132,7 +143,7 @@ func (p *play) do(ctx context.Context, op Op) {
 // update calls UpdatePodStatus and notes the answer.
 func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	p.side.UpdatePodStatus(ctx, p.world.object(op), status)
-	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
 		started := "unset"
 		if c.Started != nil {
 			started = fmt.Sprint(*c.Started)
@@ -147,8 +158,8 @@ func (p *play) sample() {
 	for _, pod := range p.world.pods {
 		for name, n := range pod.ids {
 			for i := range n {
-				id := containerID(name, i+1)
-				for _, kind := range [...]string{"liveness", "readiness", "startup"} {
+				id := containerID(pod.index, name, i+1)
+				for _, kind := range kinds {
 					cached[kind+" "+id] = p.side.Cached(kind, id)
 				}
 			}

@@ -37,9 +37,9 @@ func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.
 	n, step := r.step(name)
 	end := r.record.attempt(cmd, fmt.Sprintf("%s in %s within %v: %s", name, id, timeout, rest), n)
 	defer end()
-	output := fmt.Appendf(nil, "%s says %s", name, step.Do)
+	output := step.output(fmt.Sprintf("%s says %s", name, step.Do))
 	nap, late := time.Duration(step.Sleep), false
-	if timeout > 0 && (step.Do == StepTimeout || nap >= timeout) {
+	if timeout > 0 && !step.Late && (step.Do == StepTimeout || nap >= timeout) {
 		nap, late = timeout+lateness, true
 	}
 	if err := sleep(ctx, nap); err != nil {
@@ -61,6 +61,18 @@ func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.
 		panic("the script says so")
 	default:
 		return output, fmt.Errorf("%s could not be run", name)
+	}
+}
+
+// output is what an attempt writes.
+func (s Step) output(text string) []byte {
+	switch s.Output {
+	case "none":
+		return nil
+	case "binary":
+		return []byte(text + "\x00\xff\xc3\x28\x1b[31m\r\n\u2028%d")
+	default:
+		return []byte(text)
 	}
 }
 

@@ -21,9 +21,16 @@ type Pod struct {
 	RestartPolicy  string      `json:"restartPolicy,omitzero"`
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers,omitzero"`
+	// Ephemeral containers have statuses, and probes that the API would refuse.
+	Ephemeral []Container `json:"ephemeral,omitzero"`
 }
 
-// Container is a container. Names are unique in a scenario.
+// lists returns the containers in the order in which they are started.
+func (p *Pod) lists() [3][]Container {
+	return [...][]Container{p.InitContainers, p.Containers, p.Ephemeral}
+}
+
+// Container is a container. Names are unique in a pod.
 type Container struct {
 	Name          string `json:"name"`
 	RestartPolicy string `json:"restartPolicy,omitzero"` // of the container; Always makes an init container a sidecar
@@ -35,9 +42,10 @@ type Container struct {
 
 // Rule is a restart rule of a container.
 type Rule struct {
-	Action string  `json:"action"` // Restart or RestartAllContainers
-	NotIn  bool    `json:"notIn,omitzero"`
-	Codes  []int32 `json:"codes"`
+	Action   string  `json:"action"` // Restart, RestartAllContainers, or one that no one knows
+	NotIn    bool    `json:"notIn,omitzero"`
+	Operator string  `json:"operator,omitzero"` // instead of In and NotIn
+	Codes    []int32 `json:"codes"`             // null: the rule has no exit codes
 }
 
 // Probe is a probe and the ends of its attempts. Times are in seconds, as in
@@ -58,6 +66,10 @@ type Probe struct {
 type Step struct {
 	Do    string   `json:"do"`             // one of the Step constants
 	Sleep Duration `json:"sleep,omitzero"` // how long it takes; a timeout when the probe's is shorter
+	// Late lets a runtime that does not enforce the timeout answer after it.
+	Late bool `json:"late,omitzero"`
+	// Output is "" for a text, "none", or "binary".
+	Output string `json:"output,omitzero"`
 }
 
 // The ends of an attempt, in the words of exec. Those of the other handlers take no
@@ -84,7 +96,8 @@ type Op struct {
 	Code int32 `json:"code,omitzero"`
 	// SameID lets OpStart keep the container's ID.
 	SameID bool `json:"sameID,omitzero"`
-	// Age is how long before the op a container that OpStart starts was started.
+	// Age is how long before the op a container that OpStart starts was started; it is
+	// negative where the runtime's clock is ahead.
 	Age Duration `json:"age,omitzero"`
 	// Started is what the status says after OpStart and OpStarted: "true", "false",
 	// "nil", or as before when empty.
@@ -95,6 +108,10 @@ type Op struct {
 	Changed bool `json:"changed,omitzero"`
 	// Keep are the pods that OpCleanup leaves alone.
 	Keep []int `json:"keep,omitzero"`
+	// Until is set by [Oracle.Calm] on an op that stops workers during an attempt: it is
+	// when the kubelet's attempt is over. Until then nothing is compared of the stopped
+	// probes.
+	Until Duration `json:"until,omitzero"`
 }
 
 // What can happen. The first group calls the manager, the second changes what the
@@ -112,6 +129,8 @@ const (
 	OpWait       = "wait"       // a container waits, its ID stays
 	OpCreate     = "create"     // a container waits and has no ID yet
 	OpVanish     = "vanish"     // a container has no status
+	OpEmpty      = "empty"      // no container has a status
+	OpReverse    = "reverse"    // the statuses of containers change their order
 	OpStarted    = "started"    // a container's status says that it has started, or not
 	OpPhase      = "phase"      // of the pod
 	OpLose       = "lose"       // the pod has no status
@@ -160,6 +179,9 @@ func (s *Scenario) String() string {
 		if len(p.InitContainers) > 0 {
 			out = fmt.Appendf(out, ", \"initContainers\": [\n%s    ]", lines(p.InitContainers, "      "))
 		}
+		if len(p.Ephemeral) > 0 {
+			out = fmt.Appendf(out, ", \"ephemeral\": [\n%s    ]", lines(p.Ephemeral, "      "))
+		}
 		out = append(out, "}"+comma(i, len(s.Pods))+"\n"...)
 	}
 	out = fmt.Appendf(out, "  ],\n  \"ops\": [\n%s  ],\n  \"end\": %q\n}\n", lines(s.Ops, "    "), s.End.String())
@@ -199,7 +221,7 @@ func compact(v any) string {
 // probes calls f for every probe of every container.
 func (s *Scenario) probes(f func(pod int, container, kind string, p **Probe)) {
 	for i := range s.Pods {
-		for _, list := range [][]Container{s.Pods[i].Containers, s.Pods[i].InitContainers} {
+		for _, list := range s.Pods[i].lists() {
 			for j := range list {
 				c := &list[j]
 				f(i, c.Name, "startup", &c.Startup)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Check plays s on the kubelet and on ours. It returns nil where both show the same,
-// and nil with ambiguous set where the kubelet does not agree with itself: when a tick
-// and a trigger wait for the end of one attempt, it takes either.
+// Check makes s calm, and plays it on the kubelet and on ours. It returns nil where
+// both show the same, and nil with ambiguous set where the kubelet does not agree with
+// itself: when a tick and a trigger wait for the end of one attempt, it takes either.
 func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
 	t.Helper()
-	kubelet := o.Run(t, s, Kubelet)
+	kubelet := o.Calm(t, s)
 	d = Compare(kubelet, o.Run(t, s, ours))
 	if d == nil {
 		return nil, false
@@ -24,61 +24,110 @@ func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, am
 	return d, false
 }
 
-// Calm removes from s the ops of whose effect nothing can be said: those that stop a
-// worker while it makes an attempt, where we cancel the attempt and the kubelet counts
-// it, and those that trigger one while it makes attempts for longer than its period,
-// where the kubelet takes the trigger or the tick that waits beside it, as it falls.
-func (o *Oracle) Calm(t *testing.T, s *Scenario) {
+// Calm removes from s the ops of whose effect nothing can be said, and returns the
+// kubelet's record of the rest. Such ops trigger a worker while it makes attempts for
+// longer than its period, where the kubelet takes the trigger or the tick that waits
+// beside it, as it falls; or they stop one while it makes attempts, where we cancel the
+// attempt and the kubelet counts it. Of the latter those stay, with their Until, after
+// which nothing follows but the end of one attempt.
+func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 	t.Helper()
 	for {
-		busy := busyTimes(o.Run(t, s, Kubelet), s)
-		before := len(s.Ops)
+		record := o.Run(t, s, Kubelet)
+		busy := busyTimes(record, s)
+		before := slices.Clone(s.Ops)
+		for i := range s.Ops {
+			s.Ops[i].Until = s.Ops[i].until(busy)
+		}
+		all := slices.Clone(s.Ops)
 		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
-			return slices.ContainsFunc(busy, func(b busyTime) bool { return b.forbids(op) })
+			return slices.ContainsFunc(busy, func(b busyTime) bool { return b.forbids(op, all) })
 		})
-		if len(s.Ops) == before {
-			return
+		if slices.EqualFunc(before, s.Ops, func(a, b Op) bool { return a.At == b.At && a.Until == b.Until }) {
+			return record
 		}
 	}
+}
+
+// until returns when the attempts that op stops are over; 0 when it stops none.
+func (op Op) until(busy []busyTime) (until Duration) {
+	for _, b := range busy {
+		if b.contains(op) && op.stops(b.pod, b.kind) {
+			until = max(until, Duration(b.end))
+		}
+	}
+	return until
 }
 
 // busyTime is a time in which a worker makes one attempt after the other.
 type busyTime struct {
 	span
-	long bool // longer than the period
+	last time.Duration // when the last attempt begins
+	long bool          // longer than the period
 }
 
 func busyTimes(r *Record, s *Scenario) []busyTime {
-	periods := make(map[string]time.Duration)
+	type probe struct {
+		pod             int
+		container, kind string
+	}
+	periods := make(map[probe]time.Duration)
 	s.probes(func(pod int, container, kind string, p **Probe) {
 		if *p != nil {
-			periods[container+" "+kind] = time.Duration((*p).Period) * time.Second
+			periods[probe{pod, container, kind}] = time.Duration((*p).Period) * time.Second
 		}
 	})
 	var busy []busyTime
-	last := make(map[string]int) // index in busy
+	last := make(map[probe]int) // index in busy
 	for _, a := range r.spans {
-		probe := a.container + " " + a.kind
+		probe := probe{a.pod, a.container, a.kind}
 		i, ok := last[probe]
 		if !ok || busy[i].end != a.begin {
 			i = len(busy)
 			last[probe] = i
 			busy = append(busy, busyTime{span: a})
 		}
-		busy[i].end = a.end
+		busy[i].last, busy[i].end = a.begin, a.end
 		busy[i].long = a.end-busy[i].begin >= periods[probe]
 	}
 	return busy
 }
 
-func (b busyTime) forbids(op Op) bool {
-	if at := time.Duration(op.At); at < b.begin || b.end < at {
-		return false
-	}
-	triggers := (op.Do == OpPeek || op.Do == OpSync) && op.Pod == b.pod && b.kind == "readiness"
-	return triggers && b.long || op.stops(b.pod, b.kind)
+func (b busyTime) contains(op Op) bool {
+	at := time.Duration(op.At)
+	return b.begin <= at && at <= b.end
 }
 
+// forbids reports whether op, which is one of ops, must not happen.
+func (b busyTime) forbids(op Op, ops []Op) bool {
+	if op.usesWorkers() && slices.ContainsFunc(ops, func(stop Op) bool {
+		return stop.At <= op.At && op.At <= stop.Until && stop.stops(op.Pod, "")
+	}) {
+		return true
+	}
+	if !b.contains(op) {
+		return false
+	}
+	if op.triggers(b) && b.long {
+		return true
+	}
+	if !op.stops(b.pod, b.kind) {
+		return false
+	}
+	// What the kubelet's worker would do besides ending after its attempt.
+	return b.long || time.Duration(op.At) < b.last ||
+		slices.ContainsFunc(ops, func(o Op) bool { return o.At <= op.At && b.contains(o) && o.triggers(b) })
+}
+
+// triggers reports whether op may trigger the worker of b.
+func (op Op) triggers(b busyTime) bool {
+	return (op.Do == OpPeek || op.Do == OpSync) && op.Pod == b.pod && b.kind == "readiness"
+}
+
+// usesWorkers reports whether op asks which workers there are.
+func (op Op) usesWorkers() bool { return slices.Contains([]string{OpAdd, OpPeek, OpSync}, op.Do) }
+
+// stops reports whether op stops probes of a kind, "" for any, of a pod.
 func (op Op) stops(pod int, kind string) bool {
 	switch op.Do {
 	case OpStop:
@@ -155,7 +204,7 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 		try(func(c *Scenario) bool { return c.withoutPod(i) })
 	}
 	for i, p := range s.Pods {
-		for _, list := range [][]Container{p.Containers, p.InitContainers} {
+		for _, list := range p.lists() {
 			for _, gone := range list {
 				try(func(c *Scenario) bool { return c.withoutContainer(i, gone.Name) })
 			}
@@ -233,21 +282,22 @@ func (s *Scenario) withoutContainer(pod int, name string) bool {
 	is := func(c Container) bool { return c.Name == name }
 	p.Containers = slices.DeleteFunc(p.Containers, is)
 	p.InitContainers = slices.DeleteFunc(p.InitContainers, is)
-	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Container == name })
+	p.Ephemeral = slices.DeleteFunc(p.Ephemeral, is)
+	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Pod == pod && op.Container == name })
 	return len(p.Containers) > 0
 }
 
 // shrinkProbes takes probes out, and makes those that are left plain.
 func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
-	s.probes(func(_ int, container, kind string, p **Probe) {
+	s.probes(func(pod int, container, kind string, p **Probe) {
 		if *p == nil {
 			return
 		}
 		on := func(change func(p **Probe)) bool {
 			return try(func(c *Scenario) bool {
 				before := c.String()
-				c.probes(func(_ int, otherContainer, otherKind string, p **Probe) {
-					if otherContainer == container && otherKind == kind && *p != nil {
+				c.probes(func(otherPod int, otherContainer, otherKind string, p **Probe) {
+					if otherPod == pod && otherContainer == container && otherKind == kind && *p != nil {
 						change(p)
 					}
 				})
@@ -262,11 +312,11 @@ func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
 		on(func(p **Probe) { (*p).Timeout = 1 })
 		on(func(p **Probe) { (*p).Success = 1 })
 		on(func(p **Probe) { (*p).Failure = 1 })
-		on(func(p **Probe) { (*p).Script = (*p).Script[:1] })
+		on(func(p **Probe) { (*p).Script = (*p).Script[:min(1, len((*p).Script))] })
 		for i := range (*p).Script {
 			on(func(p **Probe) {
 				if i < len((*p).Script) {
-					(*p).Script[i].Sleep = 0
+					(*p).Script[i].Sleep, (*p).Script[i].Late, (*p).Script[i].Output = 0, false, ""
 				}
 			})
 			on(func(p **Probe) {

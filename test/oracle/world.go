@@ -20,6 +20,7 @@ type world struct {
 }
 
 type podState struct {
+	index  int
 	object *v1.Pod // its status is the one that was last published
 	status v1.PodStatus
 	lost   bool           // the status source knows nothing of the pod
@@ -31,6 +32,7 @@ func newWorld(s *Scenario, handler networkHandler) *world {
 	w := new(world)
 	for i, p := range s.Pods {
 		w.pods = append(w.pods, &podState{
+			index:  i,
 			object: podObject(i, p, handler),
 			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"},
 			ids:    make(map[string]int),
@@ -44,7 +46,11 @@ func podIndex(name string) int { return mustAtoi(strings.TrimPrefix(name, "p")) 
 
 func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
 
-func containerID(name string, n int) string { return fmt.Sprintf("test://%s-%d", name, n) }
+const idScheme = "test://"
+
+func containerID(pod int, name string, n int) string {
+	return fmt.Sprintf("%sp%d-%s-%d", idScheme, pod, name, n)
+}
 
 // podStatus is the status source of both sides.
 func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
@@ -87,6 +93,14 @@ func (w *world) change(op Op) {
 		p.object.DeletionGracePeriodSeconds = new(int64(30))
 	case OpVanish:
 		p.vanish(op.Container)
+	case OpEmpty:
+		for _, l := range p.lists() {
+			*l.statuses = nil
+		}
+	case OpReverse:
+		for _, l := range p.lists() {
+			slices.Reverse(*l.statuses)
+		}
 	default:
 		p.containerStatus(op.Container, func(c *v1.ContainerStatus) { p.changeContainer(op, c) })
 	}
@@ -97,7 +111,10 @@ func (p *podState) changeContainer(op Op, c *v1.ContainerStatus) {
 	case OpStart:
 		if !op.SameID || c.ContainerID == "" {
 			p.ids[c.Name]++
-			c.ContainerID = containerID(c.Name, p.ids[c.Name])
+			c.ContainerID = containerID(p.index, c.Name, p.ids[c.Name])
+		}
+		if c.State.Terminated != nil {
+			c.LastTerminationState = c.State
 		}
 		started := time.Now().Add(-time.Duration(op.Age))
 		c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Time{Time: started}}}
@@ -121,20 +138,21 @@ func (p *podState) changeContainer(op Op, c *v1.ContainerStatus) {
 // is none, at its place in the order of the spec.
 func (p *podState) containerStatus(name string, f func(*v1.ContainerStatus)) {
 	for _, l := range p.lists() {
-		at := 0
-		for _, c := range l.specs {
-			present := at < len(*l.statuses) && (*l.statuses)[at].Name == c.Name
-			if c.Name == name {
-				if !present {
-					*l.statuses = slices.Insert(*l.statuses, at, v1.ContainerStatus{Name: name})
-				}
-				f(&(*l.statuses)[at])
-				return
-			}
-			if present {
-				at++
-			}
+		at := slices.Index(l.names, name)
+		if at < 0 {
+			continue
 		}
+		i := slices.IndexFunc(*l.statuses, func(c v1.ContainerStatus) bool { return c.Name == name })
+		if i < 0 {
+			i = 0
+			for _, c := range *l.statuses {
+				if slices.Contains(l.names[:at], c.Name) {
+					i++
+				}
+			}
+			*l.statuses = slices.Insert(*l.statuses, i, v1.ContainerStatus{Name: name})
+		}
+		f(&(*l.statuses)[i])
 	}
 }
 
@@ -145,20 +163,35 @@ func (p *podState) vanish(name string) {
 }
 
 type containerList struct {
-	specs    []v1.Container
+	names    []string
 	statuses *[]v1.ContainerStatus
 }
 
 func (p *podState) lists() []containerList {
+	spec, status := &p.object.Spec, &p.status
+	var ephemeral []string
+	for _, c := range spec.EphemeralContainers {
+		ephemeral = append(ephemeral, c.Name)
+	}
 	return []containerList{
-		{p.object.Spec.Containers, &p.status.ContainerStatuses},
-		{p.object.Spec.InitContainers, &p.status.InitContainerStatuses},
+		{names(spec.InitContainers), &status.InitContainerStatuses},
+		{names(spec.Containers), &status.ContainerStatuses},
+		{ephemeral, &status.EphemeralContainerStatuses},
 	}
 }
 
-// object returns the pod with which op calls the manager.
+func names(containers []v1.Container) (names []string) {
+	for _, c := range containers {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// object returns the pod with which op calls the manager. Each has a resource version
+// of its own.
 func (w *world) object(op Op) *v1.Pod {
 	pod := w.pods[op.Pod].object.DeepCopy()
+	pod.ResourceVersion = op.At.String()
 	if op.Container != "" {
 		gone := func(c v1.Container) bool { return c.Name == op.Container }
 		pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, gone)
@@ -201,12 +234,17 @@ type networkHandler func(kind, name string) v1.ProbeHandler
 
 func podObject(i int, p Pod, network networkHandler) *v1.Pod {
 	name := fmt.Sprintf("p%d", i)
+	var ephemeral []v1.EphemeralContainer
+	for _, c := range containerSpecs(name, p.Ephemeral, network) {
+		ephemeral = append(ephemeral, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon(c)})
+	}
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: podUID(i)},
 		Spec: v1.PodSpec{
-			RestartPolicy:  v1.RestartPolicy(p.RestartPolicy),
-			Containers:     containerSpecs(name, p.Containers, network),
-			InitContainers: containerSpecs(name, p.InitContainers, network),
+			RestartPolicy:       v1.RestartPolicy(p.RestartPolicy),
+			Containers:          containerSpecs(name, p.Containers, network),
+			InitContainers:      containerSpecs(name, p.InitContainers, network),
+			EphemeralContainers: ephemeral,
 		},
 	}
 }
@@ -237,14 +275,19 @@ func containerSpecs(pod string, containers []Container, network networkHandler) 
 }
 
 func ruleSpec(r Rule) v1.ContainerRestartRule {
+	rule := v1.ContainerRestartRule{Action: v1.ContainerRestartRuleAction(r.Action)}
+	if r.Codes == nil {
+		return rule
+	}
 	operator := v1.ContainerRestartRuleOnExitCodesOpIn
 	if r.NotIn {
 		operator = v1.ContainerRestartRuleOnExitCodesOpNotIn
 	}
-	return v1.ContainerRestartRule{
-		Action:    v1.ContainerRestartRuleAction(r.Action),
-		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: r.Codes},
+	if r.Operator != "" {
+		operator = v1.ContainerRestartRuleOnExitCodesOperator(r.Operator)
 	}
+	rule.ExitCodes = &v1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: r.Codes}
+	return rule
 }
 
 // probeSpec makes a probe. The command of an exec probe names it, so that the runner knows whose
