@@ -107,6 +107,11 @@ test-race: ## the same with the race detector (needs gcc)
 test-oracle: ## our core against the kubelet's own code
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v ./... -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 
+# Takes some ten minutes, and is not part of CI.
+.PHONY: test-mutants
+test-mutants: ## whether the oracle catches faults that are built into our core
+	cd test/oracle && $(GO) run ./mutants -scenarios=$(ORACLECOUNT)
+
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
 	GOTEST='$(GOTEST)' test/e2e/run

@@ -1,0 +1,149 @@
+package main
+
+// mutant is a fault of one line or two, of the kind that a change makes by accident.
+type mutant struct {
+	what     string
+	file     string // from the root of the repository
+	old, new string // old occurs once in the file
+}
+
+const (
+	tickFile    = "core/worker/tick.go"
+	foldFile    = "core/worker/fold.go"
+	workerFile  = "core/worker/worker.go"
+	restartFile = "core/manager/restart.go"
+	statusFile  = "core/manager/status.go"
+	managerFile = "core/manager/manager.go"
+	probesFile  = "core/manager/probes.go"
+	podFile     = "core/manager/pod.go"
+	resultsFile = "core/results/results.go"
+	queueFile   = "core/results/queue.go"
+)
+
+var mutants = []mutant{
+	{
+		"a start in the future is not waited for", tickFile,
+		"return age < w.spec.InitialDelay",
+		"return age >= 0 && age < w.spec.InitialDelay",
+	},
+	{
+		"a success after the deadline is a failure", tickFile,
+		"if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {",
+		"if ctx.Err() == context.DeadlineExceeded {",
+	},
+	{
+		"a rule with an unknown action restarts", restartFile,
+		"ok &&\n\t\t\t(action == v1.ContainerRestartRuleActionRestart || action == v1.ContainerRestartRuleActionRestartAllContainers) {",
+		"ok && action != \"\" {",
+	},
+	{
+		"probes of plain init containers get workers", probesFile,
+		"IsSidecar(c) {",
+		"c.Name != \"\" {",
+	},
+	{
+		"restart rules count without a container policy", restartFile,
+		"\tpolicy := pod.RestartPolicy\n",
+		"\tpolicy := pod.RestartPolicy\n\tif action, ok := matchingAction(c, exitCode); ok && action == v1.ContainerRestartRuleActionRestart {\n\t\treturn true\n\t}\n",
+	},
+	{
+		"a liveness Failure is not told", resultsFile,
+		"\tfor _, q := range *c.queues.Load() {\n\t\tq.put(e.update(c.kind, containerID))",
+		"\tfor _, q := range *c.queues.Load() {\n\t\tif c.kind == probe.Liveness && r == Failure {\n\t\t\tcontinue\n\t\t}\n\t\tq.put(e.update(c.kind, containerID))",
+	},
+	{
+		"thresholds are one more", foldFile,
+		"next.length < threshold",
+		"next.length <= threshold && threshold > 1",
+	},
+	{
+		"a hold does not reset the run", foldFile,
+		"next.hold, next.length = true, 0",
+		"next.hold = true",
+	},
+	{
+		"a liveness success holds", foldFile,
+		"kind == probe.Liveness && result == results.Failure {",
+		"kind == probe.Liveness {",
+	},
+	{
+		"a new container does not lift the hold", tickFile,
+		"\tw.run.hold = false\n",
+		"",
+	},
+	{
+		"StopLivenessAndStartup stops readiness", managerFile,
+		"k.Kind != probe.Readiness && names[k.Container]",
+		"names[k.Container]",
+	},
+	{
+		"an error counts as a failure", tickFile,
+		"t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !hostTrouble(t.Err)",
+		"t.Err == nil || !hostTrouble(t.Err)",
+	},
+	{
+		"a failure is tried again", tickFile,
+		"if err == nil || errors.Is(err, probe.ErrNoSlot)",
+		"if err == nil && outcome.Result != probe.Failure || errors.Is(err, probe.ErrNoSlot)",
+	},
+	{
+		"the deletion of the pod is seen before the container's end", tickFile,
+		"\tif !s.Running {\n",
+		"\tif !s.Running && (!s.Deleting || w.info.Kind == probe.Readiness) {\n",
+	},
+	{
+		"the start is asked for before the initial delay", tickFile,
+		"\tif w.tooEarlyLocked(now, s) {",
+		"\tif w.tooEarlyLocked(now, s) && !s.Started {",
+	},
+	{
+		"a trigger does not restart the period", workerFile,
+		"\t\tw.due, w.step = now.Add(w.spec.Period), w.spec.Period\n",
+		"",
+	},
+	{
+		"the age of a container is not cut to seconds", tickFile,
+		"age = age.Truncate(time.Second)",
+		"age = age.Truncate(time.Millisecond)",
+	},
+	{
+		"a removal is not told", resultsFile,
+		"\tu.Removed = true\n\tfor _, q := range *c.queues.Load() {\n",
+		"\tu.Removed = true\n\tfor _, q := range (*c.queues.Load())[:0] {\n",
+	},
+	{
+		"a removal takes the place of an unread result", queueFile,
+		"\t\tp.removal = true\n",
+		"\t\tp.result, p.removal = false, true\n",
+	},
+	{
+		"the result of a replaced container stays", tickFile,
+		"\tif w.id != \"\" {\n\t\tw.cache().Remove(w.id)\n\t}\n\tw.id, w.probed",
+		"\tw.id, w.probed",
+	},
+	{
+		"a pod that has succeeded keeps its workers", podFile,
+		"status.Phase == v1.PodFailed || status.Phase == v1.PodSucceeded",
+		"status.Phase == v1.PodFailed",
+	},
+	{
+		"a plain init container is ready whatever its exit code", statusFile,
+		"if c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {",
+		"if c.State.Terminated != nil {",
+	},
+	{
+		"another container's exit does not restart all", restartFile,
+		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses) || asks(pod.Spec.Containers, status.ContainerStatuses)",
+		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses)",
+	},
+	{
+		"a rule with an unknown operator takes the place of In", restartFile,
+		"\t\tcase v1.ContainerRestartRuleOnExitCodesOpIn:\n",
+		"\t\tdefault:\n",
+	},
+	{
+		"readiness over a restart of the agent asks the probe's own result", statusFile,
+		"if probed && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
+		"if probed && decided && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
+	},
+}
