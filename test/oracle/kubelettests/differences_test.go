@@ -1,0 +1,393 @@
+package kubelettests
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/test/oracle"
+)
+
+// differences are what remains different under KubeletV1_36, by the names that
+// docs/kubelet-parity.md gives them. Each holds both sides against what it says of them.
+var differences = map[string]func(t *testing.T){
+	"Unread updates are merged":           mergedUpdates,
+	"Removals are told":                   toldRemovals,
+	"Stopping cancels":                    cancelledAttempts,
+	"RemovePod and AddPod at one instant": removedAndAdded,
+	"UpdatePodStatus of a pod without the readiness probe that runs": probeNotInPod,
+	"Two PodReady conditions":          twoConditions,
+	"Container IDs without a scheme":   idsWithoutScheme,
+	"Probes that the API refuses":      refusedProbes,
+	"A container without a start time": noStartTime,
+	"All output is cut":                cutOutput,
+	"A cut falls between characters":   cutCharacters,
+	"Texts of HTTPS time-outs":         timeoutTexts,
+	"DISABLE_HTTP2":                    disabledHTTP2,
+	"gRPC ports":                       grpcPorts,
+	"gRPC addresses with a zone":       grpcZones,
+	"HTTP schemes":                     httpSchemes,
+}
+
+func TestDifferences(t *testing.T) {
+	for name, f := range differences {
+		t.Run(name, f)
+	}
+}
+
+// The list in the document and the tests have the same names.
+func TestDifferencesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubelet-parity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*(.*)\.\*\*`).FindAllSubmatch(text, -1) {
+		names = append(names, strings.ReplaceAll(string(m[1]), "`", ""))
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(maps.Keys(differences)); !slices.Equal(names, want) {
+		t.Errorf("the document has\n%q, the tests are\n%q", names, want)
+	}
+}
+
+// differ runs f on both sides and wants what it returns of each.
+func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) string) {
+	t.Helper()
+	for _, side := range []struct {
+		name, want string
+		maker      oracle.Maker
+	}{{"kubelet", kubelet, oracle.Kubelet}, {"ours", ours, oracle.Ours(manager.KubeletV1_36)}} {
+		t.Run(side.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, side.maker)
+				defer r.Close()
+				if got := f(t, r); got != side.want {
+					t.Errorf("got %q, want %q", got, side.want)
+				}
+			})
+		})
+	}
+}
+
+// differentAnswers wants the answers of both sides' handlers, as "result output" or
+// "error text".
+func differentAnswers(t *testing.T, r request, kubelet, ours string) {
+	t.Helper()
+	for side, want := range map[string]string{"kubelet": kubelet, "ours": ours} {
+		a := handlerSides[side](r)
+		got := a.result + " " + a.output
+		if a.err != nil {
+			got = "error " + a.err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %.300q, want %.300q", side, got, want)
+		}
+	}
+}
+
+func mergedUpdates(t *testing.T) {
+	for side, c := range map[string]struct {
+		make    func() (cache, func())
+		set     int // of 30 results, before anyone reads
+		updates int
+	}{"kubelet": {kubeletCache, 20, 30}, "ours": {ourCache, 30, 1}} {
+		t.Run(side, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, done := c.make()
+				defer done()
+				var set atomic.Int64
+				go func() {
+					for i := range 30 {
+						cache.set("test://x", i%2)
+						set.Add(1)
+					}
+				}()
+				synctest.Wait()
+				if got := set.Load(); got != int64(c.set) {
+					t.Errorf("%d results were set, want %d", got, c.set)
+				}
+				told := 0
+				for cache.told() != "" {
+					synctest.Wait()
+					told++
+				}
+				if told != c.updates {
+					t.Errorf("%d updates, want %d", told, c.updates)
+				}
+			})
+		})
+	}
+}
+
+func toldRemovals(t *testing.T) {
+	for side, want := range map[string]string{"kubelet": "", "ours": "test://x removed"} {
+		t.Run(side, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, done := map[string]func() (cache, func()){"kubelet": kubeletCache, "ours": ourCache}[side]()
+				defer done()
+				cache.set("test://x", 0)
+				cache.told()
+				cache.remove("test://x")
+				if got := cache.told(); got != want {
+					t.Errorf("told %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+func cancelledAttempts(t *testing.T) {
+	t.Run("attempts", func(t *testing.T) {
+		differ(t, "[Warning Unhealthy Liveness probe failed: bad]", "[]", func(t *testing.T, r *rig) string {
+			r.settle()
+			r.setStatus(uid, isRunning(liveness))
+			r.answer("bad", exit(1))
+			r.takes = time.Second / 2
+			pod := podWith(liveness)
+			r.add(pod)
+			r.RemovePod(pod)
+			r.wait(10 * time.Second)
+			return fmt.Sprint(r.seen().events)
+		})
+	})
+	t.Run("the delay of a first tick", func(t *testing.T) {
+		differ(t, "[liveness]", "[]", func(t *testing.T, r *rig) string {
+			r.setStatus(uid, isRunning(liveness))
+			pod := podWith(liveness, func(_ *v1.Pod, p *v1.Probe) { p.PeriodSeconds = 1 << 20 })
+			r.add(pod)
+			r.RemovePod(pod)
+			return fmt.Sprint(r.askedIn(1 << 21 * time.Second))
+		})
+	})
+}
+
+func removedAndAdded(t *testing.T) {
+	differ(t, "[]", "[liveness]", func(t *testing.T, r *rig) string {
+		r.settle()
+		r.setStatus(uid, isRunning(liveness))
+		pod := podWith(liveness)
+		r.add(pod)
+		r.RemovePod(pod)
+		r.add(pod)
+		return fmt.Sprint(r.askedIn(10 * time.Second))
+	})
+}
+
+// restarted is the status of a container that an earlier agent has started.
+func (r *rig) restarted() *v1.PodStatus {
+	s := isRunning(readiness)
+	s.ContainerStatuses[0].State.Running.StartedAt.Time = r.start.Add(-time.Hour)
+	return s
+}
+
+func probeNotInPod(t *testing.T) {
+	differ(t, "ready true", "ready false", func(t *testing.T, r *rig) string {
+		r.settle()
+		pod := podWith(readiness)
+		r.add(pod)
+		s := r.restarted()
+		other := podWith(readiness)
+		other.Spec.Containers[0].ReadinessProbe = nil
+		r.UpdatePodStatus(t.Context(), other, s)
+		return fmt.Sprint("ready ", s.ContainerStatuses[0].Ready)
+	})
+}
+
+func twoConditions(t *testing.T) {
+	differ(t, "ready true", "ready false", func(t *testing.T, r *rig) string {
+		r.settle()
+		pod := podWith(readiness)
+		r.add(pod)
+		s := r.restarted()
+		pod.Status = *s.DeepCopy()
+		for _, status := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue} {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodReady, Status: status})
+		}
+		r.UpdatePodStatus(t.Context(), pod, s)
+		return fmt.Sprint("ready ", s.ContainerStatuses[0].Ready)
+	})
+}
+
+func idsWithoutScheme(t *testing.T) {
+	// The kubelet cannot parse the ID: each tick is the first of a new container.
+	differ(t, "[readiness ://]", "[readiness web-1]", func(t *testing.T, r *rig) string {
+		r.settle()
+		s := isRunning(readiness)
+		s.ContainerStatuses[0].ContainerID = "web-1"
+		r.setStatus(uid, s)
+		r.add(podWith(readiness))
+		r.wait(5 * time.Second)
+		return fmt.Sprint(slices.Sorted(maps.Keys(r.seen().told)))
+	})
+}
+
+func refusedProbes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change        func(*v1.Pod, *v1.Probe)
+		kubelet, ours string
+	}{
+		"no handler": {
+			func(_ *v1.Pod, p *v1.Probe) { p.ProbeHandler = v1.ProbeHandler{} },
+			"[Warning Unhealthy Liveness probe errored and resulted in unknown state: missing probe handler for pod_ns(uid):web] []",
+			"[] [AddPod of pod: spec.containers[0].livenessProbe: Required value: must specify a handler type]",
+		},
+		"a negative delay": {
+			func(_ *v1.Pod, p *v1.Probe) { p.InitialDelaySeconds = -100 },
+			"[Warning Unhealthy Liveness probe failed: bad] []",
+			"[] [AddPod of pod: spec.containers[0].livenessProbe.initialDelaySeconds: Invalid value: -100: must be at least 0]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			differ(t, c.kubelet, c.ours, func(t *testing.T, r *rig) string {
+				r.settle()
+				r.answer("bad", exit(1))
+				r.setStatus(uid, isRunning(liveness))
+				r.add(podWith(liveness, c.change))
+				return r.complaints()
+			})
+		})
+	}
+}
+
+// complaints are the events and what AddPod has refused.
+func (r *rig) complaints() string {
+	seen := r.seen()
+	return fmt.Sprint(seen.events, " ", seen.faults)
+}
+
+// The kubelet's answer depends on the processor. Ours does not.
+func noStartTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, oracle.Ours(manager.KubeletV1_36))
+		defer r.Close()
+		r.settle()
+		s := isRunning(readiness)
+		s.ContainerStatuses[0].State.Running.StartedAt.Reset()
+		r.setStatus(uid, s)
+		r.add(podWith(readiness))
+		r.wantCached(readiness, first, "Success")
+	})
+}
+
+func cutOutput(t *testing.T) {
+	const limit = 10 << 10
+	long := strings.Repeat("x", 2*limit)
+	cut := func(prefix string) string { return prefix + long[:limit-len(prefix)] }
+	t.Run("exec time-out", func(t *testing.T) {
+		r := request{
+			handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}, timeout: time.Minute,
+			err: runtimeTimeout{fmt.Errorf("%s", long)},
+		}
+		differentAnswers(t, r, "failure "+long, "failure "+cut(""))
+	})
+	t.Run("grpc", func(t *testing.T) {
+		const prefix = "error: health rpc probe failed: rpc error: code = NotFound desc = "
+		r := request{
+			handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(serveGRPC(t, grpcServer{echoes: true})), Service: &long}},
+			podIP:   "127.0.0.1", timeout: 10 * time.Second,
+		}
+		differentAnswers(t, r, "failure "+prefix+long, "failure "+cut(prefix))
+	})
+	t.Run("redirect that is not followed", func(t *testing.T) {
+		const prefix = "Probe terminated redirects, Response body: "
+		address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusMultipleChoices)
+			_, _ = io.WriteString(w, long)
+		})
+		differentAnswers(t, get(address, "/"), "warning "+prefix+long[:limit], "warning "+cut(prefix))
+	})
+}
+
+func cutCharacters(t *testing.T) {
+	output := "a" + strings.Repeat("é", 6000) // the limit is in the middle of one
+	r := request{handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}, timeout: time.Minute, output: output}
+	differentAnswers(t, r, "success "+output[:10<<10], "success "+output[:10<<10-1])
+}
+
+func timeoutTexts(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // whose connections nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	hanging := serveHTTP2(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	const ours = `Get "%s": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
+	for name, address := range map[string]string{"handshake": "https://" + listener.Addr().String(), "HTTP/2": hanging} {
+		t.Run(name, func(t *testing.T) {
+			r := getTLS(address)
+			r.timeout = time.Second
+			askOurs(r).want(t, "failure", "="+fmt.Sprintf(ours, address))
+			got := askKubelet(r)
+			got.want(t, "failure", address)
+			if !strings.Contains(got.output, "context deadline exceeded") && !strings.Contains(got.output, "request canceled") {
+				t.Errorf("kubelet: %s", got.output)
+			}
+		})
+	}
+}
+
+func disabledHTTP2(t *testing.T) {
+	address := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })
+	t.Setenv("DISABLE_HTTP2", "1")
+	differentAnswers(t, getTLS(address), "success HTTP/1.1", "success HTTP/2.0")
+}
+
+func serveHTTP2(t *testing.T, f http.HandlerFunc) (address string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(f)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func getTLS(address string) request {
+	r := get(address, "")
+	r.handler.HTTPGet.Scheme = v1.URISchemeHTTPS
+	return r
+}
+
+func grpcPorts(t *testing.T) {
+	for _, port := range []int32{0, 70000} {
+		r := request{handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: port}}, podIP: "127.0.0.1", timeout: time.Second}
+		differentAnswers(t, r, fmt.Sprintf(`failure timeout: failed to connect service "127.0.0.1:%d" within 1s: context deadline exceeded`, port),
+			fmt.Sprintf("error invalid port number: %d", port))
+	}
+}
+
+func grpcZones(t *testing.T) {
+	r := request{handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 1}}, podIP: "::1%lo", timeout: time.Second}
+	differentAnswers(t, r, `failure error: failed to connect service at "[::1%lo]:1": parse "passthrough:///[::1%lo]:1": invalid URL escape "%lo"`,
+		`failure timeout: failed to connect service "[::1%lo]:1" within 1s: context deadline exceeded`)
+}
+
+func httpSchemes(t *testing.T) {
+	differ(t, `[Warning Unhealthy Liveness probe failed: Get "ftp://127.0.0.1:1": unsupported protocol scheme "ftp"] []`,
+		`[] [AddPod of pod: spec.containers[0].livenessProbe: handler "http": scheme: unknown scheme "ftp"; known: HTTP, HTTPS]`,
+		func(t *testing.T, r *rig) string {
+			r.settle()
+			r.setStatus(uid, isRunning(liveness))
+			r.add(podWith(liveness, func(_ *v1.Pod, p *v1.Probe) {
+				p.ProbeHandler = v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Scheme: "FTP", Port: intstr.FromInt(1)}}
+			}))
+			return r.complaints()
+		})
+}

@@ -1,0 +1,175 @@
+package kubelettests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	kubeletprobe "k8s.io/kubernetes/pkg/probe"
+	kubeletexec "k8s.io/kubernetes/pkg/probe/exec"
+	kubeletgrpc "k8s.io/kubernetes/pkg/probe/grpc"
+	kubelethttp "k8s.io/kubernetes/pkg/probe/http"
+	kubelettcp "k8s.io/kubernetes/pkg/probe/tcp"
+	"k8s.io/utils/exec"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// request is one attempt of a handler.
+type request struct {
+	handler v1.ProbeHandler
+	ports   []v1.ContainerPort
+	podIP   string
+	timeout time.Duration
+	follow  bool // redirects to other hosts
+	// Of commands.
+	output string
+	err    error
+}
+
+// answer is what a handler says: success, warning, failure, unknown, or error.
+type answer struct {
+	result, output string
+	err            error
+}
+
+// handlerSides are the handlers of the kubelet and ours.
+var handlerSides = map[string]func(request) answer{"kubelet": askKubelet, "ours": askOurs}
+
+// eachHandler runs f with the handlers of both sides.
+func eachHandler(t *testing.T, name string, f func(t *testing.T, ask func(request) answer)) {
+	t.Helper()
+	for side, ask := range handlerSides {
+		t.Run(name+"/"+side, func(t *testing.T) { f(t, ask) })
+	}
+}
+
+func (r *request) container() *v1.Container { return &v1.Container{Name: "web", Ports: r.ports} }
+
+// askKubelet dispatches as the kubelet's prober does.
+func askKubelet(r request) answer {
+	result, output, err := kubeletprobe.Unknown, "", error(nil)
+	switch h := r.handler; {
+	case h.Exec != nil:
+		result, output, err = kubeletexec.New().Probe(&command{output: r.output, err: r.err})
+	case h.HTTPGet != nil:
+		req, bad := kubelethttp.NewRequestForHTTPGetAction(h.HTTPGet, r.container(), r.podIP, "probe")
+		if bad != nil {
+			return answer{err: bad}
+		}
+		result, output, err = kubelethttp.New(r.follow).Probe(req, r.timeout)
+	case h.TCPSocket != nil:
+		port, bad := kubeletprobe.ResolveContainerPort(h.TCPSocket.Port, r.container())
+		if bad != nil {
+			return answer{err: bad}
+		}
+		host := h.TCPSocket.Host
+		if host == "" {
+			host = r.podIP
+		}
+		result, output, err = kubelettcp.New().Probe(host, port, r.timeout)
+	default:
+		service := ""
+		if h.GRPC.Service != nil {
+			service = *h.GRPC.Service
+		}
+		result, output, err = kubeletgrpc.New().Probe(r.podIP, service, int(h.GRPC.Port), r.timeout)
+	}
+	return answer{string(result), output, err}
+}
+
+// command is one that has run.
+type command struct {
+	exec.Cmd
+	output string
+	err    error
+	stdout io.Writer
+}
+
+func (c *command) SetStdout(w io.Writer) { c.stdout = w }
+func (c *command) SetStderr(io.Writer)   {}
+func (c *command) Wait() error           { return nil }
+
+func (c *command) Start() error {
+	_, _ = c.stdout.Write([]byte(c.output)) // what does not fit is left out
+	return c.err
+}
+
+func askOurs(r request) answer {
+	name, action := "grpc", any(r.handler.GRPC)
+	switch h := r.handler; {
+	case h.Exec != nil:
+		name, action = "exec", h.Exec
+	case h.HTTPGet != nil:
+		name, action = "http", h.HTTPGet
+	case h.TCPSocket != nil:
+		name, action = "tcp", h.TCPSocket
+	}
+	config, err := json.Marshal(action)
+	if err != nil {
+		return answer{err: err}
+	}
+	registry := new(handlers.Registry)
+	if err := builtin.Register(registry, builtin.Config{
+		Runner: ran(r), Compat: manager.KubeletV1_36, FollowNonLocalRedirects: r.follow,
+	}); err != nil {
+		return answer{err: err}
+	}
+	h, err := registry.Prepare(name, config, probe.Target{})
+	if err != nil {
+		return answer{err: err}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+	defer cancel()
+	c := &probe.Container{Name: "web"}
+	for _, p := range r.ports {
+		c.Ports = append(c.Ports, probe.Port{Name: p.Name, Number: int(p.ContainerPort), Protocol: string(p.Protocol)})
+	}
+	outcome, err := worker.Attempt(ctx, h, probe.Request{
+		Spec: probe.Spec{Timeout: r.timeout}, PodIP: r.podIP, Target: probe.Target{Host: r.podIP},
+		Pod: new(probe.Pod), Container: c, ContainerID: first,
+	})
+	return answer{outcome.Result.String(), outcome.Output, err}
+}
+
+// ran answers for a command that has run.
+type ran request
+
+func (r ran) RunInContainer(context.Context, string, []string, time.Duration) ([]byte, error) {
+	return []byte(r.output), r.err
+}
+
+// want checks the answer. The output must contain the text; "=" before it asks for it
+// exactly.
+func (a answer) want(t *testing.T, result, output string) {
+	t.Helper()
+	if a.err != nil || a.result != result {
+		t.Errorf("got %s %q, error %v; want %s", a.result, a.output, a.err, result)
+	}
+	if text, exact := strings.CutPrefix(output, "="); exact && a.output != text || !strings.Contains(a.output, text) {
+		t.Errorf("output %q, want %q", a.output, output)
+	}
+}
+
+func portOf(address string) int {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(fmt.Sprintf("not a URL: %v", err))
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		panic(fmt.Sprintf("no port: %v", err))
+	}
+	return port
+}
