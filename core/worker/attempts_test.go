@@ -188,7 +188,7 @@ func TestEvents(t *testing.T) {
 		{"#222 error", boom, "Unhealthy: %s probe errored and resulted in unknown state: boom"},
 		{"#222 error with a result", probetest.Step{Outcome: probe.Outcome{Result: probe.Failure}, Err: errBoom}, "Unhealthy: %s probe errored and resulted in failure state: boom"},
 		{"failure", failure, "Unhealthy: %s probe failed: bad"},
-		{"#87 warning", warning, "ProbeWarning: %s probe warning: hm"},
+		{"warning", warning, "ProbeWarning: %s probe warning: hm"},
 		{"success", success, ""},
 		{"#78 unknown", unknown, ""},
 	} {
@@ -215,7 +215,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%d events, want 4: %q", len(got), got)
 		}
 	})
-	bubble(t, "#80 an unknown kind has the kubelet's word", func(t *testing.T) {
+	bubble(t, "an unknown kind has the kubelet's word", func(t *testing.T) {
 		if got := probe.Kind(66).Title(); got != "UNKNOWN" {
 			t.Errorf("got %q", got)
 		}

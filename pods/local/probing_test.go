@@ -136,7 +136,7 @@ func restartsStubborn(t *testing.T, w *world) {
 
 var scenarios = []scenario{
 	{
-		name: "#175 not ready before the initial delay, no restart", command: forever,
+		name: "#175 #236 not ready before the initial delay, no restart", command: forever,
 		probes: `readiness: {exec: {command: ["true"]}, period: 50ms, initialDelay: 600ms}`,
 		run: func(t *testing.T, w *world) {
 			w.awaitPod(t, "pod", "ready", isReady)
@@ -152,23 +152,23 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#176 a readiness probe that fails: never ready, no restart", command: forever,
+		name: "#176 #237 a readiness probe that fails: never ready, no restart", command: forever,
 		probes: `readiness: {tcpSocket: {port: PORT}, period: 30ms}`, run: staysUnready,
 	},
 	{
-		name: "#177 exec cat of a file that goes: restarted", command: `[sh, -c, "touch DIR/health; sleep 0.3; rm DIR/health; sleep 600"]`,
+		name: "#177 #238 exec cat of a file that goes: restarted", command: `[sh, -c, "touch DIR/health; sleep 0.3; rm DIR/health; sleep 600"]`,
 		probes: `liveness: {exec: {command: [cat, DIR/health]}, initialDelay: 100ms, period: 50ms, failureThreshold: 1}`, run: restarts(1),
 	},
 	{
-		name: "#178 exec cat of a file that stays: not restarted", command: `[sh, -c, "touch DIR/health; sleep 600"]`,
+		name: "#178 #239 exec cat of a file that stays: not restarted", command: `[sh, -c, "touch DIR/health; sleep 600"]`,
 		probes: `startup: {exec: {command: [cat, DIR/health]}, period: 50ms, failureThreshold: 1000}, liveness: {exec: {command: [cat, DIR/health]}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
-		name: "#179 http that turns 500: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
+		name: "#179 #240 http that turns 500: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
 		probes: listening + `, liveness: {httpGet: {path: /healthz, port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: turnsBad,
 	},
 	{
-		name: "#180 tcp, with an http server in trouble: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
+		name: "#180 #241 tcp, with an http server in trouble: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
 		probes: listening + `, liveness: {tcpSocket: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			w.touch(t, "bad")
@@ -176,31 +176,31 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#181 the restart count only grows", command: forever,
+		name: "#181 #242 the restart count only grows", command: forever,
 		probes: `liveness: {exec: {command: ["false"]}, period: 20ms, failureThreshold: 1}`, run: restarts(5),
 	},
 	{
-		name: "#182 http that answers 200: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
+		name: "#182 #243 http that answers 200: not restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
 		probes: listening + `, liveness: {httpGet: {path: /, port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
-		name: "#183 exec that exceeds its timeout: restarted", command: forever,
+		name: "#183 #244 exec that exceeds its timeout: restarted", command: forever,
 		probes: `liveness: {exec: {command: [sleep, "10"]}, period: 50ms, timeout: 100ms, failureThreshold: 1}`, run: restarts(1),
 	},
 	{
-		name: "#184 readiness exec that exceeds its timeout: not ready", command: forever,
+		name: "#184 #245 readiness exec that exceeds its timeout: not ready", command: forever,
 		probes: `readiness: {exec: {command: [sleep, "10"]}, period: 50ms, timeout: 50ms}`, run: staysUnready,
 	},
 	{
-		name: "#185 failing exec that leaves something behind: restarted", command: forever,
+		name: "#185 #246 failing exec that leaves something behind: restarted", command: forever,
 		probes: `liveness: {exec: {command: [sh, -c, "sleep 10 & exit 1"]}, period: 50ms, timeout: 1s, failureThreshold: 1}`, run: restarts(1),
 	},
 	{
-		name: "#186 local redirect to what fails: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
+		name: "#186 #247 local redirect to what fails: restarted", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
 		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=/healthz", port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: turnsBad,
 	},
 	{
-		name: "#187 redirect to another host: not restarted, and a warning", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
+		name: "#187 #248 redirect to another host: not restarted, and a warning", command: `[SELF, http, "127.0.0.1:PORT", DIR]`,
 		probes: listening + `, liveness: {httpGet: {path: "/redirect?loc=http://0.0.0.0/", port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			w.awaitEvent(t, `pod ProbeWarning Liveness probe warning: Probe terminated redirects, Response body: <a href="http://0.0.0.0/">Found</a>.`)
@@ -208,7 +208,7 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#188 startup fails: restarted", command: forever,
+		name: "#188 #249 startup fails: restarted", command: forever,
 		probes: `startup: {exec: {command: ["false"]}, period: 30ms}, liveness: {exec: {command: ["true"]}, period: 30ms, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			restarts(1)(t, w)
@@ -217,12 +217,12 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#189 startup that goes on delays liveness: not restarted", command: forever,
+		name: "#189 #250 startup that goes on delays liveness: not restarted", command: forever,
 		probes: `startup: {exec: {command: ["false"]}, period: 30ms, failureThreshold: 600}, liveness: {exec: {command: ["false"]}, period: 30ms, failureThreshold: 1}`,
 		run:    staysUp("startup"),
 	},
 	{
-		name: "#190 liveness after startup: restarted", command: `[sh, -c, "sleep 0.3; touch DIR/up; sleep 600"]`,
+		name: "#190 #251 liveness after startup: restarted", command: `[sh, -c, "sleep 0.3; touch DIR/up; sleep 600"]`,
 		probes: `startup: {exec: {command: [cat, DIR/up]}, period: 50ms, failureThreshold: 600}, liveness: {exec: {command: ["false"]}, period: 30ms, failureThreshold: 1}`,
 		run: func(t *testing.T, w *world) {
 			restarts(1)(t, w)
@@ -231,29 +231,29 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "#192 the liveness probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
+		name: "#192 #253 the liveness probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
 		probes: `liveness: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
-		name: "#193 the startup probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
+		name: "#193 #254 the startup probe's grace period wins", command: `[SELF, stubborn, DIR/c-up]`, grace: "500",
 		probes: `startup: {exec: {command: ` + onceUp("c", "false") + `}, period: 50ms, timeout: 1m, failureThreshold: 1, terminationGracePeriodSeconds: 1}`, run: restartsStubborn,
 	},
 	{
-		name: "#194 grpc: not restarted", command: `[SELF, grpc, "127.0.0.1:PORT"]`,
+		name: "#194 #255 grpc: not restarted", command: `[SELF, grpc, "127.0.0.1:PORT"]`,
 		probes: listening + `, liveness: {grpc: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1}`, run: staysUp("liveness"),
 	},
 	{
-		name: "#195 grpc at another port: restarted", command: forever,
+		name: "#195 #256 grpc at another port: restarted", command: forever,
 		probes: `liveness: {grpc: {port: PORT}, period: 50ms, timeout: 100ms, failureThreshold: 1}`, run: restarts(1),
 	},
 	{
-		name: "#196 not ready while terminating", grace: "60",
+		name: "#196 #257 not ready while terminating", grace: "60",
 		command: `[sh, -c, "trap 'rm DIR/ready; while test ! -f DIR/end; do sleep 0.05; done; exit 0' TERM; touch DIR/ready; while true; do sleep 0.05; done"]`,
 		probes:  `readiness: {exec: {command: [cat, DIR/ready]}, period: 50ms, failureThreshold: 1}`,
 		run:     unreadyWhileTerminating,
 	},
 	{
-		name: "#197 not ready while terminating, and liveness is not probed", grace: "60",
+		name: "#197 #258 not ready while terminating, and liveness is not probed", grace: "60",
 		command: `[sh, -c, "trap 'rm DIR/ready DIR/live; while test ! -f DIR/end; do sleep 0.05; done; exit 0' TERM; touch DIR/ready DIR/live; while true; do sleep 0.05; done"]`,
 		probes: `readiness: {exec: {command: [cat, DIR/ready]}, period: 50ms, failureThreshold: 1},
         startup: {exec: {command: [cat, DIR/live]}, period: 50ms, failureThreshold: 1000},
@@ -296,7 +296,7 @@ func runScenarios(t *testing.T, form string) {
 
 func TestReadyImmediatelyAfterStartup(t *testing.T) {
 	for name, form := range map[string]string{"container": asContainer, "sidecar": asSidecar} {
-		t.Run("#191 ready at once when startup succeeds: "+name, func(t *testing.T) {
+		t.Run("#191 #252 ready at once when startup succeeds: "+name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s := scenario{command: forever, probes: `startup: {exec: {command: [cat, DIR/up]}, period: 50ms, failureThreshold: 1000},
