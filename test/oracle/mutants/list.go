@@ -63,8 +63,8 @@ var mutants = []mutant{
 	},
 	{
 		"a liveness success holds", foldFile,
-		"kind == probe.Liveness && result == results.Failure {",
-		"kind == probe.Liveness {",
+		"\treturn kind == probe.Startup\n",
+		"\treturn kind != probe.Readiness\n",
 	},
 	{
 		"a new container does not lift the hold", tickFile,
@@ -78,8 +78,8 @@ var mutants = []mutant{
 	},
 	{
 		"an error counts as a failure", tickFile,
-		"t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !hostTrouble(t.Err)",
-		"t.Err == nil || !hostTrouble(t.Err)",
+		"t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !probe.IsHostTrouble(t.Err)",
+		"t.Err == nil || !probe.IsHostTrouble(t.Err)",
 	},
 	{
 		"a failure is tried again", tickFile,
