@@ -24,7 +24,8 @@ func Generate(seed uint64) *Scenario {
 type generator struct {
 	*rand.Rand
 	scenario *Scenario
-	names    int // in the pod
+	names    int  // in the pod
+	strict   bool // nothing but rules restarts the pod's containers
 	now      time.Duration
 	wild     bool // pods are disturbed a lot
 	patient  bool // numbers are large, and the story is long
@@ -55,6 +56,9 @@ func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 func (g *generator) pod() Pod {
 	g.names = 0
 	p := Pod{RestartPolicy: pick(g, "Always", "Always", "OnFailure", "Never", "")}
+	if g.strict = g.chance(20); g.strict {
+		p.RestartPolicy = "Never"
+	}
 	regular := 1 + g.IntN(4)
 	if regular > 2 && g.chance(50) {
 		regular = 1
@@ -73,8 +77,15 @@ func (g *generator) pod() Pod {
 
 func (g *generator) container(policy string) Container {
 	g.names++
+	rules := 50
+	if g.strict {
+		rules = 90
+	}
+	if g.strict && policy != "Always" {
+		policy = pick(g, "", "Never")
+	}
 	c := Container{Name: fmt.Sprintf("c%d", g.names), RestartPolicy: policy}
-	if policy != "" && g.chance(50) || g.chance(15) {
+	if policy != "" && g.chance(rules) || g.chance(15) {
 		for range 1 + g.IntN(2) {
 			c.Rules = append(c.Rules, g.rule())
 		}
@@ -247,7 +258,7 @@ func (g *generator) start(pod int, container string, early bool) {
 		op.Age = Duration(g.now + 20*time.Second)
 	case g.chance(20): // an agent sees a container some time after its start
 		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
-	case g.chance(5): // the container's clock is ahead
+	case g.chance(5): // the runtime's clock is ahead
 		op.Age = -Duration(time.Duration(1+g.IntN(600)) * 10 * time.Millisecond)
 	case g.chance(5): // at the line of ten seconds before the agent's start, or beside it
 		op.Age = Duration(g.instant() + 10*time.Second + time.Duration(g.IntN(3)-1))
