@@ -22,8 +22,8 @@ import (
 // the built-in handlers have none on exec probes. CompatSeedStaleStarted lets a tick
 // set a result twice, which no one sees who looks between the ticks. CompatHostTrouble
 // is about an agent that is stopped or starved, or out of descriptors or memory: under a
-// fake clock no attempt is noticed late, and no scenario takes the host's resources. Its
-// tests are in core/worker and handlers/builtin.
+// fake clock no attempt is noticed late, and no scenario takes the host's resources.
+// hosttrouble_linux_test.go shows it, in real time.
 var coreSwitches = []struct {
 	name   string
 	compat manager.Compat
