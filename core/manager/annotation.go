@@ -91,8 +91,8 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
-		if err != nil {
-			errs = append(errs, err)
+		if err != nil { // whose probes these are meant to be is not known
+			errs, refused = append(errs, err), append(refused, everyProbe(pod)...)
 			continue
 		}
 		for _, word := range slices.Sorted(maps.Keys(containers[name])) {

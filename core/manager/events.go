@@ -64,6 +64,13 @@ func (e *events) drain() {
 	}
 }
 
+// idle reports whether the recorder has taken all events.
+func (e *events) idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.busy
+}
+
 func (e *events) wait() { e.draining.Wait() }
 
 // event is what workers call.

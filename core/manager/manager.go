@@ -175,7 +175,7 @@ func New(cfg Config) (*Manager, error) {
 // joins one for every probe that could not be started, named by the path of its
 // field; the others are started. A probe that could not be started is undecided, as
 // one that has not run yet: its container is not ready, or has not started, until a
-// later AddPod or UpdatePod starts it.
+// later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 	if pod.UID == "" {
 		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
@@ -187,8 +187,9 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 			break
 		}
 		if m.entry(c.key(pod.UID)) != nil {
-			if m.cfg.Compat.Has(probe.CompatAddPodStops) {
-				break // kubernetes#138928
+			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
+				d.refused = append(d.refused, m.stillRefused(pod.UID, d.configs[i:])...)
+				break
 			}
 			continue
 		}
@@ -292,11 +293,16 @@ func (m *Manager) Close() error { return m.Shutdown(context.Background()) }
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
+	uids := slices.Collect(maps.Keys(m.pods))
 	m.mu.Unlock()
+	var taken []*entry
+	for _, uid := range uids { // all stop at once, whatever keeps one of them from ending
+		taken = append(taken, m.take(uid, func(*entry) bool { return true })...)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		m.stopPods(func(types.UID) bool { return true })
+		m.end(taken)
 		m.ending.Wait()
 		m.events.wait()
 	}()
@@ -312,7 +318,8 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// leftBehind returns an error that says what Shutdown waits for.
+// leftBehind returns an error that says what Shutdown waits for, or nil where that is
+// nothing.
 func (m *Manager) leftBehind(ctx context.Context) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -320,6 +327,9 @@ func (m *Manager) leftBehind(ctx context.Context) error {
 	for e := range m.left {
 		i := e.worker.Info()
 		names = append(names, fmt.Sprintf("%s/%s container %q %s (handler %q)", i.Namespace, i.Pod, i.Container, i.Kind, i.Handler))
+	}
+	if len(names) == 0 && m.events.idle() {
+		return nil
 	}
 	what := "events that the recorder does not take"
 	if len(names) > 0 {
@@ -337,12 +347,28 @@ const shownLeft = 10
 
 // refuse notes which declared probes of a pod could not be started.
 func (m *Manager) refuse(uid types.UID, names []probeName) {
+	m.mu.RLock()
+	nothing := len(names) == 0 && m.refused[uid] == nil // as at most syncs: no one has to wait
+	m.mu.RUnlock()
+	if nothing {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.refused, uid)
 	if len(names) > 0 {
 		m.refused[uid] = names
 	}
+}
+
+// stillRefused returns which probes of configs could not be started before.
+func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []probeName) {
+	for _, c := range configs {
+		if _, refused := m.lookup(c.key(uid)); refused {
+			names = append(names, probeName{c.Container, c.Kind})
+		}
+	}
+	return names
 }
 
 // forgive forgets the probes of the containers called names that could not be started.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/daeace23/prober/core/manager"
@@ -58,7 +59,7 @@ func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 		{"annotated readiness with a bad field", probe.Readiness, annotation("web: {readiness: {plugin: {nam: redis}}}"), nil, true, false},
 		{"annotated probe of an unknown kind", probe.Readiness, annotation("web: {readyness: {plugin: {name: redis}}}"), nil, false, false},
 		{"unreadable annotation", probe.Readiness, annotation("web: ["), nil, false, false},
-		{"annotated container that is not there", probe.Readiness, annotation("wbe: {readiness: {plugin: {name: redis}}}"), nil, true, true},
+		{"annotated container that is not there", probe.Readiness, annotation("wbe: {readiness: {plugin: {name: redis}}}"), nil, false, false},
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
 			r := newRig(t)
@@ -102,6 +103,30 @@ func TestAddPodAgainAfterThePluginAppeared(t *testing.T) {
 			t.Errorf("started %v, ready %v", started, ready)
 		}
 	})
+}
+
+// With the kubelet's AddPod, which stops at the first probe that exists, a probe that was
+// refused before stays undecided at the next sync.
+func TestAddPodAgainKeepsRefusedProbesUndecided(t *testing.T) {
+	for name, switches := range map[string]manager.Compat{"default": 0, "kubelet": manager.KubeletV1_36} {
+		bubble(t, name, func(t *testing.T) {
+			r := newRig(t, compat(switches))
+			r.handle = func(handler string, _ []byte) (*probetest.Handler, error) {
+				if handler == "exec" {
+					return probetest.NewHandler(success), nil
+				}
+				return nil, errors.New("missing")
+			}
+			pod := podOf("u", container("first", probe.Readiness), container("web", probe.Readiness))
+			pod.Spec.Containers[1].ReadinessProbe.ProbeHandler = v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(1)}}
+			for range 3 {
+				_ = r.m.AddPod(t.Context(), pod)
+				if _, ready := statusAfter(t, r, pod); ready {
+					t.Error("ready, though its probe was not started")
+				}
+			}
+		})
+	}
 }
 
 func TestAddPodCanceledProbesAreUndecided(t *testing.T) {
@@ -192,6 +217,34 @@ func TestShutdown(t *testing.T) {
 		}
 		close(over)
 	})
+	bubble(t, "stops every probe, whoever keeps one from ending", func(t *testing.T) {
+		o := &stuckObserver{over: make(chan struct{})}
+		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{o} })
+		h := r.always(probetest.NewHandler(success))
+		for _, uid := range []string{"1", "2", "3"} {
+			pod := podOf(uid, container("web", probe.Readiness))
+			r.store.SetPodStatus(pod, statusOf(running("web", "c"+uid)))
+			r.add(pod)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.m.Shutdown(ctx); err == nil || strings.Count(err.Error(), `container "web"`) != 3 {
+			t.Errorf("got %v", err)
+		}
+		before := h.Count()
+		time.Sleep(time.Minute)
+		if got := h.Count() - before; got != 0 {
+			t.Errorf("%d attempts after Shutdown", got)
+		}
+		close(o.over)
+	})
+	bubble(t, "has nothing to say of an idle manager, whatever ctx", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := newRig(t).m.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	bubble(t, "returns at once when nothing is under way", func(t *testing.T) {
 		r := newRig(t)
 		r.add(probedPod("u"))
@@ -212,3 +265,11 @@ func (r stuckRecorder) Event(object runtime.Object, eventtype, reason, message s
 	<-r.over
 	r.Recorder.Event(object, eventtype, reason, message)
 }
+
+// stuckObserver does not come back from a probe's end until over is closed.
+type stuckObserver struct{ over chan struct{} }
+
+func (o *stuckObserver) Observe(worker.Info) worker.ProbeObserver { return o }
+func (o *stuckObserver) Tick(*worker.Tick)                        {}
+func (o *stuckObserver) Skipped(worker.SkipReason, int)           {}
+func (o *stuckObserver) Close()                                   { <-o.over }

@@ -20,7 +20,7 @@ type Info struct {
 type Observer interface {
 	// Observe is called when a worker is made; the [ProbeObserver] is told of that
 	// worker's ticks only. A worker that is not started after all, because the probe
-	// exists already, is closed at once.
+	// exists already or the manager is closed, is closed at once.
 	Observe(Info) ProbeObserver
 }
 

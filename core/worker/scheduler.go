@@ -2,9 +2,9 @@ package worker
 
 import "time"
 
-// Scheduler makes timers. Its methods, and those of its timers, are called with locks
-// held: they must neither block nor call f or anything of the core themselves. It is the seam behind which a better scheduler than one
-// runtime timer a probe may come.
+// Scheduler makes timers. It is the seam behind which a better scheduler than one runtime
+// timer a probe may come. Its methods, and those of its timers, are called with locks
+// held: they must neither block nor call f or anything of the core.
 type Scheduler interface {
 	// NewTimer returns a timer that is not running. Each time it fires, f is called
 	// on a goroutine of its own, so that no probe waits for another.

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	beat       = 50 * time.Millisecond // between two beats while attempts are under way
-	beatLate   = 20 * time.Millisecond // a beat that comes later than this was held up
-	stallsKept = 128                   // enough for the longest timeouts of a starved agent
+	beat     = 50 * time.Millisecond // between two beats while attempts are under way
+	beatLate = 20 * time.Millisecond // a beat that is later than this was held up
 )
 
 // stallMeter measures how long the agent itself did not run while attempts were under
@@ -24,45 +23,55 @@ const (
 // lost. The zero value is ready to use.
 type stallMeter struct {
 	attempts atomic.Int64 // under way
+	lost     atomic.Int64 // nanoseconds, by all beats so far
+	due      atomic.Int64 // of the next beat, by [clock]; 0 where there will be none
 
-	mu     sync.Mutex
-	timer  *time.Timer // nil before the first attempt
-	armed  bool
-	due    time.Time // of the next beat; valid while armed
-	stalls []span    // the last ones, oldest first
+	mu    sync.Mutex
+	timer *time.Timer // nil before the first attempt
 }
 
-// span is a stretch of time.
-type span struct{ from, to time.Time }
+// clock returns the time as nanoseconds since some moment. Never 0.
+func clock() int64 { return int64(time.Since(origin)) }
+
+var origin = time.Now().Add(-time.Second)
 
 // stallWatch is one attempt that is measured.
 type stallWatch struct {
-	meter *stallMeter
-	start time.Time
+	meter       *stallMeter
+	start, lost int64 // when it began, and what was lost by then
 }
 
 func (m *stallMeter) begin() stallWatch {
-	now := time.Now()
+	now := clock()
 	if m.attempts.Add(1) == 1 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.armLocked(now)
+		if m.due.Load() == 0 {
+			m.armLocked(now)
+		}
 	}
-	return stallWatch{m, now}
+	return stallWatch{m, now, m.lostBy(now)}
 }
 
 // end ends the attempt.
 func (w stallWatch) end() { w.meter.attempts.Add(-1) }
 
-// lost returns how much of the attempt's time so far the agent did not run.
-func (w stallWatch) lost() time.Duration { return w.meter.lost(span{w.start, time.Now()}) }
+// lostBy returns how much of the attempt's time, until now, the agent did not run.
+func (w stallWatch) lostBy(now int64) time.Duration {
+	return time.Duration(min(w.meter.lostBy(now)-w.lost, now-w.start))
+}
 
-// armLocked lets the meter beat, if it does not.
-func (m *stallMeter) armLocked(now time.Time) {
-	if m.armed {
-		return
+// lostBy returns what was lost in all, with what the next beat is late by already.
+func (m *stallMeter) lostBy(now int64) int64 {
+	lost, due := m.lost.Load(), m.due.Load()
+	if late := now - due; due != 0 && late > int64(beatLate) {
+		lost += late
 	}
-	m.armed, m.due = true, now.Add(beat)
+	return lost
+}
+
+func (m *stallMeter) armLocked(now int64) {
+	m.due.Store(now + int64(beat))
 	if m.timer == nil {
 		m.timer = time.AfterFunc(beat, m.beat)
 	} else {
@@ -72,48 +81,21 @@ func (m *stallMeter) armLocked(now time.Time) {
 
 func (m *stallMeter) beat() {
 	runtime.Gosched() // a timer's goroutine overtakes those that wait for a processor; attempts do not
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Sub(m.due) > beatLate {
-		if len(m.stalls) == stallsKept {
-			m.stalls = slices.Delete(m.stalls, 0, 1)
-		}
-		m.stalls = append(m.stalls, span{m.due, now})
+	now := clock()
+	if late := now - m.due.Load(); late > int64(beatLate) {
+		m.lost.Add(late) // before due moves on: an attempt that ends now must not miss it
 	}
-	m.armed = false
+	m.due.Store(0)
 	if m.attempts.Load() > 0 {
 		m.armLocked(now)
 	}
 }
 
-// lost returns how much of s the agent did not run.
-func (m *stallMeter) lost(s span) (lost time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, stall := range m.stalls {
-		lost += stall.overlap(s)
-	}
-	if m.armed && s.to.Sub(m.due) > beatLate { // the beat of this moment is yet to come
-		lost += span{m.due, s.to}.overlap(s)
-	}
-	return lost
-}
-
-func (s span) overlap(o span) time.Duration {
-	from, to := s.from, s.to
-	if o.from.After(from) {
-		from = o.from
-	}
-	if o.to.Before(to) {
-		to = o.to
-	}
-	return max(to.Sub(from), 0)
-}
-
 // lateReasons are those of Failures that an agent which stands still brings about itself.
 var lateReasons = []probe.Reason{
-	probe.ReasonDeadline, probe.ReasonConnectTimeout, probe.ReasonTLS, probe.ReasonProtocol, probe.ReasonBody,
+	probe.ReasonDeadline, probe.ReasonConnectTimeout, probe.ReasonDNS, probe.ReasonTLS, probe.ReasonProtocol, probe.ReasonBody,
 }
 
 // mayBeStalled reports whether o is what an attempt answers whose deadline has passed

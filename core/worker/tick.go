@@ -223,7 +223,7 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	if w.shared.Compat.Has(probe.CompatHostTrouble) || !mayBeStalled(ctx, outcome) {
 		return outcome, err
 	}
-	if lost := watch.lost(); lost >= worthless(a.request.Spec.Timeout) {
+	if lost := watch.lostBy(clock()); lost >= worthless(a.request.Spec.Timeout) {
 		return probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
 	}
 	return outcome, err
@@ -281,12 +281,18 @@ func (w *Worker) record(generation uint32, t *Tick) bool {
 	}
 	w.lastResult = t.Outcome.Result
 	t.Before = w.decided
-	if t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !probe.IsHostTrouble(t.Err) {
+	if t.Err == nil || w.countsAsFailure(t.Err) {
 		w.countLocked(t)
 	}
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due
 	t.After = w.decided
 	return true
+}
+
+// countsAsFailure reports whether an attempt's error is to be a Failure.
+func (w *Worker) countsAsFailure(err error) bool {
+	return w.spec.ErrorPolicy == probe.CountAsFailure &&
+		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
 }
 
 func (w *Worker) countLocked(t *Tick) {

@@ -60,7 +60,7 @@ type Worker struct {
 	shared    *Shared
 	info      Info
 	ended     func(*Worker)
-	observers []ProbeObserver // read-only after Start
+	observers []ProbeObserver // read-only after New
 	timer     Timer
 	delay     time.Duration  // from Start to the first tick
 	idle      sync.WaitGroup // ticks under way

@@ -105,6 +105,7 @@ type grpcAttempt struct {
 
 	mu        sync.Mutex
 	dialError error // of the last connection that could not be made
+	connected bool  // the last connection was made
 }
 
 func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
@@ -141,16 +142,36 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 	}
 	network, address := a.at.dialed()
 	conn, err := a.dial(dialCtx, network, address)
+	a.dialed(err)
 	if err != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.dialError = err
 		return nil, err
 	}
 	if a.secure {
 		a.phases.begin("tls", "")
 	}
 	return conn, nil
+}
+
+// dialed notes how the last connection ended that was to be made.
+func (a *grpcAttempt) dialed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.connected = err == nil
+	if err != nil {
+		a.dialError = err
+	}
+}
+
+// lost is what ended an attempt whose connection is gone: err, of one that was made, or
+// what kept another from being made.
+func (a *grpcAttempt) lost(ctx context.Context, err error) error {
+	a.mu.Lock()
+	connected := a.connected
+	a.mu.Unlock()
+	if connected {
+		return err
+	}
+	return a.cause(ctx, err)
 }
 
 // cause is what ended an attempt that did not hear from the target: the error of the last
@@ -201,8 +222,8 @@ func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, e
 	case codes.DeadlineExceeded:
 		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
 		err = a.cause(ctx, err)
-	case codes.Unavailable: // perhaps a second connection was to be made
-		err = a.cause(ctx, err)
+	case codes.Unavailable:
+		err = a.lost(ctx, err)
 	}
 	outcome, err := verdict(ctx, err, text)
 	if err == nil {

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
@@ -85,6 +87,9 @@ func TestGRPCHostTroubleIsOfTheLastDial(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}}
+	gone := &health{check: func(context.Context, string) (healthpb.HealthCheckResponse_ServingStatus, error) {
+		return 0, status.Error(codes.Unavailable, "going away")
+	}}
 	for _, c := range []struct {
 		name          string
 		first, second error   // a nil second connects
@@ -96,6 +101,7 @@ func TestGRPCHostTroubleIsOfTheLastDial(t *testing.T) {
 		{"no descriptor, then no time", full, nil, hanging, probe.Unknown},
 		{"no descriptor, then a bad answer", full, nil, nil, probe.Failure},
 		{"no descriptor, then a good answer", full, nil, answers(serving), probe.Success},
+		{"no descriptor, then a server that is gone", full, nil, gone, probe.Failure},
 		{"refused, then no time", refused, nil, hanging, probe.Failure},
 	} {
 		t.Run(c.name, func(t *testing.T) {

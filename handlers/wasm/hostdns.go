@@ -137,6 +137,7 @@ func dnsRead(c *call, mem api.Memory, a args) int32 {
 	}
 	switch {
 	case l.err != nil:
+		c.clearFault()
 		errno := c.dialError("dns", l.text, l.began, l.err)
 		if c.dialFault != probe.ReasonDenied && c.dialFault != probe.ReasonHostResources {
 			c.dialFault = probe.ReasonDNS
@@ -147,7 +148,8 @@ func dnsRead(c *call, mem api.Memory, a args) int32 {
 	case l.doc == nil:
 		return abi.EAGAIN.Code()
 	}
-	if c.dialFault = ""; l.rcode != 0 {
+	c.clearFault()
+	if l.rcode != 0 {
 		c.dialFault = probe.ReasonDNS
 	}
 	n := c.put(mem, a, 1, l.doc)

@@ -94,7 +94,7 @@ func httpDo(c *call, mem api.Memory, a args) int32 {
 	start := c.host.cfg.Clock.Now()
 	var answer *answer
 	c.idle(func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
-	c.dialFault = ""
+	c.clearFault()
 	if err != nil {
 		return c.dialError("http", r.URL, start, err)
 	}

@@ -50,7 +50,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	)
 	rawURL := string(url)
 	c.idle(func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
-	c.dialFault = ""
+	c.clearFault()
 	if err != nil {
 		return c.dialError("dial", rawURL, start, err)
 	}
@@ -164,6 +164,15 @@ func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 
 		return c.failTraced(event, errno, "%v: denied", err)
 	}
 	return c.failTraced(event, errno, "%v", err)
+}
+
+// clearFault forgets what kept an earlier connection from being made: what a guest does
+// last tells of its target, or does not.
+func (c *call) clearFault() {
+	c.dialFault = ""
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = nil
 }
 
 // meetTrouble notes that the host itself kept a connection from being made: the guest's

@@ -19,12 +19,19 @@ func dialErr(call string, err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError(call, err)}
 }
 
-// troubled is a host whose dials end with what dial returns.
+// troubled is a host whose dials end with what dial returns; nil connects.
 func troubled(t *testing.T, compat probe.Compat, dial func(addr string) error) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{
 		CacheDir: testCache(scratch), Interpreter: interpreter, Compat: compat, DNSServers: []string{"10.0.0.2:53"},
-		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) { return nil, dial(addr) },
+		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
+			if err := dial(addr); err != nil {
+				return nil, err
+			}
+			client, server := net.Pipe()
+			t.Cleanup(func() { _ = server.Close() })
+			return client, nil
+		},
 		LookupIP: func(_ context.Context, name string) ([]netip.Addr, error) {
 			if name == "lost" {
 				return nil, &net.DNSError{Err: "dial udp 10.0.0.2:53: socket: too many open files", Name: name}
@@ -89,6 +96,21 @@ func TestHostTrouble(t *testing.T) {
 				}
 			})
 		}
+	}
+	for name, second := range map[string]error{"connects": nil, "is refused": refused("")} {
+		t.Run("a guest whose second dial "+name, func(t *testing.T) {
+			dials := 0
+			h := load(t, troubled(t, 0, func(string) error {
+				if dials++; dials == 1 {
+					return out("")
+				}
+				return second
+			}), "dialtwice", plugin.Reset)
+			got, err := attempt(t, h, probe.Request{Target: elsewhere}, 5*time.Second)
+			if err != nil || got.Result != probe.Failure || dials != 2 {
+				t.Errorf("got %+v, error %v after %d dials; want the guest's Failure", got, err, dials)
+			}
+		})
 	}
 	t.Run("a guest that reports an error", func(t *testing.T) {
 		h := load(t, troubled(t, 0, out), "hang", plugin.Reset)
