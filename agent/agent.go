@@ -270,8 +270,8 @@ func (a *Agent) close() {
 	if a.listener != nil {
 		_ = a.listener.Close() // in most cases for the second time
 	}
-	if a.manager != nil {
-		_ = a.endProbes() // does nothing after Run
+	if a.manager != nil && !a.stopping.Load() {
+		_ = a.endProbes() // else Run has
 	}
 	if a.handlers != nil {
 		if err := a.handlers.Close(); err != nil {

@@ -51,7 +51,7 @@ func TestHostTroubleIsShown(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedText
-		a, err := New(t.Context(), Config{Paths: []string{path}, Stderr: &log})
+		a, err := New(t.Context(), Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: &log})
 		if err != nil {
 			t.Fatal(err)
 		}

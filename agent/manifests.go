@@ -19,8 +19,8 @@ var errSuperseded = errors.New("the manifests have changed meanwhile")
 
 // newest reads the manifests and checks them; with all, also pods that are the same as
 // those that run. A check waits for a plugin that has to be compiled, or that does not say
-// whether it takes a config. Such a wait is given up when the manifests change, since newer
-// ones may not need the plugin, but only once: the second load is finished whatever
+// whether it takes a config. Such a wait, if it is a long one, is given up when the
+// manifests change, since newer ones may not need the plugin, but only once: the second load is finished whatever
 // changes, so that steady change cannot keep manifests from being applied.
 func (a *Agent) newest(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	loading, giveUp := context.WithCancelCause(ctx)

@@ -94,7 +94,7 @@ func TestStreamSlowReaderIsNotSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		a, err := New(t.Context(), Config{Paths: []string{path}})
+		a, err := New(t.Context(), Config{Paths: []string{path}, Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}

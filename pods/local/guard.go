@@ -13,8 +13,8 @@ import (
 // which ends the commands of exec probes of external targets, and the programs of marked
 // handlers with all that they have started, when the agent is killed. The exec probes of
 // other containers are looked after by the containers' own shims.
-func (p *Pods) guardLocked(pod *v1.Pod) {
-	if p.guard != nil || p.unguarded || !p.needsGuard(pod) {
+func (p *Pods) guardLocked(n needs) {
+	if p.guard != nil || p.unguarded || !p.needsGuard(n) {
 		return
 	}
 	guard, err := startProcess(p.shim, launch{Mark: p.mark}, &lineWriter{w: &p.out, prefix: "guard: "})
@@ -36,14 +36,27 @@ func (p *Pods) endGuard() {
 	}
 }
 
-func (p *Pods) needsGuard(pod *v1.Pod) bool {
+// needs is what a pod needs the guard for, read from its spec once.
+type needs struct {
+	handlers []string // of its probes
+	exec     bool     // an external target has an exec probe
+}
+
+func needsOf(pod *v1.Pod) (n needs) {
 	configs, _ := manager.ProbesOf(pod)
-	if p.cfg.Marked != nil && slices.ContainsFunc(configs, func(c manager.ProbeConfig) bool { return p.cfg.Marked(c.Handler) }) {
-		return true
+	for _, c := range configs {
+		n.handlers = append(n.handlers, c.Handler)
 	}
-	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c v1.Container) bool {
-		return len(c.Command) == 0 && slices.ContainsFunc(configs, func(p manager.ProbeConfig) bool {
+	n.exec = slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c v1.Container) bool {
+		return isExternal(&c) && slices.ContainsFunc(configs, func(p manager.ProbeConfig) bool {
 			return p.Container == c.Name && p.Handler == "exec"
 		})
 	})
+	return n
+}
+
+// needsGuard may change its answer while the pod is the same: a plugin may be a program
+// from now on.
+func (p *Pods) needsGuard(n needs) bool {
+	return n.exec || p.cfg.Marked != nil && slices.ContainsFunc(n.handlers, p.cfg.Marked)
 }

@@ -28,7 +28,7 @@ const maxManifest = 8 << 20
 // lines.
 func (s *Source) Load() (Loaded, error) {
 	files, problems := s.files()
-	l := loader{allow: s.AllowUnsupported, system: s.System, check: s.Check, problems: problems, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	l := loader{allow: s.AllowUnsupported, system: s.System, check: s.Check, problems: problems, asked: make(map[types.UID][]error), names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
 	keep := make(map[string]kept, len(files))
 	for _, file := range files {
 		text, err := s.read(file)
@@ -37,12 +37,13 @@ func (s *Source) Load() (Loaded, error) {
 			continue
 		}
 		hash := sha256.Sum256(text)
-		k, ok := s.kept[file]
-		if ok = ok && k.hash == hash && l.reuse(k); !ok {
-			k, ok = l.read(file, text)
+		if k, ok := s.kept[file]; ok && k.hash == hash {
+			keep[file] = k // whatever is wrong beside other pods, or says the check
+			if !l.reuse(k) {
+				l.file(file, text) // which says where
+			}
+		} else if k, ok := l.read(file, text); ok {
 			k.hash = hash
-		}
-		if ok {
 			keep[file] = k
 		}
 	}
@@ -155,6 +156,7 @@ type loader struct {
 	allow    bool
 	system   string
 	check    func(*v1.Pod) []error
+	asked    map[types.UID][]error // what check has said
 	pods     []keptPod
 	problems Problems
 	warnings Problems
@@ -176,18 +178,33 @@ func (l *loader) read(file string, text []byte) (k kept, ok bool) {
 }
 
 // reuse takes the pods of k, which were read before. It reports false, and takes none,
-// when one of them is not right any more beside the others: read then says where.
+// when one of them is not right any more beside the others, or to the check.
 func (l *loader) reuse(k kept) bool {
+	right := true
 	for _, p := range k.pods {
-		if len(l.conflicts(p.pod)) > 0 || l.check != nil && errors.Join(l.check(p.pod)...) != nil {
-			return false
-		}
+		right = right && len(l.conflicts(p.pod)) == 0
+	}
+	for _, p := range k.pods {
+		right = right && errors.Join(l.ask(p.pod)...) == nil
+	}
+	if !right {
+		return false
 	}
 	for _, p := range k.pods {
 		l.take(p)
 	}
 	l.warnings = append(l.warnings, k.warnings...)
 	return true
+}
+
+// ask returns what the check says of a pod, which is asked about once in a load.
+func (l *loader) ask(pod *v1.Pod) []error {
+	errs, ok := l.asked[pod.UID]
+	if !ok && l.check != nil {
+		errs = l.check(pod)
+		l.asked[pod.UID] = errs
+	}
+	return errs
 }
 
 // file reads the documents of one file.
@@ -304,8 +321,8 @@ func (l *loader) pod(file string, n *yaml.Node, d *decoder, path *field.Path) {
 		l.warnings = append(l.warnings, where(e))
 	}
 	errs = append(errs, l.conflicts(pod)...)
-	if len(errs) == 0 && l.check != nil {
-		for _, err := range l.check(pod) {
+	if len(errs) == 0 {
+		for _, err := range l.ask(pod) {
 			errs = append(errs, fieldErrors(err)...)
 		}
 	}

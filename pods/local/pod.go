@@ -26,6 +26,8 @@ type pod struct {
 	done  chan struct{}  // closed when the pod has ended and left nothing behind
 	jobs  sync.WaitGroup // kills, hooks and waits under way
 
+	needs needs // guarded by the owner's mu
+
 	savePause time.Duration // between attempts to save; 0 where the last one worked; owned by the loop
 	saveAt    time.Time     // when the next attempt may be made; owned by the loop
 
@@ -59,7 +61,8 @@ func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		containers: make(map[string]*container),
 	}
-	pod.given = spec
+	pod.given, pod.needs = spec, needsOf(spec)
+	p.guardLocked(pod.needs)
 	pod.setSpecLocked(spec.DeepCopy())
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
@@ -96,19 +99,12 @@ func (p *pod) change(spec *v1.Pod) bool {
 		p.terminateLocked(nil)
 		return false
 	}
-	p.given = spec
+	p.given, p.needs = spec, needsOf(spec)
 	p.setSpecLocked(spec.DeepCopy())
 	return true
 }
 
-// same reports whether spec asks for what the pod is.
-func (p *pod) same(spec *v1.Pod) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sameLocked(spec)
-}
-
-// sameLocked is same. A [Source] hands out the same pod as long as its file is the same:
+// sameLocked reports whether spec asks for what the pod is. A [Source] hands out the same pod as long as its file is the same:
 // then there is nothing to compare.
 func (p *pod) sameLocked(spec *v1.Pod) bool { return p.given == spec || samePod(p.spec, spec) }
 
@@ -371,7 +367,10 @@ func (p *pod) resetLocked() bool {
 // finish forgets a pod that has ended, and runs the one that waits for its end. It tells
 // of errors with no lock held: who hears of a missing probe may call Apply at once.
 func (p *pod) finish() {
-	stateErr, probeErr := p.forget()
+	removed, stateErr, probeErr := p.forget()
+	if removed {
+		p.settle()
+	}
 	if stateErr != nil {
 		p.owner.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
 	}
@@ -381,9 +380,10 @@ func (p *pod) finish() {
 	}
 }
 
-// forget is finish without its messages. stateErr is about the saved state, and probeErr
-// about the probes of the pod that runs from now on.
-func (p *pod) forget() (stateErr, probeErr error) {
+// forget is finish without its messages. removed says that the saved state was to be
+// removed, stateErr why that failed, and probeErr is about the probes of the pod that runs
+// from now on.
+func (p *pod) forget() (removed bool, stateErr, probeErr error) {
 	o := p.owner
 	o.applying.Lock()
 	defer o.applying.Unlock()
@@ -397,15 +397,15 @@ func (p *pod) forget() (stateErr, probeErr error) {
 	p.mu.Lock()
 	next := p.next
 	p.mu.Unlock()
-	if !o.stopped && o.state != nil {
-		p.settle()
-		stateErr = o.state.remove(p.uid)
-	}
+	removed = !o.stopped && o.state != nil
 	var again *pod
 	if next != nil && !o.stopped {
 		again = o.newPodLocked(next)
 	}
 	o.mu.Unlock()
+	if removed { // before the next pod saves its own
+		stateErr = o.state.remove(p.uid)
+	}
 	o.store.RemovePod(p.uid)
 	o.watch.removed(last)
 
@@ -420,7 +420,7 @@ func (p *pod) forget() (stateErr, probeErr error) {
 	if again != nil {
 		probeErr = o.run(context.Background(), again)
 	}
-	return stateErr, probeErr
+	return removed, stateErr, probeErr
 }
 
 // event records an event about a container.

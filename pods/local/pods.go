@@ -203,15 +203,14 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	for _, spec := range pods {
 		wanted[spec.UID] = sets.Empty{}
 		old := p.pods[spec.UID]
-		if old == nil || !old.same(spec) {
-			p.guardLocked(spec)
-		}
-		switch {
-		case old == nil:
+		if old == nil {
 			started = append(started, p.newPodLocked(spec))
-		case old.change(spec):
+			continue
+		}
+		if old.change(spec) {
 			changed = append(changed, old)
 		}
+		p.guardLocked(old.needs)
 	}
 	for uid, old := range p.pods {
 		if _, ok := wanted[uid]; !ok {

@@ -57,12 +57,17 @@ func TestLoadAgain(t *testing.T) {
 		t.Errorf("%d checks, want one of each pod in each load", checked)
 	}
 
-	refused = "a"
+	checked, refused = 0, "a"
 	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "a.yaml:4: spec.containers[0].name: refused") {
 		t.Errorf("a check that refuses an unchanged pod: %v", err)
 	}
+	if checked != 2 {
+		t.Errorf("%d checks, want one of each pod", checked)
+	}
 	refused = ""
-	load()
+	if third := load(); third[0] != first[0] {
+		t.Error("what a check refused was read again, though its file was the same")
+	}
 
 	writePod(t, dir, "0.yaml", "a", "")
 	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "a.yaml:3: metadata.name: pod default/a is at "+filepath.Join(dir, "0.yaml")+":1 already") {
