@@ -78,8 +78,8 @@ var mutants = []mutant{
 	},
 	{
 		"an error counts as a failure", tickFile,
-		"t.Err == nil || w.spec.ErrorPolicy == probe.CountAsFailure && !probe.IsHostTrouble(t.Err)",
-		"t.Err == nil || !probe.IsHostTrouble(t.Err)",
+		"t.Err == nil || w.countsAsFailure(t.Err)",
+		"true",
 	},
 	{
 		"a failure is tried again", tickFile,
