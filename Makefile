@@ -119,12 +119,13 @@ test-e2e: build ## the tests against real servers; installs them
 
 .PHONY: soak
 soak: build ## bin/prober under load, change and faults for SOAK, and killed KILLS times; needs Linux
-	$(GO) test ./test/soak -count=1 -timeout 0 -v -args -soak=$(SOAK) -probes=$(PROBES) -kills=$(KILLS)
+	$(GO) test -tags soak ./test/soak -count=1 -timeout 0 -v -args -soak=$(SOAK) -probes=$(PROBES) -kills=$(KILLS)
 
 .PHONY: check
 check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags soak ./test/soak
 	$(GO) mod tidy -diff
 	$(GO) fix -diff ./...
 	$(GO) run $(STATICCHECK) ./...

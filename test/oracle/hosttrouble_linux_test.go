@@ -274,7 +274,7 @@ func (p *agentProcess) stop(t *testing.T) {
 func TestAgentProcess(t *testing.T) {
 	agent, ok := agents[os.Getenv(envAgent)]
 	if !ok {
-		t.Skip("the other tests run it")
+		return // this is not the process that another test has started
 	}
 	target := os.Getenv(envTarget)
 	if os.Getenv(envMode) == "starved" {
