@@ -121,7 +121,7 @@ func (a *agent) awaitAll(t *testing.T, mark, state string) map[string]string {
 		ids := make(map[string]string)
 		strays := false
 		for _, p := range items {
-			if p.Container == "gate" && p.Result == "success" {
+			if p.Container == "gate" && p.Result == "success" && p.ContainerID != "" { // it has ticked
 				ids[p.key()] = p.ContainerID
 			}
 			strays = strays || p.Container == "plugin" && p.Last != nil && p.Last.Result == "success"
