@@ -45,30 +45,30 @@ var rooms = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours:   []string{"probe"},
+		ours:   []string{"probe", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
 	"plugin/oci": {
-		ours:   []string{"plugin"},
+		ours:   []string{"plugin", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
-	"plugin/trust": {ours: []string{"plugin"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/trust": {ours: []string{"plugin", "internal/regular"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb"},
+		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb", "internal/regular"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi"},
+		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results"},
+		ours:   []string{"probe", "core/manager", "core/results", "internal/regular"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"metrics": {
@@ -76,17 +76,18 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin"},
+		ours:   []string{"probe", "plugin", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent": {
-		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config"},
+		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli": {
-		ours:   []string{".", "agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local"},
+		ours:   []string{".", "agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
+	"internal/regular":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},

@@ -1,0 +1,72 @@
+// Package regular reads files whose paths come from outside: manifests, references to
+// secrets, plugins, keys. It never blocks on what is not a regular file, such as a named
+// pipe, and never reads more than it is told to.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrNotRegular matches the error for a path that is a folder, a named pipe, a socket or a
+// device.
+var ErrNotRegular = errors.New("not a regular file")
+
+// TooLargeError is the error for a file with more bytes than may be read.
+type TooLargeError struct{ Max int64 }
+
+// Error implements error.
+func (e *TooLargeError) Error() string { return fmt.Sprintf("more than %d bytes", e.Max) }
+
+// Open opens the regular file at path for reading, and follows symbolic links. Its error is
+// an [*fs.PathError], which matches [ErrNotRegular] where path is something else. It does
+// not block and does not open devices.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular(path)
+	}
+	// What is at path may have been replaced since: to open a named pipe must not block.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = notRegular(path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Read returns the contents of the regular file at path. Its error is an [*fs.PathError]
+// that matches [ErrNotRegular] or [*TooLargeError] where the file is not regular or has
+// more than most bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > most {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: &TooLargeError{most}}
+	}
+	return data, nil
+}
+
+func notRegular(path string) error {
+	return &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+}
