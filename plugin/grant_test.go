@@ -100,22 +100,41 @@ func TestGrantsMatch(t *testing.T) {
 	}
 }
 
-func TestPathsThatAreWrittenOtherwise(t *testing.T) {
+func TestGrantPaths(t *testing.T) {
 	allow, deny := grant(t, "https://a/v1/*"), grant(t, "!https://a/v1/*")
 	for path, inside := range map[string]bool{
-		"/v1/x": true, "/v1/x/": true, "/v1/": true, "/v1/%41": true, "/v2/x": false, "/v1": false,
+		"/v1/x": true, "/v1/x/": true, "/v1/": true, "/v1/%41": true, "/v1/%7e-._!$&'()*+,=:@": true, "/v1/a.b..c": true,
+		"/v2/x": false, "/v1": false, "": false, "/": false,
 	} {
-		if got := allow.Matches(dial("https", "a", "192.0.2.1", 443, path)); got != inside {
-			t.Errorf("%s: got %v, want %v", path, got, inside)
+		d := dial("https", "a", "192.0.2.1", 443, path)
+		if allow.Matches(d) != inside || deny.Matches(d) != inside {
+			t.Errorf("%s: allowed %v, denied %v, want %v", path, allow.Matches(d), deny.Matches(d), inside)
 		}
 	}
-	// A server may take these for a path elsewhere: never allowed, and denied by any
-	// denial.
-	for _, path := range []string{"/v1/../admin", "/v1/%2e%2e/admin", "/v1/..%2fadmin", "/v1//x", `/v1/..\admin`, "/v1/%00", "/v1/./x", "v1/x", "/v1/%zz"} {
+}
+
+// TestAmbiguousPaths has paths that some server takes for another one: a grant with a path
+// never allows them, and a denial with one always denies them.
+func TestAmbiguousPaths(t *testing.T) {
+	allow, deny, all := grant(t, "https://a/v1/*"), grant(t, "!https://a/v1/*"), grant(t, "https://a/*")
+	for _, path := range []string{
+		"/v1/../admin", "/v1/%2e%2e/admin", "/v1/.%2e/admin", "/v1/%2E./admin", "/v1/./x", "/v1/..", "/v1/.", "/v1/.../admin", // dot segments
+		"/v1/..;/admin", "/v1;/x", "/v1/..;a=b/admin", "/v1/%3b/x", "/v1/x;jsessionid=1", "/v1/..%3B/admin", // parameters
+		"/v1/%252e%252e/admin", "/v1/%25", "/v1/%2525", "/v1/..%252fadmin", "/v1/%u002e", "/v1/%zz", "/v1/%2", // escapes of escapes
+		"/v1/%c0%ae%c0%ae/admin", "/v1/%c0%af", "/v1/%e0%80%ae", "/v1/%f0%80%80%ae", "/v1/%ff", "/v1/\xc0\xae", // overlong, broken
+		"/v1/%ef%bc%8e%ef%bc%8e/admin", "/v1/%ef%bc%8fadmin", "/v1/\u2024\u2024/admin", "/v1/\u00e9", // full width
+		"/v1/..%2fadmin", "/v1/%2F..%2Fadmin", `/v1/..\admin`, "/v1/..%5cadmin", "/v1/%5C", // other slashes
+		"/v1//x", "//v1/x", "/v1/x//", "/v1/%2f/x", // empty segments
+		"/v1/%00", "/v1/x%00.txt", "/v1/%0a", "/v1/%09../admin", "/v1/%7f", "/v1/%20", "/v1/..%20/admin", "/v1/x y", // controls and space
+		"v1/x", "*", "%2fv1/x", // not absolute
+	} {
 		d := dial("https", "a", "192.0.2.1", 443, path)
-		if allow.Matches(d) || !deny.Matches(d) {
-			t.Errorf("%s: allowed %v, denied %v", path, allow.Matches(d), deny.Matches(d))
+		if allow.Matches(d) || !deny.Matches(d) || !all.Matches(d) {
+			t.Errorf("%q: allowed %v, denied %v, allowed for all paths %v", path, allow.Matches(d), deny.Matches(d), all.Matches(d))
 		}
+	}
+	if d := dial("https", "a", "192.0.2.1", 443, "/V1/x"); allow.Matches(d) || !deny.Matches(d) {
+		t.Errorf("in upper case: allowed %v, denied %v", allow.Matches(d), deny.Matches(d))
 	}
 }
 
@@ -191,6 +210,12 @@ func TestBadGrants(t *testing.T) {
 		"tcp://user@db:80":        "neither a name nor an address",
 		"tcp://:80":               "neither a name nor an address",
 		"https://a/b?c":           "a path ends before ?",
+		"https://a/v1;x/*":        "the path is ambiguous",
+		"https://a/v1/../*":       "the path is ambiguous",
+		"https://a/v1//x":         "the path is ambiguous",
+		"https://a/%76":           "the path is ambiguous",
+		"https://a/\u00e9":        "the path is ambiguous",
+		"!https://a/%2e%2e":       "the path is ambiguous",
 		"unix://run/x.sock":       "want unix:///path",
 		"unix:///run/../x.sock":   "want unix:///path",
 		"unix:///run/*.sock":      "a socket is named whole",
