@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -356,7 +357,7 @@ func TestABILists(t *testing.T) {
 		"DNSRequest":              find("handlers/wasm/hostdnswire.go", `unknown type .*; known: ([A-Z, ]+)`),
 		"DialURL":                 append(find("handlers/wasm/hosttls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
 		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:plainly\()?s\.`),
-		"Capabilities and grants": metadata(find("handlers/wasm/target.go", `case ("[^\n]+"):\n\t\treturn true`)),
+		"Capabilities and grants": metadata(find("internal/netaddr/netaddr.go", `MustParsePrefix\("([^"]+)"\), *//`)),
 		"Isolation":               {"| `" + string(plugin.Reset) + "`", "| `" + string(plugin.Fresh) + "`", "| `" + string(plugin.Pooled) + "`"},
 	} {
 		for _, text := range wanted {
@@ -385,11 +386,13 @@ func TestABILists(t *testing.T) {
 	}
 }
 
-func metadata(lists []string) (addrs []string) {
-	for _, list := range lists {
-		for addr := range strings.SplitSeq(list, ", ") {
-			addrs = append(addrs, "`"+strings.Trim(addr, `"`)+"`")
+// metadata returns prefixes as the page has them: one of a single address is that address.
+func metadata(prefixes []string) (codes []string) {
+	for _, text := range prefixes {
+		if p := netip.MustParsePrefix(text); p.IsSingleIP() {
+			text = p.Addr().String()
 		}
+		codes = append(codes, "`"+text+"`")
 	}
-	return addrs
+	return codes
 }

@@ -49,12 +49,12 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/regular"},
+		ours:   []string{"plugin", "internal/netaddr", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
 	"plugin/trust": {ours: []string{"plugin", "internal/regular"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata"},
+		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/netaddr", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
@@ -88,6 +88,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/regular":       {},
+	"internal/netaddr":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},

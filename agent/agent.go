@@ -92,6 +92,7 @@ type Config struct {
 	idleAfter  time.Duration // how long a plugin stays loaded that no probe uses
 	askEvery   time.Duration // how often, about, registries are asked for tags
 	longReload time.Duration // from when on a reload that is under way is told
+	listeners  []net.Addr    // of the agent itself, which no plugin may reach
 }
 
 // Agent runs pods and probes them.
@@ -293,6 +294,7 @@ func (a *Agent) listen(ctx context.Context) error {
 	if a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
 		return err
 	}
+	a.cfg.listeners = append(a.cfg.listeners, a.listener.Addr())
 	if a.cfg.AddrFile != "" {
 		if err := os.Remove(a.cfg.AddrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("address file: %w", err)

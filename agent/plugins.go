@@ -68,7 +68,9 @@ func (s *handlerSet) wasmHost() (*wasm.Host, error) {
 	if s.host != nil {
 		return s.host, nil
 	}
-	host, err := wasm.New(wasm.Config{Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat})
+	host, err := wasm.New(wasm.Config{
+		Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.listeners,
+	})
 	if err == nil {
 		s.host = host
 	}

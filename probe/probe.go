@@ -181,6 +181,7 @@ type Pod struct {
 	Name      string
 	UID       string
 	Labels    map[string]string
+	Ports     []Port // that all of its containers declare
 }
 
 // Container is what a handler may know of the container that it probes.

@@ -39,7 +39,7 @@ func (s *podSet) container(name string) *worker.Container {
 	}
 	if !s.copied {
 		s.pod, s.copied = s.pod.DeepCopy(), true
-		s.shared = &probe.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: s.pod.Labels}
+		s.shared = &probe.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: s.pod.Labels, Ports: podPorts(s.pod)}
 	}
 	spec, sidecar := findContainer(s.pod, name)
 	c := &worker.Container{
@@ -69,6 +69,17 @@ func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
 		}
 	}
 	return nil, false
+}
+
+// podPorts returns the ports of all containers, which share the pod's address.
+func podPorts(pod *v1.Pod) (all []probe.Port) {
+	for i := range pod.Spec.InitContainers {
+		all = append(all, ports(&pod.Spec.InitContainers[i])...)
+	}
+	for i := range pod.Spec.Containers {
+		all = append(all, ports(&pod.Spec.Containers[i])...)
+	}
+	return all
 }
 
 func ports(c *v1.Container) []probe.Port {

@@ -66,6 +66,11 @@ type Config struct {
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
 
+	// Listeners are the addresses that this program itself listens on. No guest reaches
+	// them, whatever it is granted and whatever its target is. One of every address of the
+	// host, as 0.0.0.0 is, covers all of them.
+	Listeners []net.Addr
+
 	// CacheDir keeps compiled modules, which are native code: it must belong to this
 	// user and be writable to nobody else. It is made if need be. Empty means
 	// prober/wasm in the user's cache folder, or no cache where there is none.
@@ -121,6 +126,7 @@ type Host struct {
 	cacheFolder string // of cache; "" where that is in memory; read-only after New
 
 	nameservers nameservers // of the system
+	known       knownNames
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
 	beside    chan struct{}  // the same, of one that began beside another that takes long

@@ -120,7 +120,7 @@ func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, l.until.Sub(l.began))
 		defer cancel()
 	}
-	to, err := c.reach("dns").host(ctx, "udp", named, "")
+	to, err := c.reach("dns").network(ctx, "udp", named, "")
 	if err != nil {
 		return nil, err
 	}

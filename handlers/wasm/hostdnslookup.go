@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -274,9 +274,10 @@ func (s *dnsServer) askAtLength(ctx context.Context) {
 	s.close()
 	s.tcp = true
 	if at, err := netip.ParseAddrPort(s.addr); err == nil && s.host != "" {
-		d := plugin.Dial{Scheme: "tcp", Name: strings.ToLower(strings.TrimSuffix(s.host, ".")), Addr: at.Addr().Unmap(), Port: at.Port()}
-		if g, ok := s.lookup.call.plugin.powers.denies(d); ok {
-			s.giveUp(denyf("the answer is to be had over tcp only, which the grant %q denies", g))
+		d := plugin.Dial{Scheme: "tcp", Name: canonicalName(s.host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}
+		a := attempted{reach: s.lookup.call.reach("dns"), text: "the answer is too long for udp: dial tcp " + s.addr, dial: d}
+		if err := a.denied(ctx); err != nil {
+			s.giveUp(err)
 			return
 		}
 	}

@@ -277,7 +277,7 @@ func (x *exchange) endpoint(ctx context.Context, u *url.URL) (endpoint, error) {
 	if port == "" {
 		return endpoint{}, fmt.Errorf("redirect to %.200q: want http:// or https://", u)
 	}
-	return r.host(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
+	return r.network(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
 }
 
 // carry has [Config.RoundTrip] carry out the hop.

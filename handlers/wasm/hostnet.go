@@ -62,8 +62,8 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 // reach is how far a capability gets in this call.
 func (c *call) reach(capability string) *reach {
 	return &reach{
-		powers: &c.plugin.powers, capability: capability,
-		target: c.req.Target, podIP: c.req.PodIP, lookup: c.host.cfg.LookupIP,
+		host: c.host, powers: &c.plugin.powers, capability: capability,
+		target: c.req.Target, podIP: c.req.PodIP, pod: c.req.Pod, container: c.req.Container,
 	}
 }
 

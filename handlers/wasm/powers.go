@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -82,19 +83,37 @@ func (p *powers) features() []string {
 	return slices.DeleteFunc(known, func(c string) bool { return !p.has(c) })
 }
 
-// denies returns the grant that takes d away, if one does.
+// denies returns the grant that takes d away, if one does. Without an address, d is held
+// against denials by name only.
 func (p *powers) denies(d plugin.Dial) (plugin.Grant, bool) {
-	for inner := d.Addr; ; inner = embedded(inner) {
-		d.Addr = inner
+	for _, form := range netaddr.Forms(d.Addr) {
+		d.Addr = form
 		for _, g := range p.granted {
 			if g.Deny() && g.Matches(d) {
 				return g, true
 			}
 		}
-		if !inner.IsValid() {
-			return plugin.Grant{}, false
+	}
+	return plugin.Grant{}, false
+}
+
+// deniedNames returns the names that grants deny one by one.
+func (p *powers) deniedNames() (names []string) {
+	for _, g := range p.granted {
+		if name, below := g.Name(); g.Deny() && name != "" && !below {
+			names = append(names, name)
 		}
 	}
+	return names
+}
+
+// deniesBelow reports whether a grant denies all names below some name to dials like d.
+func (p *powers) deniesBelow(d plugin.Dial) bool {
+	return slices.ContainsFunc(p.granted, func(g plugin.Grant) bool {
+		name, below := g.Name()
+		d.Name = "any." + name
+		return below && g.Deny() && g.Matches(d)
+	})
 }
 
 // allows reports whether d is asked for and granted.

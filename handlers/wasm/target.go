@@ -1,14 +1,17 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -37,11 +40,13 @@ type endpoint struct {
 // the address that was checked: a name that leads elsewhere the next time is checked
 // again.
 type reach struct {
+	host       *Host
 	powers     *powers
-	capability string // "net" or "http"
+	capability string // "net", "http" or "dns"
 	target     probe.Target
 	podIP      string
-	lookup     func(ctx context.Context, host string) ([]netip.Addr, error)
+	pod        *probe.Pod       // may be nil
+	container  *probe.Container // may be nil
 }
 
 // resolve returns where rawURL leads, or a *[denied] if the guest may not go there.
@@ -61,7 +66,7 @@ func (r *reach) resolve(ctx context.Context, rawURL string) (endpoint, error) {
 	case "unix":
 		return r.unix(addr)
 	case "tcp", "udp":
-		return r.host(ctx, scheme, addr, "")
+		return r.network(ctx, scheme, addr, "")
 	case "tls":
 		addr, query, _ := strings.Cut(addr, "?")
 		options, err := url.ParseQuery(query)
@@ -73,7 +78,7 @@ func (r *reach) resolve(ctx context.Context, rawURL string) (endpoint, error) {
 			to, err = r.unix(r.target.Unix)
 			to.secure = true
 		} else {
-			to, err = r.host(ctx, scheme, addr, "")
+			to, err = r.network(ctx, scheme, addr, "")
 		}
 		to.options = options
 		return to, err
@@ -87,6 +92,9 @@ func (r *reach) unix(path string) (endpoint, error) {
 		path = unescaped
 	}
 	d := plugin.Dial{Scheme: "unix", Path: path}
+	if r.host.listensOn("unix", path) {
+		return endpoint{}, denyf("dial unix %.200s: %s", path, ownListener)
+	}
 	if g, ok := r.powers.denies(d); ok {
 		return endpoint{}, denyf("dial unix %.200s: the grants have %s", path, g)
 	}
@@ -96,8 +104,8 @@ func (r *reach) unix(path string) (endpoint, error) {
 	return endpoint{network: "unix", addrs: []string{path}}, nil
 }
 
-// host resolves host:port; neither means the target's.
-func (r *reach) host(ctx context.Context, scheme, addr, path string) (endpoint, error) {
+// network resolves host:port; neither means the target's.
+func (r *reach) network(ctx context.Context, scheme, addr, path string) (endpoint, error) {
 	if addr == "" && r.target == (probe.Target{}) {
 		return endpoint{}, fmt.Errorf("dial %s: the probe has no target", scheme)
 	}
@@ -134,8 +142,8 @@ func (a *attempted) denyf(format string, args ...any) error {
 	return denyf("%s: %s", a.text, fmt.Sprintf(format, args...))
 }
 
-// addresses returns what of host may be dialled. A name that is neither the target's
-// nor granted is not even looked up: queries would carry the guest's data out.
+// addresses returns what of host may be dialled. A name that is denied, or neither the
+// target's nor granted, is not even looked up: queries would carry the guest's data out.
 func (a *attempted) addresses(ctx context.Context, host string) ([]string, error) {
 	if host == "" {
 		return nil, fmt.Errorf("%s: the probe's target has no host", a.text)
@@ -144,32 +152,37 @@ func (a *attempted) addresses(ctx context.Context, host string) ([]string, error
 	if literal, ok := parseLiteral(host); ok {
 		return a.literal(ctx, literal)
 	}
-	a.dial.Name = strings.ToLower(strings.TrimSuffix(host, "."))
+	a.dial.Name = canonicalName(host)
 	switch a.onTarget = a.onTarget && sameName(host, a.target.Host); {
 	case !a.onTarget && !plugin.ValidHost(a.dial.Name):
 		return nil, a.denyf("not the probe's target, and neither a name nor an address")
 	case !a.onTarget && !a.powers.mayName(a.capability, a.dial):
 		return nil, a.denyf("not the probe's target")
 	}
+	if g, ok := a.powers.denies(a.dial); ok {
+		return nil, a.denyf("denied by the grant %q", g)
+	}
 	if a.onTarget { // whose dot at the end decides whether search domains are tried
 		host = a.target.Host
+	} else if a.powers.deniesBelow(a.dial) { // a search domain could complete a name to a denied one
+		host = a.dial.Name + "."
 	}
 	addrs, err := a.resolveName(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return a.check(addrs)
+	return a.check(ctx, addrs)
 }
 
 // literal decides on an address, which is the target's if the target's host is it or
 // resolves to it.
 func (a *attempted) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 	if named, ok := parseLiteral(a.target.Host); ok && a.onTarget && named == addr {
-		return a.check([]netip.Addr{addr})
+		return a.check(ctx, []netip.Addr{addr})
 	}
 	if a.dial.Addr = addr; a.powers.allows(a.capability, a.dial) {
 		a.onTarget = false
-		return a.check([]netip.Addr{addr})
+		return a.check(ctx, []netip.Addr{addr})
 	}
 	if _, ok := parseLiteral(a.target.Host); !ok && a.onTarget {
 		targets, err := a.resolveName(ctx, a.target.Host)
@@ -177,8 +190,8 @@ func (a *attempted) literal(ctx context.Context, addr netip.Addr) ([]string, err
 			return nil, err
 		}
 		for _, target := range targets {
-			if target.Unmap().WithZone("") == addr {
-				return a.check([]netip.Addr{addr})
+			if netaddr.Plain(target) == addr {
+				return a.check(ctx, []netip.Addr{addr})
 			}
 		}
 	}
@@ -189,7 +202,7 @@ func (a *attempted) resolveName(ctx context.Context, host string) ([]netip.Addr,
 	if host == "" {
 		return nil, fmt.Errorf("%s: the probe's target has no host", a.text)
 	}
-	addrs, err := a.lookup(ctx, host)
+	addrs, err := a.reach.host.cfg.LookupIP(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.text, err)
 	}
@@ -197,13 +210,13 @@ func (a *attempted) resolveName(ctx context.Context, host string) ([]netip.Addr,
 }
 
 // check keeps the addresses that may be dialled.
-func (a *attempted) check(addrs []netip.Addr) ([]string, error) {
+func (a *attempted) check(ctx context.Context, addrs []netip.Addr) ([]string, error) {
 	var kept []string
 	err := a.denyf("not the probe's target")
 	for _, addr := range addrs {
-		a.dial.Addr = addr.Unmap().WithZone("")
-		if reason := a.refuse(); reason != "" {
-			err = a.denyf("%s is %s", a.dial.Addr, reason)
+		a.dial.Addr = netaddr.Plain(addr)
+		if refused := a.refuse(ctx); refused != nil {
+			err = refused
 			continue
 		}
 		kept = append(kept, netip.AddrPortFrom(a.dial.Addr, a.dial.Port).String())
@@ -214,36 +227,110 @@ func (a *attempted) check(addrs []netip.Addr) ([]string, error) {
 	return kept, nil
 }
 
-// refuse says why the address at hand may not be dialled, or "".
-func (a *attempted) refuse() string {
+// refuse returns why the address at hand may not be dialled, or nil.
+func (a *attempted) refuse(ctx context.Context) error {
 	if !a.onTarget && !a.powers.allows(a.capability, a.dial) {
-		return "neither the probe's target nor granted"
+		return a.denyf("%s is neither the probe's target nor granted", a.dial.Addr)
 	}
-	if g, ok := a.powers.denies(a.dial); ok {
-		return fmt.Sprintf("denied by the grant %q", g)
+	if err := a.denied(ctx); err != nil {
+		return err
 	}
 	named := a.powers.names(a.dial)
-	for inner := a.dial.Addr; inner.IsValid(); inner = embedded(inner) {
-		switch {
-		case inner.IsUnspecified() || inner.IsMulticast() || inner == broadcast:
-			return "no address of a host"
-		case (inner.IsLinkLocalUnicast() || isMetadata(inner)) && !named:
-			return "a link-local or metadata address"
-		case inner.IsLoopback() && !named && !a.mayLoop(inner):
-			return "a loopback address, and neither the pod's own nor named"
+	for _, form := range netaddr.Forms(a.dial.Addr) {
+		reason := ""
+		switch class := netaddr.ClassOf(form); {
+		case class == netaddr.NoHost:
+			reason = "no address of a host"
+		case class == netaddr.Metadata && !named:
+			reason = "a link-local or metadata address"
+		case class == netaddr.Loopback && !named && !a.mayLoop(form):
+			reason = "a loopback address, and neither a declared port of the pod nor named"
+		}
+		if reason != "" {
+			return a.denyf("%s is %s", a.dial.Addr, reason)
 		}
 	}
-	return ""
+	return nil
 }
 
-// mayLoop reports whether a loopback address is the pod's own, or the target that is
-// dialled names it.
+// denied returns an error if the address at hand is a listener of this program, or if a
+// grant denies it: as it was dialled, by the name of the target that is dialled, or by
+// another name that leads to it.
+func (a *attempted) denied(ctx context.Context) error {
+	if a.reach.host.listensOn(a.dial.Scheme, netip.AddrPortFrom(a.dial.Addr, a.dial.Port).String()) {
+		return a.denyf("%s is %s", a.dial.Addr, ownListener)
+	}
+	g, denied := a.powers.denies(a.dial)
+	if !denied && a.onTarget {
+		g, denied = a.powers.denies(a.called(a.target.Host))
+	}
+	if !denied {
+		var err error
+		if g, denied, err = a.deniedByOtherName(ctx); err != nil {
+			return err
+		}
+	}
+	if denied {
+		return a.denyf("%s is denied by the grant %q", a.dial.Addr, g)
+	}
+	return nil
+}
+
+// called returns the dial at hand as if it had been made by name.
+func (a *attempted) called(name string) plugin.Dial {
+	d := a.dial
+	d.Name = canonicalName(name)
+	return d
+}
+
+// deniedByOtherName returns the grant that denies a name which leads to the address at hand.
+// The names are those that the grants deny, and that of the target. They are looked up only
+// if such a denial matches everything else of the dial.
+func (a *attempted) deniedByOtherName(ctx context.Context) (plugin.Grant, bool, error) {
+	names := a.powers.deniedNames()
+	if _, literal := parseLiteral(a.target.Host); a.target.Host != "" && !literal {
+		names = append(names, a.target.Host)
+	}
+	for _, name := range names {
+		g, denied := a.powers.denies(a.called(name))
+		if !denied {
+			continue
+		}
+		addrs, err := a.reach.host.knownAddresses(ctx, name)
+		if err != nil {
+			return g, false, fmt.Errorf("%s: the addresses that the grant %q denies: %w", a.text, g, err)
+		}
+		for _, form := range netaddr.Forms(a.dial.Addr) {
+			if slices.Contains(addrs, form) {
+				return g, true, nil
+			}
+		}
+	}
+	return plugin.Grant{}, false, nil
+}
+
+// mayLoop reports whether a loopback address is the pod's own, at a port that one of its
+// containers declares, or the target that is dialled names it.
 func (a *attempted) mayLoop(addr netip.Addr) bool {
-	if own, ok := parseLiteral(a.podIP); ok && (own == addr || a.onTarget && own.IsLoopback()) {
+	own, ok := parseLiteral(a.podIP)
+	if ok && (own == addr && a.declared() || a.onTarget && own.IsLoopback()) {
 		return true
 	}
 	named, ok := parseLiteral(a.target.Host)
 	return a.onTarget && (ok && named.IsLoopback() || sameName(a.target.Host, "localhost"))
+}
+
+// declared reports whether a container of the pod declares the port at hand.
+func (a *attempted) declared() bool {
+	protocol := "TCP"
+	if a.dial.Scheme == "udp" {
+		protocol = "UDP"
+	}
+	matches := func(p probe.Port) bool {
+		return p.Number == int(a.dial.Port) && cmp.Or(p.Protocol, "TCP") == protocol
+	}
+	return a.pod != nil && slices.ContainsFunc(a.pod.Ports, matches) ||
+		a.container != nil && slices.ContainsFunc(a.container.Ports, matches)
 }
 
 func parseLiteral(host string) (netip.Addr, bool) {
@@ -251,48 +338,10 @@ func parseLiteral(host string) (netip.Addr, bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return addr.Unmap().WithZone(""), true
+	return netaddr.Plain(addr), true
 }
 
-func sameName(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
-}
+// canonicalName returns a name in lower case and without the dot at its end.
+func canonicalName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-var (
-	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	localNAT  = netip.MustParsePrefix("64:ff9b:1::/48")
-	siit      = netip.MustParsePrefix("::ffff:0:0:0/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-	compat    = netip.MustParsePrefix("::/96")
-)
-
-// isMetadata reports whether a cloud keeps its metadata at addr. Those that are
-// link-local are not listed.
-func isMetadata(addr netip.Addr) bool {
-	switch addr.String() {
-	case "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192":
-		return true
-	default:
-		return false
-	}
-}
-
-// embedded returns the IPv4 address that an IPv6 one leads to by translation, or an
-// invalid one.
-func embedded(addr netip.Addr) netip.Addr {
-	if !addr.Is6() {
-		return netip.Addr{}
-	}
-	b := addr.As16()
-	switch {
-	case addr.Is4In6():
-		return addr.Unmap()
-	case nat64.Contains(addr), localNAT.Contains(addr), siit.Contains(addr), compat.Contains(addr) && !addr.IsLoopback() && !addr.IsUnspecified():
-		return netip.AddrFrom4([4]byte(b[12:]))
-	case sixToFour.Contains(addr):
-		return netip.AddrFrom4([4]byte(b[2:6]))
-	default:
-		return netip.Addr{}
-	}
-}
+func sameName(a, b string) bool { return canonicalName(a) == canonicalName(b) }

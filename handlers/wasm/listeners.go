@@ -1,0 +1,76 @@
+package wasm
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/daeace23/prober/internal/netaddr"
+)
+
+const ownListener = "a listener of prober itself, which no plugin may reach"
+
+// listensOn reports whether a dial would reach one of [Config.Listeners]. The scheme is that
+// of a [plugin.Dial]; addr is the path of a socket, or an IP and a port.
+func (h *Host) listensOn(scheme, addr string) bool {
+	for _, l := range h.cfg.Listeners {
+		switch l := l.(type) {
+		case *net.UnixAddr:
+			if scheme == "unix" && sameSocket(l.Name, addr) {
+				return true
+			}
+		case *net.TCPAddr:
+			if scheme != "unix" && scheme != "udp" && arrivesAt(l.AddrPort(), addr) {
+				return true
+			}
+		case *net.UDPAddr:
+			if scheme == "udp" && arrivesAt(l.AddrPort(), addr) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameSocket reports whether two paths lead to the same socket.
+func sameSocket(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// arrivesAt reports whether a connection to addr arrives at the listener.
+func arrivesAt(listener netip.AddrPort, addr string) bool {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil || to.Port() != listener.Port() {
+		return false
+	}
+	at := netaddr.Plain(listener.Addr())
+	for _, form := range netaddr.Forms(to.Addr()) {
+		if form == at || at.IsUnspecified() && isLocal(form) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLocal reports whether addr is one of this host.
+func isLocal(addr netip.Addr) bool {
+	if addr.IsLoopback() || addr.IsUnspecified() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // better a dial too few
+	}
+	for _, a := range addrs {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && netaddr.Plain(prefix.Addr()) == addr {
+			return true
+		}
+	}
+	return false
+}
