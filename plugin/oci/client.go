@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"path/filepath"
+	"sync"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -16,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/retry"
 
+	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -49,24 +52,30 @@ type Client struct {
 	cosign    bool
 	platform  Platform
 	config    string // of docker
-	transport *http.Transport
+	progress  func(done, total int64)
+	auth      auth.Client // of which each registry has a copy, with a transport of its own
+	classOf   func(netip.AddrPort) netaddr.Class
+
+	mu         sync.Mutex
+	registries map[string]*registryClient // by host
+}
+
+// registryClient is how one registry is talked to.
+type registryClient struct {
 	auth      auth.Client
+	transport *guarded
 }
 
 // NewClient returns a client, which the caller closes. It talks to nobody yet.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	c := &Client{plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, platform: cfg.Platform, config: cfg.DockerConfig}
-	c.transport = newTransport()
+	c := &Client{
+		plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, platform: cfg.Platform, config: cfg.DockerConfig, progress: cfg.Progress,
+		classOf: classOf, registries: make(map[string]*registryClient),
+	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "prober"
 	}
-	c.auth = auth.Client{
-		Client: &http.Client{Transport: &retry.Transport{
-			Base: &metered{&guarded{c.transport, cfg.PlainHTTP}, cfg.Progress}, Policy: again,
-		}},
-		Header: http.Header{"User-Agent": {cfg.UserAgent}},
-		Cache:  auth.NewCache(),
-	}
+	c.auth = auth.Client{Header: http.Header{"User-Agent": {cfg.UserAgent}}, Cache: auth.NewCache()}
 	if cfg.DockerConfig != "" {
 		docker, err := readDockerCredentials(cfg.DockerConfig)
 		if err != nil {
@@ -78,7 +87,27 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 }
 
 // Close closes the connections that rest.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.registries {
+		r.transport.base.CloseIdleConnections()
+	}
+}
+
+// registry returns how the registry at host is talked to. Registries share no connection, so
+// that none is led to where only another one may lead.
+func (c *Client) registry(host string) *registryClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.registries[host]; r != nil {
+		return r
+	}
+	r := &registryClient{auth: c.auth, transport: newGuarded(host, c.plainHTTP, c.classOf)}
+	r.auth.Client = &http.Client{Transport: &retry.Transport{Base: &metered{r.transport, c.progress}, Policy: again}}
+	c.registries[host] = r
+	return r
+}
 
 // DockerConfig returns where docker keeps its config: in $DOCKER_CONFIG, or else in
 // .docker of the home folder; "" when there is neither.
@@ -93,9 +122,10 @@ func DockerConfig(lookupEnv func(name string) (string, bool)) string {
 }
 
 func (c *Client) repository(ref plugin.Reference) *remote.Repository {
+	reference := registry.Reference{Registry: ref.Registry, Repository: ref.Repository}
 	return &remote.Repository{
-		Client: &c.auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest, ReferrerListMaxPages: maxPages,
-		Reference: registry.Reference{Registry: ref.Registry, Repository: ref.Repository},
+		Client: &c.registry(reference.Host()).auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest, ReferrerListMaxPages: maxPages,
+		Reference: reference,
 		// All that may be there is asked for, so that what is no plugin can be named.
 		ManifestMediaTypes: []string{
 			ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,

@@ -1,28 +1,69 @@
 package oci
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"github.com/daeace23/prober/internal/netaddr"
+	"github.com/daeace23/prober/plugin"
 )
 
 var (
 	errNotHTTPS = errors.New("the registry leads to an address without HTTPS")
 	errMetadata = errors.New("a link-local or metadata address, which is no registry's")
+	errNoHost   = errors.New("no address of a host")
+	errNearer   = errors.New("the registry leads there over plain HTTP, and is not in such a network itself")
+	errUnknown  = errors.New("the registry leads there over plain HTTP and a proxy, and its addresses are not known here")
+	errNoName   = errors.New("neither a name nor an address")
 )
 
-// guarded is a transport that follows a registry, its redirects and its lists to no
-// address that is less than what was asked for. Credentials never follow to another one:
-// oras sees to that.
+// guarded is a transport for one registry. It follows the registry, its redirects, lists and
+// token servers to no address that is less than what was asked for. Credentials never follow
+// to another one: oras sees to that.
 type guarded struct {
-	base      http.RoundTripper
+	base      *http.Transport
 	plainHTTP bool
+	own       string // the registry's HOST:PORT
+	classOf   func(netip.AddrPort) netaddr.Class
+
+	mu      sync.Mutex
+	home    netaddr.Class   // the farthest at which the registry was seen; Public at first
+	settled bool            // it was seen
+	proxies map[string]bool // HOST:PORT of those that the environment names
+}
+
+// newGuarded returns a transport for the registry at host, a HOST or HOST:PORT. It dials no
+// metadata address, whatever name led there.
+func newGuarded(host string, plainHTTP bool, classOf func(netip.AddrPort) netaddr.Class) *guarded {
+	scheme := "https"
+	if plainHTTP {
+		scheme = "http"
+	}
+	g := &guarded{plainHTTP: plainHTTP, own: hostPort(&url.URL{Scheme: scheme, Host: host}), classOf: classOf, proxies: make(map[string]bool)}
+	g.base = http.DefaultTransport.(*http.Transport).Clone()
+	g.base.ResponseHeaderTimeout = headerTimeout
+	g.base.DialContext = g.dial
+	return g
+}
+
+// hostPort returns where a request to u goes, in the writing of [http.Transport].
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -30,23 +71,98 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !g.plainHTTP && req.URL.Scheme != "https" {
 		return nil, errNotHTTPS
 	}
+	if g.base.Proxy != nil {
+		proxy, err := g.base.Proxy(req)
+		if err == nil && proxy != nil {
+			err = g.checkProxied(req, proxy)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	return g.base.RoundTrip(req)
 }
 
-// newTransport returns a transport that dials no address where clouds keep what they tell
-// their machines, whatever name led there.
-func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = headerTimeout
+// dial connects to an address that passes the check.
+func (g *guarded) dial(ctx context.Context, network, asked string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: headerTimeout, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		addr, err := netip.ParseAddrPort(address)
-		if err == nil && isMetadata(addr.Addr().Unmap().WithZone("")) {
-			err = fmt.Errorf("%s is %w", addr.Addr(), errMetadata)
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
 		}
-		return err
+		return g.check(asked, to)
 	}}
-	t.DialContext = dialer.DialContext
-	return t
+	return dialer.DialContext(ctx, network, asked)
+}
+
+// check returns an error if to, to which asked leads, may not be connected to.
+func (g *guarded) check(asked string, to netip.AddrPort) error {
+	asked = strings.ToLower(asked)
+	class := g.classOf(to)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case class == netaddr.Metadata:
+		return fmt.Errorf("%s is %w", to.Addr(), errMetadata)
+	case class == netaddr.NoHost:
+		return fmt.Errorf("%s is %w", to.Addr(), errNoHost)
+	case asked == g.own:
+		if !g.settled || class < g.home {
+			g.home, g.settled = class, true
+		}
+	case g.plainHTTP && class > g.home && !g.proxies[asked]:
+		kind := map[netaddr.Class]string{netaddr.Private: "private", netaddr.Loopback: "loopback"}[class]
+		return fmt.Errorf("%s is a %s address: %w", to.Addr(), kind, errNearer)
+	}
+	return nil
+}
+
+// checkProxied checks where a request would go that is handed to a proxy. Over HTTPS a name
+// that cannot be looked up here is left to the proxy: the certificate tells whether it leads
+// to that name.
+func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
+	g.mu.Lock()
+	g.proxies[hostPort(proxy)] = true
+	g.mu.Unlock()
+	asked := hostPort(req.URL)
+	if asked == hostPort(proxy) && asked != g.own {
+		return fmt.Errorf("%s is the proxy itself", asked)
+	}
+	host, port, err := net.SplitHostPort(asked)
+	if err != nil {
+		return err
+	}
+	addrs := make([]netip.Addr, 1)
+	if addrs[0], err = netip.ParseAddr(host); err != nil {
+		if !plugin.ValidHost(strings.TrimSuffix(host, ".")) {
+			return fmt.Errorf("%.80q is %w", host, errNoName)
+		}
+		addrs, err = net.DefaultResolver.LookupNetIP(req.Context(), "ip", host)
+		if err != nil && (req.URL.Scheme == "https" || asked == g.own) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: %w", host, errUnknown, err)
+		}
+	}
+	for _, addr := range addrs {
+		to, err := netip.ParseAddrPort(net.JoinHostPort(addr.String(), port))
+		if err != nil {
+			return err
+		}
+		if err := g.check(asked, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// classOf is [netaddr.Nearest], but that the unspecified address leads to this host.
+func classOf(to netip.AddrPort) netaddr.Class {
+	if addr := netaddr.Plain(to.Addr()); addr.IsUnspecified() {
+		return netaddr.Loopback
+	}
+	return netaddr.Nearest(to.Addr())
 }
 
 // again says what is asked for once more: what oras does, but for what a registry does not
@@ -61,12 +177,4 @@ func again() retry.Policy {
 		},
 		Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 	}
-}
-
-func isMetadata(addr netip.Addr) bool {
-	switch addr.String() {
-	case "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192":
-		return true
-	}
-	return addr.IsLinkLocalUnicast()
 }

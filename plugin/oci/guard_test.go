@@ -64,7 +64,7 @@ func TestNoWayToMetadata(t *testing.T) {
 	h := newHub(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
 	push(t, c, h.ref(t, "demo:1"), pack(t, "1.0.0", ""))
-	for _, address := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "100.100.100.200"} {
+	for _, address := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "[fd00:ec2::23]", "[64:ff9b:1:a9fe:a9:fe00::]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::]", "100.100.100.200"} {
 		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/blobs/") {
 				return false
