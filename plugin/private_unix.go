@@ -3,8 +3,12 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -17,4 +21,88 @@ func onlyOurs(dir string, info os.FileInfo) error {
 		return fmt.Errorf("%s belongs to user %d, not to %d", dir, stat.Uid, os.Geteuid())
 	}
 	return nil
+}
+
+// OnlyOwnerWrites returns an error if others than its owner may write to the file or folder
+// called name.
+func OnlyOwnerWrites(name string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%s is writable to others (mode %#o); `chmod go-w %s` keeps them out", name, mode, name)
+	}
+	return nil
+}
+
+// belongsToUs returns an error if the file or folder called name belongs to another user than
+// root and this one.
+func belongsToUs(name string, info fs.FileInfo) error {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d: want root or the user that runs prober", name, stat.Uid)
+	}
+	return nil
+}
+
+// maxLinks is how many symbolic links a path may have, as in the kernel.
+const maxLinks = 40
+
+// CheckFolders returns an error if others can put another file in the place of the one at
+// path: if a folder on the way there, or on the way of a symbolic link there, is writable to
+// its group or to everybody. In one with the sticky bit they can do so only to what is theirs.
+func CheckFolders(path string) error {
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		path = dir + "/" + path // not cleaned: a ".." may follow a link
+	}
+	at, rest := "/", strings.Split(path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		entry, err := checkEntry(at, name)
+		if err != nil {
+			return err
+		}
+		if entry.Mode()&fs.ModeSymlink == 0 {
+			at = filepath.Join(at, name)
+			continue
+		}
+		target, err := os.Readlink(filepath.Join(at, name))
+		if err != nil {
+			return err
+		}
+		if links++; links > maxLinks {
+			return &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return nil
+}
+
+// checkEntry returns what is called name in a folder, if others cannot replace it there.
+func checkEntry(folder, name string) (fs.FileInfo, error) {
+	dir, err := os.Lstat(folder)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, name)
+	entry, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	loose := OnlyOwnerWrites(folder, dir)
+	if loose != nil && dir.Mode()&fs.ModeSticky != 0 {
+		loose = belongsToUs(path, entry)
+	}
+	return entry, loose
 }

@@ -63,33 +63,3 @@ func TestSignedPluginsAreNotMixed(t *testing.T) {
 		t.Errorf("%v, %+v", err, f.Manifest)
 	}
 }
-
-// Whoever can write to a key or a lock says who is trusted.
-func TestFilesThatEverybodyCanWriteTo(t *testing.T) {
-	key := private(t)
-	dir := t.TempDir()
-	keyFile, lockFile := filepath.Join(dir, "ops.pub"), filepath.Join(dir, trust.LockFile)
-	lock, err := trust.NewLock(nil, nil).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, data := range map[string][]byte{keyFile: key.PEM(), lockFile: lock} {
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o644: true, 0o664: true, 0o666: false, 0o602: false} {
-		for _, file := range []string{keyFile, lockFile} {
-			if err := os.Chmod(file, mode); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, keyErr := trust.ReadKeys([]string{keyFile})
-		_, lockErr := trust.ReadLock(lockFile)
-		for file, err := range map[string]error{keyFile: keyErr, lockFile: lockErr} {
-			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), file+" is writable to everybody (mode 06") {
-				t.Errorf("%s with the mode %v: %v", file, mode, err)
-			}
-		}
-	}
-}

@@ -58,11 +58,16 @@ func permissions(info os.FileInfo) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// onlyOurs refuses a file that everybody could change: it says who, or what, is trusted.
+// onlyOurs refuses a file that others could change, or replace: it says who, or what, is
+// trusted.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
-		if mode := permissions(info); mode&0o002 != 0 {
-			return fmt.Errorf("%s is writable to everybody (mode %04o): anybody could say whom to trust", file, mode)
+		err := plugin.OnlyOwnerWrites(file, info)
+		if err == nil {
+			err = plugin.CheckFolders(file)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: they could say whom to trust", err)
 		}
 		return nil
 	}

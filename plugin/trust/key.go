@@ -48,7 +48,8 @@ func (k Key) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
 }
 
-// ReadKey reads the public key in a PEM file, which not everybody may be able to write to.
+// ReadKey reads the public key in a PEM file, which nobody but its owner may be able to
+// change or replace.
 func ReadKey(file string) (Key, error) {
 	data, err := readFile(file, maxKey, onlyOurs(file))
 	if err != nil {

@@ -109,7 +109,8 @@ func (l *Lock) Encode() ([]byte, error) {
 	return b.Bytes(), cmp.Or(err, encoder.Close())
 }
 
-// ReadLock reads a lock file, which not everybody may be able to write to.
+// ReadLock reads a lock file, which nobody but its owner may be able to change or
+// replace.
 func ReadLock(file string) (*Lock, error) {
 	data, err := readFile(file, maxLock, onlyOurs(file))
 	if err != nil {
