@@ -131,7 +131,7 @@ func (g *Grant) address(text string) error {
 	case strings.ContainsAny(path, "?#"):
 		return errors.New("a path ends before ? and #")
 	case path != "" && !isPlain(path):
-		return errors.New("the path is ambiguous: it must be written without escapes, \";\", empty segments, . and ..")
+		return errors.New("the path is ambiguous: write it without escapes, \";\", empty segments and segments of dots")
 	case ports == "" && web && !g.deny:
 		ports = map[string]string{"http": "80", "https": "443"}[g.scheme]
 	case ports == "" && g.scheme != "" && !g.deny:

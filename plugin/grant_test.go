@@ -2,6 +2,8 @@ package plugin_test
 
 import (
 	"net/netip"
+	"net/url"
+	"path"
 	"strings"
 	"testing"
 
@@ -245,6 +247,35 @@ func FuzzGrant(f *testing.F) {
 		if metadata := netip.MustParseAddr("169.254.169.254"); g.Names(metadata) && !strings.Contains(text, "169.254.169.254") &&
 			!strings.Contains(strings.ToLower(text), "a9fe") {
 			t.Errorf("%q names the metadata address", text)
+		}
+	})
+}
+
+// FuzzGrantPath holds paths that a grant allows against ways in which servers read them.
+func FuzzGrantPath(f *testing.F) {
+	for _, p := range []string{"/v1/x", "/v1/..;/a", "/v1/%252e%252e/a", "/v1/%c0%ae", "/v1/a//b", "/v1/%2e%2e%2fa", `/v1/..\a`} {
+		f.Add(p)
+	}
+	g := grant(f, "https://a/v1/*")
+	f.Fuzz(func(t *testing.T, escaped string) {
+		if !g.Matches(dial("https", "a", "192.0.2.1", 443, escaped)) {
+			return
+		}
+		read := escaped
+		for range 3 { // a proxy, a server and a framework
+			plain, err := url.PathUnescape(read)
+			if err != nil {
+				t.Fatalf("%q: %v", escaped, err)
+			}
+			read = strings.ReplaceAll(plain, `\`, "/")
+			var segments []string
+			for segment := range strings.SplitSeq(read, "/") {
+				segment, _, _ = strings.Cut(segment, ";")
+				segments = append(segments, strings.Trim(segment, " \t\x00"))
+			}
+			if clean := path.Clean(strings.Join(segments, "/")); clean != "/v1" && !strings.HasPrefix(clean, "/v1/") {
+				t.Fatalf("%q leads to %q", escaped, clean)
+			}
 		}
 	})
 }

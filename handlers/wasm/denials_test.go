@@ -165,4 +165,3 @@ func (c *steppedClock) Wait(ctx context.Context, wake <-chan struct{}, d time.Du
 func (c *steppedClock) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, d)
 }
-
