@@ -4,12 +4,20 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin/oci"
 )
+
+// seen returns what the registry was asked for.
+func (h *hub) seen() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.asked)
+}
 
 // TestPlainHTTPLeadsNoNearer has a registry lead to a server on another network, in every way
 // that registries have to do so.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,13 +80,6 @@ func (h *hub) stand(before func(w http.ResponseWriter, r *http.Request) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.before, h.asked = before, nil
-}
-
-// seen returns what the registry was asked for.
-func (h *hub) seen() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.asked)
 }
 
 func (h *hub) ref(t *testing.T, rest string) plugin.Reference {
