@@ -79,12 +79,16 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "plugin", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
 	},
+	"agent/access": {
+		ours:   []string{"internal/regular"},
+		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
+	},
 	"agent": {
-		ours:   []string{"probe", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/regular"},
-		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery"},
+		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/regular"},
+		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{".", "agent", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/regular"},
+		ours:   []string{".", "agent", "agent/access", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/regular":       {},

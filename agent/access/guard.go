@@ -1,0 +1,131 @@
+package access
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// How a caller showed that it may act.
+const (
+	ViaSocket = "socket"
+	ViaToken  = "token"
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	Via  string // [ViaSocket] or [ViaToken]; "" is a caller that may only read
+	From string // an IP address, or the user at the other end of the socket
+	PID  int    // of the process at the other end of the socket; 0: not known
+}
+
+// Reason says why a request is refused.
+type Reason string
+
+// All reasons.
+const (
+	WrongHost     Reason = "host"        // the Host header names another server
+	OtherSite     Reason = "origin"      // a page of another site sent it
+	NoCredentials Reason = "credentials" // it changes something, and has neither socket nor token
+	WrongToken    Reason = "token"
+	BadConfig     Reason = "config" // the file of [Web] no longer protects the listener
+)
+
+// Refusal says why a request is not answered, and how.
+type Refusal struct {
+	Status int // of HTTP
+	Reason Reason
+	Text   string
+}
+
+// Guard decides which requests are answered. Its fields are read-only after the first
+// request.
+type Guard struct {
+	Web    Web
+	Addr   net.Addr // of the TCP listener
+	Hosts  Hosts
+	Token  *Token
+	Socket string // path of the socket; "": there is none
+}
+
+// Check returns who sent r, and why r is refused; nil lets it in. Every request that may
+// change something needs credentials: all methods but GET, HEAD and OPTIONS, and all paths
+// below /debug/.
+func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
+	caller, local := r.Context().Value(callerKey{}).(Caller)
+	if !local {
+		caller.From = remoteIP(r)
+		if err := g.Web.CheckAgain(g.Addr); err != nil {
+			return caller, &Refusal{http.StatusServiceUnavailable, BadConfig, err.Error()}
+		}
+		if !g.Hosts.Allow(r.Host) {
+			return caller, &Refusal{http.StatusForbidden, WrongHost, wrongHost(r.Host)}
+		}
+	}
+	if !ownSite(r) {
+		return caller, &Refusal{http.StatusForbidden, OtherSite, "a page of another site sent this request"}
+	}
+	if local || !needsCredentials(r) {
+		return caller, nil
+	}
+	return g.authenticate(r, caller)
+}
+
+func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) {
+	given := tokenOf(r)
+	if given == "" {
+		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, g.howToAct(r)}
+	}
+	if err := g.Token.check(given); err != nil {
+		return caller, &Refusal{http.StatusUnauthorized, WrongToken, err.Error()}
+	}
+	caller.Via = ViaToken
+	return caller, nil
+}
+
+// howToAct says what r lacks.
+func (g *Guard) howToAct(r *http.Request) string {
+	text := r.Method + " " + clip(r.URL.Path) + " over TCP needs the token of --token-file in a header, " +
+		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"
+	if g.Socket != "" {
+		text += "; the unix socket " + g.Socket + " needs none"
+	}
+	return text
+}
+
+func needsCredentials(r *http.Request) bool {
+	return !isRead(r.Method) || strings.HasPrefix(r.URL.Path, "/debug/")
+}
+
+func isRead(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// callerKey is the key of the [Caller] in the context of a connection to the socket.
+type callerKey struct{}
+
+// SocketContext returns the context of a connection to the agent's socket. It is for
+// [http.Server.ConnContext] of the server of that socket, and for no other.
+func SocketContext(ctx context.Context, conn net.Conn) context.Context {
+	from, pid := peerOf(conn)
+	return context.WithValue(ctx, callerKey{}, Caller{Via: ViaSocket, From: from, PID: pid})
+}
+
+func remoteIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// maxShown bounds what error texts and the log show of a request, in bytes.
+const maxShown = 100
+
+func clip(text string) string {
+	if len(text) > maxShown {
+		return strings.ToValidUTF8(text[:maxShown], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,111 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// socketName is the name of the socket in its default folder.
+const socketName = "prober.sock"
+
+// ErrSocketInUse matches the error for a socket that another agent answers.
+var ErrSocketInUse = errors.New("another agent answers there")
+
+// SystemSocket is the default socket of an agent that root runs, on systems with /run.
+const SystemSocket = "/run/prober/" + socketName
+
+// DefaultSocket returns the path of the socket of an agent that is given none: that of
+// [SystemSocket] for root on Linux; else prober.sock in XDG_RUNTIME_DIR; else
+// prober/prober.sock in the user's cache folder. It returns "" where there is none of these.
+func DefaultSocket(lookupEnv func(name string) (string, bool)) string {
+	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
+		return SystemSocket
+	}
+	if dir, ok := lookupEnv("XDG_RUNTIME_DIR"); ok && filepath.IsAbs(dir) {
+		return filepath.Join(dir, socketName)
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "prober", socketName)
+	}
+	return ""
+}
+
+// Socket is a listener at a path. Nobody but the user who runs the agent can connect.
+type Socket struct {
+	net.Listener
+	path string
+	file fs.FileInfo // of the socket, to tell it from one that took its place
+}
+
+// ListenSocket listens at path, in a folder that is made if need be. What an agent left
+// there that ended without cleaning up is replaced; anything else is an error.
+func ListenSocket(ctx context.Context, path string) (*Socket, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	listener, err := bind(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	return &Socket{Listener: listener, path: path, file: info}, nil
+}
+
+// Close ends the listener and removes the socket, unless another took its place.
+func (s *Socket) Close() error {
+	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.file) {
+		_ = os.Remove(s.path) // the next agent does it else
+	}
+	return s.Listener.Close()
+}
+
+// Path returns where the socket is.
+func (s *Socket) Path() string { return s.path }
+
+// removeStale removes a socket of this user at path that nobody answers.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("there is a file that is not a socket")
+	case !ours(info):
+		return errors.New("there is a socket of another user")
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = conn.Close()
+		return ErrSocketInUse
+	}
+	if !refused(err) { // it may be one that is busy
+		return fmt.Errorf("%w, or did: %w", ErrSocketInUse, err)
+	}
+	return os.Remove(path)
+}
+
+// refused reports whether err is of a socket that nobody listens at. Windows has a number
+// of its own for that.
+func refused(err error) bool {
+	const wsaConnRefused = syscall.Errno(10061)
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaConnRefused)
+}

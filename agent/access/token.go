@@ -1,0 +1,87 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
+)
+
+// TokenHeader may have the token of a request whose Authorization header has a name and
+// password for the TLS server.
+const TokenHeader = "X-Prober-Token"
+
+const (
+	minToken = 16
+	maxToken = 4096
+)
+
+var errWrongToken = errors.New("the token is not the agent's")
+
+// Token is the secret with which a caller may act over TCP.
+type Token struct {
+	path  string // of the file that has it; "": value
+	value string
+}
+
+// NewToken returns a random token.
+func NewToken() *Token { return &Token{value: rand.Text()} }
+
+// TokenFile returns the token in the file at path, which nobody but its owner may be able
+// to read. The file is read again for each request that needs it.
+func TokenFile(path string) (*Token, error) {
+	t := &Token{path: path}
+	_, err := t.Read()
+	return t, err
+}
+
+// Value returns the token that [NewToken] made; "" where it is in a file.
+func (t *Token) Value() string { return t.value }
+
+// Read returns the token.
+func (t *Token) Read() (string, error) {
+	if t.path == "" {
+		return t.value, nil
+	}
+	if err := private(t.path); err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	data, err := regular.Read(t.path, maxToken)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	text := strings.TrimSpace(string(data))
+	if len(text) < minToken {
+		return "", fmt.Errorf("token file %s: has %d characters, must have at least %d", t.path, len(text), minToken)
+	}
+	return text, nil
+}
+
+// check returns an error unless given is the token. It takes as long for any given of a
+// length.
+func (t *Token) check(given string) error {
+	want, err := t.Read()
+	if err != nil {
+		return err
+	}
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
+	if subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
+		return errWrongToken
+	}
+	return nil
+}
+
+// tokenOf returns the token that r has; "" for none. A token in the URL does not count:
+// URLs end up in logs and histories.
+func tokenOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	return r.Header.Get(TokenHeader)
+}
