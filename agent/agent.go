@@ -4,9 +4,10 @@
 //
 // handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
 // and signals, none of which waits for another, reload.go what each does at a time and how
-// they tell each other, manifests.go reads and applies pods, server.go and api.go answer
-// over HTTP, stream.go pushes changes, and events.go, changes.go and logwriter.go tell what
-// happens.
+// they tell each other, manifests.go reads and applies pods, listen.go takes addresses,
+// server.go and api.go answer over HTTP, actions.go tells who changed what, mask.go hides
+// secrets of pods, stream.go pushes changes, and events.go, changes.go and logwriter.go tell
+// what happens.
 //
 // Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
 // those of registries, survey.go looks what there is, plugins.go loads, replaces and
@@ -34,6 +35,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -67,6 +69,13 @@ type Config struct {
 	LockFile         string            // prober.plugins.lock, which must name every plugin; "": none
 	DevPlugins       map[string]string // see [AdmissionConfig]
 	Listen           string            // "": [DefaultListen]
+	AllowedHosts     []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
+	WebConfigFile    string            // TLS, users and headers of the HTTP server, as exporter-toolkit has them; "": plain HTTP
+	InsecureListen   bool              // Listen may be reached from other hosts without TLS and credentials
+	Socket           string            // unix socket that takes actions; "": none
+	SocketOptional   bool              // a Socket that cannot be had is a line in the log, and no error
+	TokenFile        string            // has the token of actions over TCP; "": New makes one
+	ShowToken        bool              // show that one on Stderr, which must be a terminal
 	AddrFile         string            // gets the bound address; "": none
 	RestartBackoff   time.Duration
 	StateDir         string
@@ -110,8 +119,11 @@ type Agent struct {
 	events   *eventLog
 	hub      *hub
 	host     *hostWatch
-	lock     *os.File     // of the state directory; nil: none
-	listener net.Listener // of the HTTP server, which Run starts
+	lock     *os.File       // of the state directory; nil: none
+	listener net.Listener   // of the HTTP server, which Run starts
+	socket   *access.Socket // of the HTTP server too; nil: none
+	guard    access.Guard
+	refused  refusals
 
 	wanted      []*v1.Pod             // owned by followManifests after New
 	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
@@ -219,13 +231,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { a.handlers.end(context.Cause(ctx)) })()
-	server := a.newServer(a.listener.Addr())
-	var serving, watching sync.WaitGroup
-	serving.Go(func() {
-		if err = serve(server, a.listener); err != nil {
-			cancel(err)
-		}
-	})
+	stopServing := a.serveHTTP(cancel)
+	var watching sync.WaitGroup
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.followPods(follow) })
@@ -240,10 +247,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	loops.Wait()                       // not before: a load that is under way may take long to notice its end
 	stop()
 	watching.Wait()
-	a.shutdown(server)
-	serving.Wait()
+	served := stopServing()
 	a.log.Info("stopped", "cause", context.Cause(ctx).Error())
-	return errors.Join(err, ended)
+	return errors.Join(served, ended)
 }
 
 // end stops pods and probes.
@@ -271,6 +277,9 @@ func (a *Agent) close() {
 	if a.listener != nil {
 		_ = a.listener.Close() // in most cases for the second time
 	}
+	if a.socket != nil {
+		_ = a.socket.Close()
+	}
 	if a.manager != nil && !a.stopping.Load() {
 		_ = a.endProbes() // else Run has
 	}
@@ -285,34 +294,6 @@ func (a *Agent) close() {
 	a.kill()
 	a.host.close()
 	closeLogs(a.stdout, a.stderr)
-}
-
-// listen takes the address of the HTTP server, and removes the address file of an earlier
-// agent.
-func (a *Agent) listen(ctx context.Context) error {
-	var err error
-	if a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
-		return err
-	}
-	a.cfg.listeners = append(a.cfg.listeners, a.listener.Addr())
-	if a.cfg.AddrFile != "" {
-		if err := os.Remove(a.cfg.AddrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("address file: %w", err)
-		}
-	}
-	return nil
-}
-
-// announce says where the HTTP server is.
-func (a *Agent) announce() error {
-	address := a.listener.Addr().String()
-	if a.cfg.AddrFile != "" {
-		if err := writeFile(a.cfg.AddrFile, address); err != nil {
-			return fmt.Errorf("address file: %w", err)
-		}
-	}
-	a.log.Info("listening", "address", address)
-	return nil
 }
 
 // writeFile makes a file appear with all of its text at once.

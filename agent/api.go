@@ -135,7 +135,6 @@ func answer(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(b.Bytes()) // a reader that has gone needs no answer
 }
 
@@ -146,7 +145,6 @@ func fail(w http.ResponseWriter, status int, format string, args ...any) {
 		text = []byte(`{"error":"internal"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n'))
 }

@@ -61,9 +61,13 @@ func (l *eventLog) Event(object runtime.Object, eventType, reason, message strin
 // host adds a warning about the agent's own host, which happened n times. Its object is the
 // host, as a Node, as for the kubelet's events about itself.
 func (l *eventLog) host(reason, message string, n int) {
+	l.add(l.node(), v1.EventTypeWarning, reason, message, n, time.Now())
+}
+
+// node refers to the agent's own host.
+func (l *eventLog) node() v1.ObjectReference {
 	name := cmp.Or(l.hostname, "localhost")
-	ref := v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
-	l.add(ref, v1.EventTypeWarning, reason, message, n, time.Now())
+	return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
 }
 
 // add counts the event, which happened n times. The streams hear of it in the same order.

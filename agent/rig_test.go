@@ -115,6 +115,7 @@ type running struct {
 	t     *testing.T
 	agent *agent.Agent
 	url   string
+	local *http.Client // asks over the agent's socket
 	lines *lines
 	stop  func() error
 }
@@ -127,6 +128,7 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	r := &running{t: t, lines: newLines()}
 	cfg := agent.Config{
 		Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: r.lines, PollInterval: 20 * time.Millisecond,
+		Socket: filepath.Join(shortDir(t), "s"),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -137,7 +139,7 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.agent = a
+	r.agent, r.local = a, overSocket(t, cfg.Socket)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
@@ -158,8 +160,33 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	})
 	line, _ := r.lines.await(t, 0, "msg=listening")
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "address=")
+	address, tls, _ := strings.Cut(address, " ")
 	r.url = "http://" + address
+	if tls != "" {
+		r.url = "https://" + address
+	}
 	return r
+}
+
+// shortDir returns a folder of the test with a path that is short enough for sockets.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// overSocket returns a client that sends every request to the socket at path.
+func overSocket(t *testing.T, path string) *http.Client {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 func write(t *testing.T, path, text string) {
@@ -172,8 +199,19 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// do sends a request and returns status and body.
+// do sends a request and returns status and body. What changes something goes over the
+// agent's socket.
 func (r *running) do(method, path string, headers ...string) (int, string) {
+	r.t.Helper()
+	if method == "POST" {
+		local := &running{t: r.t, url: "http://localhost"}
+		return local.send(r.local, method, path, headers...)
+	}
+	return r.send(http.DefaultClient, method, path, headers...)
+}
+
+// send sends a request and returns status and body.
+func (r *running) send(client *http.Client, method, path string, headers ...string) (int, string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, nil)
 	if err != nil {
@@ -185,7 +223,7 @@ func (r *running) do(method, path string, headers ...string) (int, string) {
 			req.Host = headers[i+1]
 		}
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}

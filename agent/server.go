@@ -8,21 +8,22 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/metrics"
 )
 
-// newServer returns the HTTP server of an agent that listens on addr.
-func (a *Agent) newServer(addr net.Addr) *http.Server {
+// newServer returns an HTTP server of an agent.
+func (a *Agent) newServer() *http.Server {
 	streams, cancel := context.WithCancel(context.Background())
 	server := &http.Server{
-		Handler:           a.protect(addr, a.routes()),
+		Handler:           a.guarded(a.routes()),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // streams and profiles set their own
@@ -69,19 +70,20 @@ const index = `prober
 
 GET  /api/v1/pods                 a v1.PodList with live status
 GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind=
-POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause or resume one
 GET  /api/v1/events               a v1.EventList
 GET  /api/v1/stream               server-sent events: probe, pod, event
 GET  /api/v1/plugins              versions, generations, errors, shadows
-POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
 GET  /metrics                     for Prometheus
 GET  /healthz /livez /readyz      each with ?verbose
+
+Over the unix socket of --socket, or with the token of --token-file:
+POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause or resume one
+POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
 POST /-/reload                    read everything again, as SIGHUP does
 `
 
 func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write([]byte(index))
 }
 
@@ -94,42 +96,39 @@ func unhurried(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// protect keeps web pages of other origins from using the browser of whoever can reach
-// the agent: state-changing requests must be same-origin, and on a loopback address no
-// name but localhost is answered, since any other may be made to point here.
-func (a *Agent) protect(addr net.Addr, next http.Handler) http.Handler {
-	next = http.NewCrossOriginProtection().Handler(next)
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsLoopback() {
-		return next
+// serveHTTP starts to answer over TCP and the socket, and calls failed where that ends by
+// itself. stop returns when no request is being answered, with the errors of that.
+func (a *Agent) serveHTTP(failed func(error)) (stop func() error) {
+	tcp, local := a.newServer(), a.newServer()
+	local.ConnContext = access.SocketContext
+	servers := []*http.Server{tcp}
+	serve := []func() error{func() error { return a.guard.Web.Serve(a.listener, tcp, a.log) }}
+	if a.socket != nil {
+		servers = append(servers, local)
+		serve = append(serve, func() error { return local.Serve(a.socket) })
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLocalHost(r.Host) {
-			fail(w, http.StatusForbidden, "host %q: want localhost or an IP address", r.Host)
-			return
+	errs := make([]error, len(servers))
+	var serving sync.WaitGroup
+	for i := range servers {
+		serving.Go(func() {
+			if err := serve[i](); !errors.Is(err, http.ErrServerClosed) {
+				errs[i] = err
+				failed(err)
+			}
+		})
+	}
+	return func() error {
+		var ending sync.WaitGroup
+		for _, server := range servers {
+			ending.Go(func() { shutdown(server) })
 		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func isLocalHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.Trim(hostport, "[]")
+		ending.Wait()
+		serving.Wait()
+		return errors.Join(errs...)
 	}
-	_, err = netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost")
 }
 
-// serve answers until the server is shut down.
-func serve(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-func (a *Agent) shutdown(server *http.Server) {
+func shutdown(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
@@ -211,7 +210,6 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 		}
 		fmt.Fprintf(&text, "%s check %s\n", strings.TrimPrefix(path, "/"), verdict)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if !well {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else if !r.URL.Query().Has("verbose") {

@@ -183,13 +183,16 @@ func TestWhoMayAsk(t *testing.T) {
 		{"an unknown kind", "GET", "/api/v1/probes?kind=health", nil, http.StatusBadRequest},
 		{"a parameter twice", "GET", "/api/v1/probes?pod=a&pod=b", nil, http.StatusBadRequest},
 		{"an unknown path", "GET", "/api/v2/pods", nil, http.StatusNotFound},
-		{"profiles, which nobody asked for", "GET", "/debug/pprof/", nil, http.StatusNotFound},
+		{"profiles without credentials", "GET", "/debug/pprof/", nil, http.StatusUnauthorized},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if status, body := r.do(c.method, c.path, c.headers...); status != c.want {
 				t.Errorf("%d %s, want %d", status, body, c.want)
 			}
 		})
+	}
+	if status, _ := r.send(r.local, "GET", "/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("profiles that nobody asked for: %d", status)
 	}
 }
 
@@ -204,8 +207,11 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s?verbose: %s", path, body)
 		}
 	}
-	if status, _ := r.do("GET", "/debug/pprof/goroutine"); status != http.StatusOK {
+	if status, _ := r.send(r.local, "GET", "/debug/pprof/goroutine"); status != http.StatusOK {
 		t.Errorf("profile: %d", status)
+	}
+	if status, _ := r.do("GET", "/debug/pprof/goroutine"); status != http.StatusUnauthorized {
+		t.Errorf("profile without credentials: %d", status)
 	}
 }
 

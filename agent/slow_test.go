@@ -65,7 +65,7 @@ func TestAHangingRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if res, err := http.DefaultClient.Do(req); err == nil {
+	if res, err := r.local.Do(req); err == nil {
 		t.Errorf("%s with a registry that hangs", res.Status)
 		res.Body.Close()
 	}
@@ -90,7 +90,7 @@ func TestAReloadGoesOnWithoutWhoAskedForIt(t *testing.T) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		if res, err := http.DefaultClient.Do(req); err == nil {
+		if res, err := r.local.Do(req); err == nil {
 			res.Body.Close()
 		}
 	}()

@@ -44,6 +44,7 @@ type Metrics struct {
 	build         prometheus.Gauge
 	calls         *prometheus.HistogramVec
 	restarts      *prometheus.CounterVec
+	actions       *prometheus.CounterVec
 	sourceStale   *prometheus.GaugeVec
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
@@ -74,6 +75,7 @@ func New(cfg Config) *Metrics {
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
 		}, []string{"kind", "namespace", "pod", "container"}),
+		actions: newActions(),
 		sourceStale: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "prober_plugin_source_stale", Help: "Whether the last good version of a plugin stands in for what its registry has, which cannot be had.",
 		}, []string{"plugin"}),
@@ -92,7 +94,7 @@ func New(cfg Config) *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.calls, m.restarts, m.sourceStale, m.reloadOK, m.reloadSuccess,
+		workerCollector{m}, pluginCollector{m}, m.build, m.calls, m.restarts, m.actions, m.sourceStale, m.reloadOK, m.reloadSuccess,
 	} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)

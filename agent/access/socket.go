@@ -74,6 +74,9 @@ func (s *Socket) Close() error {
 	return s.Listener.Close()
 }
 
+// Addr returns where the socket is, which is not where it was made.
+func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
+
 // Path returns where the socket is.
 func (s *Socket) Path() string { return s.path }
 

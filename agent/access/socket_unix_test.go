@@ -46,6 +46,9 @@ func TestSocketIsPrivate(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
 		t.Errorf("in the folder: %v, %v", left, err)
 	}
+	if got := s.Addr(); got.Network() != "unix" || got.String() != path {
+		t.Errorf("Addr: %s %s", got.Network(), got)
+	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

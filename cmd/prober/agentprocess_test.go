@@ -63,10 +63,16 @@ func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
+	short, err := os.MkdirTemp("", "p") // a path that sockets can have
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	read, write := io.Pipe()
 	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), now: state{probes: make(map[string]probeView)}}
 	a.cmd = &exec.Cmd{Path: exe, Args: []string{
 		"prober", "run", "-f", path, "--plugins", plugins, "--listen", "127.0.0.1:0", "--restart-backoff", "1s",
+		"--socket", filepath.Join(short, "s"),
 	}, Stderr: write}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,8 @@ type program struct {
 	changed chan struct{} // closed when text grows; nil at the end of stderr
 }
 
-// start PROGRAM ARG... runs a program in the background. line and finish are about it.
+// start PROGRAM ARG... runs a program in the background. line and finish are about it. SOCKET
+// is the path of its socket.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: start PROGRAM ARG...")
@@ -90,7 +91,12 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p := &program{cmd: exec.Command(path, args[1:]...), stderr: read, changed: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stderr = ts.MkAbs("."), write
 	p.cmd.SysProcAttr = ownGroup()
-	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"), "XDG_CACHE_HOME="+ts.Getenv("WORK")+"/cache")
+	short, err := os.MkdirTemp("", "p") // a path that sockets can have
+	ts.Check(err)
+	ts.Defer(func() { _ = os.RemoveAll(short) })
+	ts.Setenv("SOCKET", filepath.Join(short, "s"))
+	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "PATH="+ts.Getenv("PATH"), "XDG_CACHE_HOME="+ts.Getenv("WORK")+"/cache",
+		"PROBER_SOCKET="+ts.Getenv("SOCKET"))
 	ts.Check(p.cmd.Start())
 	ts.Check(write.Close())
 	p.reader.Go(p.read)
@@ -196,14 +202,21 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ask METHOD URL STATUS FILE sends a request and puts the answer's body into FILE.
+// ask METHOD URL STATUS FILE sends a request and puts the answer's body into FILE. The host
+// "socket" is the socket of the program.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: ask METHOD URL STATUS FILE")
 	}
 	req, err := http.NewRequest(args[0], args[1], nil)
 	ts.Check(err)
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	transport := &http.Transport{DisableKeepAlives: true}
+	if req.URL.Host == "socket" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", ts.Getenv("SOCKET"))
+		}
+	}
+	res, err := (&http.Client{Transport: transport}).Do(req)
 	ts.Check(err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

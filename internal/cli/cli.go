@@ -167,7 +167,7 @@ func (env *Env) override(flags *pflag.FlagSet) (err error) {
 		if f.Changed || f.Name == "help" || f.Annotations[notFromEnv] != nil || err != nil {
 			return
 		}
-		name := "PROBER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := "PROBER_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(f.Name))
 		value, ok := env.LookupEnv(name)
 		if !ok || value == "" {
 			return

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
@@ -66,11 +67,16 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
 	f.Lookup("plugin-dev").Annotations = map[string][]string{notFromEnv: {"true"}}
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
+	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "name that the HTTP server may be asked by, beside localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
+	f.StringVar(&o.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
+	f.BoolVar(&o.InsecureListen, "insecure-listen", false, "let other hosts read over HTTP without TLS and credentials")
+	f.StringVar(&o.Socket, "socket", "", "unix socket that takes actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
+	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
 	f.DurationVar(&o.RestartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
 	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets, and the plugins of registries, over a restart of the agent")
 	f.BoolVar(&o.AllowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
-	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof")
+	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(choice{&o.compat, []string{"", "kubelet-1.36"}}, "compat", "behave exactly as this kubelet, quirks included")
 	o.LogFormat, o.logLevel = "text", "info"
 	f.Var(choice{&o.LogFormat, []string{"text", "json"}}, "log-format", "format of the lines on stderr")
@@ -94,11 +100,18 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	if err := o.readDev(); err != nil {
 		return err
 	}
+	if _, err := access.ParseHosts(o.AllowedHosts); err != nil {
+		return usage("", "--allowed-hosts %w", err)
+	}
+	if o.Socket == "" {
+		o.Socket, o.SocketOptional = access.DefaultSocket(env.LookupEnv), true
+	}
 	if _, set := env.LookupEnv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
 	b := thisBuild()
 	o.Version, o.Revision = b.Version, b.Revision
+	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
 	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
 	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
 	// It stays so until the process ends, since the last words come after this returns.
@@ -133,6 +146,16 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	return nil
+}
+
+// isTerminal reports whether w is a terminal, or another device that keeps nothing.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // lastWords is how long the end of the process waits for whoever reads stderr.
@@ -172,6 +195,12 @@ func notStarted(err error) error {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			e.hint = "--listen names another address; with port 0 any that is free"
 		}
+	}
+	if errors.Is(err, access.ErrExposed) {
+		e.hint = "--web.config.file has TLS and credentials; --insecure-listen lets everybody read who can connect; 127.0.0.1 needs neither"
+	}
+	if errors.Is(err, access.ErrSocketInUse) {
+		e.code, e.hint = exitFailed, "--socket names another path"
 	}
 	if errors.Is(err, local.ErrNeedsLinux) {
 		e.hint = "a container without a command is an external target, which can be probed from every system"
