@@ -221,7 +221,7 @@ func pauseAfter(took time.Duration, streams int) time.Duration {
 func (a *Agent) everything() []byte {
 	var b bytes.Buffer
 	for _, pod := range a.pods.Pods() {
-		writeEvent(&b, "pod", podItem{Pod: &pod})
+		writeEvent(&b, "pod", podItem{Pod: masked(&pod)})
 	}
 	for _, p := range a.probes() {
 		p.History = nil
@@ -238,7 +238,7 @@ func (a *Agent) everything() []byte {
 func (a *Agent) tell(n news) []byte {
 	var b bytes.Buffer
 	for _, c := range n.pods {
-		writeEvent(&b, "pod", podItem{c.Pod, c.Removed})
+		writeEvent(&b, "pod", podItem{masked(c.Pod), c.Removed})
 	}
 	if len(n.probes)+len(n.touched) > 0 {
 		for _, p := range a.probes() {

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// maskText stands for what is not shown.
+const maskText = "[redacted]"
+
+// publicHeaders are those headers whose values no one need hide. All others may hold
+// credentials: there is no list of those that do.
+var publicHeaders = []string{
+	"accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection",
+	"content-length", "content-type", "host", "user-agent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+}
+
+// lastApplied has a whole manifest, as kubectl apply leaves it.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// masked returns a copy of pod that everybody may see: without the values of variables,
+// headers and the configs of plugins.
+func masked(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	for i := range pod.Spec.InitContainers {
+		maskContainer(&pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		maskContainer(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		maskContainer(&c)
+		pod.Spec.EphemeralContainers[i].EphemeralContainerCommon = v1.EphemeralContainerCommon(c)
+	}
+	if text, ok := pod.Annotations[manager.Annotation]; ok {
+		pod.Annotations[manager.Annotation] = maskAnnotation(text)
+	}
+	if _, ok := pod.Annotations[lastApplied]; ok {
+		pod.Annotations[lastApplied] = maskText
+	}
+	return pod
+}
+
+// maskedPods masks all of pods.
+func maskedPods(pods []v1.Pod) []v1.Pod {
+	all := make([]v1.Pod, len(pods))
+	for i := range pods {
+		all[i] = *masked(&pods[i])
+	}
+	return all
+}
+
+func maskContainer(c *v1.Container) {
+	for i := range c.Env {
+		if c.Env[i].Value != "" {
+			c.Env[i].Value = maskText
+		}
+	}
+	for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil {
+			maskRequest(p.HTTPGet)
+		}
+	}
+	if c.Lifecycle == nil {
+		return
+	}
+	for _, h := range []*v1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if h != nil {
+			maskRequest(h.HTTPGet)
+		}
+	}
+}
+
+func maskRequest(r *v1.HTTPGetAction) {
+	if r == nil {
+		return
+	}
+	for i, h := range r.HTTPHeaders {
+		if !slices.Contains(publicHeaders, strings.ToLower(h.Name)) {
+			r.HTTPHeaders[i].Value = maskString(h.Value)
+		}
+	}
+}
+
+// maskAnnotation masks the headers and the configs of plugins in the annotation for probes.
+// Comments are lost.
+func maskAnnotation(text string) string {
+	var containers map[string]map[string]map[string]any
+	if yaml.Unmarshal([]byte(text), &containers) != nil {
+		return maskText
+	}
+	for _, kinds := range containers {
+		for _, p := range kinds {
+			if request, ok := p["httpGet"].(map[string]any); ok {
+				maskHeaderList(request)
+			}
+			if plugin, ok := p["plugin"].(map[string]any); ok && plugin["config"] != nil {
+				plugin["config"] = maskValues(plugin["config"])
+			}
+		}
+	}
+	out, err := yaml.Marshal(containers)
+	if err != nil {
+		return maskText
+	}
+	return string(out)
+}
+
+// maskHeaderList masks the headers of a decoded [v1.HTTPGetAction].
+func maskHeaderList(request map[string]any) {
+	headers, ok := request["httpHeaders"].([]any)
+	if !ok {
+		delete(request, "httpHeaders")
+	}
+	for _, h := range headers {
+		header, _ := h.(map[string]any)
+		name, _ := header["name"].(string)
+		if header != nil && !slices.Contains(publicHeaders, strings.ToLower(name)) {
+			header["value"] = maskValues(header["value"])
+		}
+	}
+}
+
+// maskValues masks all values of a decoded document: which of them are secret, only the
+// plugin knows.
+func maskValues(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = maskValues(v[key])
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = maskValues(v[i])
+		}
+		return v
+	case string:
+		return maskString(v)
+	case nil:
+		return nil
+	default:
+		return maskText
+	}
+}
+
+// secretReference is what [manager.Config.ResolveSecret] replaces, which is no secret.
+var secretReference = regexp.MustCompile(`\$\{(file|env):[^}]+\}`)
+
+// maskString masks what of text is not a reference to a secret.
+func maskString(text string) string {
+	var shown strings.Builder
+	end := 0
+	for _, at := range secretReference.FindAllStringIndex(text, -1) {
+		if at[0] > end {
+			shown.WriteString(maskText)
+		}
+		shown.WriteString(text[at[0]:at[1]])
+		end = at[1]
+	}
+	if end < len(text) {
+		shown.WriteString(maskText)
+	}
+	return shown.String()
+}
