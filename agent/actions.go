@@ -141,12 +141,16 @@ func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *a
 // tellRefused logs n requests that were refused for the same reason, of which r is the
 // last. The event has nothing that the caller chose: equal ones are counted as one.
 func (a *Agent) tellRefused(n int, act action, by access.Caller, r *access.Refusal) {
+	why := r.Text
+	if r.Err != nil {
+		why = r.Err.Error()
+	}
 	if act.name == "" {
-		a.log.Warn("request refused", "reason", string(r.Reason), "from", by.From, "count", n, "error", r.Text)
+		a.log.Warn("request refused", "reason", string(r.Reason), "from", by.From, "count", n, "error", why)
 		return
 	}
 	a.log.Warn("action", "action", act.name, "object", clipped(act.object), "result", "denied", "reason", string(r.Reason),
-		"from", by.From, "count", n, "error", r.Text)
+		"from", by.From, "count", n, "error", why)
 	a.events.add(a.events.node(), v1.EventTypeWarning, "ActionDenied",
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -29,14 +30,15 @@ const (
 	OtherSite     Reason = "origin"      // a page of another site sent it
 	NoCredentials Reason = "credentials" // it changes something, and has neither socket nor token
 	WrongToken    Reason = "token"
-	BadConfig     Reason = "config" // the file of [Web] no longer protects the listener
+	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used any more
 )
 
 // Refusal says why a request is not answered, and how.
 type Refusal struct {
 	Status int // of HTTP
 	Reason Reason
-	Text   string
+	Text   string // for the caller
+	Err    error  // for the log, with what is not the caller's business; nil: Text has all
 }
 
 // Guard decides which requests are answered. Its fields are read-only after the first
@@ -57,14 +59,14 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	if !local {
 		caller.From = remoteIP(r)
 		if err := g.Web.CheckAgain(g.Addr); err != nil {
-			return caller, &Refusal{http.StatusServiceUnavailable, BadConfig, err.Error()}
+			return caller, &Refusal{http.StatusServiceUnavailable, BadConfig, "the web config cannot be used; the agent's log says why", err}
 		}
 		if !g.Hosts.Allow(r.Host) {
-			return caller, &Refusal{http.StatusForbidden, WrongHost, wrongHost(r.Host)}
+			return caller, &Refusal{http.StatusForbidden, WrongHost, wrongHost(r.Host), nil}
 		}
 	}
 	if !ownSite(r) {
-		return caller, &Refusal{http.StatusForbidden, OtherSite, "a page of another site sent this request"}
+		return caller, &Refusal{http.StatusForbidden, OtherSite, "a page of another site sent this request", nil}
 	}
 	if local || !needsCredentials(r) {
 		return caller, nil
@@ -75,10 +77,13 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) {
 	given := tokenOf(r)
 	if given == "" {
-		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, g.howToAct(r)}
+		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, g.howToAct(r), nil}
 	}
-	if err := g.Token.check(given); err != nil {
-		return caller, &Refusal{http.StatusUnauthorized, WrongToken, err.Error()}
+	switch err := g.Token.check(given); {
+	case errors.Is(err, errWrongToken):
+		return caller, &Refusal{http.StatusUnauthorized, WrongToken, err.Error(), nil}
+	case err != nil:
+		return caller, &Refusal{http.StatusUnauthorized, BadConfig, "the agent cannot read its token; its log says why", err}
 	}
 	caller.Via = ViaToken
 	return caller, nil

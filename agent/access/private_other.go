@@ -2,5 +2,7 @@
 
 package access
 
+import "io/fs"
+
 // private is for systems with file modes.
-func private(string) error { return nil }
+func private(fs.FileInfo) error { return nil }

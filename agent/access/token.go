@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -48,10 +49,7 @@ func (t *Token) Read() (string, error) {
 	if t.path == "" {
 		return t.value, nil
 	}
-	if err := private(t.path); err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	data, err := regular.Read(t.path, maxToken)
+	data, err := readPrivate(t.path)
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
@@ -60,6 +58,27 @@ func (t *Token) Read() (string, error) {
 		return "", fmt.Errorf("token file %s: has %d characters, must have at least %d", t.path, len(text), minToken)
 	}
 	return text, nil
+}
+
+// readPrivate reads a file that only its owner can read or change.
+func readPrivate(path string) ([]byte, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = private(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	if err == nil && len(data) > maxToken {
+		err = fmt.Errorf("%s: %w", path, &regular.TooLargeError{Max: maxToken})
+	}
+	return data, err
 }
 
 // check returns an error unless given is the token. It takes as long for any given of a

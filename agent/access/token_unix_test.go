@@ -30,7 +30,15 @@ func TestTokenFile(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	foreign, want := file("foreign", "0123456789abcdef", 0o600), ""
+	if os.Geteuid() == 0 {
+		want = "it belongs to another user"
+		if err := os.Chown(foreign, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for path, want := range map[string]string{
+		foreign: want,
 		file("good", "0123456789abcdef\n", 0o600):      "",
 		file("readonly", "0123456789abcdef\n", 0o400):  "",
 		file("group", "0123456789abcdef", 0o640):       "lets other users read or change it; it must be 0600",
@@ -86,7 +94,7 @@ func TestTokenFileChanges(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask("the second of tokens"); got != access.WrongToken {
+	if got := ask("the second of tokens"); got != access.BadConfig {
 		t.Errorf("without a file: %q", got)
 	}
 }
