@@ -312,11 +312,7 @@ func (a *Admission) develop(name string, taken []string) (Admitted, error) {
 	if slices.Contains(taken, name) {
 		return Admitted{}, errors.New("the name is taken by a built-in handler")
 	}
-	path := a.asked.Dev[name]
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, name+".wasm")
-	}
-	f, err := ReadPlugin(path)
+	f, err := plugin.Read(developed(a.asked.Dev[name], name))
 	if err != nil {
 		return Admitted{}, err
 	}
@@ -330,6 +326,19 @@ func (a *Admission) develop(name string, taken []string) (Admitted, error) {
 		}
 	}
 	return Admitted{f, trust.Verdict{State: underDevelopment}}, nil
+}
+
+// developed returns the path of the plugin under development that path means. A folder
+// without a plugin.yaml holds NAME.wasm.
+func developed(path, name string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return path
+	}
+	if _, err := os.Stat(filepath.Join(path, plugin.ManifestFile)); err == nil {
+		return path
+	}
+	return filepath.Join(path, name+".wasm")
 }
 
 // fieldError places err at the i-th plugin of the file.

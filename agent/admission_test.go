@@ -49,7 +49,7 @@ func (s *shelf) put(path, name, text string) plugin.Found {
 		s.t.Fatal(err)
 	}
 	write(s.t, s.path(path), string(module))
-	f, err := agent.ReadPlugin(s.path(path))
+	f, err := plugin.Read(s.path(path))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -136,9 +134,12 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 	return s, stamp, err
 }
 
-// warn says what nobody vouches for.
+// warn says what nobody vouches for, and what may not be meant.
 func warn(log *slog.Logger, f Admitted) {
 	attrs := []any{"handler", f.Manifest.Name, "path", f.Path, "digest", f.Digest}
+	if f.Inside != "" {
+		log.Warn("plugin has another manifest inside than the plugin.yaml beside it, which takes precedence", attrs...)
+	}
 	switch f.Verdict.State {
 	case underDevelopment:
 		log.Warn("plugin is under development: no pin, no signature and no lock holds for it", attrs...)
@@ -181,35 +182,9 @@ func place(p *config.Plugin, fetch func(*config.Plugin) (plugin.Found, error), f
 
 // fetch reads the plugin in the file that the source of p leads to.
 func fetch(p *config.Plugin, configFile string) (plugin.Found, error) {
-	f, err := ReadPlugin(beside(configFile, p.Source))
+	f, err := plugin.Read(beside(configFile, p.Source))
 	if err == nil && f.Manifest.Name != p.Name {
 		err = fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
 	}
 	return f, err
-}
-
-// ReadPlugin reads the module at path, with its manifest inside; or the executable of a
-// plugin with its manifest beside it; or the manifest, plugin.yaml, of one that has nothing
-// else.
-func ReadPlugin(path string) (plugin.Found, error) {
-	switch name := filepath.Base(path); {
-	case plugin.IsProcess(name):
-		return plugin.ReadProcess(path)
-	case name == "plugin.yaml":
-		return plugin.ReadCheck(path)
-	}
-	if info, err := os.Stat(path); err != nil {
-		return plugin.Found{}, err
-	} else if !info.Mode().IsRegular() || info.Size() > plugin.MaxModule {
-		return plugin.Found{}, fmt.Errorf("%s: want a file of at most %d bytes", path, plugin.MaxModule)
-	}
-	module, err := os.ReadFile(path)
-	if err != nil {
-		return plugin.Found{}, err
-	}
-	manifest, err := plugin.ReadModule(path, module)
-	if err != nil {
-		return plugin.Found{}, err
-	}
-	return plugin.Found{Manifest: manifest, Path: path, Module: module, Digest: plugin.Digest(module)}, nil
 }

@@ -149,7 +149,7 @@ func TestPinsOfManifestsBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")
-	f, err := agent.ReadPlugin(path)
+	f, err := plugin.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
@@ -78,6 +79,9 @@ func stampFile(b *strings.Builder, path string) {
 	default:
 		stampInfo(b, path, info)
 		manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program, beside it
+		if strings.HasSuffix(path, ".wasm") {
+			manifest = filepath.Join(filepath.Dir(path), plugin.ManifestFile)
+		}
 		for _, file := range append(trust.Files(path), manifest) {
 			if info, err := os.Stat(file); err == nil {
 				stampInfo(b, file, info)

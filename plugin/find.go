@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -27,6 +26,11 @@ type Found struct {
 	// Beside is the digest of the file that Manifest is from; "" when it is inside Module,
 	// and covered by Digest.
 	Beside string
+	// Text is what that file holds; of a module.
+	Text []byte
+	// Inside is the digest of the manifest inside Module, where Beside differs from it and
+	// takes precedence; else "".
+	Inside string
 	// Signatures came along with Module; nil means those in the files beside Path.
 	Signatures []Signature
 }
@@ -48,10 +52,16 @@ type Signature struct {
 	Index []byte
 }
 
-// Find returns the plugins in dirs, by name: NAME.wasm with its manifest inside,
-// NAME/plugin.yaml with one .wasm beside it, or alone where its runtime is nagios, and
-// prober-plugin-NAME, a program, with prober-plugin-NAME.yaml beside it. Everything else
-// is passed over. taken holds the names of built-in handlers. Two plugins of one name, or
+// Find returns the plugins in dirs, by name: NAME.wasm, NAME/plugin.yaml with a .wasm
+// beside it, or alone where its runtime is nagios, and prober-plugin-NAME, a program, with
+// prober-plugin-NAME.yaml beside it. Everything else is passed over.
+//
+// A plugin.yaml describes NAME.wasm in its folder, where NAME is the name that it gives the
+// plugin; where that file is missing, the only .wasm there. The manifest of a module that
+// is described by no plugin.yaml is inside it. Where there are both, plugin.yaml takes
+// precedence, and [Found.Inside] tells when they differ.
+//
+// taken holds the names of built-in handlers. Two plugins of one name, or
 // one that has a taken name, are errors that name both. The plugins that are well are
 // returned along with the errors of the others.
 func Find(dirs []string, taken ...string) ([]Found, error) {
@@ -93,6 +103,8 @@ func findIn(dir string) ([]Found, error) {
 	var (
 		found []Found
 		errs  []error
+		flat  = folder{dir: dir, root: root, sub: "."}
+		about = flat.describe()
 	)
 	for _, e := range entries {
 		var (
@@ -103,7 +115,7 @@ func findIn(dir string) ([]Found, error) {
 		if info, statErr := root.Stat(e.Name()); statErr == nil && info.IsDir() {
 			f, ok, err = inFolder(root, dir, e.Name())
 		} else if strings.HasSuffix(e.Name(), ".wasm") {
-			f, err = inFile(root, dir, e.Name())
+			f, err = flat.module(e.Name(), about)
 			ok = err == nil
 		} else if IsProcess(e.Name()) {
 			f, err = asProcess(root, dir, e.Name())
@@ -117,20 +129,6 @@ func findIn(dir string) ([]Found, error) {
 		errs = append(errs, err)
 	}
 	return found, errors.Join(errs...)
-}
-
-// inFile reads a module with its manifest inside.
-func inFile(root *os.Root, dir, name string) (Found, error) {
-	path := filepath.Join(dir, name)
-	module, err := readAtMost(root, name, MaxModule)
-	if err != nil {
-		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
-	}
-	manifest, err := ReadModule(path, module)
-	if err != nil {
-		return Found{}, err
-	}
-	return Found{Manifest: manifest, Path: path, Module: module, Digest: Digest(module)}, nil
 }
 
 // ReadModule returns the manifest inside a module. path names it in errors.
@@ -161,36 +159,25 @@ func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 // inFolder reads NAME/plugin.yaml and the module beside it; ok is false when the
 // folder has no plugin.yaml.
 func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
-	data, err := readAtMost(root, filepath.Join(name, "plugin.yaml"), MaxManifest)
-	if errors.Is(err, fs.ErrNotExist) {
+	d := folder{dir: filepath.Join(dir, name), root: root, sub: name}
+	about := d.describe()
+	switch {
+	case about.absent():
 		return Found{}, false, nil
-	}
-	folder := filepath.Join(dir, name)
-	if err != nil {
-		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
-	}
-	manifest, err := ParseManifest(filepath.Join(folder, "plugin.yaml"), data)
-	if err == nil && manifest.Runtime == Nagios {
-		f, err = asCheck(root, dir, filepath.Join(name, "plugin.yaml"))
+	case about.err != nil:
+		return Found{}, false, about.err
+	case about.manifest.Runtime == Nagios:
+		f, err = asCheck(root, dir, filepath.Join(name, ManifestFile))
 		return f, true, err
 	}
-	manifest, err = isWasm(folder, manifest, err)
-	if err != nil {
+	if _, err := isWasm(d.dir, about.manifest, nil); err != nil {
 		return Found{}, false, err
 	}
-	modules, err := fs.Glob(root.FS(), escapeGlob(name)+"/*.wasm") // io/fs knows no other separator
-	if err != nil || len(modules) != 1 {
-		return Found{}, false, fmt.Errorf("plugin %s: want one .wasm beside plugin.yaml, found %d", folder, len(modules))
+	if about.module == "" {
+		return Found{}, false, about.noModule(d.dir)
 	}
-	module, err := readAtMost(root, modules[0], MaxModule)
-	if err != nil {
-		return Found{}, false, fmt.Errorf("plugin %s: %w", folder, err)
-	}
-	f = Found{Manifest: manifest, Path: filepath.Join(dir, modules[0]), Module: module, Digest: Digest(module)}
-	if inside, err := Extract(module); err != nil || !bytes.Equal(inside, data) {
-		f.Beside = Digest(data)
-	}
-	return f, true, nil
+	f, err = d.module(about.module, about)
+	return f, true, err
 }
 
 func escapeGlob(name string) string {
@@ -218,7 +205,7 @@ func leadsOut(root *os.Root, dir, name string) error {
 	if err != nil {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(dir, name, "plugin.yaml")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, name, ManifestFile)); err != nil {
 		return nil
 	}
 	return fmt.Errorf("plugin %s: %s/plugin.yaml is behind a link to %s: %w", filepath.Join(dir, name), name, to, errOutside)

@@ -395,9 +395,9 @@ func TestFindErrors(t *testing.T) {
 	for _, want := range []string{
 		`plugin "same" of ` + filepath.Join(b, "two.wasm") + ": the name is taken by " + filepath.Join(a, "one.wasm"),
 		`plugin "http" of ` + filepath.Join(a, "http.wasm") + `: the name is taken by the built-in handler "http"`,
-		"bare.wasm: the module has no custom section",
+		`bare.wasm: the module has no manifest inside, in the custom section "prober.manifest", and there is no plugin.yaml beside it`,
 		"short.wasm: not a WebAssembly module",
-		"none: want one .wasm beside plugin.yaml, found 0",
+		"none: want none.wasm or only one .wasm beside plugin.yaml, found none",
 		filepath.Join(b, "bad", "plugin.yaml") + ":1: apiVersion: the field is required",
 		"escape.wasm: escape.wasm is a link to /etc/hosts: out of the plugin folder, where nothing is read",
 		"dangling.wasm: dangling.wasm is a link to nowhere: no such file or directory",

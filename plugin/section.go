@@ -74,7 +74,7 @@ func prefix(data []byte) (n int, rest []byte, err error) {
 }
 
 // ErrNoManifest means that a module carries no manifest.
-var ErrNoManifest = fmt.Errorf("the module has no custom section %q; build the manifest into it, or put a plugin.yaml beside it", SectionName)
+var ErrNoManifest = fmt.Errorf("the module has no manifest inside, in the custom section %q", SectionName)
 
 // Extract returns the manifest inside a module, as it was embedded.
 func Extract(module []byte) ([]byte, error) {

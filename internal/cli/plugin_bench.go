@@ -99,6 +99,7 @@ func (b *bench) prepare(name string) (err error) {
 	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
 		return err
 	}
+	b.env.tellManifest(b.found)
 	if b.ask, err = b.flags.read(b.env); err != nil {
 		return err
 	}

@@ -11,16 +11,20 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// verdictModule is a plugin called demo that always answers with one number.
-func verdictModule(t *testing.T, verdict byte) string {
-	t.Helper()
-	module := "\x00asm\x01\x00\x00\x00" +
+// verdictCode is a module without a manifest that answers with one verdict.
+func verdictCode(verdict byte) string {
+	return "\x00asm\x01\x00\x00\x00" +
 		"\x01\x05\x01\x60\x00\x01\x7f" + // type 0: () -> i32
 		"\x03\x02\x01\x00" + // one function of it
 		"\x05\x03\x01\x00\x01" + // one page of memory
 		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00" +
 		"\x0a\x06\x01\x04\x00\x41" + string(rune(verdict)) + "\x0b" // i32.const
-	out, err := plugin.Embed([]byte(module), []byte(demoManifest))
+}
+
+// verdictModule is a plugin called demo that always answers with one number.
+func verdictModule(t *testing.T, verdict byte) string {
+	t.Helper()
+	out, err := plugin.Embed([]byte(verdictCode(verdict)), []byte(demoManifest))
 	if err != nil {
 		t.Fatal(err)
 	}

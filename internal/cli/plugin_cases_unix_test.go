@@ -12,29 +12,25 @@ import (
 )
 
 // The reports of the files that were tested before a signal came are not lost. The second
-// plugin is a pipe: whoever writes to it knows that the first one is done. It comes to no end,
-// so that the signal does.
+// plugin is a program that tells when it was started, and then does nothing.
 func TestASignalLeavesTheReports(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
+	pipe := filepath.Join(dir, "started")
 	writeTree(t, dir, map[string]string{
-		"a/demo.wasm": verdictModule(t, 0), "a/demo_test.yaml": demoCases, "b/demo_test.yaml": demoCases,
+		"a/demo.wasm": verdictModule(t, 0), "a/demo_test.yaml": demoCases,
+		"b/prober-plugin-demo": "#!/bin/sh\necho yes >" + pipe + "\nexec sleep 600\n", "b/prober-plugin-demo.yaml": demoManifest,
+		"b/demo_test.yaml": strings.Replace(demoCases, "demo.wasm", "prober-plugin-demo", 1),
 	})
-	pipe := filepath.Join(dir, "b/demo.wasm")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Chmod(filepath.Join(dir, "b/prober-plugin-demo"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	signals, endless := make(chan os.Signal, 1), spinningModule(t)
+	signals := make(chan os.Signal, 1)
 	go func() {
-		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
-		if err == nil {
-			signals <- os.Interrupt
-			_, err = f.WriteString(endless)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
+		if _, err := os.ReadFile(pipe); err != nil {
 			t.Error(err)
 		}
+		signals <- os.Interrupt
 	}()
 	code, stdout, stderr := run(signals, "plugin", "test", "--run", "well", dir)
 	if code != 1 || !strings.Contains(stdout, "1 passed, 0 failed") || !strings.HasSuffix(stderr, "prober: error: stopped by SIGINT\n") {

@@ -85,6 +85,7 @@ func newPluginInspect(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			env.tellManifest(f)
 			signature, err := signatureOf(f, keys, configFile, cfg)
 			if err != nil {
 				return usage("", "%w", err)

@@ -32,7 +32,7 @@ func newPluginSave(env *Env) *cobra.Command {
 				return usage("usage: "+cmd.UseLine(), "save: -o is required")
 			}
 			if isFileName(args[0]) {
-				a, err := packed(args[0], f.platform)
+				a, err := env.packed(args[0], f.platform)
 				if err != nil {
 					return err
 				}

@@ -179,7 +179,7 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		{"build " + dir + "/wrong", dir + `/wrong/plugin.yaml:1: name: "7_up" is no name`},
 		{"test", ".: no *_test.yaml file is there"},
 		{"test " + dir + "/rust", "no *_test.yaml file is there"},
-		{"test " + dir + "/cases", "/cases/a_test.yaml: plugin: open "},
+		{"test " + dir + "/cases", "/cases/a_test.yaml: plugin "},
 		{"test " + dir + "/cases2", "/cases2/b_test.yaml:4: cases[0].name: the field is required"},
 		{"test " + dir + "/cases --run (", "--run: error parsing regexp"},
 	} {

@@ -107,7 +107,7 @@ func newPluginPush(env *Env) *cobra.Command {
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := packed(args[0], f.platform)
+			a, err := env.packed(args[0], f.platform)
 			if err != nil {
 				return err
 			}
@@ -135,25 +135,19 @@ func newPluginPush(env *Env) *cobra.Command {
 
 // packed returns the plugin in a file, or of the project in a folder. platform is for which
 // one a program is; "": the host's.
-func packed(name, platform string) (*oci.Artifact, error) {
+func (env *Env) packed(name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
 		return nil, err
 	}
-	path, _, err := modulePath(name, nil)
+	f, err := readPlugin(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := agent.ReadPlugin(path)
-	switch {
-	case errors.Is(err, plugin.ErrNoManifest):
-		return nil, usage("`prober plugin build` builds the manifest into a module", "plugin %s: it has no manifest inside", path)
-	case err != nil:
-		return nil, usage("", "%w", err)
-	case f.Manifest.Runtime == plugin.Nagios:
-		return nil, usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", path)
+	if f.Manifest.Runtime == plugin.Nagios {
+		return nil, usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", f.Path)
 	}
-	signature, err := readAtMost(path+oci.SignatureSuffix, oci.MaxSignature)
+	signature, err := readAtMost(f.Path+oci.SignatureSuffix, oci.MaxSignature)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("", "%w", err)
 	}
@@ -161,13 +155,35 @@ func packed(name, platform string) (*oci.Artifact, error) {
 		return packedProgram(f, on, signature)
 	}
 	if platform != "" {
-		return nil, usage("", "--platform is for programs, and %s is a module, which runs on all platforms", path)
+		return nil, usage("", "--platform is for programs, and %s is a module, which runs on all platforms", f.Path)
+	}
+	if f.Beside != "" {
+		if err := env.putInside(&f, signature != nil); err != nil {
+			return nil, err
+		}
 	}
 	a, err := oci.Pack(f.Module, signature)
 	if err != nil {
-		return nil, usage("", "plugin %s: %w", path, err)
+		return nil, usage("", "plugin %s: %w", f.Path, err)
 	}
 	return a, nil
+}
+
+// putInside embeds the manifest beside a module in f: an artifact has no other place for it.
+// That makes another module, which a signature is not of.
+func (env *Env) putInside(f *plugin.Found, signed bool) error {
+	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
+	if signed {
+		return usage(fmt.Sprintf("`prober plugin embed %s %s` puts it inside; then sign it again", f.Path, manifest),
+			"plugin %s is signed without the manifest inside, and an artifact has it inside", f.Path)
+	}
+	module, err := plugin.Embed(f.Module, f.Text)
+	if err != nil {
+		return usage("", "plugin %s: %w", f.Path, err)
+	}
+	f.Module, f.Digest = module, plugin.Digest(module)
+	fmt.Fprintf(env.Stderr, "prober: put %s into the module of the artifact, whose digest is %s; %s is as it was\n", manifest, f.Digest, f.Path)
+	return nil
 }
 
 // nameOf returns what people call a.

@@ -54,6 +54,7 @@ func (f *pluginFlags) find(env *Env, name string) (plugin.Found, error) {
 	if err != nil {
 		return found, err
 	}
+	env.tellManifest(found)
 	verdict, err := admission.Admit(&found)
 	if err != nil {
 		return found, usage("", "%w", err)
@@ -157,17 +158,8 @@ func takesTarget(m *plugin.Manifest) bool {
 // findPlugin returns the plugin in the file or project folder name, or of that name in
 // dirs.
 func findPlugin(name string, dirs []string) (plugin.Found, error) {
-	if path, ok, err := modulePath(name, dirs); err != nil {
-		return plugin.Found{}, err
-	} else if ok {
-		found, err := agent.ReadPlugin(path)
-		if errors.Is(err, fs.ErrNotExist) && path != name {
-			return plugin.Found{}, usage("`prober plugin build` builds the plugin of a folder", "%w", err)
-		}
-		if err != nil {
-			return plugin.Found{}, usage("", "%w", err)
-		}
-		return found, nil
+	if isPath(name, dirs) {
+		return readPlugin(name)
 	}
 	all, err := plugin.Find(dirs, builtinNames()...)
 	names := make([]string, 0, len(all))
@@ -190,35 +182,52 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	return plugin.Found{}, usage(hint, "no plugin called %q", name)
 }
 
-// modulePath returns the path of the module that name means, unless it means a plugin
-// of dirs: a file, or what is built in the folder of a project.
-func modulePath(name string, dirs []string) (path string, ok bool, err error) {
-	isPath := strings.ContainsRune(name, filepath.Separator) || name == "." || len(dirs) == 0
-	if isPath {
-		if _, err := os.Stat(filepath.Join(name, "plugin.yaml")); err == nil {
-			manifest, _, err := readProject(name)
-			if err != nil {
-				return "", false, err
-			}
-			return builtFile(name, manifest), true, nil
-		}
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return "", false, usage("`prober plugin new` makes the folder of a plugin", "%s: there is no plugin.yaml in this folder", name)
-		}
+// isPath reports whether name is a file or the folder of a project, rather than the name of
+// a plugin of dirs.
+func isPath(name string, dirs []string) bool {
+	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || name == plugin.ManifestFile {
+		return true
 	}
-	isFile := strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || strings.ContainsRune(name, filepath.Separator)
-	return name, isFile, nil
+	if name != "." && len(dirs) > 0 {
+		return false
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
-// builtFile returns the path of what is built, or lies, in the folder dir of a project.
-func builtFile(dir string, m *plugin.Manifest) string {
-	switch m.Runtime {
-	case plugin.Nagios:
-		return filepath.Join(dir, "plugin.yaml")
-	case plugin.Process:
-		return filepath.Join(dir, plugin.ProcessPrefix+m.Name)
-	default:
-		return filepath.Join(dir, m.Name+".wasm")
+// readPlugin returns the plugin in the file or project folder at path.
+func readPlugin(path string) (plugin.Found, error) {
+	found, err := plugin.Read(path)
+	if err != nil {
+		return found, usage(hintFor(path, err), "%w", err)
+	}
+	return found, nil
+}
+
+// hintFor says what helps against the error of a plugin at path that cannot be read.
+func hintFor(path string, err error) string {
+	if errors.Is(err, plugin.ErrNoManifest) {
+		return "`prober plugin embed " + path + " plugin.yaml` puts a manifest inside"
+	}
+	info, statErr := os.Stat(path)
+	if statErr != nil || !info.IsDir() {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(path, plugin.ManifestFile)); err != nil {
+		return "`prober plugin new` makes the folder of a plugin"
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "`prober plugin build` builds the plugin of a folder"
+	}
+	return ""
+}
+
+// tellManifest warns of a module whose manifest inside is not the one that takes
+// precedence.
+func (env *Env) tellManifest(f plugin.Found) {
+	if f.Inside != "" {
+		beside := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
+		fmt.Fprintf(env.Stderr, "prober: warning: %s has another manifest inside than %s, which takes precedence\n", f.Path, beside)
 	}
 }
 

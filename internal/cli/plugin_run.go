@@ -117,6 +117,10 @@ func (o *oneShot) watchPlugin(ctx context.Context, name string, f *pluginFlags) 
 		return err
 	}
 	files := []string{found.Path}
+	beside := filepath.Join(filepath.Dir(found.Path), plugin.ManifestFile)
+	if _, err := os.Stat(beside); err == nil && beside != found.Path {
+		files = append(files, beside)
+	}
 	if path, ok := strings.CutPrefix(f.config, "@"); ok {
 		files = append(files, path)
 	}

@@ -62,8 +62,8 @@ func newPluginSign(env *Env) *cobra.Command {
 		Use:   "sign FILE... --key FILE",
 		Short: "Sign plugins",
 		Long: "Sign writes the signature of each plugin to the file of its name and .sig. It covers the module\n" +
-			"and, when that has no manifest inside, the plugin.yaml beside it (of a process plugin the\n" +
-			"file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
+			"and, unless that has the same manifest inside, the plugin.yaml beside it (of a process plugin\n" +
+			"the file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
 			"Signatures that others made are written over, unless --add keeps them.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -92,22 +92,19 @@ func (env *Env) signPlugins(paths []string, file string, add bool) error {
 	}
 	for _, path := range paths {
 		if err := env.signPlugin(path, key, add); err != nil {
-			return usage("", "%w", err)
+			return usage(hintFor(path, err), "%w", err)
 		}
 	}
 	return nil
 }
 
 func (env *Env) signPlugin(path string, key trust.PrivateKey, add bool) error {
-	path, _, err := modulePath(path, nil)
-	if err != nil {
-		return err
-	}
 	f, err := trust.Read(path)
 	if err != nil {
 		return err
 	}
-	out := path + trust.Suffix
+	env.tellManifest(*f)
+	out := f.Path + trust.Suffix
 	var others []byte
 	if add {
 		if others, err = os.ReadFile(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,21 +145,19 @@ func (env *Env) verifyPlugin(path string, files []string) error {
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	if path, _, err = modulePath(path, nil); err != nil {
-		return err
-	}
 	f, err := trust.Read(path)
 	if f == nil {
-		return usage("", "%w", err)
+		return usage(hintFor(path, err), "%w", err)
 	}
+	env.tellManifest(*f)
 	verdict, err := policy.Check(*f) // a module that is cut off has no manifest, either
 	if err == nil && verdict.State != trust.Signed {
-		err = fmt.Errorf("%s: %s", path, verdict)
+		err = fmt.Errorf("%s: %s", f.Path, verdict)
 	}
 	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
-	fmt.Fprintf(env.Stdout, "%s: %s\n", path, oneLine(verdict.String()))
+	fmt.Fprintf(env.Stdout, "%s: %s\n", f.Path, oneLine(verdict.String()))
 	return nil
 }
 

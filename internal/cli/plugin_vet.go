@@ -165,12 +165,11 @@ func vetModule(path string, m *plugin.Manifest, text []byte) (findings []finding
 		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap says no more where it was"})
 	}
 	switch embedded, err := plugin.Extract(module); {
-	case errors.Is(err, plugin.ErrNoManifest):
-		findings = append(findings, finding{Path: path, Message: "there is no manifest inside: prober plugin build puts it there"})
+	case errors.Is(err, plugin.ErrNoManifest): // plugin.yaml will do
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case m.Runtime != plugin.Process && !bytes.Equal(embedded, text): // of a process, another runtime is inside
-		findings = append(findings, finding{Path: path, Message: "the manifest inside is another than plugin.yaml: build it again"})
+		findings = append(findings, finding{Path: path, Message: "the manifest inside is another than plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
 	}
 	return findings, nil
 }

@@ -280,7 +280,7 @@ func TestPullRefuses(t *testing.T) {
 		{"negative", manifestType, manifest(oci.ConfigType, layer(-1, good.Digest)), []string{"of -1 bytes"}},
 		{"weak", manifestType, manifest(oci.ConfigType, layer(8, "md5:00")), []string{"is no digest that can be verified"}},
 		{"gone", manifestType, manifest(oci.ConfigType, layer(8, plugin.Digest([]byte("gone")))), []string{"not found"}},
-		{"bare", manifestType, manifest(oci.ConfigType, layer(8, plugin.Digest([]byte(bare)))), []string{`no custom section "prober.manifest"`}},
+		{"bare", manifestType, manifest(oci.ConfigType, layer(8, plugin.Digest([]byte(bare)))), []string{`no manifest inside, in the custom section "prober.manifest"`}},
 		{"text", manifestType, "no JSON", []string{"manifest: invalid character"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -126,15 +125,12 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	if isProgram(path) {
 		return runProcess(ctx, f, path, cfg)
 	}
-	module, err := os.ReadFile(path)
+	found, err := plugin.Read(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	manifest, err := plugin.ReadModule(path, module)
-	if err != nil {
-		return nil, err
-	}
-	s := newSession(cfg, module, manifest, f)
+	manifest := found.Manifest
+	s := newSession(cfg, found.Module, manifest, f)
 	report := &Report{File: f.Path, text: f.text, Plugin: manifest.Name + " " + manifest.Version}
 	for _, v := range s.variants() {
 		results, err := s.cases(ctx, v)

@@ -85,51 +85,49 @@ func beside(path string) (all []plugin.Signature) {
 	return all
 }
 
-// Read returns what is signed when the file at path is: a module, with the manifest
-// inside or else with the plugin.yaml beside it, or a process plugin with its manifest
-// in the file of that name and .yaml; or plugin.yaml itself, where that is all of the
-// plugin. It parses no other manifest. Where nothing but the manifest is missing, the rest
-// is returned along with the error.
+// Read returns what is signed when the plugin at path is, which may be its folder: a module,
+// and the plugin.yaml beside it unless the same manifest is inside; a process plugin with
+// its manifest in the file of that name and .yaml; or plugin.yaml itself, where that is all
+// of the plugin. Where only the manifest is missing or wrong, the rest is returned along
+// with the error.
 func Read(path string) (*plugin.Found, error) {
-	if filepath.Base(path) == "plugin.yaml" {
+	path, err := plugin.Locate(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case filepath.Base(path) == plugin.ManifestFile:
 		return readCheck(path)
+	case strings.HasSuffix(path, ".wasm"):
+		return readModule(path)
 	}
-	isModule := strings.HasSuffix(path, ".wasm")
-	most, manifest := int64(plugin.MaxModule), filepath.Join(filepath.Dir(path), "plugin.yaml")
-	if !isModule {
-		most, manifest = plugin.MaxExecutable, strings.TrimSuffix(path, ".exe")+".yaml"
-	}
-	data, err := readFile(path, most, nil)
+	data, err := readFile(path, plugin.MaxExecutable, nil)
 	if err != nil {
 		return nil, err
 	}
 	f := &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}
-	inside := plugin.ErrNoManifest
-	if isModule {
-		if _, inside = plugin.Extract(data); inside == nil {
-			return f, nil
-		}
-	}
-	text, err := readFile(manifest, plugin.MaxManifest, nil)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !errors.Is(inside, plugin.ErrNoManifest):
-		return f, fmt.Errorf("%s: %w", path, inside)
-	case err != nil:
+	text, err := readFile(strings.TrimSuffix(path, ".exe")+".yaml", plugin.MaxManifest, nil)
+	if err != nil {
 		return f, fmt.Errorf("%s has no manifest inside, and none beside it: %w", path, err)
 	}
 	f.Beside = plugin.Digest(text)
 	return f, nil
 }
 
-// readCheck is Read of a manifest that names a command.
+// readModule is Read of a module.
+func readModule(path string) (*plugin.Found, error) {
+	f, err := plugin.Read(path)
+	if f.Module == nil {
+		return nil, err
+	}
+	return &f, err
+}
+
+// readCheck is Read of a plugin.yaml that [plugin.Locate] returned: one that names a command.
 func readCheck(path string) (*plugin.Found, error) {
 	data, err := readFile(path, plugin.MaxManifest, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, err := plugin.ParseManifest(path, data)
-	if err == nil && m.Runtime != plugin.Nagios {
-		err = fmt.Errorf("%s is no plugin by itself: want its module, or runtime: %s", path, plugin.Nagios)
-	}
-	return &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}, err
+	return &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}, nil
 }

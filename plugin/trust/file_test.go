@@ -129,7 +129,7 @@ func TestManifestBeside(t *testing.T) {
 		t.Errorf("got %v, %v for a module that is cut off", f, err)
 	}
 	write(t, path, "\x00asm\x01\x00\x00\x00")
-	if _, err := trust.Read(path); err == nil || !strings.Contains(err.Error(), "no manifest inside, and none beside it") {
+	if _, err := trust.Read(path); err == nil || !strings.Contains(err.Error(), "and there is no plugin.yaml beside it") {
 		t.Errorf("got %v for a module without a manifest", err)
 	}
 	write(t, yaml, manifest)
@@ -172,7 +172,7 @@ func TestReadProgram(t *testing.T) {
 	if err != nil || f.Beside != plugin.Digest([]byte(manifest)) || f.Digest != plugin.Digest([]byte("#!/bin/sh\n")) {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	if _, err := trust.Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := trust.Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "there is no plugin.yaml in this folder") {
 		t.Errorf("got %v for a folder", err)
 	}
 }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+func newPluginEmbed(env *Env) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "embed MODULE plugin.yaml [-o FILE|DIR]",
+		Short: "Put a manifest into a module that other tools have built",
+		Long: "Embed writes the manifest into the module, as its custom section \"prober.manifest\", in the\n" +
+			"place of any that it has. The file of the module is replaced as a whole, or not at all when the\n" +
+			"manifest is not valid; with -o, another file is written, or NAME.wasm in a folder, or stdout.\n\n" +
+			"The module that comes out has another digest, and needs another signature.",
+		Example: "  prober plugin embed target/wasm32-unknown-unknown/release/demo.wasm plugin.yaml -o .\n  prober plugin embed demo.wasm plugin.yaml",
+		Args:    arguments("MODULE", "plugin.yaml"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return env.embed(args[0], args[1], out)
+		},
+	}
+	fileFlag(c, &out, "o", "out", "", "file or folder to write to (default the file of the module); - writes to stdout")
+	return c
+}
+
+// embed writes the module in a file, with the manifest of another inside, to out.
+func (env *Env) embed(from, manifest, out string) error {
+	text, err := regular.Read(manifest, plugin.MaxManifest)
+	if err != nil {
+		return usage("", "manifest: %w", err)
+	}
+	m, err := plugin.ParseManifest(manifest, text)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	if r := cmp.Or(m.Runtime, plugin.Wasm); r != plugin.Wasm {
+		return usage("", "%s: its runtime is %s, which is not that of a module", manifest, r)
+	}
+	module, err := regular.Read(from, plugin.MaxModule)
+	if err != nil {
+		return usage("", "module: %w", err)
+	}
+	if module, err = plugin.Embed(module, text); err != nil {
+		return usage("", "%s: %w", from, err)
+	}
+	if out == "-" {
+		_, err := env.Stdout.Write(module)
+		return err
+	}
+	if out, err = embedded(from, out, m.Name); err != nil {
+		return usage("", "%w", err)
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(from); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := replaceAs(out, module, mode); err != nil {
+		return &exit{code: exitFailed, err: err}
+	}
+	env.tellStale(out)
+	return env.tellBuilt(out, module, m)
+}
+
+// embedded returns the file that a module is written to: that of out, or the one that it was
+// read from. Of a link, it is the file that the link leads to.
+func embedded(from, out, name string) (string, error) {
+	out = cmp.Or(out, from)
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		out = filepath.Join(out, name+".wasm")
+	}
+	file, err := filepath.EvalSymlinks(out)
+	if errors.Is(err, os.ErrNotExist) {
+		return out, nil
+	}
+	return file, err
+}
+
+// tellStale warns of signatures beside a module that were made for another one.
+func (env *Env) tellStale(path string) {
+	for _, file := range trust.Files(path) {
+		if _, err := os.Stat(file); err == nil {
+			fmt.Fprintf(env.Stderr, "prober: warning: %s signs the module as it was before: sign it again\n", file)
+		}
+	}
+}

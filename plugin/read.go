@@ -1,0 +1,185 @@
+package plugin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
+)
+
+// ManifestFile is the name of the file beside a module that holds its manifest.
+const ManifestFile = "plugin.yaml"
+
+// Read returns the plugin at path, which is the path of a module, of a program, of a
+// plugin.yaml, or of the folder of one of these, which has a plugin.yaml. Which manifest
+// belongs to a module is as [Find] says. Where only the manifest of a module is missing or
+// wrong, the rest is returned along with the error.
+func Read(path string) (Found, error) {
+	path, err := Locate(path)
+	if err != nil {
+		return Found{}, err
+	}
+	switch name := filepath.Base(path); {
+	case IsProcess(name):
+		return ReadProcess(path)
+	case name == ManifestFile:
+		return ReadCheck(path)
+	default:
+		d := folder{dir: filepath.Dir(path)}
+		return d.module(name, d.describe())
+	}
+}
+
+// Locate returns the path of the file that a plugin is: path itself, or for a folder or its
+// plugin.yaml, what that describes. It need not exist yet.
+func Locate(path string) (string, error) {
+	dir := path
+	if filepath.Base(path) == ManifestFile {
+		dir = filepath.Dir(path)
+	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return path, nil // whoever reads it says what is wrong with it
+	}
+	about := folder{dir: dir}.describe()
+	switch {
+	case about.absent():
+		return "", fmt.Errorf("%s: there is no plugin.yaml in this folder", dir)
+	case about.err != nil:
+		return "", about.err
+	case about.manifest.Runtime == Nagios:
+		return filepath.Join(dir, ManifestFile), nil
+	case about.manifest.Runtime == Process:
+		return filepath.Join(dir, ProcessPrefix+about.manifest.Name), nil
+	case about.module == "" && len(about.modules) > 0:
+		return "", about.noModule(dir)
+	case about.module == "":
+		return filepath.Join(dir, about.manifest.Name+".wasm"), nil
+	default:
+		return filepath.Join(dir, about.module), nil
+	}
+}
+
+// folder is a folder that holds modules.
+type folder struct {
+	dir  string   // its path
+	root *os.Root // nothing outside of it is read; nil: links may lead anywhere
+	sub  string   // the path of the folder in root, with slashes
+}
+
+func (d folder) read(name string, most int64) ([]byte, error) {
+	if d.root == nil {
+		data, err := regular.Read(filepath.Join(d.dir, name), most)
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // whoever is told knows the path
+		}
+		return data, err
+	}
+	return readAtMost(d.root, filepath.Join(filepath.FromSlash(d.sub), name), most)
+}
+
+// modules returns the names of the modules in the folder.
+func (d folder) modules() ([]string, error) {
+	files, pattern := os.DirFS(d.dir), "*.wasm"
+	if d.root != nil {
+		files, pattern = d.root.FS(), path.Join(escapeGlob(d.sub), pattern) // io/fs knows no other separator
+	}
+	names, err := fs.Glob(files, pattern)
+	for i := range names {
+		names[i] = path.Base(names[i])
+	}
+	return names, err
+}
+
+// description is what the plugin.yaml of a folder says, and which module it describes.
+type description struct {
+	text     []byte
+	manifest *Manifest // nil if err is not
+	modules  []string  // that the folder has
+	module   string    // that is described; "" for none
+	err      error     // matches [fs.ErrNotExist] where there is no plugin.yaml
+}
+
+// describe reads the plugin.yaml of the folder. It describes NAME.wasm, where NAME is the
+// name of the plugin; where that is missing, the only module of the folder.
+func (d folder) describe() *description {
+	var about description
+	file := filepath.Join(d.dir, ManifestFile)
+	if about.text, about.err = d.read(ManifestFile, MaxManifest); about.err == nil {
+		about.manifest, about.err = ParseManifest(file, about.text)
+	} else {
+		about.err = fmt.Errorf("plugin %s: %w", file, about.err)
+	}
+	var err error
+	if about.modules, err = d.modules(); err != nil && about.err == nil {
+		about.err = fmt.Errorf("plugin %s: %w", d.dir, err)
+	}
+	switch m := about.manifest; {
+	case m != nil && m.Runtime != "" && m.Runtime != Wasm:
+	case m != nil && slices.Contains(about.modules, m.Name+".wasm"):
+		about.module = m.Name + ".wasm"
+	case len(about.modules) == 1:
+		about.module = about.modules[0]
+	}
+	return &about
+}
+
+// absent reports whether the folder has no plugin.yaml.
+func (a *description) absent() bool { return errors.Is(a.err, fs.ErrNotExist) }
+
+// noModule is the error of a plugin.yaml that describes none of the modules beside it.
+func (a *description) noModule(dir string) error {
+	found := strings.Join(a.modules, ", ")
+	if found == "" {
+		found = "none"
+	}
+	return fmt.Errorf("plugin %s: want %s.wasm or only one .wasm beside plugin.yaml, found %s", dir, a.manifest.Name, found)
+}
+
+// whyNot says why the plugin.yaml does not describe a module without a manifest.
+func (a *description) whyNot() string {
+	switch {
+	case a.absent():
+		return "there is no plugin.yaml beside it"
+	case a.manifest.Runtime != "" && a.manifest.Runtime != Wasm:
+		return fmt.Sprintf("the plugin.yaml beside it says that its runtime is %s", a.manifest.Runtime)
+	default:
+		return fmt.Sprintf("the plugin.yaml beside it describes %s.wasm", a.manifest.Name)
+	}
+}
+
+// module reads the module called name. The manifest is that of plugin.yaml where it
+// describes the module, or else the one inside.
+func (d folder) module(name string, about *description) (Found, error) {
+	file := filepath.Join(d.dir, name)
+	module, err := d.read(name, MaxModule)
+	if err != nil {
+		return Found{}, fmt.Errorf("plugin %s: %w", file, err)
+	}
+	f := Found{Path: file, Module: module, Digest: Digest(module)}
+	inside, err := Extract(module)
+	bare := errors.Is(err, ErrNoManifest)
+	switch {
+	case about.module == name && about.err == nil:
+		f.Manifest = about.manifest
+		f.Manifest.Runtime = Wasm
+		if err != nil || !bytes.Equal(inside, about.text) {
+			f.Beside, f.Text = Digest(about.text), about.text
+		}
+		if err == nil && f.Beside != "" {
+			f.Inside = Digest(inside)
+		}
+		return f, nil
+	case !about.absent() && about.err != nil && (bare || about.module == name):
+		return f, about.err
+	case bare:
+		return f, fmt.Errorf("plugin %s: %w, and %s", file, err, about.whyNot())
+	}
+	f.Manifest, err = ReadModule(file, module)
+	return f, err
+}
