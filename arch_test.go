@@ -45,7 +45,7 @@ var rooms = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours:   []string{"probe", "internal/regular"},
+		ours:   []string{"probe", "internal/abi", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
 	"plugin/oci": {

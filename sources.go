@@ -2,7 +2,6 @@ package prober
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -12,7 +11,7 @@ import (
 // While the module is not published, a new plugin carries a copy of the SDK that it is
 // built with.
 //
-//go:embed LICENSE probe/*.go internal/abi/*.go sdk/*.go sdk/sdkhttp/*.go internal/abi/v1.json
+//go:embed LICENSE probe/*.go internal/abi/*.go sdk/*.go sdk/sdkhttp/*.go
 //go:embed sdk/c/*.h sdk/c/*.md sdk/rust/Cargo.toml sdk/rust/*.md sdk/rust/src/*.rs
 //go:embed sdk/assemblyscript/*.ts sdk/assemblyscript/*.md sdk/assemblyscript/package.json
 //go:embed sdk/process/*.go internal/pluginpb/*.go go.mod go.sum
@@ -110,22 +109,4 @@ func ProcessModules() (modules []string, sums []byte, err error) {
 		}
 	}
 	return modules, sums, nil
-}
-
-// Imports returns every function that a guest may import, by the module that it is in:
-// "prober_v1", "prober_v1_net", ….
-func Imports() (map[string][]string, error) {
-	text, err := sources.ReadFile("internal/abi/v1.json")
-	if err != nil {
-		return nil, err
-	}
-	var functions []struct{ Module, Name string }
-	if err := json.Unmarshal(text, &functions); err != nil {
-		return nil, err
-	}
-	imports := make(map[string][]string)
-	for _, f := range functions {
-		imports[f.Module] = append(imports[f.Module], f.Name)
-	}
-	return imports, nil
 }

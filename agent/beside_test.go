@@ -20,8 +20,10 @@ func TestManifestBesideAModule(t *testing.T) {
 			write(t, file, "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: [{name: demo, source: "+filepath.Dir(module)+"}]\n")
 			c.ConfigFile = file
 		},
-		"plugin-dev FILE":        func(c *agent.Config, module, _ string) { c.DevPlugins = map[string]string{"demo": module} },
-		"plugin-dev FOLDER":      func(c *agent.Config, module, _ string) { c.DevPlugins = map[string]string{"demo": filepath.Dir(module)} },
+		"plugin-dev FILE": func(c *agent.Config, module, _ string) { c.DevPlugins = map[string]string{"demo": module} },
+		"plugin-dev FOLDER": func(c *agent.Config, module, _ string) {
+			c.DevPlugins = map[string]string{"demo": filepath.Dir(module)}
+		},
 		"its own plugin folder":  func(c *agent.Config, module, _ string) { c.PluginDirs = []string{filepath.Dir(module)} },
 		"a folder of the folder": func(c *agent.Config, module, _ string) { c.PluginDirs = []string{filepath.Dir(filepath.Dir(module))} },
 	} {

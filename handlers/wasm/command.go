@@ -25,12 +25,6 @@ import (
 // once, in an instance of its own and in the sandbox of every guest. It finds the request
 // on stdin and in its environment, and answers with its exit code and what it prints.
 
-// isCommand reports whether the module is run as a command.
-func (p *Handler) isCommand() bool {
-	exports := p.compiled.ExportedFunctions()
-	return p.manifest.Mode == plugin.Command || exports[abi.ExportProbe] == nil && exports[abi.ExportStart] != nil
-}
-
 // commandWorld adds to the outside world of an instance what a command has of it. c is
 // the attempt that the instance is for; nil while the plugin is loaded.
 func (in *instance) commandWorld(config wazero.ModuleConfig, c *call) wazero.ModuleConfig {

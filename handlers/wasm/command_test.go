@@ -225,7 +225,7 @@ func TestCommandIsRecognised(t *testing.T) {
 		{"both exports, and nothing said: a reactor", strings.TrimSuffix(reactor, ")") + ` (func (export "_start") unreachable))`, func(*plugin.Manifest) {}, ""},
 		{"mode command without _start", reactor, func(m *plugin.Manifest) { m.Mode = plugin.Command }, `the module exports no function "_start"`},
 		{"_start with a result", `(module (memory (export "memory") 1) (func (export "_start") (result i32) i32.const 0))`, func(*plugin.Manifest) {},
-			`the export "_start" has another signature than version 1 of the contract`},
+			`the export "_start" has another signature than version 1 of the contract: got () -> (i32), want () -> ()`},
 		{"pooled", program("", ""), func(m *plugin.Manifest) { m.Isolation, m.Stateful = plugin.Pooled, true },
 			"isolation pooled is for reactors: a command has a new instance each time"},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -66,7 +65,6 @@ func (p *Handler) load(ctx context.Context, code []byte) error {
 	if err := p.compile(ctx); err != nil {
 		return err
 	}
-	p.command = p.isCommand()
 	if err := p.checkABI(); err != nil {
 		return err
 	}
@@ -253,48 +251,39 @@ func compileIn(ctx context.Context, runtime wazero.Runtime, code []byte) (made c
 
 // checkABI holds the module's imports and exports against the contract.
 func (p *Handler) checkABI() error {
-	known := make(map[string]abi.Func)
-	for _, f := range abi.Imports() {
-		known[f.Module+"."+f.Name] = f
+	g := p.guest()
+	p.command = g.Command(p.manifest.Mode == plugin.Command)
+	if errs := g.Check(p.command); len(errs) > 0 {
+		return errs[0]
+	}
+	if p.command && p.manifest.Isolation == plugin.Pooled {
+		return errors.New("isolation pooled is for reactors: a command has a new instance each time")
+	}
+	return nil
+}
+
+// guest returns what the compiled module imports and exports.
+func (p *Handler) guest() *abi.Guest {
+	g := &abi.Guest{
+		Exports: make(map[string]abi.Signature),
+		Memory:  p.compiled.ExportedMemories()[abi.ExportMemory] != nil,
 	}
 	for _, def := range p.compiled.ImportedFunctions() {
 		module, name, _ := def.Import()
-		if module == wasiModule {
-			continue
-		}
-		f, ok := known[module+"."+name]
-		if !ok {
-			return fmt.Errorf("unknown import %s.%s: this prober does not have it", module, name)
-		}
-		if !slices.Equal(def.ParamTypes(), valueTypes(f.Params)) || !slices.Equal(def.ResultTypes(), valueTypes(f.Results)) {
-			return fmt.Errorf("import %s.%s has another signature than version %d of the contract", module, name, abi.Version)
-		}
+		g.Imports = append(g.Imports, abi.Func{Module: module, Name: name, Params: abiTypes(def.ParamTypes()), Results: abiTypes(def.ResultTypes())})
 	}
-	if p.compiled.ExportedMemories()[abi.ExportMemory] == nil {
-		return fmt.Errorf("the module exports no %q", abi.ExportMemory)
+	for name, def := range p.compiled.ExportedFunctions() {
+		g.Exports[name] = abi.Signature{Params: abiTypes(def.ParamTypes()), Results: abiTypes(def.ResultTypes())}
 	}
-	exports := p.compiled.ExportedFunctions()
-	verdict := []api.ValueType{api.ValueTypeI32}
-	signatures := map[string][]api.ValueType{
-		abi.ExportProbe: verdict, abi.ExportValidateConfig: verdict, abi.ExportInitialize: nil,
+	return g
+}
+
+func abiTypes(types []api.ValueType) []abi.Type {
+	names := make([]abi.Type, len(types))
+	for i, t := range types {
+		names[i] = abi.Type(api.ValueTypeName(t))
 	}
-	entry := abi.ExportProbe
-	if p.command {
-		entry, signatures = abi.ExportStart, map[string][]api.ValueType{abi.ExportStart: nil}
-		if p.manifest.Isolation == plugin.Pooled {
-			return errors.New("isolation pooled is for reactors: a command has a new instance each time")
-		}
-	}
-	for name, results := range signatures {
-		def := exports[name]
-		if def == nil && name == entry {
-			return fmt.Errorf("the module exports no function %q", name)
-		}
-		if def != nil && (len(def.ParamTypes()) > 0 || !slices.Equal(def.ResultTypes(), results)) {
-			return fmt.Errorf("the export %q has another signature than version %d of the contract", name, abi.Version)
-		}
-	}
-	return nil
+	return names
 }
 
 func (p *Handler) instantiateHost(ctx context.Context) error {

@@ -16,7 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
 )
 
 func newPluginBuild(env *Env) *cobra.Command {
@@ -34,7 +36,9 @@ func newPluginBuild(env *Env) *cobra.Command {
 			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml a\n" +
 			"program is built, which in Rust is main.rs, and in C has wasi-libc.\n\n" +
 			"With \"runtime: process\" in plugin.yaml, a program of this machine is built of Go, as\n" +
-			"prober-plugin-NAME, and its manifest written beside it.",
+			"prober-plugin-NAME, and its manifest written beside it.\n\n" +
+			"A module whose imports and exports are not those of the contract is an error, and so is a\n" +
+			"program that does not serve within 5 s: it is started once, in no sandbox.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,10 +113,40 @@ func (env *Env) buildPlugin(ctx context.Context, dir string, runtime plugin.Runt
 		return &exit{code: exitFailed, err: err}
 	}
 	text = ofRuntime(text, runtime)
+	manifest.Runtime = runtime
 	if runtime == plugin.Process {
+		if err := env.tryProgram(ctx, dir, built, manifest); err != nil {
+			return err
+		}
 		return env.putProgram(dir, built, text, manifest)
 	}
+	errs := plugin.CheckContract(built, manifest)
+	for i := range errs {
+		errs[i] = fmt.Errorf("%s: %w", dir, errs[i])
+	}
+	if len(errs) > 0 {
+		return &exit{code: exitFailed, err: errors.Join(errs...), hint: "nothing was written: no prober loads such a module"}
+	}
 	return env.putModule(dir, built, text, manifest)
+}
+
+// startPatience is how long a program that was built may take until it serves.
+const startPatience = 5 * time.Second
+
+// tryProgram starts a program of this platform once, to see that it serves.
+func (env *Env) tryProgram(ctx context.Context, dir string, code []byte, m *plugin.Manifest) error {
+	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
+		fmt.Fprintf(env.Stderr, "prober: warning: the program was not started, being for %s: that it serves is not known\n", strings.Trim(built.String(), "/"))
+		return nil
+	}
+	loaded, err := process.Load(ctx, process.Config{Version: Version, StartTimeout: startPatience}, plugin.Found{Manifest: m, Module: code})
+	if ctx.Err() != nil {
+		return &exit{code: exitFailed, err: context.Cause(ctx)}
+	}
+	if err != nil {
+		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", dir, err), hint: "nothing was written: main must call process.Serve of sdk/process"}
+	}
+	return loaded.Close()
 }
 
 // putModule writes a module with its manifest inside.
@@ -253,7 +287,7 @@ func (b *building) stopped(ctx context.Context) error {
 
 // tellBuilt says what was built: its size, what it imports, and what it asks for.
 func (env *Env) tellBuilt(path string, module []byte, m *plugin.Manifest) error {
-	imports, err := importsOf(module)
+	imports, err := plugin.Imports(module)
 	if err != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s: %w", path, err)}
 	}

@@ -58,7 +58,7 @@ func TestBuildRunsToolchains(t *testing.T) {
 		t.Setenv(c.variable, filepath.Join(tools, "compiler"))
 		code, stdout, stderr := run(nil, "plugin", "build", dir)
 		module := filepath.Join(dir, "demo-1.wasm")
-		want := module + ": demo-1 1.0.0, 0.2 KiB, sha256:"
+		want := module + ": demo-1 1.0.0, 0.3 KiB, sha256:"
 		if code != 0 || !strings.HasPrefix(stdout, want) ||
 			!strings.HasSuffix(stdout, "\nimports prober_v1_net: close\nasks for net: target, tcp://db:5432, !10.0.0.0/8\nneeds the grants tcp://db:5432\n") {
 			t.Errorf("%v: exit code %d\n%s%s", c.files, code, stdout, stderr)
@@ -152,5 +152,41 @@ func TestASignalEndsABuild(t *testing.T) {
 	}
 	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// A program is started once before it is written: one that ends, or does nothing, is none
+// that prober could start. One for another system is not started.
+func TestBuildProcessThatDoesNotServe(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{
+		"plugin.yaml": "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nruntime: process\n", "go.mod": "module demo\n",
+		"tools/go": "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = -o ] && cp program \"$2\"; shift; done\n",
+	})
+	t.Setenv("GO", filepath.Join(dir, "tools/go"))
+	for program, want := range map[string]string{
+		"#!/bin/sh\nexit 3\n":                "prober: error: " + dir + `: plugin "demo": `,
+		"#!/bin/sh\nexec sleep 600\n":        "prober: error: " + dir + `: plugin "demo": `,
+		"#!/bin/sh\necho '1|9|tcp|a|grpc'\n": "prober: error: " + dir + `: plugin "demo": `,
+		"MZ":                                 "prober: warning: the program was not started, being for windows: that it serves is not known\n",
+	} {
+		writeTree(t, dir, map[string]string{"program": program, "prober-plugin-demo": "as it was"})
+		code, _, stderr := run(nil, "plugin", "build", dir)
+		built, err := os.ReadFile(filepath.Join(dir, "prober-plugin-demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(stderr, want) {
+			t.Errorf("%q: %q, want %q", program, stderr, want)
+		}
+		if program == "MZ" {
+			if code != 0 || string(built) != program {
+				t.Errorf("exit code %d, wrote %q", code, built)
+			}
+			continue
+		}
+		if code != 1 || string(built) != "as it was" || !strings.HasSuffix(stderr, "prober: hint: nothing was written: main must call process.Serve of sdk/process\n") {
+			t.Errorf("%q: exit code %d, %q, %q", program, code, stderr, built)
+		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 )
@@ -23,8 +23,10 @@ func newPluginVet(env *Env) *cobra.Command {
 		Use:   "vet [DIR]",
 		Short: "Look for the mistakes that plugins are made with",
 		Long: "Vet looks at the folder of a plugin without running it: at calls that reach no network\n" +
-			"inside a guest, at a manifest that says too little, at cases that are missing, and, where\n" +
-			"the plugin is built, at imports that prober does not have or the manifest does not ask for.\n\n" +
+			"inside a guest, in all packages of its Go module that it is built of, at a program that never\n" +
+			"serves, at a manifest that says too little, at cases that are missing, and, where the plugin\n" +
+			"is built, at imports and exports that are not those of the contract, and at imports that the\n" +
+			"manifest does not ask for.\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
 		Args:    cobra.MaximumNArgs(1),
@@ -66,9 +68,9 @@ func (env *Env) vetPlugin(dir, output string) error {
 	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
 	for _, look := range []func() ([]finding, error){
 		func() ([]finding, error) { return vetCases(dir, manifest.Name) },
-		func() ([]finding, error) { return vetGoGuest(dir, manifest) },
+		func() ([]finding, error) { return vetGo(dir, manifest) },
 		func() ([]finding, error) { return vetOtherSources(dir) },
-		func() ([]finding, error) { return vetModule(filepath.Join(dir, manifest.Name+".wasm"), manifest, text) },
+		func() ([]finding, error) { return vetModule(dir, manifest, text) },
 	} {
 		more, err := look()
 		if err != nil {
@@ -83,14 +85,6 @@ func (env *Env) vetPlugin(dir, output string) error {
 		return &exit{code: exitFailed}
 	}
 	return nil
-}
-
-// vetGoGuest is vetGo of what runs in a sandbox: a process has a network of its own.
-func vetGoGuest(dir string, m *plugin.Manifest) ([]finding, error) {
-	if m.Runtime == plugin.Process {
-		return nil, nil
-	}
-	return vetGo(dir)
 }
 
 func (env *Env) printFindings(findings []finding, output string) error {
@@ -141,17 +135,29 @@ func vetCases(dir, name string) ([]finding, error) {
 }
 
 // vetModule looks at the plugin where it has been built.
-func vetModule(path string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
-	module, err := os.ReadFile(path)
+func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
+	path := filepath.Join(dir, m.Name+".wasm") // of a program, what else was built of its source
+	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
+		if path, err = plugin.Locate(dir); err != nil {
+			return nil, err
+		}
+	}
+	module, err := regular.Read(path, plugin.MaxModule)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	imports, err := importsOf(module)
+	imports, err := plugin.Imports(module)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, err := range plugin.CheckContract(module, m) {
+		findings = append(findings, finding{Path: path, Message: err.Error()})
+	}
+	if plugin.RunsAsCommand(module, m) {
+		findings = append(findings, finding{Path: path, Message: "exports _start and no probe, so that it is run as a program: mode: command in plugin.yaml says so"})
 	}
 	for _, problem := range vetImports(imports, m) {
 		findings = append(findings, finding{Path: path, Message: problem})

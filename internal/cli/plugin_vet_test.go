@@ -6,8 +6,14 @@ import (
 	"testing"
 )
 
-// bareModule has one import, prober_v1_net.close, and no names.
-const bareModule = "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x02\x17\x01\x0dprober_v1_net\x05close\x00\x00"
+// bareModule has one import, prober_v1_net.close, what a module has to export, and no names.
+const bareModule = "\x00asm\x01\x00\x00\x00" +
+	"\x01\x0d\x03\x60\x01\x7f\x01\x7f\x60\x00\x01\x7f\x60\x00\x00" + // (i32) -> i32, () -> i32, () -> ()
+	"\x02\x17\x01\x0dprober_v1_net\x05close\x00\x00" +
+	"\x03\x03\x02\x01\x02" + // two functions
+	"\x05\x03\x01\x00\x01" + // one page of memory
+	"\x07\x1b\x03\x06memory\x02\x00\x05probe\x00\x01\x06_start\x00\x02" +
+	"\x0a\x09\x02\x04\x00\x41\x00\x0b\x02\x00\x0b" // i32.const 0; nothing
 
 func TestPluginVet(t *testing.T) {
 	dir := t.TempDir()
@@ -77,30 +83,122 @@ func TestPluginVetKnowsSdkhttp(t *testing.T) {
 	}
 }
 
-// unknownImports is a module that imports env.abort and prober_v1.frobs.
-const unknownImports = "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" +
-	"\x02\x1f\x02\x03env\x05abort\x00\x00\x09prober_v1\x05frobs\x00\x00"
+// contractBreakers are modules that no host loads, and why.
+var contractBreakers = map[string][]string{
+	"\x00asm\x01\x00\x00\x00": {`the module exports no "memory"`, `the module exports no function "probe"`},
+	// (i32) -> i32 as probe, validate_config and _initialize, over a memory.
+	"\x00asm\x01\x00\x00\x00" + "\x01\x06\x01\x60\x01\x7f\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
+		"\x07\x32\x04\x06memory\x02\x00\x05probe\x00\x00\x0fvalidate_config\x00\x00\x0b_initialize\x00\x00" + "\x0a\x06\x01\x04\x00\x41\x00\x0b": {
+		`the export "probe" has another signature than version 1 of the contract: got (i32) -> (i32), want () -> (i32)`,
+		`the export "validate_config" has another signature than version 1 of the contract: got (i32) -> (i32), want () -> (i32)`,
+		`the export "_initialize" has another signature than version 1 of the contract: got (i32) -> (i32), want () -> ()`,
+	},
+	// A table that is called probe, and the imports env.abort, prober_v1.frobs and prober_v1.message, all () -> ().
+	"\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" +
+		"\x02\x33\x03\x03env\x05abort\x00\x00\x09prober_v1\x05frobs\x00\x00\x09prober_v1\x07message\x00\x00" +
+		"\x04\x04\x01\x70\x00\x00" + "\x05\x03\x01\x00\x01" + "\x07\x12\x02\x06memory\x02\x00\x05probe\x01\x00": {
+		"unknown import env.abort: this prober does not have it",
+		"unknown import prober_v1.frobs: this prober does not have it",
+		"import prober_v1.message has another signature than version 1 of the contract: got () -> (), want (i32, i32) -> ()",
+		`the module exports no function "probe"`,
+	},
+}
 
-// What a module imports and no prober has is said by name.
-func TestPluginVetUnknownImports(t *testing.T) {
+// What no host loads is not built, and vet finds it in what other tools have built.
+func TestModulesThatBreakTheContract(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	writeTree(t, dir, map[string]string{
-		"plugin.yaml":    "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\nconfig: {schema: {type: object}}\n",
-		"demo_test.yaml": "",
-		"demo.wasm":      unknownImports,
-	})
-	_, stdout, stderr := run(nil, "plugin", "vet", dir)
-	writeTree(t, dir, map[string]string{
-		"demo.wat": "", "module": unknownImports, "cp": "#!/bin/sh\ncp module \"$4\"\n",
+		"plugin.yaml": strings.Replace(netManifest, "demo-1", "demo", 1) + "config: {schema: {type: object}}\n", "demo_test.yaml": demoCases,
+		"demo.wat": "", "cp": "#!/bin/sh\ncp module \"$4\"\n",
 	})
 	t.Setenv("WAT2WASM", filepath.Join(dir, "cp"))
-	_, _, warned := run(nil, "plugin", "build", dir)
-	if want := "prober: warning: the module imports env.abort, which this prober does not have\n"; !strings.Contains(warned, want) {
-		t.Errorf("no %q in\n%s", want, warned)
+	for module, want := range contractBreakers {
+		writeTree(t, dir, map[string]string{"module": module, "demo.wasm": "as it was"})
+		code, stdout, stderr := run(nil, "plugin", "build", dir)
+		built := ""
+		for _, w := range want {
+			built += "prober: error: " + dir + ": " + w + "\n"
+		}
+		if code != 1 || stdout != "" || stderr != built+"prober: hint: nothing was written: no prober loads such a module\n" {
+			t.Errorf("build: exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, built)
+		}
+		holds(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
+		writeTree(t, dir, map[string]string{"demo.wasm": module})
+		code, stdout, _ = run(nil, "plugin", "vet", dir)
+		for _, w := range want {
+			if code != 1 || !strings.Contains(stdout, dir+"/demo.wasm: "+w+"\n") {
+				t.Errorf("vet: exit code %d\n%s\nwant\n%s", code, stdout, w)
+			}
+		}
+		if code, _, stderr = run(nil, "plugin", "test", dir); code != 64 || !strings.Contains(stderr, `plugin "demo": `) {
+			t.Errorf("test: exit code %d\n%s", code, stderr) // the host does not load it
+		}
 	}
-	for _, want := range []string{"imports env.abort, which this prober does not have\n", "imports prober_v1.frobs, which this prober does not have\n"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s%s", want, stdout, stderr)
+}
+
+// A module that is run as a program, and whose manifest does not say so, is none that its
+// author means to be a reactor.
+func TestPluginVetCommandByAccident(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{
+		"plugin.yaml": "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\n",
+		"demo.wasm":   strings.Replace(bareModule, "\x05probe", "\x05prope", 1),
+	})
+	_, stdout, _ := run(nil, "plugin", "vet", dir)
+	if want := dir + "/demo.wasm: exports _start and no probe, so that it is run as a program: mode: command in plugin.yaml says so\n"; !strings.Contains(stdout, want) {
+		t.Errorf("no %q in\n%s", want, stdout)
+	}
+}
+
+// The packages of a plugin's module are as much of it as main, also those of other folders
+// than its own; what is for other systems, or imported by nothing, is none of it.
+func TestPluginVetPackages(t *testing.T) {
+	dir := t.TempDir()
+	const dials = "import \"net\"\n\nvar _ = net.Dial\n"
+	writeTree(t, dir, map[string]string{
+		"plugin.yaml":            "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\nconfig: {schema: {type: object}}\n",
+		"demo_test.yaml":         "",
+		"go.mod":                 "module \"example.com/demo\" // ours\n",
+		"main.go":                "package main\n\nimport (\n\t_ \"example.com/demo/internal/foo\"\n\t_ \"example.com/other\"\n)\n",
+		"native.go":              "//go:build !wasip1\n\npackage main\n\n" + dials,
+		"internal/foo/foo.go":    "package foo\n\nimport _ \"example.com/demo/internal/bar\"\n",
+		"internal/bar/bar.go":    "package bar\n\nimport _ \"example.com/demo/internal/foo\"\n\n" + dials,
+		"internal/bar/b_test.go": "package bar\n\n" + dials,
+		"tools/tool.go":          "package tools\n\n" + dials,
+		"src/wire.rs":            "use std::net::TcpStream;\n",
+		"include/wire.h":         "#include <netdb.h>\n",
+		"target/wire.rs":         "use std::net::TcpStream;\n",
+		"other/plugin.yaml":      "", "other/main.c": "#include <netdb.h>\n",
+	})
+	code, stdout, stderr := run(nil, "plugin", "vet", dir)
+	want := dir + "/internal/bar/bar.go:7:9: net.Dial reaches no network in a guest: use sdk.Dial, or sdkhttp\n" +
+		dir + "/include/wire.h:1:10: <netdb.h> reaches no network in a guest: use prober_dial\n" +
+		dir + "/src/wire.rs:1:5: std::net reaches no network in a guest: use prober::net\n"
+	if code != 1 || stdout != want {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
+	}
+}
+
+func TestPluginVetProcessThatDoesNotServe(t *testing.T) {
+	for source, serves := range map[string]bool{
+		"package main\n\nfunc main() {}\n": false,
+		"package main\n\nimport _ \"github.com/daeace23/prober/sdk/process\"\n\nfunc main() {}\n":                    false,
+		"package main\n\nimport p \"github.com/daeace23/prober/sdk/process\"\n\nfunc main() { p.Serve(nil, nil) }\n": true,
+		"package main\n\nimport \"github.com/hashicorp/go-plugin\"\n\nfunc main() { plugin.Serve(nil) }\n":           true,
+		"package main\n\nimport \"net\"\n\nfunc main() { process.Serve(nil, nil); net.Dial(\"tcp\", \"\") }\n":       false,
+	} {
+		dir := t.TempDir()
+		writeTree(t, dir, map[string]string{
+			"plugin.yaml":    "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nruntime: process\nconfig: {schema: {type: object}}\n",
+			"demo_test.yaml": "", "go.mod": "module demo\n", "main.go": source,
+		})
+		want := dir + ": nothing calls process.Serve of sdk/process, so that prober cannot start it\n"
+		if serves {
+			want = ""
+		}
+		if _, stdout, stderr := run(nil, "plugin", "vet", dir); stdout != want || stderr != "" {
+			t.Errorf("%s: %q, %q", source, stdout, stderr)
 		}
 	}
 }

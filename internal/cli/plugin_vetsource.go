@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
+	gobuild "go/build"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
 )
 
 // unreachable are what reaches no network inside a guest: there it meets a fake, and a
@@ -21,25 +27,51 @@ var unreachable = map[string][]string{
 	"crypto/tls": {"Dial", "DialWithDialer", "Dialer"},
 }
 
-// goFile is a file that a guest is built of.
+// goFile is a file that a plugin is built of.
 type goFile struct {
 	parsed *ast.File
 	names  map[string]string // of the packages that it imports, to their paths
 }
 
-// vetGo finds the uses of what is unreachable in the Go files of dir that are no tests.
-func vetGo(dir string) (findings []finding, err error) {
-	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.go"))
-	if err != nil {
+// imports reports whether the file imports a package of prober's SDK.
+func (f goFile) imports(suffix string) bool {
+	for _, from := range f.names {
+		if strings.HasSuffix(from, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// vetGo looks at the Go packages that the plugin in dir is built of: in those of a guest,
+// for what reaches no network; in those of a process, for what serves.
+func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
+	target := gobuild.Default
+	if m.Runtime != plugin.Process {
+		target.GOOS, target.GOARCH, target.CgoEnabled = "wasip1", "wasm", false
+	}
+	paths, err := goFiles(dir, target)
+	if err != nil || len(paths) == 0 {
 		return nil, err
 	}
 	files := token.NewFileSet()
-	var sources []goFile
-	carried := false // sdkhttp carries net/http, for the whole program
+	sources, err := parseGo(files, paths)
+	if err != nil {
+		return nil, err
+	}
+	if m.Runtime == plugin.Process {
+		return vetServing(dir, sources), nil
+	}
+	// sdkhttp carries net/http, for the whole program.
+	carried := slices.ContainsFunc(sources, func(f goFile) bool { return f.imports("/sdk/sdkhttp") })
+	for _, f := range sources {
+		findings = append(findings, f.vet(files, carried)...)
+	}
+	return findings, nil
+}
+
+func parseGo(files *token.FileSet, paths []string) (sources []goFile, err error) {
 	for _, file := range paths {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
 		parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
@@ -52,14 +84,73 @@ func vetGo(dir string) (findings []finding, err error) {
 				name = spec.Name.Name
 			}
 			f.names[name] = from
-			carried = carried || strings.HasSuffix(from, "/sdk/sdkhttp")
 		}
 		sources = append(sources, f)
 	}
-	for _, f := range sources {
-		findings = append(findings, f.vet(files, carried)...)
+	return sources, nil
+}
+
+// goFiles returns the files of the package in dir for a target, and of those packages of its
+// module that it is built of. There are no tests among them.
+func goFiles(dir string, target gobuild.Context) (paths []string, err error) {
+	root, module := goModule(dir)
+	dirs := []string{filepath.Clean(dir)}
+	for i := 0; i < len(dirs); i++ {
+		pkg, err := target.ImportDir(dirs[i], 0)
+		if _, ok := errors.AsType[*gobuild.NoGoError](err); ok {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range pkg.GoFiles {
+			paths = append(paths, filepath.Join(dirs[i], name))
+		}
+		for _, from := range pkg.Imports {
+			below, ok := strings.CutPrefix(from, module+"/")
+			next := filepath.Join(root, filepath.FromSlash(below))
+			if info, err := os.Stat(next); ok && module != "" && err == nil && info.IsDir() && !slices.Contains(dirs, next) {
+				dirs = append(dirs, next)
+			}
+		}
 	}
-	return findings, nil
+	return paths, nil
+}
+
+// goModule returns the folder and the path of the Go module that dir is in, or "".
+func goModule(dir string) (root, module string) {
+	text, err := regular.Read(filepath.Join(dir, "go.mod"), plugin.MaxManifest)
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "module" {
+			return dir, strings.Trim(f[1], "\"`")
+		}
+	}
+	return "", ""
+}
+
+// vetServing misses what serves the probes of a process: the SDK's function, or go-plugin's.
+func vetServing(dir string, sources []goFile) []finding {
+	for _, f := range sources {
+		if f.imports("github.com/hashicorp/go-plugin") || f.calls("/sdk/process", "Serve") {
+			return nil
+		}
+	}
+	return []finding{{Path: dir, Message: "nothing calls process.Serve of sdk/process, so that prober cannot start it"}}
+}
+
+// calls reports whether the file names a function of a package of prober's SDK.
+func (f goFile) calls(suffix, function string) (found bool) {
+	ast.Inspect(f.parsed, func(n ast.Node) bool {
+		if use, ok := n.(*ast.SelectorExpr); ok && use.Sel.Name == function {
+			pkg, ok := use.X.(*ast.Ident)
+			found = found || ok && strings.HasSuffix(f.names[pkg.Name], suffix)
+		}
+		return !found
+	})
+	return found
 }
 
 func (f goFile) vet(files *token.FileSet, carried bool) (findings []finding) {
@@ -88,28 +179,42 @@ func (f goFile) vet(files *token.FileSet, carried bool) (findings []finding) {
 // useless are texts of sources in other languages that lead nowhere inside a guest, each
 // with what to use.
 var useless = map[string]map[string]string{
-	"*.rs": {"std::net::": "reaches no network in a guest: use prober::net"},
-	"*.c":  {"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial"},
-	"*.ts": {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
+	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
+	".c":  sockets,
+	".h":  sockets,
+	".ts": {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
 }
 
-// vetOtherSources looks for what is useless, line by line.
+var sockets = map[string]string{
+	"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial",
+}
+
+// vetOtherSources looks for what is useless, line by line, in the folder of a plugin and the
+// folders in it that hold its sources.
 func vetOtherSources(dir string) (findings []finding, err error) {
-	for pattern, texts := range useless {
-		paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range paths {
+	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		switch texts := useless[filepath.Ext(file)]; {
+		case err != nil:
+			return err
+		case d.IsDir() && file != dir && isForeign(file):
+			return fs.SkipDir
+		case texts != nil && d.Type().IsRegular():
 			source, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
 			findings = append(findings, vetLines(file, string(source), texts)...)
+			return err
 		}
-	}
+		return nil
+	})
 	sortFindings(findings)
-	return findings, nil
+	return findings, err
+}
+
+// isForeign reports whether a folder in that of a plugin holds what its author did not write
+// for it: what tools put there, and other plugins.
+func isForeign(dir string) bool {
+	name := filepath.Base(dir)
+	_, err := os.Stat(filepath.Join(dir, plugin.ManifestFile))
+	return err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{sdkFolder, "node_modules", "target"}, name)
 }
 
 func vetLines(file, source string, texts map[string]string) (findings []finding) {

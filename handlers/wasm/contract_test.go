@@ -1,0 +1,51 @@
+package wasm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// FuzzCheckContract compares what plugin.CheckContract reads of a valid module with what
+// wazero does.
+func FuzzCheckContract(f *testing.F) {
+	const header = "\x00asm\x01\x00\x00\x00"
+	for _, module := range []string{
+		header,
+		// A reactor, and a command.
+		header + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
+			"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00" + "\x0a\x06\x01\x04\x00\x41\x00\x0b",
+		header + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
+			"\x07\x13\x02\x06memory\x02\x00\x06_start\x00\x00" + "\x0a\x04\x01\x02\x00\x0b",
+		// (f32, i64) -> (i64, f64) as prober_v1.log and as probe; wasi_snapshot_preview1.x.
+		header + "\x01\x0b\x02\x60\x02\x7d\x7e\x02\x7e\x7c\x60\x00\x00" +
+			"\x02\x2c\x02\x09prober_v1\x03log\x00\x00" + "\x16wasi_snapshot_preview1\x01x\x00\x01" +
+			"\x05\x03\x01\x00\x01" + "\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00",
+	} {
+		f.Add([]byte(module), false)
+		f.Add([]byte(module), true)
+	}
+	f.Fuzz(func(t *testing.T, module []byte, command bool) {
+		if _, err := inspect(module, 1000); err != nil {
+			return // it is not compiled
+		}
+		runtime := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())
+		defer runtime.Close(t.Context())
+		compiled, err := runtime.CompileModule(t.Context(), module)
+		if err != nil {
+			return // there is nothing to compare with
+		}
+		m := plugin.Minimal("demo")
+		if command {
+			m.Mode = plugin.Command
+		}
+		g := (&Handler{compiled: compiled}).guest()
+		got, want := errors.Join(plugin.CheckContract(module, m)...), errors.Join(g.Check(g.Command(command))...)
+		if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
+			t.Errorf("got\n%v\nwant\n%v", got, want)
+		}
+	})
+}
