@@ -1,7 +1,7 @@
 // Names that the host looks up. The manifest requests the capability "dns".
 
 import * as host from "./host";
-import { lookup, lookupRaw, quote } from "./json";
+import { items, lookup, quote } from "./json";
 
 /** One record; data is as in a zone file. */
 export class DnsRecord {
@@ -16,9 +16,9 @@ export class DnsAnswer {
 
   constructor(readonly json: string) {
     this.rcode = field(json, "rcode");
-    for (let i = 0; ; i++) {
-      const r = lookupRaw(json, "answers." + i.toString());
-      if (r === null) break;
+    const answers = items(json, "answers");
+    for (let i = 0; i < answers.length; i++) {
+      const r = answers[i];
       const ttl = field(r, "ttl");
       this.records.push(new DnsRecord(field(r, "name"), field(r, "type"), ttl == "" ? 0 : I32.parseInt(ttl), field(r, "data")));
     }

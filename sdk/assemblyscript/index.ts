@@ -19,7 +19,7 @@ export { Conn, dial, dialURL, poll } from "./net";
 export { get, HttpRequest, HttpResponse } from "./http";
 export { DnsAnswer, DnsRecord, resolve } from "./dns";
 export { kvDelete, kvGet, kvSet } from "./kv";
-export { lookup, lookupRaw, quote } from "./json";
+export { items, lookup, lookupRaw, quote } from "./json";
 
 /** What a probe returns. Make one with success and the like. */
 export enum Result {

@@ -1,4 +1,7 @@
 // As much JSON as a probe needs: a value by its path, and texts to be written.
+//
+// Under --runtime stub nothing is freed: what a function allocates is what it returns, and
+// a little that does not depend on the document.
 
 /**
  * The value at a dotted path ("tls.peer.0.notAfter") as text: a string without its quotes
@@ -6,64 +9,142 @@
  * nothing, or null, is there.
  */
 export function lookup(doc: string, path: string): string | null {
-  const raw = lookupRaw(doc, path);
-  return raw === null ? null : text(raw);
+  const at = find(doc, path);
+  return at < 0 ? null : text(doc, at, end);
 }
 
 /** The value at a dotted path as JSON. */
 export function lookupRaw(doc: string, path: string): string | null {
-  let value: string | null = doc.trim();
-  const steps = path.split(".");
-  for (let i = 0; i < steps.length && value !== null; i++) value = member(value, steps[i]);
-  return value !== null && value == "null" ? null : value;
+  const at = find(doc, path);
+  return at < 0 ? null : doc.substring(at, end);
+}
+
+/** The values of the array at a dotted path as JSON, in one pass; [] where none is there. */
+export function items(doc: string, path: string): string[] {
+  const values: string[] = [];
+  let at = find(doc, path);
+  const last = end;
+  if (at < 0 || doc.charCodeAt(at) != 0x5b) return values;
+  at = space(doc, at + 1, last);
+  while (at < last && doc.charCodeAt(at) != 0x5d) {
+    const to = valueEnd(doc, at, last);
+    if (to == at) break;
+    values.push(doc.substring(at, to));
+    at = space(doc, to, last);
+    if (at < last && doc.charCodeAt(at) == 0x2c) at = space(doc, at + 1, last);
+  }
+  return values;
 }
 
 /** A text as JSON. */
 export function quote(text: string): string {
-  let out = '"';
+  let size = 2;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
-    if (c == 0x22 || c == 0x5c) out += "\\" + text.charAt(i);
-    else if (c < 0x20) out += "\\u00" + (c < 0x10 ? "0" : "") + c.toString(16);
-    else out += text.charAt(i);
+    size += c == 0x22 || c == 0x5c ? 2 : c < 0x20 ? 6 : 1;
   }
-  return out + '"';
-}
-
-function member(doc: string, name: string): string | null {
-  const object = doc.startsWith("{");
-  if (!object && !doc.startsWith("[")) return null;
-  let at = space(doc, 1);
-  for (let i = 0; at < doc.length; i++) {
-    const c = doc.charCodeAt(at);
-    if (c == 0x7d || c == 0x5d) return null;
-    let here = !object && i.toString() == name;
-    if (object) {
-      const end = valueEnd(doc, at);
-      here = text(doc.substring(at, end)) == name;
-      at = space(doc, end);
-      if (at >= doc.length || doc.charCodeAt(at) != 0x3a) return null;
-      at = space(doc, at + 1);
+  const out = new StaticArray<u16>(size);
+  let n = 0;
+  out[n++] = 0x22;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c < 0x20) {
+      out[n++] = 0x5c;
+      out[n++] = 0x75;
+      out[n++] = 0x30;
+      out[n++] = 0x30;
+      out[n++] = <u16>(0x30 + (c >> 4));
+      out[n++] = <u16>((c & 15) < 10 ? 0x30 + (c & 15) : 0x57 + (c & 15));
+      continue;
     }
-    const end = valueEnd(doc, at);
-    if (end == at) return null;
-    if (here) return doc.substring(at, end);
-    at = space(doc, end);
-    if (at < doc.length && doc.charCodeAt(at) == 0x2c) at = space(doc, at + 1);
+    if (c == 0x22 || c == 0x5c) out[n++] = 0x5c;
+    out[n++] = <u16>c;
   }
-  return null;
+  out[n++] = 0x22;
+  return String.UTF16.decodeUnsafe(changetype<usize>(out), <usize>n << 1);
 }
 
-function space(doc: string, at: i32): i32 {
-  while (at < doc.length && doc.charCodeAt(at) <= 0x20) at++;
+/** Where the value ends that find or member found last. */
+let end: i32 = 0;
+
+/** Where the value at a dotted path begins; negative where nothing, or null, is there. */
+function find(doc: string, path: string): i32 {
+  let at = space(doc, 0, doc.length);
+  end = doc.length;
+  while (end > at && doc.charCodeAt(end - 1) <= 0x20) end--;
+  const steps = path.split(".");
+  for (let i = 0; i < steps.length && at >= 0; i++) at = member(doc, at, end, steps[i]);
+  return at >= 0 && is(doc, at, end, "null") ? -1 : at;
+}
+
+/** Where a member of the value between two indices begins; negative where there is none. */
+function member(doc: string, from: i32, to: i32, name: string): i32 {
+  const object = from < to && doc.charCodeAt(from) == 0x7b;
+  if (!object && (from >= to || doc.charCodeAt(from) != 0x5b)) return -1;
+  const index = object ? -1 : indexOf(name);
+  let at = space(doc, from + 1, to);
+  for (let i = 0; at < to; i++) {
+    const c = doc.charCodeAt(at);
+    if (c == 0x7d || c == 0x5d) return -1;
+    let here = i == index;
+    if (object) {
+      const last = valueEnd(doc, at, to);
+      here = named(doc, at, last, name);
+      at = space(doc, last, to);
+      if (at >= to || doc.charCodeAt(at) != 0x3a) return -1;
+      at = space(doc, at + 1, to);
+    }
+    const last = valueEnd(doc, at, to);
+    if (last == at) return -1;
+    if (here) {
+      end = last;
+      return at;
+    }
+    at = space(doc, last, to);
+    if (at < to && doc.charCodeAt(at) == 0x2c) at = space(doc, at + 1, to);
+  }
+  return -1;
+}
+
+/** The number that a step into an array is; negative where it is none. */
+function indexOf(name: string): i32 {
+  let n = 0;
+  for (let i = 0; i < name.length; i++) {
+    const c = name.charCodeAt(i);
+    if (c < 0x30 || c > 0x39 || n > 100_000_000 || (i == 1 && n == 0)) return -1;
+    n = n * 10 + c - 0x30;
+  }
+  return name.length == 0 ? -1 : n;
+}
+
+/** Whether the key between two indices is a name. */
+function named(doc: string, from: i32, to: i32, name: string): bool {
+  if (doc.charCodeAt(from) != 0x22) return is(doc, from, to, name);
+  for (let i = from; i < to; i++) {
+    if (doc.charCodeAt(i) == 0x5c) return text(doc, from, to) == name;
+  }
+  return is(doc, from + 1, to - 1, name);
+}
+
+/** Whether what is between two indices is as it is written. */
+function is(doc: string, from: i32, to: i32, what: string): bool {
+  if (to - from != what.length) return false;
+  for (let i = 0; i < what.length; i++) {
+    if (doc.charCodeAt(from + i) != what.charCodeAt(i)) return false;
+  }
+  return true;
+}
+
+function space(doc: string, at: i32, to: i32): i32 {
+  while (at < to && doc.charCodeAt(at) <= 0x20) at++;
   return at;
 }
 
 /** Where the value that begins at an index ends. */
-function valueEnd(doc: string, at: i32): i32 {
+function valueEnd(doc: string, at: i32, to: i32): i32 {
   let depth = 0;
   let quoted = false;
-  for (; at < doc.length; at++) {
+  for (; at < to; at++) {
     const c = doc.charCodeAt(at);
     if (quoted) {
       if (c == 0x5c) at++;
@@ -80,27 +161,40 @@ function valueEnd(doc: string, at: i32): i32 {
       depth--;
     } else if (depth == 0 && (c == 0x2c || c == 0x3a || c <= 0x20)) return at;
   }
-  return doc.length;
+  return to;
 }
 
-function text(value: string): string {
-  if (!value.startsWith('"')) return value;
-  let out = "";
-  for (let i = 1; i < value.length - 1; i++) {
-    let c = value.charCodeAt(i);
-    if (c == 0x5c && ++i < value.length) {
-      c = value.charCodeAt(i);
+/** The value between two indices as text. */
+function text(doc: string, from: i32, to: i32): string {
+  if (from >= to || doc.charCodeAt(from) != 0x22) return doc.substring(from, to);
+  const out = new StaticArray<u16>(to - from);
+  let n = 0;
+  for (let i = from + 1; i < to - 1; i++) {
+    let c = doc.charCodeAt(i);
+    if (c == 0x5c && ++i < to) {
+      c = doc.charCodeAt(i);
       if (c == 0x6e) c = 0x0a;
       else if (c == 0x74) c = 0x09;
       else if (c == 0x72) c = 0x0d;
       else if (c == 0x62) c = 0x08;
       else if (c == 0x66) c = 0x0c;
       else if (c == 0x75) {
-        c = <i32>parseInt(value.substr(i + 1, 4), 16);
+        c = hex(doc, i + 1, min(i + 5, to));
         i += 4;
       }
     }
-    out += String.fromCharCode(c);
+    out[n++] = <u16>c;
   }
-  return out;
+  return String.UTF16.decodeUnsafe(changetype<usize>(out), <usize>n << 1);
+}
+
+/** The number that the hexadecimal digits between two indices are. */
+function hex(doc: string, from: i32, to: i32): i32 {
+  let n = 0;
+  for (let i = from; i < to; i++) {
+    const c = doc.charCodeAt(i);
+    const digit = c - 0x30 < 10 ? c - 0x30 : (c | 0x20) - 0x57;
+    n = (n << 4) | (digit & 15);
+  }
+  return n;
 }

@@ -27,7 +27,9 @@ export const MAX_LINE = 8192;
 
 /** A connection. The host closes it when the probe returns. */
 export class Conn {
-  private rest: string = "";
+  private rest: string = ""; // from at on, what was read ahead
+  private at: i32 = 0;
+  private buf: ArrayBuffer | null = null; // one for all lines: nothing is freed
 
   constructor(readonly handle: i32) {}
 
@@ -55,20 +57,30 @@ export class Conn {
    * or fails before, or the line has more than MAX_LINE characters. Not to be mixed with
    * read. */
   readLine(): string | null {
-    const buf = new ArrayBuffer(1024);
-    let at = this.rest.indexOf("\n");
-    while (at < 0) {
-      this.overlong = this.rest.length > MAX_LINE;
-      if (this.overlong) return null;
-      const n = this.read(buf);
-      this.ended = n == 0;
-      if (n <= 0) return null;
-      this.rest += String.UTF8.decodeUnsafe(changetype<usize>(buf), n);
-      at = this.rest.indexOf("\n");
+    let end = this.rest.indexOf("\n", this.at);
+    while (end < 0) {
+      this.overlong = this.rest.length - this.at > MAX_LINE;
+      if (this.overlong || !this.readAhead()) return null;
+      end = this.rest.indexOf("\n", this.at);
     }
-    const line = this.rest.substring(0, at);
-    this.rest = this.rest.substring(at + 1);
-    return line.endsWith("\r") ? line.substring(0, line.length - 1) : line;
+    const from = this.at;
+    this.at = end + 1;
+    return this.rest.substring(from, end > from && this.rest.charCodeAt(end - 1) == 0x0d ? end - 1 : end);
+  }
+
+  /** Reads more of a line; false at the end, and when that fails. */
+  private readAhead(): bool {
+    let buf = this.buf;
+    if (buf === null) {
+      buf = new ArrayBuffer(1024);
+      this.buf = buf;
+    }
+    const n = this.read(buf);
+    this.ended = n == 0;
+    if (n <= 0) return false;
+    this.rest = this.ahead + String.UTF8.decodeUnsafe(changetype<usize>(buf), n);
+    this.at = 0;
+    return true;
   }
 
   /** Whether the last readLine found the end of the connection. */
@@ -79,7 +91,7 @@ export class Conn {
 
   /** What readLine has read ahead, and not handed out. */
   get ahead(): string {
-    return this.rest;
+    return this.rest.substring(this.at);
   }
 
   /** Secures the connection; the host makes the handshake. options are JSON such as
