@@ -225,12 +225,17 @@ func (a *Admission) Constrain(f *plugin.Found) error {
 // allow tells f from which folders it may run commands.
 func (a *Admission) allow(f *plugin.Found) {
 	f.Folders = nil
-	if f.Manifest.Runtime != plugin.Nagios {
-		return
+	if f.Manifest.Runtime == plugin.Nagios {
+		f.Folders = a.Folders()
 	}
+}
+
+// Folders returns the folders from which the operator lets commands run.
+func (a *Admission) Folders() (folders []string) {
 	for _, folder := range a.file.Nagios.Folders {
-		f.Folders = append(f.Folders, beside(a.asked.ConfigFile, folder))
+		folders = append(folders, beside(a.asked.ConfigFile, folder))
 	}
+	return folders
 }
 
 // pinned holds f to the digest that p wants.

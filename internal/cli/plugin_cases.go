@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
@@ -19,6 +20,7 @@ import (
 func newPluginTest(env *Env) *cobra.Command {
 	var (
 		output, pattern string
+		configFile      string
 		update          bool
 		cfg             = plugintest.Config{Version: Version}
 	)
@@ -29,9 +31,12 @@ func newPluginTest(env *Env) *cobra.Command {
 			"working folder unless PATH names another, and the checks that every plugin has to pass. The\n" +
 			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
 			"A plugin that is a program runs as one, in real time; what it reaches is played on the\n" +
-			"loopback interface, and a case that needs more of a sandbox is left out.\n\n" +
+			"loopback interface, and a case that needs more of a sandbox is left out. The command of a\n" +
+			"check of Nagios is beside its plugin.yaml, or in one of the folders that the agent's file of\n" +
+			"--config allows (nagios.folders).\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
-		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml",
+		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
+			"  prober plugin test --config /etc/prober/prober.yaml examples/nagios/http",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
@@ -42,13 +47,19 @@ func newPluginTest(env *Env) *cobra.Command {
 					return usage("", "--run: %w", err)
 				}
 			}
-			cfg.Process = startProgram(cfg.Strict)
+			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+			if err != nil {
+				return usage("", "%w", err)
+			}
+			cfg.Folders = admission.Folders()
+			cfg.Process = startProgram(cfg.Strict, configFile != "")
 			ctx, stop := env.interruptible(cmd.Context())
 			defer stop()
 			return env.testPlugins(ctx, args, cfg, output, update)
 		},
 	}
 	fileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of the one that the files name")
+	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders hold the commands that may run")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fields of a result that the contract does not know fail the case")
@@ -108,7 +119,9 @@ func (t *tested) fail(code int, errs ...error) {
 func (t *tested) add(report *plugintest.Report, err error) {
 	if err != nil {
 		t.fail(exitUsage, err)
-		if errors.Is(err, fs.ErrNotExist) {
+		if e, ok := errors.AsType[*exit](err); ok {
+			t.hint = e.hint
+		} else if errors.Is(err, fs.ErrNotExist) {
 			t.hint = "`prober plugin build` builds the plugin of a folder"
 		}
 		return
@@ -147,11 +160,15 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 }
 
 // startProgram starts plugins that are programs. One that crashes in a case does not keep
-// the next one waiting.
-func startProgram(strict bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+// the next one waiting. configured is whether the operator's folders are known.
+func startProgram(strict, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, env []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {
-			return process.LoadCheck(process.Config{}, found)
+			check, err := process.LoadCheck(process.Config{}, found)
+			if err != nil && !configured {
+				err = usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
+			}
+			return check, err
 		}
 		cfg := process.Config{Version: Version, Env: env, Strict: strict, Pause: time.Millisecond, MaxPause: time.Millisecond}
 		return process.Load(ctx, cfg, found)

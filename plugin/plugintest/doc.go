@@ -195,6 +195,10 @@
 // exchange and record of the case, with certificates that are made for it. What it dials by
 // itself has to be at the target, and without TLS.
 //
+// The plugin of a file may be a plugin.yaml, too, whose runtime is nagios: each attempt runs
+// its command, which is beside it or in one of [Config.Folders]. It is a process that does not
+// ask, and has no kv.
+//
 // A case is left out, and the report says why, where it is about denials, where a port would
 // have to be open and not, be of net and of http, or show two certificates, and, of a process
 // that does not ask, where its peers or exchanges are not at the target or speak TLS, and

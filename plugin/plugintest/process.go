@@ -32,7 +32,7 @@ type processSession struct {
 
 // runProcess is [Run] for the process whose executable is at path.
 func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report, error) {
-	found, err := readProgram(path)
+	found, err := readProgram(path, cfg.Folders)
 	if err != nil {
 		return nil, fmt.Errorf("%s: plugin: %w", f.Path, err)
 	}
@@ -63,13 +63,13 @@ func isProgram(path string) bool {
 }
 
 // readProgram reads a process, or the manifest of a check of Nagios, whose command may be
-// beside it.
-func readProgram(path string) (plugin.Found, error) {
+// beside it or in one of folders.
+func readProgram(path string, folders []string) (plugin.Found, error) {
 	if filepath.Ext(path) != ".yaml" {
 		return plugin.ReadProcess(path)
 	}
 	found, err := plugin.ReadCheck(path)
-	found.Folders = []string{filepath.Dir(path)}
+	found.Folders = append([]string{filepath.Dir(path)}, folders...)
 	return found, err
 }
 
@@ -81,7 +81,7 @@ func (s *processSession) cases(ctx context.Context) (results []Result) {
 			continue
 		}
 		r := Result{Name: c.Name, Variant: processVariant, File: s.file.Path, Line: c.Line}
-		if r.LeftOut = c.needsGuest(s.guide.asked()); r.LeftOut != "" {
+		if r.LeftOut = cmp.Or(s.needsMemory(c), c.needsGuest(s.guide.asked())); r.LeftOut != "" {
 			results = append(results, r)
 			continue
 		}
@@ -95,6 +95,15 @@ func (s *processSession) cases(ctx context.Context) (results []Result) {
 		}))
 	}
 	return results
+}
+
+// needsMemory says what a case needs that a command, which ends with each attempt, does not
+// have; or "".
+func (s *processSession) needsMemory(c *Case) string {
+	if s.manifest.Runtime == plugin.Nagios && (len(c.KV) > 0 || len(c.Want.KV) > 0) {
+		return "a command keeps nothing from attempt to attempt"
+	}
+	return ""
 }
 
 // attempt makes one attempt at a case, in real time.

@@ -36,6 +36,10 @@ type Config struct {
 	// [process.Load]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#Load
 	Process func(ctx context.Context, found plugin.Found, env []string) (Program, error)
 
+	// Folders are those from which the command of a plugin of the runtime nagios may run,
+	// beside that of its plugin.yaml.
+	Folders []string
+
 	// Run keeps the cases whose name it matches. Nil keeps all.
 	Run *regexp.Regexp
 

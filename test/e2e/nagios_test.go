@@ -7,10 +7,44 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// checksOfNagios returns the examples in a folder where nobody else can write, whatever the
+// umask of who checked this out, and the agent's file that lets their commands run.
+func checksOfNagios(t *testing.T) (plugins, config string) {
+	t.Helper()
+	plugins, config = t.TempDir(), filepath.Join(t.TempDir(), "prober.yaml")
+	for _, file := range []string{"http/plugin.yaml", "http/http_test.yaml", "tcp/plugin.yaml", "disk/plugin.yaml"} {
+		data, err := os.ReadFile(filepath.Join("../../examples/nagios", file))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(plugins, filepath.Dir(file)), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(plugins, file), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\nnagios: {folders: [/usr/lib/nagios/plugins]}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return plugins, config
+}
+
+// TestCasesOfNagios runs the cases of an example with Debian's command.
+func TestCasesOfNagios(t *testing.T) {
+	plugins, config := checksOfNagios(t)
+	out, err := exec.Command(filepath.Join(bin, "prober"), "plugin", "test", "--config", config, plugins).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "7 passed, 0 failed, 3 left out\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
 
 // TestChecksOfNagios runs Debian's monitoring plugins, as they are.
 func TestChecksOfNagios(t *testing.T) {
@@ -28,24 +62,7 @@ func TestChecksOfNagios(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	plugins := t.TempDir() // where nobody else can write, whatever the umask of who checked this out
-	for _, name := range []string{"http", "tcp", "disk"} {
-		data, err := os.ReadFile(filepath.Join("../../examples/nagios", name, "plugin.yaml"))
-		if err == nil {
-			err = os.Mkdir(filepath.Join(plugins, name), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(plugins, name, "plugin.yaml"), data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	config := filepath.Join(t.TempDir(), "prober.yaml")
-	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\nnagios: {folders: [/usr/lib/nagios/plugins]}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	plugins, config := checksOfNagios(t)
 	for _, c := range []struct{ plugin, target, config, result, text string }{
 		{"nagios-http", web, `{"path":"/healthz"}`, "success", "HTTP OK: HTTP/1.1 200 OK"},
 		{"nagios-http", web, `{"path":"/healthz","contains":"well"}`, "success", "HTTP OK"},
