@@ -65,10 +65,10 @@ func languageOf(dir string) (language, error) {
 		return found[0], nil
 	case 0:
 		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
-			return language{}, usage("prober compiles lib.rs with rustc; what needs cargo is built by it, with plugin.yaml beside the module",
+			return language{}, usage("prober compiles lib.rs with rustc; what needs cargo is built by it, and `prober plugin embed` puts plugin.yaml into its module",
 				"%s: there is no lib.rs", dir)
 		}
-		return language{}, usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml",
+		return language{}, usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools build is used as it lies there",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",

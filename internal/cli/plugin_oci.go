@@ -101,6 +101,8 @@ func newPluginPush(env *Env) *cobra.Command {
 		Long: "Push puts a plugin into an OCI registry, and its signature along with it where FILE.sig is\n" +
 			"there. The same files always have the same digest: what stdout gets is the reference that\n" +
 			"names these bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"A module has its manifest inside there: one that lies beside it is put inside on the way, which\n" +
+			"makes another module with another digest.\n\n" +
 			"A program goes there with the manifest beside it, for one platform, and is added to the\n" +
 			"programs of the same version that are there for others. Then the reference is another one.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
