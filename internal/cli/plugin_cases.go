@@ -37,7 +37,7 @@ func newPluginTest(env *Env) *cobra.Command {
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
 			"  prober plugin test --config /etc/prober/prober.yaml examples/nagios/http",
-		Args:    cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
 				args = []string{"."}

@@ -116,12 +116,12 @@ func TestModulesThatBreakTheContract(t *testing.T) {
 	for module, want := range contractBreakers {
 		writeTree(t, dir, map[string]string{"module": module, "demo.wasm": "as it was"})
 		code, stdout, stderr := run(nil, "plugin", "build", dir)
-		built := ""
+		var built strings.Builder
 		for _, w := range want {
-			built += "prober: error: " + dir + ": " + w + "\n"
+			built.WriteString("prober: error: " + dir + ": " + w + "\n")
 		}
-		if code != 1 || stdout != "" || stderr != built+"prober: hint: nothing was written: no prober loads such a module\n" {
-			t.Errorf("build: exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, built)
+		if code != 1 || stdout != "" || stderr != built.String()+"prober: hint: nothing was written: no prober loads such a module\n" {
+			t.Errorf("build: exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, built.String())
 		}
 		holds(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
 		writeTree(t, dir, map[string]string{"demo.wasm": module})
