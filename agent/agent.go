@@ -19,7 +19,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -39,6 +38,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
@@ -319,8 +319,8 @@ func (a *Agent) restarted(r local.Restart) {
 		"cause", r.Cause, "count", r.Count)
 }
 
-// maxSecret bounds the file of a secret.
-const maxSecret = 1 << 20
+// MaxSecret is the most bytes that the file of a secret may have.
+const MaxSecret = 1 << 20
 
 // secret resolves ${file:…} and ${env:…} in a probe's config.
 func (a *Agent) secret(source, name string) (string, error) {
@@ -328,8 +328,9 @@ func (a *Agent) secret(source, name string) (string, error) {
 }
 
 // Secret returns what ${file:NAME} or ${env:NAME} stands for, for whoever resolves the
-// config of a probe without an agent; source is "file" or "env". lookupEnv may be nil:
-// then there are no variables.
+// config of a probe without an agent; source is "file" or "env". A file must be a regular
+// one, or a symbolic link to one, of at most [MaxSecret] bytes. lookupEnv may be nil: then
+// there are no variables.
 func Secret(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
 	if source == "env" {
 		if lookupEnv != nil {
@@ -339,15 +340,7 @@ func Secret(lookupEnv func(name string) (string, bool), source, name string) (st
 		}
 		return "", errors.New("the agent has no such variable")
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	if err == nil && len(data) > maxSecret {
-		err = fmt.Errorf("more than %d bytes", maxSecret)
-	}
+	data, err := regular.Read(name, MaxSecret)
 	return string(trimNewline(data)), err
 }
 

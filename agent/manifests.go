@@ -57,7 +57,7 @@ func (a *Agent) load(ctx context.Context, all bool, giveUp context.CancelCauseFu
 	a.stamp = a.source.Stamp()
 	handlers := within{agent: a, ctx: ctx, stamp: a.stamp, giveUp: giveUp}
 	a.source.Check = func(pod *v1.Pod) []error { return a.check(ctx, pod, all, handlers) }
-	loaded, err := a.source.Load()
+	loaded, err := a.source.Load(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)

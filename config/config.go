@@ -95,8 +95,8 @@ func Default() *Agent { return &Agent{} }
 // patience bounds how long the writer of a named pipe is waited for.
 const patience = 5 * time.Second
 
-// Load reads the file at path. One that is a named pipe holds it up for a few seconds at
-// most: an agent looks at its file again and again, whatever has come to lie there.
+// Load reads the file at path. It waits for the writer of a pipe for 5 s at most, and not at
+// all for one that has not opened it: an agent reads its file again and again.
 func Load(path string) (*Agent, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block else
 	if err != nil {

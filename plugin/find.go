@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // Found is a plugin in a folder.
@@ -184,17 +186,16 @@ func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// openRegular opens a file of a folder. It is looked at before: to open a named pipe would
-// block.
+// openRegular opens a regular file of a folder. It does not block.
 func openRegular(root *os.Root, name string) (*os.File, error) {
-	info, err := root.Stat(name)
+	f, err := regular.OpenIn(root, name)
 	switch {
+	case errors.Is(err, regular.ErrNotRegular):
+		return nil, fmt.Errorf("%s is %w", name, regular.ErrNotRegular)
 	case err != nil:
 		return nil, explainLink(root, name, err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	return root.Open(name)
+	return f, nil
 }
 
 var errOutside = errors.New("out of the plugin folder, where nothing is read")

@@ -72,7 +72,7 @@ func (b *bench) run(ctx context.Context, name string) error {
 	if b.limit <= 0 || b.timeout <= 0 || b.count < 1 {
 		return usage("", "--time, --timeout and --count: must be above 0")
 	}
-	if err := b.prepare(name); err != nil {
+	if err := b.prepare(ctx, name); err != nil {
 		return err
 	}
 	cache, err := os.MkdirTemp("", "prober-bench-")
@@ -95,12 +95,12 @@ func (b *bench) run(ctx context.Context, name string) error {
 }
 
 // prepare finds the plugin, and the world that it is called in.
-func (b *bench) prepare(name string) (err error) {
+func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
 		return err
 	}
 	b.env.tellManifest(b.found)
-	if b.ask, err = b.flags.read(b.env); err != nil {
+	if b.ask, err = b.flags.read(ctx, b.env); err != nil {
 		return err
 	}
 	if r := b.found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -64,7 +65,7 @@ func folderOf(args []string) string {
 // readProject returns the manifest of the plugin in dir, and its text.
 func readProject(dir string) (*plugin.Manifest, []byte, error) {
 	path := filepath.Join(dir, "plugin.yaml")
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path, plugin.MaxManifest)
 	if err != nil {
 		return nil, nil, usage("`prober plugin new` makes the folder of a plugin", "%w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -214,7 +215,7 @@ func (b *building) compileAssemblyScript(ctx context.Context) error {
 // abortPath is where index.ts has the SDK from, whose abort takes the place of an import
 // that prober does not have.
 func (b *building) abortPath() (string, error) {
-	source, err := os.ReadFile(filepath.Join(b.dir, "index.ts"))
+	source, err := regular.Read(filepath.Join(b.dir, "index.ts"), maxSource)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
@@ -149,7 +150,7 @@ func (env *Env) packed(name, platform string) (*oci.Artifact, error) {
 	if f.Manifest.Runtime == plugin.Nagios {
 		return nil, usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", f.Path)
 	}
-	signature, err := readAtMost(f.Path+oci.SignatureSuffix, oci.MaxSignature)
+	signature, err := regular.Read(f.Path+oci.SignatureSuffix, oci.MaxSignature)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("", "%w", err)
 	}

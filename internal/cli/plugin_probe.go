@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
@@ -74,17 +75,17 @@ type question struct {
 }
 
 // read reads the flags, and the file that --config may name.
-func (f *pluginFlags) read(env *Env) (q question, err error) {
+func (f *pluginFlags) read(ctx context.Context, env *Env) (q question, err error) {
 	if f.target != "" {
 		if q.target, err = pluginTarget(f.target); err != nil {
 			return q, err
 		}
 	}
-	if q.config, err = env.rawJSON(f.config); err != nil {
+	if q.config, err = env.rawJSON(ctx, f.config); err != nil {
 		return q, usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
 	}
 	q.config, q.secrets, err = manager.ResolveSecrets(q.config, func(source, name string) (string, error) {
-		return agent.Secret(env.LookupEnv, source, name)
+		return env.secret(ctx, source, name)
 	})
 	if err != nil {
 		return q, usage("", "--config: %w", err)
@@ -93,6 +94,17 @@ func (f *pluginFlags) read(env *Env) (q question, err error) {
 		return q, usage("", "--grant: %w", err)
 	}
 	return q, nil
+}
+
+// secret resolves a reference of --config. Its file may be a pipe, as a shell's <(…) is:
+// it is read once.
+func (env *Env) secret(ctx context.Context, source, name string) (string, error) {
+	value, err := agent.Secret(env.LookupEnv, source, name)
+	if !errors.Is(err, regular.ErrNotRegular) {
+		return value, err
+	}
+	data, err := regular.Input(ctx, name, agent.MaxSecret, regular.Patience)
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
 }
 
 func newProbePlugin(env *Env) *cobra.Command {
@@ -116,7 +128,7 @@ func newProbePlugin(env *Env) *cobra.Command {
 
 // probePlugin carries the probe out once, with one plugin.
 func (o *oneShot) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
-	q, err := f.read(o.env)
+	q, err := f.read(ctx, o.env)
 	if err != nil {
 		return err
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -38,7 +38,7 @@ func manifestBeside(path string) string { return strings.TrimSuffix(path, ".exe"
 
 // packedProgram returns the program in a file, with the manifest beside it.
 func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Artifact, error) {
-	manifest, err := readAtMost(manifestBeside(f.Path), plugin.MaxManifest)
+	manifest, err := regular.Read(manifestBeside(f.Path), plugin.MaxManifest)
 	if err != nil {
 		return nil, usage("", "%w", err)
 	}
@@ -53,25 +53,6 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 		return nil, usage("", "plugin %s: %w", f.Path, err)
 	}
 	return a, nil
-}
-
-// readAtMost reads a file of at most most bytes, which is no pipe and no device.
-func readAtMost(path string, most int64) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return data, err
 }
 
 // fits reports whether a program of a platform, as far as that is known, is one for on.

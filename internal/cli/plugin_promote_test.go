@@ -61,7 +61,7 @@ func TestPromote(t *testing.T) {
 		{[]string{"redis", "--server", socket}, 0, "plugin \"redis\" is version 2.0.0 now, generation 3, of 7 probes\n", ""},
 		{[]string{"guarded", "--server", address, "--token-file", token}, 0, "plugin \"guarded\" is version 1.0.0 now, generation 1, of 1 probes\n", ""},
 		{[]string{"guarded", "--server", address}, 1, "", "prober: error: " + address + ": no token\nprober: hint: --token-file has the agent's token;"},
-		{[]string{"guarded", "--server", address, "--token-file", token + "s"}, 64, "", "prober: error: --token-file: token file: stat " + token + "s: no such file"},
+		{[]string{"guarded", "--server", address, "--token-file", token + "s"}, 64, "", "prober: error: --token-file: token file: open " + token + "s: no such file"},
 		{[]string{"redis", "--server", socket + "s"}, 1, "", "prober: error: dial unix " + dir + "/ss: connect: no such file or directory\nprober: hint: --server says where the agent is"},
 		{[]string{"mysql", "--server", socket}, 1, "", "prober: error: " + socket + ": plugin \"mysql\": there is no other version beside it\n"},
 		{[]string{"mysql", "--server", address}, 1, "", "prober: error: " + address + ": plugin \"mysql\": there is no other version beside it\n"},

@@ -113,7 +113,7 @@ func (o *oneShot) watchPlugin(ctx context.Context, name string, f *pluginFlags) 
 	if err != nil {
 		return err
 	}
-	if _, err := f.read(o.env); err != nil {
+	if _, err := f.read(ctx, o.env); err != nil {
 		return err
 	}
 	files := []string{found.Path}

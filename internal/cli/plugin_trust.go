@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
@@ -98,6 +99,9 @@ func (env *Env) signPlugins(paths []string, file string, add bool) error {
 	return nil
 }
 
+// maxSignatures bounds a file of signatures.
+const maxSignatures = 64 << 10
+
 func (env *Env) signPlugin(path string, key trust.PrivateKey, add bool) error {
 	f, err := trust.Read(path)
 	if err != nil {
@@ -107,7 +111,7 @@ func (env *Env) signPlugin(path string, key trust.PrivateKey, add bool) error {
 	out := f.Path + trust.Suffix
 	var others []byte
 	if add {
-		if others, err = os.ReadFile(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if others, err = regular.Read(out, maxSignatures); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -189,6 +189,9 @@ var sockets = map[string]string{
 	"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial",
 }
 
+// maxSource bounds a file of a plugin's source, in bytes.
+const maxSource = 16 << 20
+
 // vetOtherSources looks for what is useless, line by line, in the folder of a plugin and the
 // folders in it that hold its sources.
 func vetOtherSources(dir string) (findings []finding, err error) {
@@ -199,7 +202,7 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 		case d.IsDir() && file != dir && isForeign(file):
 			return fs.SkipDir
 		case texts != nil && d.Type().IsRegular():
-			source, err := os.ReadFile(file)
+			source, err := regular.Read(file, maxSource)
 			findings = append(findings, vetLines(file, string(source), texts)...)
 			return err
 		}

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
@@ -38,7 +39,7 @@ func newValidate(env *Env) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return v.run(args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
 	c.Flags().StringArrayVar(&v.dirs, "plugins", nil, "folder of plugins")
 	c.Flags().BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
@@ -55,10 +56,13 @@ type validation struct {
 	unchecked []string // plugins that nothing is known of
 }
 
+// maxFile bounds a file of any kind.
+const maxFile = 8 << 20
+
 // kindLine tells files that are not manifests by their kind.
 var kindLine = regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 
-func (v *validation) run(paths []string) error {
+func (v *validation) run(ctx context.Context, paths []string) error {
 	schemas, err := v.handlers()
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ func (v *validation) run(paths []string) error {
 		}
 	}
 	if len(manifests) > 0 {
-		if err := v.manifests(manifests, schemas); err != nil {
+		if err := v.manifests(ctx, manifests, schemas); err != nil {
 			return err
 		}
 	}
@@ -105,11 +109,10 @@ func (v *validation) file(path string) (other bool, err error) {
 	if path == "-" {
 		return false, nil
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false, err // a folder, or a pipe of manifests, which can be read only once
+	data, err := regular.Read(path, maxFile)
+	if errors.Is(err, regular.ErrNotRegular) {
+		return false, nil // a folder, or a pipe of manifests, which can be read only once
 	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return false, err
 	}
@@ -163,10 +166,10 @@ func (s schemaOnly) Prepare(config []byte, _ probe.Target) (probe.Handler, error
 	return s, err
 }
 
-func (v *validation) manifests(paths []string, registry *handlers.Registry) error {
+func (v *validation) manifests(ctx context.Context, paths []string, registry *handlers.Registry) error {
 	source := &local.Source{Paths: paths, Stdin: v.env.Stdin, AllowUnsupported: v.allowUnsupported}
 	source.Check = func(pod *v1.Pod) []error { return v.probes(pod, registry) }
-	_, err := source.Load()
+	_, err := source.Load(ctx)
 	if problems, ok := errors.AsType[local.Problems](err); ok {
 		v.tell(problems)
 	} else if err != nil {
@@ -196,10 +199,13 @@ func (v *validation) probes(pod *v1.Pod, registry *handlers.Registry) (errs []er
 	return errs
 }
 
-// rawJSON reads a config from the command line: JSON, or @FILE.
-func (env *Env) rawJSON(text string) (json.RawMessage, error) {
+// maxConfig bounds a plugin's config in a file.
+const maxConfig = 8 << 20
+
+// rawJSON reads a config from the command line: JSON, or @FILE, which may be a pipe.
+func (env *Env) rawJSON(ctx context.Context, text string) (json.RawMessage, error) {
 	if len(text) > 0 && text[0] == '@' {
-		data, err := os.ReadFile(text[1:])
+		data, err := regular.Input(ctx, text[1:], maxConfig, regular.Patience)
 		if err != nil {
 			return nil, err
 		}

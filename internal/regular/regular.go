@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -26,7 +27,19 @@ func (e *TooLargeError) Error() string { return fmt.Sprintf("more than %d bytes"
 // an [*fs.PathError], which matches [ErrNotRegular] where path is something else. It does
 // not block and does not open devices.
 func Open(path string) (*os.File, error) {
-	info, err := os.Stat(path)
+	return open(path, os.Stat, func(path string, flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) })
+}
+
+// OpenIn is [Open] of the file called name in root. No link leads out of it.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return open(name, root.Stat, func(name string, flag int) (*os.File, error) { return root.OpenFile(name, flag, 0) })
+}
+
+func open(path string, stat func(string) (fs.FileInfo, error), openFile func(string, int) (*os.File, error)) (*os.File, error) {
+	info, err := stat(path)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, &fs.PathError{Op: "open", Path: e.Path, Err: e.Err}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +47,7 @@ func Open(path string) (*os.File, error) {
 		return nil, notRegular(path)
 	}
 	// What is at path may have been replaced since: to open a named pipe must not block.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := openFile(path, os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +70,35 @@ func Read(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	return readAll(f, path, most)
+}
+
+// ReadIn is [Read] of the file called name in root.
+func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := OpenIn(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, name, most)
+}
+
+// FS returns the regular files in root as a file system. Opening anything else, a folder
+// too, is an error that matches [ErrNotRegular].
+func FS(root *os.Root) fs.FS { return rootFS{root} }
+
+type rootFS struct{ root *os.Root }
+
+// Open implements [fs.FS].
+func (r rootFS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return OpenIn(r.root, filepath.FromSlash(name))
+}
+
+func readAll(from io.Reader, path string, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err != nil {
 		return nil, err
 	}

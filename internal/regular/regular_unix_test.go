@@ -3,12 +3,15 @@
 package regular_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/internal/regular"
 )
@@ -45,4 +48,73 @@ func TestRead(t *testing.T) {
 	if _, err := regular.Read(path+"x", 9); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Read of a file that does not exist: %v, want ErrNotExist", err)
 	}
+}
+
+func TestOpenInRoot(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, name := range []string{"file", "link"} {
+		if data, err := regular.ReadIn(root, name, 4); string(data) != "text" || err != nil {
+			t.Errorf("ReadIn(%q) = %q, %v", name, data, err)
+		}
+		if data, err := fs.ReadFile(regular.FS(root), name); string(data) != "text" || err != nil {
+			t.Errorf("ReadFile(FS, %q) = %q, %v", name, data, err)
+		}
+	}
+	for _, name := range []string{"pipe", "."} {
+		if _, err := regular.ReadIn(root, name, 4); !errors.Is(err, regular.ErrNotRegular) {
+			t.Errorf("ReadIn(%q) = %v, want ErrNotRegular", name, err)
+		}
+		if _, err := regular.FS(root).Open(name); !errors.Is(err, regular.ErrNotRegular) {
+			t.Errorf("FS.Open(%q) = %v, want ErrNotRegular", name, err)
+		}
+	}
+}
+
+func TestInputReadsAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if err := os.WriteFile(pipe, []byte("text"), 0); err != nil { // waits for the reader
+			t.Error(err)
+		}
+	}()
+	if data, err := regular.Input(t.Context(), pipe, 4, regular.Patience); string(data) != "text" || err != nil {
+		t.Errorf("Input = %q, %v", data, err)
+	}
+}
+
+func TestInputWithoutAWriterEnds(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := regular.Input(t.Context(), pipe, 4, time.Millisecond); err == nil || !strings.Contains(err.Error(), "its writer did not end within 1ms") {
+		t.Errorf("Input = %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	if _, err := regular.Input(ctx, pipe, 4, time.Hour); err == nil || err.Error() != "interrupted" {
+		t.Errorf("Input with a context that has ended: %v", err)
+	}
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the readers go
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
 }

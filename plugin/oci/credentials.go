@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -15,7 +14,11 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/daeace23/prober/internal/regular"
 )
+
+const maxDockerConfig = 1 << 20 // bytes of docker's config.json
 
 // What a credential helper may say, and how long its output is waited for once it has
 // ended or was killed: something that it started may hold on to that.
@@ -36,16 +39,16 @@ type dockerCredentials struct {
 
 // readDockerCredentials reads docker's config.json. One that does not exist has none.
 func readDockerCredentials(path string) (*dockerCredentials, error) {
-	file, err := credentials.NewFileStore(path)
-	if err != nil {
-		return nil, err
-	}
 	var config struct {
 		Store   string            `json:"credsStore"`
 		Helpers map[string]string `json:"credHelpers"`
 	}
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxDockerConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	file, err := credentials.NewFileStore(path) // which would wait at a named pipe
+	if err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(data)) > 0 {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // maxIndex bounds the index of a layout.
@@ -45,7 +47,7 @@ func SaveDir(dir, tag string, a *Artifact) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if a, err = joinLayout(root.FS(), index, tag, a); err != nil {
+	if a, err = joinLayout(regular.FS(root), index, tag, a); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	files, err := layoutFiles(index, tag, a)
@@ -106,7 +108,7 @@ func indexOf(root *os.Root) (*ocispec.Index, error) {
 	if len(entries) == 0 {
 		return &ocispec.Index{}, nil
 	}
-	return readIndex(root.FS())
+	return readIndex(regular.FS(root))
 }
 
 // file is one file of a layout.
@@ -198,9 +200,10 @@ func loadDir(dir string, on Platform) ([]*Artifact, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return load(root.FS(), on)
+	return load(regular.FS(root), on)
 }
 
+// load reads a layout, in which opening anything but a regular file is an error.
 func load(layout fs.FS, on Platform) ([]*Artifact, error) {
 	index, err := readIndex(layout)
 	if err != nil {
@@ -259,31 +262,13 @@ func getter(layout fs.FS) fetch {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
-		f, err := openRegular(layout, blobName(desc))
+		f, err := layout.Open(blobName(desc))
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
 		return verified(f, desc, most)
 	}
-}
-
-// openRegular opens a file that is one, and still is once it is open: to open a named pipe
-// would block, and to read from a device may never end.
-func openRegular(layout fs.FS, name string) (fs.File, error) {
-	if info, err := fs.Stat(layout, name); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	f, err := layout.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s is no regular file", name))
-	}
-	return f, nil
 }
 
 func readIndex(layout fs.FS) (*ocispec.Index, error) {
@@ -311,7 +296,7 @@ func readIndex(layout fs.FS) (*ocispec.Index, error) {
 
 // readSmall reads a file that no digest bounds.
 func readSmall(layout fs.FS, name string) ([]byte, error) {
-	f, err := openRegular(layout, name)
+	f, err := layout.Open(name)
 	if err != nil {
 		return nil, err
 	}

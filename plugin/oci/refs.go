@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -73,7 +74,7 @@ func (s *Store) pruneRefs() error {
 
 // recallRef returns what is remembered of ref.
 func recallRef(root *os.Root, ref plugin.Reference) (r remembered, err error) {
-	data, err := readSmall(root.FS(), refName(ref))
+	data, err := readSmall(regular.FS(root), refName(ref))
 	if err != nil {
 		return r, err
 	}

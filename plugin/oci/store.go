@@ -15,6 +15,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -283,7 +284,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 		return nil, err
 	}
 	defer root.Close()
-	data, err := readSmall(root.FS(), fileRoot)
+	data, err := readSmall(regular.FS(root), fileRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +296,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
-		f, err := openRegular(root.FS(), fileOf(desc))
+		f, err := regular.OpenIn(root, fileOf(desc))
 		if err != nil {
 			return nil, err
 		}
@@ -305,7 +306,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Cosigned, err = readCosigned(root.FS())
+	a.Cosigned, err = readCosigned(regular.FS(root))
 	return a, err
 }
 
@@ -375,7 +376,7 @@ func (s *Store) used() (map[string]bool, error) {
 	}
 	used := make(map[string]bool)
 	for _, name := range names {
-		data, err := readSmall(root.FS(), name)
+		data, err := readSmall(regular.FS(root), name)
 		if err != nil {
 			return nil, err
 		}

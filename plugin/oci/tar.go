@@ -13,6 +13,8 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // The most that an archive may have.
@@ -69,7 +71,7 @@ func writeTar(to io.Writer, files []file) error {
 // loadTar reads an archive without unpacking it: nothing in it is ever a path of the
 // machine.
 func loadTar(path string, on Platform) ([]*Artifact, error) {
-	f, err := openFile(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +81,6 @@ func loadTar(path string, on Platform) ([]*Artifact, error) {
 		return nil, err
 	}
 	return load(archive, on)
-}
-
-func openFile(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("is no regular file")
-	}
-	return os.Open(path)
 }
 
 // archive is a tar archive as a file system: where the contents of its files begin.

@@ -11,12 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
 // Suffix is how the names of test files end.
 const Suffix = "_test.yaml"
+
+// maxFile bounds a test file and a session.
+const maxFile = 8 << 20
 
 // File is a *_test.yaml file.
 type File struct {
@@ -126,7 +130,7 @@ func (u unit) spell(v float64) string {
 
 // Load reads a test file. Its errors are [plugin.FieldError]s, joined.
 func Load(path string) (*File, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -71,7 +71,7 @@ func (r *reader) replay(n *yaml.Node, path string, c *Case) bool {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(r.file), name)
 	}
-	data, err := os.ReadFile(name)
+	data, err := regular.Read(name, maxFile)
 	if err != nil {
 		r.failf(n, path, "%w", err)
 		return false

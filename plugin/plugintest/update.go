@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // Update writes the result and the message that came into the file, in place of those
@@ -33,7 +35,7 @@ func Update(report *Report) (int, error) {
 	if len(edits) == 0 {
 		return 0, nil
 	}
-	data, err := os.ReadFile(report.File)
+	data, err := regular.Read(report.File, maxFile)
 	if err != nil {
 		return 0, err
 	}

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -27,15 +27,12 @@ func Files(path string) []string {
 // readFile reads a regular file, of which accept (nil: nobody) approves once it is open:
 // what is looked at is what is read.
 func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block else
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
-	}
 	if err == nil && accept != nil {
 		err = accept(info)
 	}

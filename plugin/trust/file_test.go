@@ -78,7 +78,7 @@ func TestUnreadableSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range append([]unreadable{
-		{"a folder", "is no regular file", func(path string) error { return os.Mkdir(path, 0o700) }},
+		{"a folder", "not a regular file", func(path string) error { return os.Mkdir(path, 0o700) }},
 		{"a link to itself", "too many", func(path string) error { return os.Symlink(filepath.Base(path), path) }},
 		{"oversized", "more than 262144 bytes", func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) }},
 	}, pipes...) {

@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "k.pub")
 	if _, err := trust.ReadKeys([]string{file, filepath.Dir(file)}); err == nil || !strings.Contains(err.Error(), "no such file") ||
-		!strings.Contains(err.Error(), "is no regular file") {
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v for a file that is not there and a folder", err)
 	}
 	write(t, file, good)

@@ -23,7 +23,7 @@ import (
 // runAgent is the helper "agent": it runs the pods of a manifest until it is killed.
 func runAgent(manifest string) int {
 	err := func() error {
-		loaded, err := (&local.Source{Paths: []string{manifest}}).Load()
+		loaded, err := (&local.Source{Paths: []string{manifest}}).Load(context.Background())
 		if err != nil {
 			return err
 		}

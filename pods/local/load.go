@@ -2,6 +2,8 @@ package local
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,6 +20,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // maxManifest is how many bytes a manifest file may have.
@@ -25,26 +29,30 @@ const maxManifest = 8 << 20
 
 // Load reads all manifests: documents of kind Pod, and List with pods in it. Decoding
 // is strict. Its error is [Problems]: all that is wrong, in the order of files and
-// lines.
-func (s *Source) Load() (Loaded, error) {
+// lines. ctx ends the wait for Stdin and for the writers of pipes: then Load returns its
+// cause.
+func (s *Source) Load(ctx context.Context) (Loaded, error) {
 	files, problems := s.files()
 	l := loader{allow: s.AllowUnsupported, system: s.System, check: s.Check, problems: problems, asked: make(map[types.UID][]error), names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
 	keep := make(map[string]kept, len(files))
 	for _, file := range files {
-		text, err := s.read(file)
+		text, err := s.read(ctx, file)
+		if ctx.Err() != nil {
+			return Loaded{}, context.Cause(ctx)
+		}
 		if err != nil {
-			l.problem(file, 0, "", reason(err))
+			l.problem(file.path, 0, "", reason(err))
 			continue
 		}
 		hash := sha256.Sum256(text)
-		if k, ok := s.kept[file]; ok && k.hash == hash {
-			keep[file] = k // whatever is wrong beside other pods, or says the check
+		if k, ok := s.kept[file.path]; ok && k.hash == hash {
+			keep[file.path] = k // whatever is wrong beside other pods, or says the check
 			if !l.reuse(k) {
-				l.file(file, text) // which says where
+				l.file(file.path, text) // which says where
 			}
-		} else if k, ok := l.read(file, text); ok {
+		} else if k, ok := l.read(file.path, text); ok {
 			k.hash = hash
-			keep[file] = k
+			keep[file.path] = k
 		}
 	}
 	s.kept = keep
@@ -64,12 +72,12 @@ func (s *Source) Stamp() string {
 	files, problems := s.files()
 	var b strings.Builder
 	for _, file := range files {
-		info, err := os.Stat(file)
+		info, err := os.Stat(file.path)
 		if err != nil {
-			fmt.Fprintf(&b, "%q %v\n", file, err)
+			fmt.Fprintf(&b, "%q %v\n", file.path, err)
 			continue
 		}
-		fmt.Fprintf(&b, "%q %d %d %v\n", file, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		fmt.Fprintf(&b, "%q %d %d %v\n", file.path, info.Size(), info.ModTime().UnixNano(), info.Mode())
 	}
 	for _, p := range problems {
 		fmt.Fprintln(&b, p)
@@ -77,21 +85,27 @@ func (s *Source) Stamp() string {
 	return b.String()
 }
 
+// listed is a file to be read.
+type listed struct {
+	path  string
+	given bool // one of [Source.Paths], which may be a pipe; not found in a folder
+}
+
 // files returns the files of all paths, each once.
-func (s *Source) files() (files []string, problems Problems) {
-	add := func(file string) {
-		if !slices.Contains(files, file) {
+func (s *Source) files() (files []listed, problems Problems) {
+	add := func(file listed) {
+		if !slices.ContainsFunc(files, func(f listed) bool { return f.path == file.path }) {
 			files = append(files, file)
 		}
 	}
 	for _, path := range s.Paths {
 		if path == "-" {
-			add(path)
+			add(listed{path, true})
 			continue
 		}
 		info, err := os.Stat(path)
 		if err == nil && !info.IsDir() {
-			add(path)
+			add(listed{path, true})
 			continue
 		}
 		var entries []os.DirEntry
@@ -104,47 +118,47 @@ func (s *Source) files() (files []string, problems Problems) {
 		}
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
-				add(filepath.Join(path, e.Name()))
+				add(listed{filepath.Join(path, e.Name()), false})
 			}
 		}
 	}
 	return files, problems
 }
 
-// read returns the text of a file.
-func (s *Source) read(file string) ([]byte, error) {
-	if text, ok := s.once[file]; ok {
+// read returns the text of a file. What can be read only once is kept.
+func (s *Source) read(ctx context.Context, file listed) ([]byte, error) {
+	if text, ok := s.once[file.path]; ok {
 		return text, nil
 	}
-	from, again := s.Stdin, false
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		from, again = f, info.Mode().IsRegular()
-	}
-	if from == nil {
+	var text []byte
+	var err error
+	switch {
+	case file.path == "-" && s.Stdin == nil:
 		return nil, nil
+	case file.path == "-":
+		text, err = regular.Stream(ctx, s.Stdin, "stdin", maxManifest)
+	default:
+		text, err = regular.Read(file.path, maxManifest)
+		if !file.given || !errors.Is(err, regular.ErrNotRegular) {
+			return text, err
+		}
+		text, err = regular.Input(ctx, file.path, maxManifest, cmp.Or(s.Patience, regular.Patience))
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxManifest+1))
-	if err != nil || again {
-		return text, err
+	if err != nil {
+		return nil, err
 	}
 	if s.once == nil {
 		s.once = make(map[string][]byte)
 	}
-	s.once[file] = text
+	s.once[file.path] = text
 	return text, nil
 }
 
 // reason returns err without the path, which the problem names already.
 func reason(err error) string {
+	if _, ok := errors.AsType[*regular.TooLargeError](err); ok {
+		return fmt.Sprintf("more than %d MiB", maxManifest>>20)
+	}
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrapped.Err.Error()
 	}
@@ -209,10 +223,6 @@ func (l *loader) ask(pod *v1.Pod) []error {
 
 // file reads the documents of one file.
 func (l *loader) file(file string, text []byte) {
-	if len(text) > maxManifest {
-		l.problem(file, 0, "", fmt.Sprintf("more than %d MiB", maxManifest>>20))
-		return
-	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var n yaml.Node

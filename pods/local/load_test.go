@@ -41,7 +41,7 @@ func TestLoadFindsManifests(t *testing.T) {
 	writeFile(t, dir, "d.txt", "no manifest")
 	s := &local.Source{Paths: []string{dir, filepath.Join(dir, "b.yaml"), "-"}, Stdin: strings.NewReader(named("in"))}
 	for range 2 { // stdin is read once
-		loaded, err := s.Load()
+		loaded, err := s.Load(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,12 +55,12 @@ func TestLoadFindsManifests(t *testing.T) {
 func TestLoadForAnotherSystem(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: external\n  - name: c\n    command: [sleep, '1']\n"
 	for _, system := range []string{"", "linux"} {
-		if _, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(); err != nil {
+		if _, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context()); err != nil {
 			t.Errorf("system %q: %v", system, err)
 		}
 	}
 	for _, system := range []string{"darwin", "windows", "freebsd"} {
-		_, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load()
+		_, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context())
 		if want := "-:8: spec.containers[1].command: local pods need Linux"; !errors.Is(err, local.ErrNeedsLinux) || err.Error() != want {
 			t.Errorf("system %q: %v, want %s", system, err, want)
 		}
@@ -161,7 +161,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			writeFile(t, ".", "pod.yaml", c.text)
-			loaded, err := (&local.Source{Paths: []string{"pod.yaml"}}).Load()
+			loaded, err := (&local.Source{Paths: []string{"pod.yaml"}}).Load(t.Context())
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -187,7 +187,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadAllowsUnsupported(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  volumes: [{name: v}]\n  containers: [{name: c}]\n"
-	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), AllowUnsupported: true}).Load()
+	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), AllowUnsupported: true}).Load(t.Context())
 	if err != nil || len(loaded.Pods) != 1 {
 		t.Fatal(loaded, err)
 	}
@@ -197,7 +197,7 @@ func TestLoadAllowsUnsupported(t *testing.T) {
 }
 
 func TestLoadOfWhatIsNotThere(t *testing.T) {
-	_, err := (&local.Source{Paths: []string{"/no/such/file"}}).Load()
+	_, err := (&local.Source{Paths: []string{"/no/such/file"}}).Load(t.Context())
 	if err == nil || err.Error() != "/no/such/file: no such file or directory" {
 		t.Errorf("got %v", err)
 	}
@@ -235,7 +235,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata: {creationTimestamp: 2020-01-01, name: 1}\nspec: {containers: [{name: c, resources: {limits: {cpu: 1e400}}, ports: [{containerPort: 0x10}]}]}")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}
-		loaded, err := s.Load()
+		loaded, err := s.Load(t.Context())
 		if err != nil {
 			if len(loaded.Pods) > 0 || err.Error() == "" {
 				t.Errorf("pods beside an error, or one that says nothing: %v", err)

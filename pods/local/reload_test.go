@@ -38,7 +38,7 @@ func TestLoadAgain(t *testing.T) {
 	}}
 	load := func() []*v1.Pod {
 		t.Helper()
-		loaded, err := s.Load()
+		loaded, err := s.Load(t.Context())
 		if err != nil || len(loaded.Pods) != 2 {
 			t.Fatalf("%v, %v", loaded.Pods, err)
 		}
@@ -58,7 +58,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 
 	checked, refused = 0, "a"
-	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "a.yaml:4: spec.containers[0].name: refused") {
+	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "a.yaml:4: spec.containers[0].name: refused") {
 		t.Errorf("a check that refuses an unchanged pod: %v", err)
 	}
 	if checked != 2 {
@@ -70,7 +70,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 
 	writePod(t, dir, "0.yaml", "a", "")
-	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "a.yaml:3: metadata.name: pod default/a is at "+filepath.Join(dir, "0.yaml")+":1 already") {
+	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "a.yaml:3: metadata.name: pod default/a is at "+filepath.Join(dir, "0.yaml")+":1 already") {
 		t.Errorf("a name that a file before it has: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "0.yaml")); err != nil {
@@ -99,7 +99,7 @@ func BenchmarkLoad(b *testing.B) {
 					s = &local.Source{Paths: []string{dir}}
 				}
 				writePod(b, dir, "7.yaml", "p7", fmt.Sprint(n))
-				if _, err := s.Load(); err != nil {
+				if _, err := s.Load(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

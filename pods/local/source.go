@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -17,11 +18,14 @@ const AddressAnnotation = "prober.dev/address"
 // Source is where manifests come from. Its Load is not safe for concurrent use.
 type Source struct {
 	// Paths are files, folders (whose *.yaml, *.yml and *.json are read) and "-" for
-	// Stdin.
+	// Stdin. A file may be a pipe, such as a shell's <(…); in a folder everything but
+	// regular files, and symbolic links to them, is a problem.
 	Paths []string
 	// Stdin is read once, at the first Load, and so are pipes; later ones see the same
 	// bytes.
 	Stdin io.Reader
+	// Patience is how long the writer of a pipe is waited for; 0 means 30 s.
+	Patience time.Duration
 	// AllowUnsupported makes fields that a process can not have warnings.
 	AllowUnsupported bool
 	// System is the system, as runtime.GOOS names it, that is to run the pods. Other than

@@ -21,7 +21,7 @@ func TestAPipeIsReadOnce(t *testing.T) {
 	write.Close()
 	source := &local.Source{Paths: []string{fmt.Sprintf("/dev/fd/%d", read.Fd())}}
 	for range 2 {
-		if loaded, err := source.Load(); err != nil || len(loaded.Pods) != 1 {
+		if loaded, err := source.Load(t.Context()); err != nil || len(loaded.Pods) != 1 {
 			t.Errorf("got %d pods, %v, want 1", len(loaded.Pods), err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -142,6 +143,7 @@ const (
 	stateSuffix = ".pod.json"
 	unfinished  = "new-" // begins the name of a file that is being written
 	keepLeft    = time.Hour
+	maxState    = 16 << 20 // bytes of a file: far more than one pod has
 )
 
 // isLeft reports whether a file is of a save that an agent was killed in, long enough ago.
@@ -162,7 +164,7 @@ func (s *stateDir) file(uid types.UID) string {
 
 func readState(file string) (savedPod, error) {
 	var saved savedPod
-	text, err := os.ReadFile(file)
+	text, err := regular.Read(file, maxState)
 	if err != nil {
 		return saved, err
 	}

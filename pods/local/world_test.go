@@ -321,7 +321,7 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 // load reads manifests given as text, in which $NAME of vars is replaced.
 func load(t *testing.T, text string, vars ...string) []*v1.Pod {
 	t.Helper()
-	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load()
+	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

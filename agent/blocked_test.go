@@ -1,63 +1,54 @@
-//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
-
 package agent_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/agent"
 )
 
-// blockedPod is a pod whose load blocks in the kernel, where nothing can interrupt it, until
-// release is called: a secret of its probe is in a FIFO.
-func blockedPod(t *testing.T) (manifest string, release func()) {
+// blockedSecret lets the look-up of BLOCKED wait, where nothing can interrupt it, until
+// release is called.
+func blockedSecret(t *testing.T) (config func(*agent.Config), release func()) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "secret")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	manifest = `apiVersion: v1
+	released := make(chan struct{})
+	release = sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release)
+	return func(c *agent.Config) {
+		c.LookupEnv = func(name string) (string, bool) {
+			if name == "BLOCKED" {
+				<-released
+			}
+			return "secret", true
+		}
+	}, release
+}
+
+// blockedPod is a pod whose load waits for [blockedSecret].
+const blockedPod = `apiVersion: v1
 kind: Pod
 metadata:
   name: blocked
   annotations:
-    prober.dev/probes: '{web: {readiness: {exec: {command: [echo, "${file:` + path + `}"]}, period: 20ms, timeout: 5s}}}'
+    prober.dev/probes: '{web: {readiness: {exec: {command: [echo, "${env:BLOCKED}"]}, period: 20ms, timeout: 5s}}}'
 spec:
   containers:
   - name: web
     command: [sh, -c, 'echo blocked pod; sleep 1000']
 `
-	release = sync.OnceFunc(func() {
-		w, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		write(t, path, "secret") // for who reads it again
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(release)
-	return manifest, release
-}
 
 func TestLongReloadIsReported(t *testing.T) {
 	web := newTarget(t)
 	var pods string
-	r := start(t, web.external("one"), func(c *agent.Config) {
+	blocked, release := blockedSecret(t)
+	r := start(t, web.external("one"), blocked, func(c *agent.Config) {
 		pods = c.Paths[0]
 		agent.LongReload(c, time.Millisecond)
 	})
 	const metric = "prober_config_reload_in_progress_seconds"
-	blocked, release := blockedPod(t)
-	write(t, pods, web.external("one")+"---\n"+blocked)
+	write(t, pods, web.external("one")+"---\n"+blockedPod)
 	_, next := r.lines.await(t, 0, "level=WARN", "reload takes long", "of=manifests", `cause="changed files"`, "since=")
 	if status, body := r.do("GET", "/readyz?verbose"); status != 200 || !strings.Contains(body, "[!]reload under way since 2") {
 		t.Errorf("readyz: %d %s", status, body)
@@ -91,13 +82,13 @@ spec:
 `
 	var pods string
 	said := newLines()
-	r := start(t, running, func(c *agent.Config) {
+	blocked, release := blockedSecret(t)
+	r := start(t, running, blocked, func(c *agent.Config) {
 		pods, c.Stdout = c.Paths[0], said
 		agent.LongReload(c, time.Millisecond)
 	})
 	said.await(t, 0, "armed")
-	blocked, release := blockedPod(t)
-	write(t, pods, running+"---\n"+blocked)
+	write(t, pods, running+"---\n"+blockedPod)
 	r.lines.await(t, 0, "reload takes long", "of=manifests")
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
