@@ -7,8 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/plugin"
@@ -151,11 +151,17 @@ func (a *Admission) Find(dirs, taken []string) ([]Admitted, error) {
 	return all, errors.Join(slices.Concat(bad, errs)...)
 }
 
-// unread returns which of errs is about a file that is called like the plugin, and so
-// should have been its; -1 for none.
+// unread returns which of errs is about a file or folder that is called like the plugin,
+// and so should have been its; -1 for none.
 func unread(errs []error, name string) int {
-	file := regexp.MustCompile(`(^|[ /\\])(prober-plugin-)?` + regexp.QuoteMeta(name) + `(\.wasm|\.yaml|[/\\]plugin\.yaml)?[:#]`)
-	return slices.IndexFunc(errs, func(err error) bool { return file.MatchString(err.Error()) })
+	return slices.IndexFunc(errs, func(err error) bool {
+		found, ok := errors.AsType[*plugin.FindError](err)
+		if !ok {
+			return false
+		}
+		file := filepath.Base(found.Path)
+		return file == name || file == name+".wasm" || strings.TrimSuffix(file, ".exe") == plugin.ProcessPrefix+name
+	})
 }
 
 // Admit holds f to what the operator says of a plugin of its name. The bytes in f.Module

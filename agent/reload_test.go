@@ -173,6 +173,22 @@ func TestAPluginIsWithdrawn(t *testing.T) {
 	}
 }
 
+// A broken file says nothing of a plugin whose file is called almost like it.
+func TestPluginIsWithdrawnBesideBrokenFile(t *testing.T) {
+	for _, broken := range []string{"demo.wasm.old.wasm", "demo.wasm.wasm", "prober-plugin-demo.wasm"} {
+		t.Run(broken, func(t *testing.T) {
+			r, events, folder := withPlugins(t)
+			put(t, filepath.Join(folder, broken), []byte("oops"))
+			_, next := r.lines.await(t, 0, "plugins cannot all be used", broken)
+			if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
+				t.Fatal(err)
+			}
+			r.lines.await(t, next, "plugin withdrawn", "handler=demo")
+			awaitProbe(t, events, "an error", func(p *streamedProbe) bool { return strings.Contains(p.Last.Error, "it was withdrawn") })
+		})
+	}
+}
+
 // Manifests that name a plugin which is not there wait for it.
 func TestAPluginIsAdded(t *testing.T) {
 	var path string

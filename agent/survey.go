@@ -163,16 +163,11 @@ func (v *survey) lonely(name string) error {
 func (v *survey) about(name, path string) error {
 	var wrong []error
 	for _, err := range leaves(v.err) {
-		named, ok := errors.AsType[*pluginError](err)
-		text := err.Error()
-		switch {
-		case ok && named.name == name:
-		case strings.HasPrefix(text, fmt.Sprintf("plugin %q of ", name)): // two of one name
-		case path != "" && (strings.Contains(text, path) || strings.Contains(text, filepath.Dir(path)+":")):
-		default:
-			continue
+		named, ofPlugin := errors.AsType[*pluginError](err)
+		found, ofFile := errors.AsType[*plugin.FindError](err)
+		if ofPlugin && named.name == name || ofFile && found.Concerns(name, path) {
+			wrong = append(wrong, err)
 		}
-		wrong = append(wrong, err)
 	}
 	return errors.Join(wrong...)
 }

@@ -54,6 +54,45 @@ type Signature struct {
 	Index []byte
 }
 
+// FindError is why there is no plugin in a file or folder.
+type FindError struct {
+	// Path is of a file or folder in a plugin folder, or of the plugin folder itself.
+	Path string
+	Name string // of the plugin, as its manifest has it; "" where that is not known
+	Err  error
+}
+
+// Error returns e.Err's text, which names the path.
+func (e *FindError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *FindError) Unwrap() error { return e.Err }
+
+// Concerns reports whether e is about the plugin called name, or about its file: the one
+// at path, or a folder that it is in. path may be "".
+func (e *FindError) Concerns(name, path string) bool {
+	if e.Name == name {
+		return true
+	}
+	rest, err := filepath.Rel(e.Path, path)
+	return path != "" && err == nil && filepath.IsLocal(rest)
+}
+
+// at returns the errors that err joins as [*FindError]s.
+func at(path string, err error) error {
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
+	case err == nil:
+		return nil
+	case ok:
+		var all []error
+		for _, err := range joined.Unwrap() {
+			all = append(all, at(path, err))
+		}
+		return errors.Join(all...)
+	}
+	return &FindError{Path: path, Err: err}
+}
+
 // Find returns the plugins in dirs, by name: NAME.wasm, NAME/plugin.yaml with a .wasm
 // beside it, or alone where its runtime is nagios, and prober-plugin-NAME, a program, with
 // prober-plugin-NAME.yaml beside it. Everything else is passed over.
@@ -65,7 +104,7 @@ type Signature struct {
 //
 // taken holds the names of built-in handlers. Two plugins of one name, or
 // one that has a taken name, are errors that name both. The plugins that are well are
-// returned along with the errors of the others.
+// returned along with the errors of the others, which are [*FindError]s, joined.
 func Find(dirs []string, taken ...string) ([]Found, error) {
 	var (
 		all  []Found
@@ -82,9 +121,9 @@ func Find(dirs []string, taken ...string) ([]Found, error) {
 		name := f.Manifest.Name
 		switch {
 		case slices.Contains(taken, name):
-			errs = append(errs, fmt.Errorf("plugin %q of %s: the name is taken by the built-in handler %q", name, f.Path, name))
+			errs = append(errs, &FindError{f.Path, name, fmt.Errorf("plugin %q of %s: the name is taken by the built-in handler %q", name, f.Path, name)})
 		case len(unique) > 0 && unique[len(unique)-1].Manifest.Name == name:
-			errs = append(errs, fmt.Errorf("plugin %q of %s: the name is taken by %s", name, f.Path, unique[len(unique)-1].Path))
+			errs = append(errs, &FindError{f.Path, name, fmt.Errorf("plugin %q of %s: the name is taken by %s", name, f.Path, unique[len(unique)-1].Path)})
 		default:
 			unique = append(unique, f)
 		}
@@ -95,12 +134,12 @@ func Find(dirs []string, taken ...string) ([]Found, error) {
 func findIn(dir string) ([]Found, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("plugin folder: %w", err)
+		return nil, at(dir, fmt.Errorf("plugin folder: %w", err))
 	}
 	defer root.Close()
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, fmt.Errorf("plugin folder %s: %w", dir, err)
+		return nil, at(dir, fmt.Errorf("plugin folder %s: %w", dir, err))
 	}
 	var (
 		found []Found
@@ -128,7 +167,7 @@ func findIn(dir string) ([]Found, error) {
 		if ok && err == nil {
 			found = append(found, f)
 		}
-		errs = append(errs, err)
+		errs = append(errs, at(filepath.Join(dir, e.Name()), err))
 	}
 	return found, errors.Join(errs...)
 }

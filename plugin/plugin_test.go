@@ -409,3 +409,24 @@ func TestFindErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestFindErrorConcerns(t *testing.T) {
+	dir := filepath.Join("plugins", "a")
+	for _, c := range []struct {
+		err        plugin.FindError
+		name, path string
+		want       bool
+	}{
+		{plugin.FindError{Path: filepath.Join(dir, "demo.wasm")}, "demo", filepath.Join(dir, "demo.wasm"), true},
+		{plugin.FindError{Path: filepath.Join(dir, "demo.wasm.old.wasm")}, "demo", filepath.Join(dir, "demo.wasm"), false},
+		{plugin.FindError{Path: filepath.Join(dir, "demo")}, "demo", filepath.Join(dir, "demo", "x.wasm"), true},
+		{plugin.FindError{Path: filepath.Join(dir, "demo")}, "demo", filepath.Join(dir, "demo.wasm"), false},
+		{plugin.FindError{Path: dir}, "demo", filepath.Join(dir, "demo.wasm"), true},
+		{plugin.FindError{Path: filepath.Join(dir, "x.wasm"), Name: "demo"}, "demo", "", true},
+		{plugin.FindError{Path: dir}, "demo", "", false},
+	} {
+		if got := c.err.Concerns(c.name, c.path); got != c.want {
+			t.Errorf("%+v concerns %q at %q: %v, want %v", c.err, c.name, c.path, got, c.want)
+		}
+	}
+}
