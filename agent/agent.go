@@ -4,10 +4,10 @@
 //
 // handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
 // and signals, none of which waits for another, reload.go what each does at a time and how
-// they tell each other, manifests.go reads and applies pods, listen.go takes addresses,
-// server.go and api.go answer over HTTP, actions.go tells who changed what, mask.go hides
-// secrets of pods, stream.go pushes changes, and events.go, changes.go and logwriter.go tell
-// what happens.
+// they tell each other, manifests.go reads and applies pods, secrets.go knows the files of
+// their secrets, listen.go takes addresses, server.go and api.go answer over HTTP,
+// actions.go tells who changed what, mask.go hides secrets of pods, stream.go pushes
+// changes, and events.go, changes.go and logwriter.go tell what happens.
 //
 // Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
 // those of registries, survey.go looks what there is, plugins.go loads, replaces and
@@ -128,6 +128,7 @@ type Agent struct {
 	wanted      []*v1.Pod             // owned by followManifests after New
 	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
 	stamp       string                // of the manifests that wanted came from; owned by followManifests
+	secrets     secretFiles           // of the manifests that were read last; owned by followManifests after New
 	pluginStamp string                // of prober.yaml and plugins as they were last read; owned by followPlugins after New
 
 	manifests, plugins, registries *door // of the loops

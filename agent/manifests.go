@@ -55,8 +55,14 @@ func (a *Agent) awaitChange(ctx context.Context, stamp string) bool {
 func (a *Agent) load(ctx context.Context, all bool, giveUp context.CancelCauseFunc) ([]*v1.Pod, error) {
 	a.handlers.begin()
 	a.stamp = a.source.Stamp()
+	for _, file := range a.secrets.begin() {
+		a.log.Info("secret changed", "file", file)
+	}
 	handlers := within{agent: a, ctx: ctx, stamp: a.stamp, giveUp: giveUp}
-	a.source.Check = func(pod *v1.Pod) []error { return a.check(ctx, pod, all, handlers) }
+	a.source.Check = func(pod *v1.Pod) []error {
+		a.secrets.add(pod)
+		return a.check(ctx, pod, all, handlers)
+	}
 	loaded, err := a.source.Load(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -64,6 +70,7 @@ func (a *Agent) load(ctx context.Context, all bool, giveUp context.CancelCauseFu
 	case err != nil:
 		return nil, err
 	}
+	a.secrets.keep()
 	for _, w := range loaded.Warnings {
 		a.log.Warn("unsupported field", "place", w.Error())
 	}
@@ -121,7 +128,8 @@ type noPods struct{}
 // PodStatus implements [manager.StatusSource].
 func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
 
-// apply runs the pods that are wanted, and notes how that went.
+// apply runs the pods that are wanted, with the secrets that there are now, and notes how
+// that went.
 func (a *Agent) apply(ctx context.Context, cause string) error {
 	err := a.pods.Apply(ctx, a.wanted)
 	if ctx.Err() != nil {
@@ -134,6 +142,10 @@ func (a *Agent) apply(ctx context.Context, cause string) error {
 		}
 	}
 	a.running.Store(true)
+	err = errors.Join(err, a.manager.RefreshSecrets(ctx))
+	if ctx.Err() != nil {
+		return nil
+	}
 	a.noteManifests(err)
 	a.handlers.uses(a.wanted)
 	if err != nil {

@@ -128,12 +128,14 @@ const (
 // registry, a compilation, the validator of a plugin, holds up its own business and no
 // other. They tell each other by knocking.
 
-// followManifests applies the manifests, and does so again when they change, or plugins do
-// that they were refused for, until ctx ends.
+// followManifests applies the manifests, and does so again when they change, or secrets do
+// that they refer to, or plugins do that they were refused for, until ctx ends.
 func (a *Agent) followManifests(ctx context.Context) {
 	_ = a.apply(ctx, "start") // logged
 	var files changing
-	changed := func(now time.Time) bool { return files.due(now, a.source.Stamp(), a.stamp) }
+	changed := func(now time.Time) bool {
+		return files.due(now, a.source.Stamp()+a.secrets.now(), a.stamp+a.secrets.known())
+	}
 	a.rounds(ctx, a.manifests, changed, func(r *round) error { return a.readManifests(ctx, r) })
 }
 

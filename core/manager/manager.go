@@ -90,8 +90,9 @@ type Config struct {
 	// 0 keeps the last tick of each probe only, with 256 bytes of its output.
 	History int64
 	// ResolveSecret returns the value of a reference like ${file:/run/secret} (source
-	// "file") or ${env:NAME} (source "env") in a probe's config. Nil makes such a
-	// reference an error.
+	// "file") or ${env:NAME} (source "env") in a probe's config. It is asked when a probe
+	// is added or changed, and by [Manager.RefreshSecrets]; never at a tick. Nil makes such
+	// a reference an error.
 	ResolveSecret func(source, name string) (string, error)
 
 	// Compat has the kubelet's known bugs that are wanted back; 0 fixes them all.
@@ -134,8 +135,14 @@ type entry struct {
 // shape is what a probe is at present.
 type shape struct {
 	config  ProbeConfig
-	bound   probe.Handler
+	bound   *bound
 	changes int // that the probe has seen so far
+}
+
+// bound is a handler that is bound to a probe.
+type bound struct {
+	probe.Handler
+	mark string // tells what the references in its config stood for; "": there is none
 }
 
 // New returns a manager without pods.
@@ -438,7 +445,7 @@ func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
 func (m *Manager) end(taken []*entry) {
 	for _, e := range taken {
 		e.tell()
-		release(e.shape.bound)
+		release(e.shape.bound.Handler)
 		m.awaitEnd(e)
 	}
 }

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"hash/maphash"
@@ -117,14 +116,14 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	}
 	started, err = m.startWorker(set, c, handler)
 	if !started {
-		release(handler)
+		release(handler.Handler)
 	}
 	return started, err
 }
 
 // startWorker starts the worker of a probe whose handler is prepared, and reports false
 // when there is one already.
-func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler probe.Handler) (started bool, err error) {
+func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler *bound) (started bool, err error) {
 	key := c.key(set.pod.UID)
 	container := set.container(c.Container)
 	delay, phase := m.spread(key, c.Spec.Period)
@@ -136,7 +135,7 @@ func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler probe.Handler)
 			},
 			Kind: c.Kind, Handler: c.Handler,
 		},
-		Spec: c.Spec, Handler: handler, Target: c.target(), Container: container, Paused: c.Paused,
+		Spec: c.Spec, Handler: handler.Handler, Target: c.target(), Container: container, Paused: c.Paused,
 		Delay: delay, Phase: phase, Observer: rec,
 		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
 	})
@@ -167,28 +166,47 @@ func (m *Manager) insert(e *entry) (started bool, err error) {
 // now. It reports false when the probe has ended, or was changed by another goroutine.
 func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err error) {
 	was := m.present(old)
-	if was.config.equal(c) && !moved {
+	next := was.bound
+	switch same := was.config.equal(c); {
+	case same && !moved:
 		return true, nil
-	}
-	same := was.config.Handler == c.Handler && bytes.Equal(was.config.Config, c.Config) && was.config.Target == c.Target
-	handler := was.bound
-	if !same {
-		if handler, err = m.prepare(c); err != nil {
+	case !same:
+		if next, err = m.rebind(was, c); err != nil {
 			return false, err
 		}
 	}
-	done = m.reform(old, shape{c, handler, was.changes + 1}, worker.Change{
-		Handler: handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(), KeepRun: same, Paused: c.Paused,
+	return m.changeTo(old, shape{c, next, was.changes + 1}, was), nil
+}
+
+// rebind returns what c is to be bound to: that of was, where config and secrets are the
+// same.
+func (m *Manager) rebind(was shape, c ProbeConfig) (*bound, error) {
+	r, err := m.resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	if was.config.sameHandler(&c) && r.mark == was.bound.mark {
+		return was.bound, nil
+	}
+	return m.bind(c, r)
+}
+
+// changeTo is change to a shape whose handler is bound.
+func (m *Manager) changeTo(old *entry, next, was shape) (done bool) {
+	c := next.config
+	done = m.reform(old, next, worker.Change{
+		Handler: next.bound.Handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(),
+		KeepRun: was.config.sameHandler(&c), Paused: c.Paused,
 		KeepPaused: was.config.Paused == c.Paused, // Pause or Resume may have been called: the pod says nothing new of it
 	})
 	switch {
-	case same:
+	case next.bound == was.bound:
 	case done:
-		release(was.bound)
+		release(was.bound.Handler)
 	default:
-		release(handler)
+		release(next.bound.Handler)
 	}
-	return done, nil
+	return done
 }
 
 // reform gives e its next shape, unless e has been taken, or has another one by now than
@@ -219,22 +237,24 @@ func (s *podSet) reshape(w *worker.Worker) (moved bool) {
 	return !slices.Equal(old.Container.Ports, c.Container.Ports)
 }
 
-func (m *Manager) prepare(c ProbeConfig) (probe.Handler, error) {
-	config, secrets := c.Config, []string(nil)
-	if c.annotated {
-		var err error
-		if config, secrets, err = m.resolveSecrets(c.Config); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Path, err)
-		}
-	}
-	handler, err := m.prepareHandler(c, config)
+func (m *Manager) prepare(c ProbeConfig) (*bound, error) {
+	r, err := m.resolve(c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, secrets))
+		return nil, err
 	}
-	if k, ok := handler.(probe.SecretKeeper); ok && len(secrets) > 0 {
-		k.KeepSecret(secretReplacer(secrets).Replace)
+	return m.bind(c, r)
+}
+
+// bind binds the handler of a probe to its config.
+func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
+	handler, err := m.prepareHandler(c, r.config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, r.secrets))
 	}
-	return redacted(handler, secrets), nil
+	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets) > 0 {
+		k.KeepSecret(secretReplacer(r.secrets).Replace)
+	}
+	return &bound{redacted(handler, r.secrets), r.mark}, nil
 }
 
 // prepareHandler turns a panic into an error: one probe's handler, which may be anybody's,

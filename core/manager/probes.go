@@ -59,8 +59,12 @@ func (c *ProbeConfig) target() func(podIP string) probe.Target {
 }
 
 func (c *ProbeConfig) equal(o ProbeConfig) bool {
-	return c.Handler == o.Handler && bytes.Equal(c.Config, o.Config) && c.Target == o.Target &&
-		c.Spec == o.Spec && c.Paused == o.Paused
+	return c.sameHandler(&o) && c.Spec == o.Spec && c.Paused == o.Paused
+}
+
+// sameHandler reports whether c and o ask for the same handler with the same config.
+func (c *ProbeConfig) sameHandler(o *ProbeConfig) bool {
+	return c.Handler == o.Handler && bytes.Equal(c.Config, o.Config) && c.Target == o.Target
 }
 
 // ProbesOf returns the probes of pod in the order in which AddPod starts them, and

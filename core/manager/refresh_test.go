@@ -1,0 +1,155 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// rotation is a pod whose probe succeeds with the password "good" alone.
+type rotation struct {
+	*rig
+	pod       *v1.Pod
+	password  string // "": it cannot be read
+	asked     int    // for the password
+	refuses   string // a password that no handler is bound to
+	passwords []string
+	released  []string
+}
+
+type releasing struct {
+	probe.Handler
+	done func()
+}
+
+func (r releasing) Release() { r.done() }
+
+func (r *rotation) Prepare(_ string, config []byte, _ probe.Target) (probe.Handler, error) {
+	password := strings.Split(string(config), `"`)[3]
+	if password == r.refuses {
+		return nil, fmt.Errorf("the password %s is refused", password)
+	}
+	return releasing{probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		r.passwords = append(r.passwords, password)
+		if password != "good" {
+			return probe.Outcome{Result: probe.Failure, Output: "denied: " + password}, nil
+		}
+		return probe.Outcome{Result: probe.Success}, nil
+	}), func() { r.released = append(r.released, password) }}, nil
+}
+
+func newRotation(t *testing.T, spec string) *rotation {
+	r := &rotation{password: "good"}
+	r.rig = newRig(t, func(cfg *manager.Config) {
+		cfg.Handlers = r
+		cfg.ResolveSecret = func(string, string) (string, error) {
+			if r.asked++; r.password == "" {
+				return "", errors.New("permission denied")
+			}
+			return r.password, nil
+		}
+	})
+	r.pod = annotated(`web: {readiness: {plugin: {name: x, config: {password: "${file:/run/pw}"}}, ` + spec + `}}`)
+	r.store.SetPodStatus(r.pod, statusOf(running("web", "c1")))
+	r.add(r.pod)
+	return r
+}
+
+func TestRefreshSecrets(t *testing.T) {
+	bubble(t, "a new secret is used from the next tick, and the run goes on", func(t *testing.T) {
+		r := newRotation(t, "period: 1s, failureThreshold: 3")
+		r.wait(2 * time.Second)
+		r.password = "bad"
+		r.refresh(t, "")
+		r.wait(2 * time.Second) // two failures of three
+		r.wantCached(probe.Readiness, "c1", results.Success)
+		r.password = "bad2"
+		r.refresh(t, "")
+		r.wait(time.Second) // the third
+		r.wantCached(probe.Readiness, "c1", results.Failure)
+		if !slices.Equal(r.released, []string{"good", "bad"}) {
+			t.Errorf("released %q", r.released)
+		}
+		r.password = "good"
+		r.refresh(t, "")
+		r.wait(time.Second)
+		r.wantCached(probe.Readiness, "c1", results.Success)
+	})
+	bubble(t, "the same secret changes nothing, and no tick reads it", func(t *testing.T) {
+		r := newRotation(t, "period: 1s")
+		r.wait(5 * time.Second)
+		if r.asked != 1 {
+			t.Errorf("asked %d times", r.asked)
+		}
+		r.refresh(t, "")
+		if r.asked != 2 || len(r.released) > 0 {
+			t.Errorf("asked %d times, released %q", r.asked, r.released)
+		}
+	})
+	bubble(t, "a secret that cannot be read keeps the last one", func(t *testing.T) {
+		r := newRotation(t, "period: 1s")
+		r.password = ""
+		r.refresh(t, "pod ns/pod-uid: metadata.annotations[prober.dev/probes][web].readiness: ${file:/run/pw}: permission denied")
+		r.wait(1500 * time.Millisecond)
+		r.wantCached(probe.Readiness, "c1", results.Success)
+	})
+	bubble(t, "a secret that the handler refuses keeps the last one, and is not shown", func(t *testing.T) {
+		r := newRotation(t, "period: 1s")
+		r.password, r.refuses = "ugly", "ugly"
+		r.refresh(t, "pod ns/pod-uid: metadata.annotations[prober.dev/probes][web].readiness: the password [redacted] is refused")
+		r.wait(1500 * time.Millisecond)
+		r.wantCached(probe.Readiness, "c1", results.Success)
+	})
+	bubble(t, "UpdatePod takes the secret as it is now", func(t *testing.T) {
+		r := newRotation(t, "period: 10s")
+		r.wait(time.Second)
+		r.password = "new"
+		r.pod.Annotations[manager.Annotation] = strings.Replace(r.pod.Annotations[manager.Annotation], "10s", "1s", 1)
+		r.update(r.pod)
+		r.wait(15 * time.Second)
+		if got := r.passwords[len(r.passwords)-1]; got != "new" {
+			t.Errorf("probed with %q", got)
+		}
+	})
+}
+
+// refresh refreshes the secrets, whose error must be want.
+func (r *rotation) refresh(t *testing.T, want string) {
+	t.Helper()
+	got := ""
+	if err := r.m.RefreshSecrets(t.Context()); err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("RefreshSecrets = %q, want %q", got, want)
+	}
+}
+
+func TestSecretReferences(t *testing.T) {
+	pod := annotated(`web: {readiness: {plugin: {name: x, config: {a: "${file:/run/\"a\"} ${env:B}", b: ["${env:B}"], c: "$x"}}}, ` +
+		`liveness: {plugin: {name: x, config: {}}}}`)
+	configs, errs := manager.ProbesOf(pod)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	var all []string
+	for _, c := range configs {
+		for _, ref := range c.SecretReferences() {
+			all = append(all, ref.Source+":"+ref.Name)
+		}
+	}
+	slices.Sort(all)
+	if want := []string{"env:B", "env:B", `file:/run/"a"`}; !slices.Equal(all, want) {
+		t.Errorf("got %q, want %q", all, want)
+	}
+}
