@@ -39,7 +39,7 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "core/worker", "core/results"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
-	"handlers": {ours: []string{"probe"}},
+	"handlers": {ours: []string{"probe", "internal/nearest"}},
 	"handlers/builtin": {
 		ours:   []string{"probe", "handlers"},
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
@@ -68,7 +68,7 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "internal/regular"},
+		ours:   []string{"probe", "core/manager", "core/results", "internal/nearest", "internal/regular"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"metrics": {
@@ -91,6 +91,7 @@ var rooms = map[string]struct {
 		ours:   []string{".", "agent", "agent/access", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
+	"internal/nearest":       {},
 	"internal/regular":       {},
 	"internal/netaddr":       {},
 	"internal/doctest":       {},

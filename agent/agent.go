@@ -158,7 +158,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
-		source:    &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported, System: runtime.GOOS},
+		source:    newSource(&cfg, runtime.GOOS),
 		manifests: newDoor("manifests"), plugins: newDoor("plugins"), registries: newDoor("registries"),
 	}
 	a.cfg.mark = local.NewMark()
@@ -178,6 +178,11 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// newSource returns the manifests of a config, to be run by system; "": only to be read.
+func newSource(cfg *Config, system string) *local.Source {
+	return &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported, System: system}
 }
 
 // assemble makes the parts, from the bottom up.

@@ -87,7 +87,12 @@ func (a *Agent) check(ctx context.Context, pod *v1.Pod, all bool, handlers manag
 		return nil // its handlers are known to be in use
 	}
 	a.handlers.mayUse(pod)
-	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: a.secret})
+	return checkProbes(ctx, pod, handlers, a.secret)
+}
+
+// checkProbes prepares every probe of pod, and drops what that made.
+func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: secret})
 	if err != nil {
 		return []error{err}
 	}

@@ -135,7 +135,7 @@ spec:
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
 		t.Error("no restart is counted")
 	}
-	write(t, path, "")
+	write(t, path, "{apiVersion: v1, kind: List, items: []}")
 	awaitEvent(t, events, "pod", "the pod is gone", func(pod *struct{ Removed bool }) bool { return pod.Removed })
 	if _, body := r.do("GET", "/metrics"); strings.Contains(body, series) {
 		t.Error("the restarts of a pod that is gone are still counted")

@@ -124,10 +124,7 @@ func (s *handlerSet) bringTo(ctx context.Context, name string, v *survey, again 
 		r = s.newRecord(name)
 	}
 	if r == nil { // a shadow and nothing else
-		if v.waiting[name] || v.about(name, "") != nil {
-			return false, nil // told already
-		}
-		return false, v.lonely(name)
+		return false, v.alone(name)
 	}
 	if err := r.lock(ctx); err != nil {
 		return false, err

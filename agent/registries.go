@@ -13,7 +13,7 @@ import (
 // registries are asked however short a time ago they were. Those are left out, unless they
 // were asked for, that have nothing new to say: a digest stays what it is.
 func (s *handlerSet) pull(ctx context.Context, asked, again bool, changed func()) {
-	admission, err := NewAdmission(s.admission())
+	admission, err := NewAdmission(s.cfg.admission())
 	if err != nil {
 		return // which a survey tells
 	}

@@ -31,23 +31,9 @@ type survey struct {
 func (s *handlerSet) survey() (*survey, error) {
 	s.surveying.Lock()
 	defer s.surveying.Unlock()
-	admission, err := NewAdmission(s.admission())
+	v, err := newSurvey(&s.cfg, s.builtins, s.sources)
 	if err != nil {
 		return nil, err
-	}
-	admission.recall(s.sources)
-	file := admission.Config()
-	v := &survey{total: file.TotalMemory, pulled: admission.pulled, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
-	v.found, v.err = admission.Find(s.cfg.PluginDirs, s.builtins)
-	v.shadows, v.shadowErr = admission.Shadows()
-	v.err, v.shadowErr = putOff(v.err, v.waiting), putOff(v.shadowErr, v.waitingShadows)
-	for _, key := range file.Trust.Keys {
-		v.files = append(v.files, beside(s.cfg.ConfigFile, key))
-	}
-	for _, p := range file.Plugins {
-		if p.Source != "" && !strings.Contains(p.Source, "://") {
-			v.files = append(v.files, beside(s.cfg.ConfigFile, p.Source))
-		}
 	}
 	for _, f := range v.found {
 		if f.Manifest.Runtime != plugin.Nagios {
@@ -61,8 +47,32 @@ func (s *handlerSet) survey() (*survey, error) {
 	return v, nil
 }
 
-func (s *handlerSet) admission() AdmissionConfig {
-	return AdmissionConfig{ConfigFile: s.cfg.ConfigFile, LockFile: s.cfg.LockFile, Dev: s.cfg.DevPlugins}
+// newSurvey reads what prober.yaml, plugin folders, the lock and keys say, and what
+// registries have said. It runs nothing.
+func newSurvey(cfg *Config, builtins []string, from *Sources) (*survey, error) {
+	admission, err := NewAdmission(cfg.admission())
+	if err != nil {
+		return nil, err
+	}
+	admission.recall(from)
+	file := admission.Config()
+	v := &survey{total: file.TotalMemory, pulled: admission.pulled, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
+	v.found, v.err = admission.Find(cfg.PluginDirs, builtins)
+	v.shadows, v.shadowErr = admission.Shadows()
+	v.err, v.shadowErr = putOff(v.err, v.waiting), putOff(v.shadowErr, v.waitingShadows)
+	for _, key := range file.Trust.Keys {
+		v.files = append(v.files, beside(cfg.ConfigFile, key))
+	}
+	for _, p := range file.Plugins {
+		if p.Source != "" && !strings.Contains(p.Source, "://") {
+			v.files = append(v.files, beside(cfg.ConfigFile, p.Source))
+		}
+	}
+	return v, nil
+}
+
+func (c *Config) admission() AdmissionConfig {
+	return AdmissionConfig{ConfigFile: c.ConfigFile, LockFile: c.LockFile, Dev: c.DevPlugins}
 }
 
 // take notes what a survey says of all plugins together.
@@ -147,6 +157,14 @@ func (v *survey) shadow(name string) (f Shadowed, ok bool) {
 		return Shadowed{}, false
 	}
 	return v.shadows[i], true
+}
+
+// alone is lonely of a plugin of which nothing is known, unless that is told already.
+func (v *survey) alone(name string) error {
+	if _, here := v.plugin(name); here || v.waiting[name] || v.about(name, "") != nil {
+		return nil
+	}
+	return v.lonely(name)
 }
 
 // lonely is an error where there is a shadow of a plugin that there is not.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -136,33 +137,4 @@ func (e *UnknownError) Error() string {
 }
 
 // Nearest returns the known name within two edits of name, or "".
-func Nearest(name string, known []string) string {
-	best, bestDistance := "", 3
-	for _, k := range known {
-		if d := distance(name, k); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance of a and b, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitution := diagonal
-			if a[i] != b[j] {
-				substitution++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitution, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
+func Nearest(name string, known []string) string { return nearest.Name(name, known) }

@@ -68,7 +68,8 @@ func schemaError(err error) error {
 func (s *Schema) JSON() []byte { return s.source }
 
 // Apply holds config, a JSON object, against the schema and returns it with the
-// schema's defaults filled in. Its errors name the field, "config.maxLag".
+// schema's defaults filled in. Its errors name the field, "config.maxLag"; those of the
+// schema are [*ConfigError]s, joined.
 func (s *Schema) Apply(config []byte) ([]byte, error) {
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -195,5 +196,14 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 	} else if len(unit.Errors) > 0 && unit.Errors[0].Error != nil {
 		text = unit.Errors[0].Error.String()
 	}
-	return []error{fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), text)}
+	return []error{&ConfigError{strings.TrimPrefix(path, "."), text}}
 }
+
+// ConfigError is what is wrong with one field of a config.
+type ConfigError struct {
+	Field   string // its path, like config.limits.maxLag
+	Message string
+}
+
+// Error returns "FIELD: message".
+func (e *ConfigError) Error() string { return e.Field + ": " + e.Message }

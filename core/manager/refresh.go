@@ -83,7 +83,7 @@ func (m *Manager) refresh(e *entry) error {
 type resolved struct {
 	config  []byte
 	secrets []string // that must not be shown
-	mark    string // a digest of config; "": there is no reference in it
+	mark    string   // a digest of config; "": there is no reference in it
 }
 
 // resolve replaces the references in the config of c.

@@ -5,22 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/handlers"
-	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
-	"github.com/daeace23/prober/probe"
 )
 
 func newValidate(env *Env) *cobra.Command {
@@ -30,6 +25,9 @@ func newValidate(env *Env) *cobra.Command {
 		Short: "Check manifests, the agent's file and plugins' configs, without running anything",
 		Long: "Check manifests (files, folders and -), the agent's file (prober.yaml), plugin.yaml, and the\n" +
 			"configs of probes against the schemas of the plugins in --plugins folders.\n\n" +
+			"With the flags of prober run it checks what that checks before it starts anything, except for\n" +
+			"what only the host can know: it compiles and runs no plugin, asks no registry, and reads no\n" +
+			"secret. A PATH that is the agent's file stands for --config.\n\n" +
 			"One line on stdout for each error. Exit code 0 all good, 1 something is wrong, 64 wrong usage.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
@@ -41,19 +39,20 @@ func newValidate(env *Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
-	c.Flags().StringArrayVar(&v.dirs, "plugins", nil, "folder of plugins")
-	c.Flags().BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
+	f := c.Flags()
+	f.StringArrayVar(&v.PluginDirs, "plugins", nil, "folder of plugins")
+	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
+	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
+	f.BoolVar(&v.AllowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
 	return c
 }
 
 // validation is one run of `prober validate`.
 type validation struct {
-	env              *Env
-	dirs             []string
-	allowUnsupported bool
-
-	wrong     int      // errors told
-	unchecked []string // plugins that nothing is known of
+	agent.Config
+	env        *Env
+	agentFiles []string // among the paths
+	wrong      int      // errors told
 }
 
 // maxFile bounds a file of any kind.
@@ -63,33 +62,65 @@ const maxFile = 8 << 20
 var kindLine = regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 
 func (v *validation) run(ctx context.Context, paths []string) error {
-	schemas, err := v.handlers()
-	if err != nil {
+	if err := v.flags(); err != nil {
 		return err
 	}
-	var manifests []string
 	for _, path := range paths {
 		other, err := v.file(path)
 		if err != nil {
 			return usage("", "%w", err)
 		}
 		if !other {
-			manifests = append(manifests, path)
+			v.Paths = append(v.Paths, path)
 		}
 	}
-	if len(manifests) > 0 {
-		if err := v.manifests(ctx, manifests, schemas); err != nil {
-			return err
-		}
+	if v.wrong == 0 && v.ConfigFile == "" && len(v.agentFiles) == 1 && v.knowsPlugins() {
+		v.ConfigFile = v.agentFiles[0]
 	}
-	if len(v.unchecked) > 0 {
-		slices.Sort(v.unchecked)
-		fmt.Fprintf(v.env.Stderr, "prober: without --plugins nothing was checked of what is for %s\n", strings.Join(slices.Compact(v.unchecked), ", "))
+	v.Stdin = v.env.Stdin
+	unchecked, err := agent.Validate(ctx, v.Config)
+	if ctx.Err() != nil {
+		return &exit{code: exitFailed, err: context.Cause(ctx)}
 	}
+	if err != nil {
+		v.tell(err)
+	}
+	v.tellUnchecked(unchecked)
 	if v.wrong > 0 {
 		return &exit{code: exitFailed}
 	}
 	return nil
+}
+
+// knowsPlugins reports whether a flag says where plugins are: without one nothing is known
+// of them.
+func (v *validation) knowsPlugins() bool {
+	return len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != ""
+}
+
+// flags misses what the flags name.
+func (v *validation) flags() error {
+	for _, path := range append([]string{v.ConfigFile, v.LockFile}, v.PluginDirs...) {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			return usage("", "%w", err)
+		}
+	}
+	return nil
+}
+
+// tellUnchecked says of which handlers nothing was checked.
+func (v *validation) tellUnchecked(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	for i := range names {
+		names[i] = oneLine(names[i])
+	}
+	why := "without --plugins"
+	if v.knowsPlugins() {
+		why = "without a registry"
+	}
+	fmt.Fprintf(v.env.Stderr, "prober: %s nothing was checked of what is for %s\n", why, strings.Join(names, ", "))
 }
 
 // tell writes one line for each error that err joins.
@@ -104,14 +135,15 @@ func (v *validation) tell(err error) {
 	fmt.Fprintln(v.env.Stdout, oneLine(err.Error()))
 }
 
-// file checks a file that is no manifest, and reports whether path is one.
+// file checks a file that is no manifest, and a folder that has none. It reports whether
+// path is something else than manifests.
 func (v *validation) file(path string) (other bool, err error) {
 	if path == "-" {
 		return false, nil
 	}
 	data, err := regular.Read(path, maxFile)
 	if errors.Is(err, regular.ErrNotRegular) {
-		return false, nil // a folder, or a pipe of manifests, which can be read only once
+		return false, v.folder(path) // or a pipe of manifests, which can be read only once
 	}
 	if err != nil {
 		return false, err
@@ -121,6 +153,7 @@ func (v *validation) file(path string) (other bool, err error) {
 		return false, nil
 	}
 	if string(match[1]) == config.Kind {
+		v.agentFiles = append(v.agentFiles, path)
 		_, err = config.Parse(path, data)
 	} else {
 		_, err = plugin.ParseManifest(path, data)
@@ -131,72 +164,17 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// handlers returns what checks the configs of probes: the built-in handlers, and of
-// the plugins the schemas only.
-func (v *validation) handlers() (*handlers.Registry, error) {
-	var registry handlers.Registry
-	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
-		return nil, &exit{code: exitFailed, err: err}
+// folder misses manifests in a folder: an agent may wait for them, but who has them checked
+// believes that there are some.
+func (v *validation) folder(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return err
 	}
-	found, err := plugin.Find(v.dirs, registry.Names()...)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("", "%w", err)
+	files, err := (&local.Source{Paths: []string{path}}).Files()
+	if err == nil && len(files) == 0 {
+		v.tell(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
 	}
-	if err != nil {
-		v.tell(err)
-	}
-	for _, f := range found {
-		if err := registry.Register(f.Manifest.Name, f.Path, schemaOnly{schema: f.Manifest.Config}); err != nil {
-			v.tell(err)
-		}
-	}
-	return &registry, nil
-}
-
-// schemaOnly is a plugin of which nothing but the schema is used.
-type schemaOnly struct {
-	probe.HandlerFunc // nil: it probes nothing
-	schema            *plugin.Schema
-}
-
-var _ probe.Preparer = schemaOnly{}
-
-func (s schemaOnly) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
-	_, err := s.schema.Apply(config)
-	return s, err
-}
-
-func (v *validation) manifests(ctx context.Context, paths []string, registry *handlers.Registry) error {
-	source := &local.Source{Paths: paths, Stdin: v.env.Stdin, AllowUnsupported: v.allowUnsupported}
-	source.Check = func(pod *v1.Pod) []error { return v.probes(pod, registry) }
-	_, err := source.Load(ctx)
-	if problems, ok := errors.AsType[local.Problems](err); ok {
-		v.tell(problems)
-	} else if err != nil {
-		return usage("", "%w", err)
-	}
-	return nil
-}
-
-// probes holds the configs of pod's probes against their handlers. Without a folder of
-// plugins nothing is known of those.
-func (v *validation) probes(pod *v1.Pod, registry *handlers.Registry) (errs []error) {
-	configs, errs := manager.ProbesOf(pod)
-	known := make(map[string]bool)
-	for _, name := range registry.Names() {
-		known[name] = true
-	}
-	for _, c := range configs {
-		if !known[c.Handler] && len(v.dirs) == 0 {
-			v.unchecked = append(v.unchecked, oneLine(c.Handler))
-			continue
-		}
-		target := probe.Target{Host: c.Target.Host, Port: c.Target.Port, Unix: c.Target.Unix}
-		if _, err := registry.Prepare(c.Handler, c.Config, target); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
-		}
-	}
-	return errs
+	return nil // what cannot be read is told with the manifests
 }
 
 // maxConfig bounds a plugin's config in a file.

@@ -85,6 +85,18 @@ func (s *Source) Stamp() string {
 	return b.String()
 }
 
+// Files returns the files that Load would read, each once. Its error is [Problems].
+func (s *Source) Files() (names []string, err error) {
+	files, problems := s.files()
+	for _, file := range files {
+		names = append(names, file.path)
+	}
+	if len(problems) > 0 {
+		return names, problems
+	}
+	return names, nil
+}
+
 // listed is a file to be read.
 type listed struct {
 	path  string
@@ -223,6 +235,10 @@ func (l *loader) ask(pod *v1.Pod) []error {
 
 // file reads the documents of one file.
 func (l *loader) file(file string, text []byte) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		l.problem(file, 0, "", "the file is empty: must be a Pod or a List of pods")
+		return
+	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var n yaml.Node

@@ -88,6 +88,7 @@ func validatePod(pod *v1.Pod) (errs field.ErrorList) {
 		names.Insert(c.Name)
 		errs = append(errs, validateContainer(c, path, init)...)
 	})
+	errs = append(errs, validatePortNames(pod)...)
 	return append(errs, manager.ValidatePod(pod)...)
 }
 
@@ -284,8 +285,10 @@ var (
 
 const unsupportedMessage = "a local process can not have this"
 
-// unsupportedFields returns the fields that a local process can not have.
+// unsupportedFields returns the fields that a local process can not have, and annotations
+// that only another version of prober can know.
 func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
+	errs = unknownAnnotations(pod)
 	forbid := func(path *field.Path) { errs = append(errs, field.Forbidden(path, unsupportedMessage)) }
 	others(pod.Spec, podFields, field.NewPath("spec"), forbid)
 	each(pod, func(c *v1.Container, path *field.Path, _ bool) {

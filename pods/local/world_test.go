@@ -318,9 +318,12 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 	}
 }
 
-// load reads manifests given as text, in which $NAME of vars is replaced.
+// load reads manifests given as text, in which $NAME of vars is replaced. "" is no pod.
 func load(t *testing.T, text string, vars ...string) []*v1.Pod {
 	t.Helper()
+	if text == "" {
+		return nil
+	}
 	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Validate checks what [New] checks of cfg's manifests, plugins and prober.yaml, in the same
+// way, as far as that needs neither code nor this host: it compiles and runs no plugin,
+// asks no registry, reads no secret, and takes commands on every system. Its error joins
+// all that is wrong. unchecked are the names of the handlers of which nothing is known,
+// sorted: those of plugins in registries, and, where cfg names neither plugin folders nor
+// prober.yaml, all that are not built in.
+func Validate(ctx context.Context, cfg Config) (unchecked []string, err error) {
+	o := &offline{cfg: cfg, missing: make(map[string]bool)}
+	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
+		return nil, err
+	}
+	if o.survey, err = newSurvey(&cfg, o.registry.Names(), NewSources(SourcesConfig{})); err != nil {
+		return nil, err
+	}
+	errs := []error{o.survey.err, o.survey.shadowErr}
+	for _, name := range o.survey.names() {
+		errs = append(errs, o.survey.alone(name))
+	}
+	for _, f := range o.survey.found {
+		errs = append(errs, o.registry.Register(f.Manifest.Name, f.Path, static{found: f.Found}))
+	}
+	source := newSource(&cfg, "")
+	source.Check = func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, keepReference) }
+	if _, err := source.Load(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	for name := range o.missing {
+		unchecked = append(unchecked, name)
+	}
+	slices.Sort(unchecked)
+	return unchecked, errors.Join(errs...)
+}
+
+// offline prepares handlers without running anything.
+type offline struct {
+	cfg      Config
+	survey   *survey
+	registry handlers.Registry
+	missing  map[string]bool // handlers that were asked for, and of which nothing is known
+}
+
+// Prepare implements [manager.Handlers].
+func (o *offline) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	known := slices.Contains(o.registry.Names(), name)
+	switch unnamed := len(o.cfg.PluginDirs) == 0 && o.cfg.ConfigFile == "" && len(o.cfg.DevPlugins) == 0; {
+	case !known && (unnamed || o.survey.waiting[name]):
+		o.missing[name] = true
+		return static{}, nil
+	case !known && o.survey.about(name, "") != nil:
+		return static{}, nil // told already
+	}
+	return o.registry.Prepare(name, config, target)
+}
+
+// static is a plugin of which nothing is run.
+type static struct {
+	probe.HandlerFunc // nil: it probes nothing
+	found             plugin.Found
+}
+
+var _ probe.Preparer = static{}
+
+// Prepare implements [probe.Preparer]. It returns why the plugin would not be loaded, or would
+// not take config.
+func (s static) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
+	if err := s.admit(); err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, s.found.Path)
+	}
+	_, err := s.found.Manifest.Config.Apply(config)
+	return s, withoutReferences(err, config)
+}
+
+// admit returns why the plugin would not be loaded. Whether a host has the command of a
+// check is known there alone.
+func (s static) admit() error {
+	switch s.found.Manifest.Runtime {
+	case plugin.Process:
+		return nil
+	case plugin.Nagios:
+		_, _, _, err := process.CommandOf(s.found)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	default:
+		return wasm.Admit(s.found)
+	}
+}
+
+// keepReference resolves a reference to itself: secrets are on the host that runs the
+// manifests.
+func keepReference(source, name string) (string, error) { return "${" + source + ":" + name + "}", nil }
+
+// withoutReferences takes those errors out of err that are about a string with a reference:
+// what that stands for is not known.
+func withoutReferences(err error, config []byte) error {
+	var document any
+	if err == nil || json.Unmarshal(config, &document) != nil {
+		return err
+	}
+	unknown := make(map[string]bool)
+	noteReferences(document, "config", unknown)
+	var rest []error
+	for _, err := range leaves(err) {
+		if e, ok := errors.AsType[*plugin.ConfigError](err); !ok || !unknown[e.Field] {
+			rest = append(rest, err)
+		}
+	}
+	return errors.Join(rest...)
+}
+
+// noteReferences notes the paths of the strings that have a reference in them.
+func noteReferences(v any, path string, to map[string]bool) {
+	switch v := v.(type) {
+	case string:
+		if strings.Contains(v, "${file:") || strings.Contains(v, "${env:") {
+			to[path] = true
+		}
+	case []any:
+		for i := range v {
+			noteReferences(v[i], path+"."+strconv.Itoa(i), to)
+		}
+	case map[string]any:
+		for name := range v {
+			noteReferences(v[name], path+"."+name, to)
+		}
+	}
+}

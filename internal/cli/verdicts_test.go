@@ -1,0 +1,153 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/plugin"
+)
+
+// withProbe is a pod with a probe of the annotation.
+func withProbe(text string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {prober.dev/probes: '{c: {readiness: " + text + "}}'}}\nspec: {containers: [{name: c}]}\n"
+}
+
+// withContainer is a pod with a container that has fields.
+func withContainer(fields string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, " + fields + "}]}\n"
+}
+
+const agentHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+
+// verdicts are the files of a run, and what is made of them: "good" by run and by validate,
+// "bad" by both, or "bad on the host" by run alone, since validate compiles and runs nothing,
+// and reads no secret. PLUGIN is a good module, and NEEDY one that asks for kv.
+var verdicts = []struct {
+	name  string
+	files map[string]string // pods/*, plugins/*, prober.yaml, lock
+	want  string
+}{
+	{"a pod", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "PLUGIN"}, "good"},
+	{"an unused plugin without its grant", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: 1}}"), "plugins/demo.wasm": "NEEDY"}, "good"},
+	{"a grant", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [kv]}]\n"}, "good"},
+	{"a named port", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}, ports: [{name: web, containerPort: 80}]")}, "good"},
+	{"a commented-out manifest", map[string]string{"pods/a.yaml": "# kind: Pod\n"}, "good"},
+
+	{"YAML", map[string]string{"pods/a.yaml": "a: ["}, "bad"},
+	{"an empty file", map[string]string{"pods/a.yaml": " \n"}, "bad"},
+	{"another kind", map[string]string{"pods/a.yaml": "apiVersion: v1\nkind: Service\n"}, "bad"},
+	{"an unknown field", map[string]string{"pods/a.yaml": withContainer("livenessprobe: {}")}, "bad"},
+	{"an unsupported field", map[string]string{"pods/a.yaml": withContainer("resources: {limits: {cpu: 1}}")}, "bad"},
+	{"a number out of range", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {periodSeconds: -1, tcpSocket: {port: 1}}")}, "bad"},
+	{"two pods of one name", map[string]string{"pods/a.yaml": withContainer(""), "pods/b.yaml": withContainer("")}, "bad"},
+	{"an unknown annotation", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{plugin: {name: demo}}"), "/probes", "/prob", 1)}, "bad"},
+	{"an address", map[string]string{"pods/a.yaml": strings.Replace(withContainer(""), "{name: p}", "{name: p, annotations: {prober.dev/address: \"a:1\"}}", 1)}, "bad"},
+	{"a port of httpGet", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}")}, "bad"},
+	{"a port of tcpSocket", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: web}}")}, "bad"},
+	{"a port of a hook", map[string]string{"pods/a.yaml": withContainer("command: [a], lifecycle: {preStop: {httpGet: {port: web}}}")}, "bad"},
+	{"a port of the annotation", map[string]string{"pods/a.yaml": withProbe("{httpGet: {port: web}}")}, "bad"},
+	{"a port of a plugin's target", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, target: {port: web}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"a container that is not there", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{exec: {command: [a]}}"), "{c: {", "{d: {", 1)}, "bad"},
+	{"a handler that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: other}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"a config of a built-in handler", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: http, config: {port: {}}}}")}, "bad"},
+	{"a config against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: 1}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad"},
+
+	{"a capability without a grant", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY"}, "bad"},
+	{"a grant of something else", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [dns]}]\n"}, "bad"},
+	{"a broken module", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "oops"}, "bad"},
+	{"two plugins of one name", map[string]string{"pods/a.yaml": withContainer(""), "plugins/a.wasm": "PLUGIN", "plugins/b.wasm": "PLUGIN"}, "bad"},
+	{"a digest", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, digest: \"sha256:" + zeros64 + "\"}]\n"}, "bad"},
+	{"a plugin that is nowhere", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo}]\n"}, "bad"},
+	{"a source that is not there", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo, source: ./demo.wasm}]\n"}, "bad"},
+	{"a lonely shadow", map[string]string{"pods/a.yaml": withContainer(""), "plugins/none": "", "far.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, source: ./far.wasm, shadow: true}]\n"}, "bad"},
+	{"no signature", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "ops.pub": "KEY", "prober.yaml": agentHead + "trust: {require: true, keys: [ops.pub]}\n"}, "bad"},
+	{"a key that is not there", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "trust: {keys: [ops.pub]}\n"}, "bad"},
+	{"a plugin that is not locked", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "lock": "apiVersion: prober.dev/v1\nkind: PluginLock\nplugins: []\n"}, "bad"},
+	{"a broken lock", map[string]string{"pods/a.yaml": withContainer(""), "lock": "oops"}, "bad"},
+	{"prober.yaml", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugin: []\n"}, "bad"},
+
+	{"a secret that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad on the host"},
+	{"a secret against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad on the host"},
+	{"a module without probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad on the host"},
+}
+
+const (
+	zeros64        = "0000000000000000000000000000000000000000000000000000000000000000"
+	strictManifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: strict\nversion: 1.0.0\n" +
+		"config: {schema: {type: object, properties: {a: {type: string, maxLength: 3}}}}\n"
+)
+
+func TestValidateAgreesWithRun(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, key, _ := run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
+	kinds := map[string]string{
+		"PLUGIN": verdictModule(t, 0), "BARE": embedded(t, []byte(bareModule), demoManifest), "KEY": key,
+		"NEEDY": embedded(t, []byte(verdictModule(t, 0)), demoManifest+"requests: [{capability: kv, reason: it counts}]\n"),
+	}
+	for _, c := range verdicts {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := make(map[string]string)
+			for name, text := range c.files {
+				files[name] = text
+				if kind, ok := kinds[text]; ok {
+					files[name] = kind
+				}
+			}
+			writeTree(t, dir, files)
+			cfg := agent.Config{Paths: []string{filepath.Join(dir, "pods")}, Listen: "127.0.0.1:0"}
+			args := []string{"validate", cfg.Paths[0]}
+			for name, set := range map[string]func(string){
+				"plugins":     func(path string) { cfg.PluginDirs = []string{path}; args = append(args, "--plugins", path) },
+				"prober.yaml": func(path string) { cfg.ConfigFile = path; args = append(args, "--config", path) },
+				"lock":        func(path string) { cfg.LockFile = path; args = append(args, "--plugins-lock", path) },
+			} {
+				if path := filepath.Join(dir, name); exists(path) {
+					set(path)
+				}
+			}
+			runs := refusal(t, cfg)
+			code, stdout, _ := run(nil, args...)
+			if got := (runs != nil); got != (c.want != "good") {
+				t.Errorf("run: %v, want %s", runs, c.want)
+			}
+			if (code == 1) != (c.want == "bad") || code > 1 {
+				t.Errorf("validate: exit code %d, want %s; run says: %v\n%s", code, c.want, runs, stdout)
+			}
+		})
+	}
+}
+
+// refusal returns why an agent would not start.
+func refusal(t *testing.T, cfg agent.Config) error {
+	t.Helper()
+	a, err := agent.New(t.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// embedded returns a module with another manifest.
+func embedded(t *testing.T, module []byte, manifest string) string {
+	t.Helper()
+	out, err := plugin.Embed(module, []byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

@@ -1,0 +1,90 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/nearest"
+)
+
+// validatePortNames returns an error for every probe and hook that names a port which its
+// container does not have. The kubelet takes such a pod, and fails at each tick.
+func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
+	containers := make(map[string]*v1.Container)
+	check := func(container string, port intstr.IntOrString, path *field.Path) {
+		if e := validatePortName(containers[container], port, path); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
+		containers[c.Name] = c
+		if h := c.Lifecycle; h != nil && h.PostStart != nil && h.PostStart.HTTPGet != nil {
+			check(c.Name, h.PostStart.HTTPGet.Port, path.Child("lifecycle", "postStart", "httpGet", "port"))
+		}
+		if h := c.Lifecycle; h != nil && h.PreStop != nil && h.PreStop.HTTPGet != nil {
+			check(c.Name, h.PreStop.HTTPGet.Port, path.Child("lifecycle", "preStop", "httpGet", "port"))
+		}
+	})
+	configs, _ := manager.ProbesOf(pod) // what is wrong with the others is told
+	for _, p := range configs {
+		action, known := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[p.Handler]
+		var asks struct {
+			Port intstr.IntOrString `json:"port"`
+		}
+		if known && json.Unmarshal(p.Config, &asks) == nil {
+			check(p.Container, asks.Port, p.Path.Child(action, "port"))
+		}
+	}
+	return errs
+}
+
+// validatePortName returns an error where port is a name, and c has no port of that name.
+func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path) *field.Error {
+	if port.Type != intstr.String || len(validation.IsValidPortName(port.StrVal)) > 0 { // the latter is told elsewhere
+		return nil
+	}
+	var names []string
+	for _, p := range c.Ports {
+		if p.Name == port.StrVal {
+			return nil
+		}
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return field.Invalid(path, port.StrVal, fmt.Sprintf("container %q has no port named %q%s", c.Name, port.StrVal, guess(port.StrVal, names)))
+}
+
+// unknownAnnotations returns an error for every annotation that has prober's prefix, and no
+// meaning.
+func unknownAnnotations(pod *v1.Pod) (errs field.ErrorList) {
+	known := []string{AddressAnnotation, manager.Annotation}
+	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if strings.HasPrefix(name, "prober.dev/") && !slices.Contains(known, name) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "unknown annotation"+guess(name, known)))
+		}
+	}
+	return errs
+}
+
+// guess tells the known names, and which of them may have been meant.
+func guess(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	slices.Sort(known)
+	text := "; known: " + strings.Join(known, ", ")
+	if near := nearest.Name(name, known); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return text
+}
