@@ -10,12 +10,16 @@ import (
 
 // Admit returns the error that [Host.LoadFound] would return for found, as far as that is
 // known without compiling or running anything: a capability that is not granted, an import
-// that prober does not have, a limit that the module is beyond.
+// that prober does not have, an export with another signature, a limit that the module is
+// beyond.
 func Admit(found plugin.Found) error {
 	p := &Handler{host: new(Host), manifest: found.Manifest}
 	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
 	err := p.admit(found.Module)
+	if err == nil {
+		err = errors.Join(plugin.CheckContract(found.Module, found.Manifest)...)
+	}
 	if err == nil {
 		return nil
 	}

@@ -69,6 +69,7 @@ var withoutWriter = []struct {
 	{"test: session", "session.yaml", map[string]string{"demo.wasm": "MODULE", "demo_test.yaml": strings.Split(demoCases, "- name")[0] + "- name: a\n  replay: session.yaml\n"}, "plugin test DIR"},
 	{"build: plugin.yaml", "plugin.yaml", map[string]string{"main.c": ""}, "plugin build DIR"},
 	{"vet: module", "demo.wasm", map[string]string{"plugin.yaml": demoManifest, "demo.wat": ""}, "plugin vet DIR"},
+	{"vet: Go source", "main.go", map[string]string{"plugin.yaml": demoManifest}, "plugin vet DIR"},
 	{"vet: source", "main.c", map[string]string{"plugin.yaml": demoManifest}, "plugin vet DIR"},
 }
 

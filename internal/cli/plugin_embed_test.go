@@ -123,8 +123,8 @@ func TestPluginEmbed(t *testing.T) {
 		file   string
 		want   []byte
 	}{
-		{"bare.wasm plugin.yaml", 64, "", "prober: error: manifest: stat plugin.yaml: no such file or directory\n", "", nil},
-		{"nosuch.wasm demo/plugin.yaml", 64, "", "prober: error: module: stat nosuch.wasm: no such file or directory\n", "nosuch.wasm", nil},
+		{"bare.wasm plugin.yaml", 64, "", "prober: error: manifest: open plugin.yaml: no such file or directory\n", "", nil},
+		{"nosuch.wasm demo/plugin.yaml", 64, "", "prober: error: module: open nosuch.wasm: no such file or directory\n", "nosuch.wasm", nil},
 		{"demo/demo.wasm bad.yaml", 64, "", "prober: error: bad.yaml:5: requets: unknown field; known: ", "demo/demo.wasm", []byte(verdictCode(0))},
 		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not that of a module\n", "demo/demo.wasm", []byte(verdictCode(0))},
 		{"short.wasm demo/plugin.yaml", 64, "", "prober: error: short.wasm: not a WebAssembly module of version 1\n", "short.wasm", []byte("\x00asm")},

@@ -7,6 +7,7 @@ import (
 	gobuild "go/build"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -47,6 +48,7 @@ func (f goFile) imports(suffix string) bool {
 // for what reaches no network; in those of a process, for what serves.
 func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 	target := gobuild.Default
+	target.OpenFile = func(path string) (io.ReadCloser, error) { return regular.Open(path) }
 	if m.Runtime != plugin.Process {
 		target.GOOS, target.GOARCH, target.CgoEnabled = "wasip1", "wasm", false
 	}
@@ -72,7 +74,11 @@ func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 
 func parseGo(files *token.FileSet, paths []string) (sources []goFile, err error) {
 	for _, file := range paths {
-		parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
+		text, err := regular.Read(file, maxSource)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parser.ParseFile(files, file, text, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +207,7 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 			return err
 		case d.IsDir() && file != dir && isForeign(file):
 			return fs.SkipDir
-		case texts != nil && d.Type().IsRegular():
+		case texts != nil && !d.IsDir():
 			source, err := regular.Read(file, maxSource)
 			findings = append(findings, vetLines(file, string(source), texts)...)
 			return err

@@ -72,7 +72,7 @@ var verdicts = []struct {
 
 	{"a secret that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad on the host"},
 	{"a secret against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad on the host"},
-	{"a module without probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad on the host"},
+	{"a module without probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad"},
 }
 
 const (
@@ -85,7 +85,7 @@ func TestValidateAgreesWithRun(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, key, _ := run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
 	kinds := map[string]string{
-		"PLUGIN": verdictModule(t, 0), "BARE": embedded(t, []byte(bareModule), demoManifest), "KEY": key,
+		"PLUGIN": verdictModule(t, 0), "BARE": strings.Replace(verdictModule(t, 0), "\x05probe", "\x05prope", 1), "KEY": key,
 		"NEEDY": embedded(t, []byte(verdictModule(t, 0)), demoManifest+"requests: [{capability: kv, reason: it counts}]\n"),
 	}
 	for _, c := range verdicts {
