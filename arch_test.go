@@ -36,7 +36,7 @@ var rooms = map[string]struct {
 	"core/results": {ours: []string{"probe"}},
 	"core/worker":  {ours: []string{"probe", "core/results"}},
 	"core/manager": {
-		ours:   []string{"probe", "core/worker", "core/results"},
+		ours:   []string{"probe", "core/worker", "core/results", "internal/redact"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"handlers": {ours: []string{"probe", "internal/nearest"}},
@@ -92,6 +92,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/nearest":       {},
+	"internal/redact":        {},
 	"internal/regular":       {},
 	"internal/netaddr":       {},
 	"internal/doctest":       {},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -252,7 +253,7 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, r.secrets))
 	}
 	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets) > 0 {
-		k.KeepSecret(secretReplacer(r.secrets).Replace)
+		k.KeepSecret(redact.New(r.secrets).Replace)
 	}
 	return &bound{redacted(handler, r.secrets), r.mark}, nil
 }

@@ -2,25 +2,21 @@ package manager
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
 // secretReference matches ${file:/path} and ${env:NAME}.
 var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
-
-const redactedText = "[redacted]"
 
 // resolveSecrets replaces the references in the strings of config and returns the
 // values that must not be shown.
@@ -92,54 +88,19 @@ func redacted(h probe.Handler, secrets []string) probe.Handler {
 	if len(secrets) == 0 {
 		return h
 	}
-	return redactor{h, secretReplacer(secrets)}
+	return redactor{h, redact.New(secrets)}
 }
 
 func redactError(err error, secrets []string) error {
 	if len(secrets) == 0 {
 		return err
 	}
-	return redactedError{err, secretReplacer(secrets).Replace(err.Error())}
-}
-
-// secretReplacer replaces secrets in every form that a message is likely to have them in.
-func secretReplacer(secrets []string) *strings.Replacer {
-	var forms []string
-	for _, s := range secrets {
-		forms = append(forms, formsOf(s)...)
-		forms = append(forms, formsOf(strings.TrimSpace(s))...)
-		for line := range strings.Lines(s) { // of a key, say
-			if line = strings.TrimSpace(line); len(line) >= minSecretLine {
-				forms = append(forms, formsOf(line)...)
-			}
-		}
-	}
-	// The longest first: one secret may begin with another.
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	forms = slices.Compact(forms)
-	pairs := make([]string, 0, 2*len(forms))
-	for _, s := range forms {
-		pairs = append(pairs, s, redactedText)
-	}
-	return strings.NewReplacer(pairs...)
-}
-
-// minSecretLine is how long one line of a secret must be to count as a secret itself.
-const minSecretLine = 8
-
-// formsOf returns a secret as it is, and as %q, JSON and URLs spell it.
-func formsOf(s string) []string {
-	quoted := strconv.Quote(s)
-	forms := []string{s, quoted[1 : len(quoted)-1], url.QueryEscape(s), url.PathEscape(s)}
-	if text, err := json.Marshal(s); err == nil {
-		forms = append(forms, string(text[1:len(text)-1]))
-	}
-	return forms
+	return redactedError{err, redact.New(secrets).Replace(err.Error())}
 }
 
 type redactor struct {
 	probe.Handler
-	secrets *strings.Replacer
+	secrets *redact.Replacer
 }
 
 // Probe implements [probe.Handler].

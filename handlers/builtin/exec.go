@@ -68,22 +68,25 @@ type boundExec struct {
 func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	output, err := h.runner.RunInContainer(ctx, req.ContainerID, slices.Clone(h.command), req.Spec.Timeout)
 	if err == nil {
-		return execOutcome(probe.Success, "", output), nil
+		return execOutcome(&req, probe.Success, "", output), nil
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		if exit.ExitStatus() == 0 {
-			return execOutcome(probe.Success, "", output), nil
+			return execOutcome(&req, probe.Success, "", output), nil
 		}
-		return execOutcome(probe.Failure, probe.ReasonExecExit, output), nil
+		return execOutcome(&req, probe.Failure, probe.ReasonExecExit, output), nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return execOutcome(probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
+		return execOutcome(&req, probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
 	}
 	return probe.Outcome{}, err
 }
 
-func execOutcome(r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
-	return probe.Outcome{Result: r, Reason: reason, Output: probe.Cut(string(output[:min(len(output), probe.MaxOutput+1)]))}
+func execOutcome(req *probe.Request, r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
+	if req.Redact == nil {
+		output = output[:min(len(output), probe.MaxOutput+1)]
+	}
+	return probe.Outcome{Result: r, Reason: reason, Output: probe.Cut(req.Redacted(string(output)))}
 }
 
 // exitError is the error of a command that ran to its end.

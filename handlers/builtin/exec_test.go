@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
 )
@@ -112,4 +113,22 @@ type runnerFunc func(ctx context.Context) ([]byte, error)
 
 func (f runnerFunc) RunInContainer(ctx context.Context, _ string, _ []string, _ time.Duration) ([]byte, error) {
 	return f(ctx)
+}
+
+// TestExecSecretAtTheLimit has a secret of which only a part is within the limit of the
+// output: that of a runner that returns more, and that of one that does not.
+func TestExecSecretAtTheLimit(t *testing.T) {
+	const secret = "a long secret that is cut in the middle of it"
+	output := strings.Repeat("x", probe.MaxOutput-20) + secret
+	for _, most := range []int{len(output), probe.MaxOutput} {
+		h := execHandler(t, runnerFunc(func(context.Context) ([]byte, error) { return []byte(output[:most]), nil }), "x")
+		_, secrets, err := manager.ResolveSecrets([]byte(`["${env:PW}"]`), func(string, string) (string, error) { return secret, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := attempt(t, secrets.Handler(h), probe.Request{}, time.Minute)
+		if err != nil || !strings.HasSuffix(got.Output, "x[redacted]") {
+			t.Errorf("%d bytes: got %s, %v", most, got.Output[max(0, len(got.Output)-40):], err)
+		}
+	}
 }

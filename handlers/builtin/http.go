@@ -139,10 +139,10 @@ func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	if at.unix != "" {
 		ctx = context.WithValue(ctx, unixKey{}, at.unix)
 	}
-	return h.get(ctx, u)
+	return h.get(ctx, &req, u)
 }
 
-func (h *boundHTTP) get(ctx context.Context, u *url.URL) (probe.Outcome, error) {
+func (h *boundHTTP) get(ctx context.Context, attempt *probe.Request, u *url.URL) (probe.Outcome, error) {
 	req := (&http.Request{
 		Method: http.MethodGet,
 		URL:    u,
@@ -160,7 +160,7 @@ func (h *boundHTTP) get(ctx context.Context, u *url.URL) (probe.Outcome, error) 
 	if err != nil {
 		return h.bodyError(ctx, res.StatusCode, err)
 	}
-	return judge(res.StatusCode, body), nil
+	return judge(attempt, res.StatusCode, body), nil
 }
 
 // requestError is the answer when no response came.
@@ -203,7 +203,7 @@ func timedOut(ctx context.Context, err error) bool {
 
 // judge makes a response an outcome. The body of a failure is withheld: it would
 // show an author of pods what the agent can reach (kubernetes#99425).
-func judge(status int, body []byte) probe.Outcome {
+func judge(req *probe.Request, status int, body []byte) probe.Outcome {
 	switch {
 	case status >= 200 && status < 300:
 		return probe.Outcome{Result: probe.Success, Output: string(body)}
@@ -211,7 +211,7 @@ func judge(status int, body []byte) probe.Outcome {
 		return probe.Outcome{
 			Result: probe.Warning,
 			Reason: probe.ReasonHTTPStatus,
-			Output: probe.Cut("Probe terminated redirects, Response body: " + string(body)),
+			Output: probe.Cut("Probe terminated redirects, Response body: " + req.Redacted(string(body))),
 		}
 	default:
 		return probe.Outcome{

@@ -112,7 +112,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if p.manifest.ErrorPolicy == plugin.PolicyFailure && req.Attempt >= probe.MaxAttempts {
 		switch reason := probe.ReasonOf(err); reason {
 		case probe.ReasonTrap, probe.ReasonInstantiate:
-			return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(err.Error())}, nil
+			return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(req.Redacted(err.Error()))}, nil
 		}
 	}
 	return probe.Outcome{}, fmt.Errorf("plugin %q: %w", p.manifest.Name, err)
@@ -227,12 +227,13 @@ func (c *call) log(l *pluginpb.LogLine) {
 		c.hits[plugin.LimitLogBytes] = c.hits[plugin.LimitLogBytes] || room <= 0
 		return
 	}
-	text := strings.ToValidUTF8(l.GetLine()[:min(len(l.GetLine()), room)], "\uFFFD")
+	text := c.req.Redacted(l.GetLine()) // before it is cut: half a secret would not be found later
+	text = strings.ToValidUTF8(text[:min(len(text), room)], "\uFFFD")
 	c.logLines++
 	c.logBytes += len(text)
 	name := levelName(l.GetLevel())
 	c.req.Trace.Emit(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: text})
-	c.plugin.cfg.Logger.DebugContext(c.ctx, c.req.Redacted(text), "handler", c.plugin.manifest.Name, "from", name)
+	c.plugin.cfg.Logger.DebugContext(c.ctx, text, "handler", c.plugin.manifest.Name, "from", name)
 }
 
 func levelName(level int32) string {
@@ -250,6 +251,9 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 	doc, err := decode(v.GetResult(), b.plugin.cfg.Strict)
 	if err != nil {
 		return probe.Outcome{}, protocolError("result: %w", err)
+	}
+	if len(doc.Message) > limits.Message {
+		doc.Message = c.req.Redacted(doc.Message) // half a secret would not be found later
 	}
 	if len(doc.Message) > limits.Message {
 		c.hits[plugin.LimitMessage] = true

@@ -240,14 +240,15 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if r.killed {
 		return ended(ctx, req, start)
 	}
-	return c.outcome(r)
+	return c.outcome(r, req)
 }
 
-// outcome reads what a run has said.
-func (c *Check) outcome(r *result) (probe.Outcome, error) {
+// outcome reads what a run has said. Secrets are taken out before anything is cut: what is
+// left of one would not be found later.
+func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
 	complaint, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
-	text = cmp.Or(text, complaint)
+	text = req.Redacted(cmp.Or(text, complaint))
 	metrics, more := perfdata.Metrics(numbers, c.limits.Series)
 	if more {
 		c.hit(plugin.LimitSeries)

@@ -58,14 +58,16 @@ func (w *words) note(text []byte) {
 
 // copy logs all lines of r until its end. What is dropped is read at rate.
 func (l *lineLog) copy(stream string, r io.Reader, rate int) {
-	in := bufio.NewReaderSize(r, 4<<10)
+	// A line that is within the limits comes in one piece: in parts no secret in it would be
+	// found that is on both sides.
+	in := bufio.NewReaderSize(r, max(4<<10, l.bytes+1))
 	dropped := pace{rate: rate}
 	for {
 		line, err := in.ReadSlice('\n')
 		if text := bytes.TrimRight(line, "\r\n"); len(text) == 0 || !l.line(stream, text) {
 			dropped.add(len(line))
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a long line comes in parts
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a line over the limits comes in parts
 			return
 		}
 	}

@@ -27,17 +27,17 @@ var _ probe.Handler = (*bound)(nil)
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	out, err := b.attempt(ctx, req)
 	if err != nil && b.plugin.manifest.ErrorPolicy == plugin.PolicyFailure && req.Attempt >= probe.MaxAttempts {
-		return failed(err)
+		return failed(err, &req)
 	}
 	return out, err
 }
 
 // failed makes a Failure of the error of a plugin that broke down: what the error policy
 // failure wants of a tick's last attempt.
-func failed(err error) (probe.Outcome, error) {
+func failed(err error, req *probe.Request) (probe.Outcome, error) {
 	switch reason := probe.ReasonOf(err); reason {
 	case probe.ReasonTrap, probe.ReasonMemory, probe.ReasonInstantiate:
-		return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(err.Error())}, nil
+		return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(req.Redacted(err.Error()))}, nil
 	default:
 		return probe.Outcome{}, err
 	}

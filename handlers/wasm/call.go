@@ -210,6 +210,9 @@ func (c *call) debug(text, key, value string) {
 	c.host.cfg.Logger.DebugContext(c.ctx, text, "handler", c.plugin.manifest.Name, key, value)
 }
 
+// keepsSecrets reports whether the probe's config has secrets.
+func (c *call) keepsSecrets() bool { return c.req != nil && c.req.Redact != nil }
+
 // logLine hands on one line, while the limits of the run allow it. name is the level
 // or the stream.
 func (c *call) logLine(name, line string) {
@@ -218,7 +221,10 @@ func (c *call) logLine(name, line string) {
 	}
 	if room := c.plugin.limits.LogBytes - c.logBytes; len(line) > room {
 		c.hit(plugin.LimitLogBytes)
-		line = line[:room]
+		if c.req != nil {
+			line = c.req.Redacted(line) // half a secret would not be found later
+		}
+		line = line[:min(len(line), room)]
 	}
 	line = strings.ToValidUTF8(line, "\uFFFD")
 	c.logLines++
@@ -297,7 +303,8 @@ func (c *call) cut(message string) string {
 		return message
 	}
 	c.hit(plugin.LimitMessage)
-	return strings.ToValidUTF8(message[:most], "")
+	message = c.req.Redacted(message) // half a secret would not be found later
+	return strings.ToValidUTF8(message[:min(len(message), most)], "")
 }
 
 // fit drops details that are longer than a message may be: half an object is none.

@@ -187,11 +187,18 @@ func resultWrite(c *call, mem api.Memory, a args) int32 {
 	return 0
 }
 
+// beforeRedaction is how much more than the limit is read of a text that may have secrets in
+// it: one that crosses the limit is taken out before the text is cut.
+const beforeRedaction = 16 << 10
+
 // message keeps the beginning of a longer text: output is cut, never an error.
 func message(c *call, mem api.Memory, a args) int32 {
 	most := uint32(c.plugin.limits.Message)
 	if uint32(a[1]) > most {
 		c.hit(plugin.LimitMessage)
+	}
+	if c.keepsSecrets() {
+		most += beforeRedaction
 	}
 	text, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), most))
 	if !ok {
@@ -228,7 +235,11 @@ func log(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		name = "error"
 	}
-	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), uint32(c.plugin.limits.LogBytes)))
+	most := uint32(c.plugin.limits.LogBytes)
+	if c.keepsSecrets() {
+		most += beforeRedaction
+	}
+	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), most))
 	if !ok {
 		return c.badPointer()
 	}

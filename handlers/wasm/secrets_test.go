@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -38,5 +39,42 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 	}
 	if got := out.String(); strings.Contains(got, "swordfish") || strings.Count(got, "[redacted]") != 3 {
 		t.Errorf("logged: %s", got)
+	}
+}
+
+// TestSecretAtTheLimitOfAMessage has a secret of which only a part is within the limit.
+func TestSecretAtTheLimitOfAMessage(t *testing.T) {
+	const secret = "a long secret that is cut in the middle of it"
+	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	ask := func(most int) string {
+		m := plugin.Minimal("request")
+		m.Limits.Message = most
+		guest, err := h.Load(t.Context(), guestFile(t, "request"), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer guest.Close()
+		got, err := attempt(t, secrets.Handler(bind(t, guest, string(config), probe.Target{})), probe.Request{}, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Output
+	}
+	at := strings.Index(ask(0), "[redacted]")
+	if at < 0 {
+		t.Fatal("the secret is not in the message")
+	}
+	for _, cut := range []int{1, 2, 4, 16, len(secret) - 1} {
+		if got := ask(at + cut); strings.Contains(got, secret[:1]+" long") || !strings.Contains(got, `"password":"[`[:12]) {
+			t.Errorf("cut after %d: %s", cut, got)
+		}
 	}
 }

@@ -140,7 +140,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	for _, b := range keep {
-		if b == '\n' || len(w.line) >= maxLine {
+		// A secret is not parted: neither part of it would be found.
+		if b == '\n' || len(w.line) >= maxLine && !c.keepsSecrets() {
 			w.flush()
 		}
 		if b != '\n' {

@@ -1,0 +1,207 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+// encoding is how the characters of a form may be written, beside the escapes of [ways],
+// which any form may have.
+type encoding byte
+
+const (
+	plain encoding = iota
+	base64Text
+	hexText
+)
+
+// form is one way to write a secret.
+type form struct {
+	encoding encoding
+	text     string
+	// Of base64: whether the character on this side has bits of the secret too.
+	before, after bool
+}
+
+// encoded returns the forms of a secret in base64 and in hexadecimal digits, unless it is
+// too short for that.
+func encoded(secret string) []form {
+	if len(secret) < minEncoded {
+		return nil
+	}
+	forms := []form{{encoding: hexText, text: hex.EncodeToString([]byte(secret))}}
+	for before := range 3 { // bytes that share a group of base64 with the secret, as those of "user:" do
+		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
+		from := (before*8 + 5) / 6 // characters with bits of what is before
+		to := (before + len(secret)) * 8 / 6
+		forms = append(forms, form{base64Text, text[from:to], before > 0, to < len(text)})
+	}
+	return forms
+}
+
+// spellings returns the bytes that stand for b, a byte of a form.
+func (e encoding) spellings(b byte) []byte {
+	for a := range 256 {
+		if a := byte(a); a != b && e.same(b, a) {
+			return []byte{b, a}
+		}
+	}
+	return []byte{b}
+}
+
+// same reports whether a byte of a text stands for b, a byte of a form.
+func (e encoding) same(b, text byte) bool {
+	switch {
+	case b == text:
+		return true
+	case e == hexText:
+		return b >= 'a' && text == b-'a'+'A'
+	case e == base64Text: // of URLs
+		return b == '+' && text == '-' || b == '/' && text == '_'
+	}
+	return false
+}
+
+// skip returns where text goes on after i once line breaks are passed over that programs put
+// into base64, and what they put between hexadecimal digits.
+func (e encoding) skip(text string, i int) int {
+	between := ""
+	switch e {
+	case base64Text:
+		between = "\r\n"
+	case hexText:
+		between = "\r\n :-"
+	}
+	for i < len(text) {
+		switch {
+		case strings.IndexByte(between, text[i]) >= 0:
+			i++
+		case e != plain && (strings.HasPrefix(text[i:], `\n`) || strings.HasPrefix(text[i:], `\r`)):
+			i += 2
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// mayBe reports whether text may have f at i, whose first byte fits, by the byte after it.
+func (f *form) mayBe(text string, i int) bool {
+	return len(f.text) < 2 || i+1 >= len(text) || !isLetter(text[i+1]) || f.encoding.same(f.text[1], text[i+1])
+}
+
+// find returns the part of text from i on that is written as f is, the zero span where there
+// is none.
+func (f *form) find(text string, i int) span {
+	s := search{form: f, text: text}
+	end, used := s.match(i, 0)
+	switch {
+	case used < min(len(f.text), f.leastPart()):
+		return span{}
+	case f.encoding != base64Text:
+		return span{i, end}
+	}
+	if f.before && i > 0 && isBase64(text[i-1]) {
+		i--
+	}
+	if end < len(text) && f.after && isBase64(text[end]) {
+		end++
+	}
+	return span{i, end}
+}
+
+// leastPart is how much of f at the end of a text is taken for a secret that was cut.
+func (f *form) leastPart() int { return min(max(len(f.text)/4, 4), 8) }
+
+// isLetter reports whether b is a letter or a digit of ASCII.
+func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' }
+
+func isBase64(b byte) bool {
+	return isLetter(b) || strings.IndexByte("+/-_", b) >= 0
+}
+
+// maxForks is how many places of a text are read in more than one way in the search for a
+// form. Beyond them escapes are no longer looked at: no secret has that many.
+const maxForks = 256
+
+// search looks for one form in one text.
+type search struct {
+	*form
+	text  string
+	forks map[[2]int]bool // where more than one way to read the text was tried; nil: nowhere
+}
+
+// match holds the text from i on against the form from j on. It returns where the match ends
+// and how much of the form was used: all of it, or less where the text ends. No match is
+// 0, 0.
+func (s *search) match(i, j int) (end, used int) {
+	for j < len(s.form.text) {
+		if j > 0 {
+			i = s.encoding.skip(s.text, i)
+		}
+		if i == len(s.text) || s.text[i:] == "\uFFFD" { // cut, perhaps within a character
+			return len(s.text), j
+		}
+		same := s.encoding.same(s.form.text[j], s.text[i])
+		if isEscape(s.text[i]) {
+			e, k, again := s.matchEscape(i, j, same)
+			if again {
+				return end, used
+			}
+			if k > used {
+				end, used = e, k
+			}
+		}
+		if !same || used == len(s.form.text) {
+			return end, used
+		}
+		i, j = i+1, j+1
+	}
+	return i, j
+}
+
+// matchEscape is match where the text has what may be an escape at i; same says that it may
+// be none. again says that all ways to read on from there were tried before.
+func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
+	escape := ways(s.text[i:])
+	if escape.n == 0 && isCutEscape(s.text[i:]) {
+		return len(s.text), j, false
+	}
+	fits := escape.all[:0]
+	for _, u := range escape.all[:escape.n] {
+		if s.has(j, u.text) {
+			fits = append(fits, u)
+		}
+	}
+	if len(fits) > 1 || len(fits) == 1 && same {
+		at := [2]int{i, j}
+		if s.forks[at] || len(s.forks) >= maxForks {
+			return 0, 0, s.forks[at]
+		}
+		if s.forks == nil {
+			s.forks = make(map[[2]int]bool)
+		}
+		s.forks[at] = true
+	}
+	for _, u := range fits {
+		if e, k := s.match(i+u.n, j+len(u.text)); k > used {
+			end, used = e, k
+		}
+	}
+	return end, used, false
+}
+
+// has reports whether the form goes on with decoded at j.
+func (s *search) has(j int, decoded string) bool {
+	rest := s.form.text[j:]
+	if len(decoded) > len(rest) {
+		return false
+	}
+	for k := range len(decoded) {
+		if !s.encoding.same(rest[k], decoded[k]) {
+			return false
+		}
+	}
+	return true
+}
