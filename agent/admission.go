@@ -228,11 +228,11 @@ func (a *Admission) Constrain(f *plugin.Found) error {
 	return nil
 }
 
-// allow tells f from which folders it may run commands.
+// allow tells f from which folders it may run commands, and with which variables.
 func (a *Admission) allow(f *plugin.Found) {
-	f.Folders = nil
+	f.Folders, f.Env = nil, nil
 	if f.Manifest.Runtime == plugin.Nagios {
-		f.Folders = a.Folders()
+		f.Folders, f.Env = a.Folders(), a.file.Nagios.Env
 	}
 }
 

@@ -77,12 +77,16 @@ type counted struct {
 }
 
 var (
-	_ probe.Releaser     = counted{}
-	_ probe.SecretKeeper = counted{}
+	_ probe.Releaser      = counted{}
+	_ probe.SecretKeeper  = counted{}
+	_ probe.SecretChecker = counted{}
 )
 
 // Release implements [probe.Releaser] for the handler inside.
 func (c counted) Release() { probe.Release(c.bare) }
+
+// CheckSecrets implements [probe.SecretChecker] for the handler inside.
+func (c counted) CheckSecrets(fields []string) error { return probe.CheckSecrets(c.bare, fields) }
 
 // KeepSecret implements [probe.SecretKeeper] for the handler inside.
 func (c counted) KeepSecret(redact func(string) string) {

@@ -162,7 +162,7 @@ func markOf(f *Admitted) string {
 	m := *f.Manifest
 	schema := m.Config.JSON()
 	m.Config = nil
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q\n%s", f.Digest, f.Beside, m, schema, f.Grants, f.Limits, f.Folders, markOfCommand(f)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q\n%q\n%s", f.Digest, f.Beside, m, schema, f.Grants, f.Limits, f.Folders, f.Env, markOfCommand(f)))
 	return string(sum[:])
 }
 

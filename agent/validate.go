@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/process"
@@ -23,16 +25,14 @@ import (
 // Validate checks what [New] checks of cfg's manifests, plugins and prober.yaml, in the same
 // way, as far as that needs neither code nor this host: it compiles and runs no plugin,
 // asks no registry, reads no secret, and takes commands on every system. Its error joins
-// all that is wrong. unchecked are the names of the handlers of which nothing is known,
-// sorted: those of plugins in registries, and, where cfg names neither plugin folders nor
-// prober.yaml, all that are not built in.
-func Validate(ctx context.Context, cfg Config) (unchecked []string, err error) {
-	o := &offline{cfg: cfg, missing: make(map[string]bool)}
+// all that is wrong.
+func Validate(ctx context.Context, cfg Config) (notes Notes, err error) {
+	o := &offline{cfg: cfg, missing: make(map[string]bool), exposed: make(map[string]bool)}
 	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
-		return nil, err
+		return notes, err
 	}
 	if o.survey, err = newSurvey(&cfg, o.registry.Names(), NewSources(SourcesConfig{})); err != nil {
-		return nil, err
+		return notes, err
 	}
 	errs := []error{o.survey.err, o.survey.shadowErr}
 	for _, name := range o.survey.names() {
@@ -46,11 +46,18 @@ func Validate(ctx context.Context, cfg Config) (unchecked []string, err error) {
 	if _, err := source.Load(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	for name := range o.missing {
-		unchecked = append(unchecked, name)
-	}
-	slices.Sort(unchecked)
-	return unchecked, errors.Join(errs...)
+	notes.Unchecked, notes.SecretsInArguments = slices.Sorted(maps.Keys(o.missing)), slices.Sorted(maps.Keys(o.exposed))
+	return notes, errors.Join(errs...)
+}
+
+// Notes are what [Validate] finds beside errors: names of handlers, sorted.
+type Notes struct {
+	// Unchecked are those of which nothing is known: plugins in registries, and, where the
+	// config names neither plugin folders nor prober.yaml, all that are not built in.
+	Unchecked []string
+	// SecretsInArguments are checks that get a secret of a probe in an argument, which all
+	// users of the host can read.
+	SecretsInArguments []string
 }
 
 // offline prepares handlers without running anything.
@@ -59,6 +66,7 @@ type offline struct {
 	survey   *survey
 	registry handlers.Registry
 	missing  map[string]bool // handlers that were asked for, and of which nothing is known
+	exposed  map[string]bool // handlers that get secrets in arguments
 }
 
 // Prepare implements [manager.Handlers].
@@ -71,6 +79,9 @@ func (o *offline) Prepare(name string, config []byte, target probe.Target) (prob
 	case !known && o.survey.about(name, "") != nil:
 		return static{}, nil // told already
 	}
+	if f, ok := o.survey.plugin(name); ok && f.Manifest.SecretsInArguments && f.Manifest.HasInArguments(manager.SecretFields(config)) {
+		o.exposed[name] = true
+	}
 	return o.registry.Prepare(name, config, target)
 }
 
@@ -80,7 +91,18 @@ type static struct {
 	found             plugin.Found
 }
 
-var _ probe.Preparer = static{}
+var (
+	_ probe.Preparer      = static{}
+	_ probe.SecretChecker = static{}
+)
+
+// CheckSecrets implements [probe.SecretChecker] as a check does.
+func (s static) CheckSecrets(fields []string) error {
+	if s.found.Manifest == nil {
+		return nil
+	}
+	return s.found.Manifest.CheckSecrets(fields)
+}
 
 // Prepare implements [probe.Preparer]. It returns why the plugin would not be loaded, or would
 // not take config.

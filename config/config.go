@@ -39,6 +39,10 @@ type Nagios struct {
 	// Folders are those in which the commands lie; there is none where nothing is said, and
 	// so no command runs. A relative path is beside the file.
 	Folders []string
+	// Env are the variables that plugins may set for their commands, such as PGPASSWORD and
+	// MYSQL_*. There is none where nothing is said: variables such as LD_PRELOAD and PERL5OPT
+	// have a command run another program.
+	Env []string
 }
 
 // Plugin is what the operator says of one plugin.

@@ -29,14 +29,14 @@ func TestParse(t *testing.T) {
   source: plugins/httpjson.wasm
   errorPolicy: failure
 totalMemory: 512Mi
-nagios: {folders: [/usr/lib/nagios/plugins]}
+nagios: {folders: [/usr/lib/nagios/plugins], env: [PGPASSWORD, "MYSQL_*"]}
 trust: {require: false, keys: []}
 `
 	redis, err := plugin.ParseGrant("tcp://10.0.0.0/8:6379")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 14}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}}, Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 14}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}, Env: []string{"PGPASSWORD", "MYSQL_*"}}, Plugins: []config.Plugin{
 		{
 			Name: "redis", Digest: digest, Manifest: digest, Grants: []plugin.Grant{redis},
 			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
@@ -73,6 +73,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: want "AgentConfig"`},
 		{"two documents", head + "---\na: b\n", `f:3: want one document, found another`},
 		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, nagios, plugins, totalMemory, trust`},
+		{"a variable that is none", head + "nagios: {env: [A=B]}\n", `f:3: nagios.env[0]: "A=B" is no name of a variable`},
 		{"a field twice", head + "kind: AgentConfig\n", `f:3: kind: the field is there twice`},
 		{"no list", head + "plugins: {}\n", `f:3: plugins: want a list`},
 		{"no name", head + "plugins:\n- {}\n", `f:4: plugins[0].name: required`},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,13 +151,25 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 		}),
 		"totalMemory": d.size(&a.TotalMemory),
 		"nagios": func(n *yaml.Node, path string) {
-			d.mapping(n, path, map[string]reader{"folders": d.texts(&a.Nagios.Folders)})
+			d.mapping(n, path, map[string]reader{"folders": d.texts(&a.Nagios.Folders), "env": d.items(d.variable(&a.Nagios.Env))})
 		},
 		"trust": func(n *yaml.Node, path string) {
 			a.Trust.Line = n.Line
 			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
 		},
 	}, "apiVersion", "kind")
+}
+
+// variable reads the name of a variable, in which * and ? stand for other characters.
+func (d *decoder) variable(to *[]string) reader {
+	return func(n *yaml.Node, at string) {
+		var name string
+		d.text(&name)(n, at)
+		if _, err := path.Match(name, ""); err != nil || strings.ContainsAny(name, "=/ ") {
+			d.failf(n.Line, at, "%q is no name of a variable", name)
+		}
+		*to = append(*to, name)
+	}
 }
 
 func (d *decoder) plugin(n *yaml.Node, path string, p *Plugin) {

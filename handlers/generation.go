@@ -67,13 +67,15 @@ type held struct {
 	bound  atomic.Pointer[binding]             // nil: there is no generation
 	shadow atomic.Pointer[shadowBinding]       // nil: there is no shadow
 	redact atomic.Pointer[func(string) string] // nil: the config has no secrets, as far as is known
+	secret atomic.Pointer[[]string]            // the fields of the config that are; nil as with redact
 
 	last probe.Handler // the newest that was bound, when there is no generation; guarded by of's changing
 }
 
 var (
-	_ probe.Releaser     = (*held)(nil)
-	_ probe.SecretKeeper = (*held)(nil)
+	_ probe.Releaser      = (*held)(nil)
+	_ probe.SecretKeeper  = (*held)(nil)
+	_ probe.SecretChecker = (*held)(nil)
 )
 
 // Probe implements [probe.Handler].
@@ -128,6 +130,16 @@ func (h *held) swap(next *binding) (replaced probe.Handler) {
 	return replaced
 }
 
+// CheckSecrets implements [probe.SecretChecker]: every generation that comes later is asked
+// as well.
+func (h *held) CheckSecrets(fields []string) error {
+	h.secret.Store(&fields)
+	if b := h.bound.Load(); b != nil {
+		return probe.CheckSecrets(b.handler, fields)
+	}
+	return nil
+}
+
 // KeepSecret implements [probe.SecretKeeper]: every generation may tell of the config, if
 // only when it refuses it.
 func (h *held) KeepSecret(redact func(text string) string) { h.redact.Store(&redact) }
@@ -151,10 +163,19 @@ func (h *held) redacted(err error) error {
 // does.
 func (h *held) prepare(handler probe.Handler) (probe.Handler, error) {
 	prepared, err := prepare(handler, h.config, h.target)
-	if k, ok := prepared.(probe.SecretKeeper); ok && err == nil {
+	if err != nil {
+		return prepared, err
+	}
+	if fields := h.secret.Load(); fields != nil {
+		if err := probe.CheckSecrets(prepared, *fields); err != nil {
+			probe.Release(prepared)
+			return nil, err
+		}
+	}
+	if k, ok := prepared.(probe.SecretKeeper); ok {
 		k.KeepSecret(h.hide)
 	}
-	return prepared, err
+	return prepared, nil
 }
 
 // Release implements [probe.Releaser]: the config is not held against later generations.

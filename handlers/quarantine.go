@@ -133,10 +133,11 @@ type quarantined struct {
 }
 
 var (
-	_ Inheritor          = (*quarantined)(nil)
-	_ Trier              = (*quarantined)(nil)
-	_ probe.Releaser     = (*quarantined)(nil)
-	_ probe.SecretKeeper = (*quarantined)(nil)
+	_ Inheritor           = (*quarantined)(nil)
+	_ Trier               = (*quarantined)(nil)
+	_ probe.Releaser      = (*quarantined)(nil)
+	_ probe.SecretKeeper  = (*quarantined)(nil)
+	_ probe.SecretChecker = (*quarantined)(nil)
 )
 
 // Inherit implements [Inheritor] for the handler inside. The quarantine itself begins
@@ -156,6 +157,11 @@ func (p *quarantined) Try(ctx context.Context) error {
 		return t.Try(ctx)
 	}
 	return nil
+}
+
+// CheckSecrets implements [probe.SecretChecker] for the handler inside.
+func (p *quarantined) CheckSecrets(fields []string) error {
+	return probe.CheckSecrets(p.handler, fields)
 }
 
 // KeepSecret implements [probe.SecretKeeper] for the handler inside.

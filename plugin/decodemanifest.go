@@ -22,6 +22,11 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 		"license":     d.text(&m.License),
 		"runtime":     oneOf(d, &m.Runtime, Wasm, Process, Nagios),
 		"command":     d.command(m),
+		"env":         d.environment(m),
+		"stdin":       d.text(&m.Stdin),
+
+		"secretsInArguments": d.truth(&m.SecretsInArguments),
+
 		"mode":        oneOf(d, &m.Mode, Reactor, Command),
 		"abi":         d.abi(&m.ABI),
 		"sdk":         d.text(&m.SDK),
@@ -38,6 +43,7 @@ func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
 	if (m.Runtime == Nagios) != (m.Command != nil) {
 		d.failf(n, "command", "is for runtime: nagios, which needs one")
 	}
+	d.checkInput(n, m)
 	if m.Isolation == Pooled && !m.Stateful {
 		d.failf(n, "isolation", "pooled is for plugins with stateful: true")
 	}

@@ -24,6 +24,8 @@ type Found struct {
 	Limits   Limits  // of the operator; see [Resolve]
 	// Folders are those from which the operator lets commands run; of a check.
 	Folders []string
+	// Env are the variables that the operator lets a check set, such as PGPASSWORD and MYSQL_*.
+	Env []string
 
 	// Beside is the digest of the file that Manifest is from; "" when it is inside Module,
 	// and covered by Digest.

@@ -74,18 +74,25 @@ type Manifest struct {
 	Command     []Argument // of Nagios: the program, and its arguments
 	// CommandDigest is the digest that the program of Command must have; "": any.
 	CommandDigest string
-	Mode          Mode      // Reactor when empty in the file
-	ABI           int       // 1 when absent
-	SDK           string    // what it was built with; for people
-	Isolation     Isolation // Reset when empty in the file
-	Stateful      bool
-	ExitCodes     ExitCodes   // of Command; NagiosCodes when empty in the file
-	ErrorPolicy   ErrorPolicy // PolicyError when empty in the file
-	Config        *Schema     // of the plugin's config; never nil
-	Requests      []Request
-	Limits        Limits
-	Metrics       []MetricDoc
-	Examples      []Example
+	// Env and Stdin are what Command is given in its environment and on standard input, with
+	// references in them: unlike its arguments, only this user and root can read them.
+	Env   map[string]string
+	Stdin string
+	// SecretsInArguments says that secrets may be in the arguments of Command.
+	SecretsInArguments bool
+
+	Mode        Mode      // Reactor when empty in the file
+	ABI         int       // 1 when absent
+	SDK         string    // what it was built with; for people
+	Isolation   Isolation // Reset when empty in the file
+	Stateful    bool
+	ExitCodes   ExitCodes   // of Command; NagiosCodes when empty in the file
+	ErrorPolicy ErrorPolicy // PolicyError when empty in the file
+	Config      *Schema     // of the plugin's config; never nil
+	Requests    []Request
+	Limits      Limits
+	Metrics     []MetricDoc
+	Examples    []Example
 }
 
 // Argument is an argument of a command, with references such as {{target.host}} in it.

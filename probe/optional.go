@@ -16,6 +16,24 @@ func Release(h Handler) {
 	}
 }
 
+// SecretChecker is implemented by the handlers that a [Preparer] returns and that show parts
+// of their config to others, in the arguments of a command for example.
+type SecretChecker interface {
+	Handler
+	// CheckSecrets says why the given fields of the config may not be secret. It is called
+	// before the first attempt when the config has secrets. A field is the path to a string,
+	// as in "password", "auth.token" and "users.0.password".
+	CheckSecrets(fields []string) error
+}
+
+// CheckSecrets calls h's CheckSecrets, if it has one and there are fields.
+func CheckSecrets(h Handler, fields []string) error {
+	if c, ok := h.(SecretChecker); ok && len(fields) > 0 {
+		return c.CheckSecrets(fields)
+	}
+	return nil
+}
+
 // SecretKeeper is implemented by the handlers that a [Preparer] returns and that tell of
 // their config outside of attempts, whose [Request] says what is secret.
 type SecretKeeper interface {

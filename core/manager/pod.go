@@ -250,12 +250,16 @@ func (m *Manager) prepare(c ProbeConfig) (*bound, error) {
 func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, r.secrets))
+		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, r.secrets.values))
 	}
-	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets) > 0 {
-		k.KeepSecret(redact.New(r.secrets).Replace)
+	if err := probe.CheckSecrets(handler, r.secrets.fields); err != nil {
+		probe.Release(handler)
+		return nil, fmt.Errorf("%s: %w", c.Path, err)
 	}
-	return &bound{redacted(handler, r.secrets), r.mark}, nil
+	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
+		k.KeepSecret(redact.New(r.secrets.values).Replace)
+	}
+	return &bound{redacted(handler, r.secrets.values), r.mark}, nil
 }
 
 // prepareHandler turns a panic into an error: one probe's handler, which may be anybody's,

@@ -82,8 +82,8 @@ func (m *Manager) refresh(e *entry) error {
 // resolved is the config of a probe with its references replaced.
 type resolved struct {
 	config  []byte
-	secrets []string // that must not be shown
-	mark    string   // a digest of config; "": there is no reference in it
+	secrets Secrets // that must not be shown
+	mark    string  // a digest of config; "": there is no reference in it
 }
 
 // resolve replaces the references in the config of c.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/internal/redact"
@@ -18,27 +19,31 @@ import (
 // secretReference matches ${file:/path} and ${env:NAME}.
 var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
 
-// resolveSecrets replaces the references in the strings of config and returns the
-// values that must not be shown.
-func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets []string, err error) {
+// resolveSecrets replaces the references in the strings of config and returns what must not
+// be shown.
+func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secrets, err error) {
 	if !secretReference.Match(config) {
-		return config, nil, nil
+		return config, Secrets{}, nil
 	}
 	if m.cfg.ResolveSecret == nil {
-		return nil, nil, errors.New("config refers to a secret, and the agent resolves none")
+		return nil, Secrets{}, errors.New("config refers to a secret, and the agent resolves none")
 	}
 	var document any
 	decoder := json.NewDecoder(bytes.NewReader(config))
 	decoder.UseNumber()
 	if err := decoder.Decode(&document); err != nil {
-		return nil, nil, err
+		return nil, Secrets{}, err
 	}
-	document, err = walkStrings(document, func(s string) (string, error) {
-		return m.replaceReferences(s, &secrets)
+	document, err = walkStrings(document, "", func(s, field string) (string, error) {
+		if secretReference.MatchString(s) {
+			secrets.fields = append(secrets.fields, field)
+		}
+		return m.replaceReferences(s, &secrets.values)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, Secrets{}, err
 	}
+	slices.Sort(secrets.fields)
 	resolved, err = json.Marshal(document)
 	return resolved, secrets, err
 }
@@ -60,26 +65,50 @@ func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error)
 	return s, failed
 }
 
-// walkStrings replaces every string inside a decoded JSON document.
-func walkStrings(v any, replace func(string) (string, error)) (any, error) {
+// SecretFields returns the fields of a config, a JSON object, that refer to secrets: "password"
+// and "auth.token".
+func SecretFields(config []byte) (fields []string) {
+	var document any
+	if json.Unmarshal(config, &document) != nil {
+		return nil
+	}
+	_, _ = walkStrings(document, "", func(s, field string) (string, error) {
+		if secretReference.MatchString(s) {
+			fields = append(fields, field)
+		}
+		return s, nil
+	})
+	slices.Sort(fields)
+	return fields
+}
+
+// walkStrings replaces every string inside a decoded JSON document. field is the path to it.
+func walkStrings(v any, at string, replace func(s, field string) (string, error)) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case string:
-		return replace(v)
+		return replace(v, at)
 	case []any:
 		for i := range v {
-			if v[i], err = walkStrings(v[i], replace); err != nil {
+			if v[i], err = walkStrings(v[i], fieldOf(at, strconv.Itoa(i)), replace); err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for key := range v {
-			if v[key], err = walkStrings(v[key], replace); err != nil {
+			if v[key], err = walkStrings(v[key], fieldOf(at, key), replace); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return v, nil
+}
+
+func fieldOf(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
 }
 
 // redacted returns a handler that never lets go of secrets, in output, details, error,
@@ -146,7 +175,7 @@ func (r redactor) details(object string) string {
 		return ""
 	}
 	// A text of it may be JSON itself, which is spelled twice in the object.
-	fields, _ = walkStrings(fields, func(text string) (string, error) { return r.secrets.Replace(text), nil })
+	fields, _ = walkStrings(fields, "", func(text, _ string) (string, error) { return r.secrets.Replace(text), nil })
 	spelled, _ := json.Marshal(fields) // as formsOf has it; what was decoded can be encoded
 	return r.secrets.Replace(string(spelled))
 }

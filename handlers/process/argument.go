@@ -25,9 +25,6 @@ type word struct {
 	parts, names []string
 }
 
-// reference is "{{target.host}}" and the like.
-var reference = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
-
 func parseArgument(a plugin.Argument) argument {
 	if a.Group == nil {
 		return argument{words: []word{parseWord(a.Text)}}
@@ -41,7 +38,7 @@ func parseArgument(a plugin.Argument) argument {
 
 func parseWord(text string) (w word) {
 	from := 0
-	for _, m := range reference.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range plugin.Placeholder.FindAllStringSubmatchIndex(text, -1) {
 		w.parts, w.names = append(w.parts, text[from:m[0]]), append(w.names, text[m[2]:m[3]])
 		from = m[1]
 	}
@@ -92,14 +89,23 @@ func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, 
 	return words, nil
 }
 
-// expand returns the text of w, or the first of its names that is not there.
+// expand returns the text of w as an argument, or the first of its names that is not there.
 func (w *word) expand(config map[string]any, req *probe.Request) (text, missing string, err error) {
+	text, first, missing, err := w.fill(config, req)
+	if err == nil && first != "" && strings.HasPrefix(text, "-") && !number.MatchString(text) {
+		return "", "", fmt.Errorf("%s begins with a dash: it would be taken for an option", first)
+	}
+	return text, missing, err
+}
+
+// fill returns the text of w, and which of its names has put something at its beginning; or
+// the first of its names that is not there.
+func (w *word) fill(config map[string]any, req *probe.Request) (text, first, missing string, err error) {
 	var b strings.Builder
-	first := "" // that put something at the beginning
 	for i, name := range w.names {
 		value, ok, err := lookup(name, config, req)
 		if err != nil || !ok {
-			return "", name, err
+			return "", "", name, err
 		}
 		b.WriteString(w.parts[i])
 		if b.Len() == 0 && value != "" {
@@ -108,10 +114,7 @@ func (w *word) expand(config map[string]any, req *probe.Request) (text, missing 
 		b.WriteString(value)
 	}
 	b.WriteString(w.parts[len(w.names)])
-	if first != "" && strings.HasPrefix(b.String(), "-") && !number.MatchString(b.String()) {
-		return "", "", fmt.Errorf("%s begins with a dash: it would be taken for an option", first)
-	}
-	return b.String(), "", nil
+	return b.String(), first, "", nil
 }
 
 // number is what may begin with a dash: who configures a probe does not write the command,

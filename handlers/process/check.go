@@ -28,6 +28,7 @@ type Check struct {
 	env      []string
 	command  command
 	args     []argument
+	input    input
 	mark     string // of all its runs; read-only, as is all above
 	strays   sweeper
 	runs     atomic.Uint64
@@ -63,8 +64,11 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
 	}
-	folders := make([]string, len(found.Folders))
 	var err error
+	if c.input, err = parseInput(m, found.Env); err != nil {
+		return nil, err
+	}
+	folders := make([]string, len(found.Folders))
 	for i, folder := range found.Folders {
 		if folders[i], err = filepath.Abs(folder); err != nil { // a command runs elsewhere
 			return nil, err
@@ -139,6 +143,9 @@ func (c *Check) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 			return nil, fmt.Errorf("command[%d]: %w", i+1, err)
 		}
 	}
+	if err := c.input.check(b.config); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -192,7 +199,12 @@ type boundCheck struct {
 	config map[string]any
 }
 
-var _ probe.Handler = (*boundCheck)(nil)
+var _ probe.SecretChecker = (*boundCheck)(nil)
+
+// CheckSecrets implements [probe.SecretChecker]: all users of the host can read arguments.
+func (b *boundCheck) CheckSecrets(fields []string) error {
+	return b.check.manifest.CheckSecrets(fields)
+}
 
 // Probe implements [probe.Handler].
 func (b *boundCheck) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -223,8 +235,12 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if err := c.command.unchanged(); err != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 	}
+	env, stdin, err := c.input.fill(b.config, req)
+	if err != nil {
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: err}
+	}
 	mark := fmt.Sprintf("%s%d.", c.mark, c.runs.Add(1))
-	r, err := runCommand(ctx, &c.command, args, append(c.env, mark), c.limits.Stdio)
+	r, err := runCommand(ctx, &c.command, args, slices.Concat(c.env, env, []string{mark}), stdin, c.limits.Stdio)
 	if err != nil {
 		return probe.Outcome{}, startError(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -26,6 +27,8 @@ killed) kill -9 $$;;
 quiet) echo "only here" >&2; exit 2;;
 args) shift; for a; do printf '<%s>' "$a"; done; exit 0;;
 env) env; exit 0;;
+input) echo $(env | sort | grep -e ^PG -e ^TOKEN) "stdin=$(cat)"; exit 0;;
+show) echo $$ > "$2"; read go < "$3"; exit 0;;
 hang) sleep 1000 & echo $! > "$2"; sleep 1000;;
 flood) yes flood | head -c 20000000; exit 0;;
 esac
@@ -219,5 +222,30 @@ func TestCheckRunsWhatWasAllowed(t *testing.T) {
 	got, err := attempt(t, prepareCheck(t, c, `{}`), patience)
 	if err != nil || got.Result != probe.Warning || !strings.HasPrefix(got.Output, "This binary is a plugin") {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestCheckSecretAtALimit has a secret of which only a part is within the limits of the
+// message or of the output.
+func TestCheckSecretAtALimit(t *testing.T) {
+	const secret = "a long secret that is cut in the middle of it"
+	dir := checkFolder(t)
+	command := `{args: [check_it, args, "{{config.password}}"]}` + "\nsecretsInArguments: true"
+	for _, limits := range []plugin.Limits{{Message: 21}, {Stdio: 21}} {
+		found := checkOf(t, command, dir)
+		found.Manifest.Limits = limits
+		c, err := process.LoadCheck(process.Config{}, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := attempt(t, secrets.Handler(prepareCheck(t, c, string(config))), patience)
+		if err != nil || !strings.HasPrefix(got.Output, "<[redacted]") || strings.Contains(got.Output, "secret") {
+			t.Errorf("%+v: got %q, %v", limits, got.Output, err)
+		}
 	}
 }

@@ -26,9 +26,9 @@ type result struct {
 }
 
 // runCommand runs a program once. At the end of ctx, and in any case when the program has
-// ended, its whole process group is killed. At most limit bytes of its output are kept. The
-// error means that it could not be started.
-func runCommand(ctx context.Context, c *command, args, env []string, limit int) (*result, error) {
+// ended, its whole process group is killed. It reads stdin, and at most limit bytes of its
+// output are kept. The error means that it could not be started.
+func runCommand(ctx context.Context, c *command, args, env []string, stdin string, limit int) (*result, error) {
 	cmd := &exec.Cmd{Path: c.path, Args: args, Env: env, Dir: "/", SysProcAttr: ownGroup()}
 	if c.program != nil {
 		cmd.Path, cmd.ExtraFiles = c.program.command()
@@ -42,12 +42,23 @@ func runCommand(ctx context.Context, c *command, args, env []string, limit int) 
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = stdout.write, stderr.write
+	in, err := newFeed(stdin)
+	if err != nil {
+		stdout.discard()
+		stderr.discard()
+		return nil, err
+	}
+	defer in.close()
+	if in != nil {
+		cmd.Stdin = in.read
+	}
 	r := new(result)
 	started := false
-	err := runGroup(ctx, cmd, &r.killed, func() {
+	err = runGroup(ctx, cmd, &r.killed, func() {
 		started = true
 		stdout.start()
 		stderr.start()
+		in.start()
 	})
 	if !started {
 		stdout.discard()
@@ -114,4 +125,43 @@ func (c *capture) Write(p []byte) (int, error) {
 	c.more = c.more || room < len(p)
 	c.dropped.add(len(p) - min(room, len(p)))
 	return len(p), nil
+}
+
+// feed is what a command reads on standard input. A nil feed is none.
+type feed struct {
+	text        string
+	read, write *os.File
+	wg          sync.WaitGroup
+}
+
+func newFeed(text string) (*feed, error) {
+	if text == "" {
+		return nil, nil
+	}
+	f := &feed{text: text}
+	var err error
+	f.read, f.write, err = os.Pipe()
+	return f, err
+}
+
+// start begins to write. The other end is by now in the hands of the child.
+func (f *feed) start() {
+	if f == nil {
+		return
+	}
+	f.wg.Go(func() {
+		_, _ = f.write.WriteString(f.text) // a command need not read it
+		_ = f.write.Close()
+	})
+	_ = f.read.Close()
+}
+
+// close ends the writing, however much was read.
+func (f *feed) close() {
+	if f == nil {
+		return
+	}
+	_ = f.read.Close() // in most cases for the second time
+	_ = f.write.Close()
+	f.wg.Wait()
 }

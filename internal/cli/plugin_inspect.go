@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type pluginView struct {
 	Size        int             `json:"size"`
 	Runtime     string          `json:"runtime"`
 	Command     []string        `json:"command,omitempty"` // of nagios
+	Env         []string        `json:"env,omitempty"`     // of Command: names
+	Stdin       string          `json:"stdin,omitempty"`   // of Command, as the manifest has it
 	Mode        string          `json:"mode"`
 	ABI         int             `json:"abi"`
 	SDK         string          `json:"sdk,omitempty"`
@@ -55,6 +58,7 @@ func viewOf(f plugin.Found) pluginView {
 	for _, a := range m.Command {
 		v.Command = append(v.Command, a.String())
 	}
+	v.Env, v.Stdin = slices.Sorted(maps.Keys(m.Env)), m.Stdin
 	for _, r := range m.Requests {
 		v.Requests = append(v.Requests, requestView{r.Capability, r.Allow, r.Reason, r.Optional})
 	}
@@ -110,6 +114,9 @@ func inspect(f plugin.Found, cfg *config.Agent) inspection {
 	v := inspection{
 		pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy), Grants: []string{}, InForce: []plugin.Force{},
 		Limits: append(plugin.ExplainLimits(f.Manifest.Limits, f.Limits), totalMemory(cfg)),
+	}
+	if f.Manifest.SecretsInArguments {
+		v.Warnings = append(v.Warnings, warnArguments)
 	}
 	for _, g := range f.Grants {
 		v.Grants = append(v.Grants, g.String())
@@ -208,6 +215,7 @@ type inspection struct {
 	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
 	InForce     []plugin.Force `json:"inForce"`
 	Limits      []plugin.Limit `json:"limits"`
+	Warnings    []string       `json:"warnings,omitempty"`
 }
 
 func (v inspection) print(env *Env) error {
@@ -218,12 +226,15 @@ func (v inspection) print(env *Env) error {
 	}
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Sandbox", sandbox}, {"Command", strings.Join(v.Command, " ")}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Sandbox", sandbox}, {"Command", strings.Join(v.Command, " ")}, {"Environment", strings.Join(v.Env, " ")}, {"Stdin", v.Stdin}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "%s:\t%s\n", row[0], oneLine(row[1]))
 		}
+	}
+	for _, text := range v.Warnings {
+		fmt.Fprintf(w, "Warning:\t%s\n", text)
 	}
 	for _, r := range v.Requests {
 		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+r.Reason))

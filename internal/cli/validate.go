@@ -78,14 +78,17 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		v.ConfigFile = v.agentFiles[0]
 	}
 	v.Stdin = v.env.Stdin
-	unchecked, err := agent.Validate(ctx, v.Config)
+	notes, err := agent.Validate(ctx, v.Config)
 	if ctx.Err() != nil {
 		return &exit{code: exitFailed, err: context.Cause(ctx)}
 	}
 	if err != nil {
 		v.tell(err)
 	}
-	v.tellUnchecked(unchecked)
+	v.tellUnchecked(notes.Unchecked)
+	for _, name := range notes.SecretsInArguments {
+		v.warn(fmt.Sprintf("plugin %q", name), warnArguments)
+	}
 	if v.wrong > 0 {
 		return &exit{code: exitFailed}
 	}
@@ -156,12 +159,23 @@ func (v *validation) file(path string) (other bool, err error) {
 		v.agentFiles = append(v.agentFiles, path)
 		_, err = config.Parse(path, data)
 	} else {
-		_, err = plugin.ParseManifest(path, data)
+		var m *plugin.Manifest
+		if m, err = plugin.ParseManifest(path, data); err == nil && m.SecretsInArguments {
+			v.warn(path, warnArguments)
+		}
 	}
 	if err != nil {
 		v.tell(err)
 	}
 	return true, nil
+}
+
+// warnArguments is the warning about a plugin with secretsInArguments: true.
+const warnArguments = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
+
+// warn tells of what is no error.
+func (v *validation) warn(place, text string) {
+	fmt.Fprintf(v.env.Stderr, "prober: warning: %s: %s\n", place, text)
 }
 
 // folder misses manifests in a folder: an agent may wait for them, but who has them checked

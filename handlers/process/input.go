@@ -1,0 +1,62 @@
+package process
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// input is what a command is given beside its arguments. Only this user and root can read it.
+type input struct {
+	env   []variable
+	stdin word
+}
+
+type variable struct {
+	name  string
+	value word
+}
+
+// parseInput reads what the manifest says, and holds it against the variables that the
+// operator allows.
+func parseInput(m *plugin.Manifest, allowed []string) (input, error) {
+	in := input{stdin: parseWord(m.Stdin)}
+	for _, name := range slices.Sorted(maps.Keys(m.Env)) {
+		if !plugin.AllowsVariable(allowed, name) {
+			return input{}, fmt.Errorf("env.%s: the operator does not allow this variable: add it to nagios.env of prober.yaml, as in env: [%s]", name, name)
+		}
+		in.env = append(in.env, variable{name, parseWord(m.Env[name])})
+	}
+	return in, nil
+}
+
+// check says what of the config has no place in the input.
+func (in *input) check(config map[string]any) error {
+	_, _, err := in.fill(config, &probe.Request{})
+	return err
+}
+
+// fill returns the environment and the standard input. A variable is left out, and standard
+// input is empty, where something that it refers to is not there.
+func (in *input) fill(config map[string]any, req *probe.Request) (env []string, stdin string, err error) {
+	for _, v := range in.env {
+		value, _, missing, err := v.value.fill(config, req)
+		switch {
+		case err != nil:
+			return nil, "", fmt.Errorf("env.%s: %w", v.name, err)
+		case missing == "":
+			env = append(env, v.name+"="+value)
+		}
+	}
+	stdin, _, missing, err := in.stdin.fill(config, req)
+	if err != nil {
+		return nil, "", fmt.Errorf("stdin: %w", err)
+	}
+	if missing != "" {
+		stdin = ""
+	}
+	return env, stdin, nil
+}
