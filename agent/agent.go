@@ -328,15 +328,11 @@ func (a *Agent) restarted(r local.Restart) {
 // MaxSecret is the most bytes that the file of a secret may have.
 const MaxSecret = 1 << 20
 
-// secret resolves ${file:…} and ${env:…} in a probe's config.
-func (a *Agent) secret(source, name string) (string, error) {
-	return Secret(a.cfg.LookupEnv, source, name)
-}
-
 // Secret returns what ${file:NAME} or ${env:NAME} stands for, for whoever resolves the
 // config of a probe without an agent; source is "file" or "env". A file must be a regular
 // one, or a symbolic link to one, of at most [MaxSecret] bytes. lookupEnv may be nil: then
-// there are no variables.
+// there are no variables. It reads any file that the process can: whoever resolves what
+// others have written decides first what they may refer to.
 func Secret(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
 	if source == "env" {
 		if lookupEnv != nil {

@@ -47,3 +47,6 @@ func ProbeAsks(a *Agent) error {
 
 // Stamp returns the stamp of what the plugins of cfg are.
 func Stamp(cfg Config) string { return (&handlerSet{cfg: cfg}).stamp() }
+
+// Close frees what New made, of an agent that does not run.
+func Close(a *Agent) { a.close() }

@@ -53,10 +53,14 @@ type handlerSet struct {
 	seen    map[string]bool             // those of the manifests that were read last
 	muted   map[string]time.Time        // plugins that do not answer, and until when they are not asked again
 	surveys int                         // how many there were
-	watched []string                    // files beside those in plugin folders, by the last survey, as is what follows
-	waiting map[string]bool             // plugins whose registry has not answered yet
-	refused map[string]error            // why plugins may not be loaded
-	stale   map[string]error            // why what their registries have was not taken
+	secrets secretPolicy                // by the last survey
+
+	otherSecrets bool // secrets is another one than when manifests that were refused were last read
+
+	watched []string         // files beside those in plugin folders, by the last survey, as is what follows
+	waiting map[string]bool  // plugins whose registry has not answered yet
+	refused map[string]error // why plugins may not be loaded
+	stale   map[string]error // why what their registries have was not taken
 
 	sourced map[string]bool // the plugins that are in registries
 

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -180,6 +181,18 @@ func TestReloadSignal(t *testing.T) {
 	r.lines.await(t, 0, "manifests applied", "cause=signal")
 }
 
+// allowing writes a prober.yaml that allows secrets.
+func allowing(t *testing.T, patterns ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "prober.yaml")
+	list, err := json.Marshal(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, fmt.Sprintf("apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: %s}\n", list))
+	return path
+}
+
 func TestSecretsAreResolvedAndHidden(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	write(t, file, "from-the-file\n")
@@ -225,7 +238,9 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 		{"no manifests", pod("{}"), func(c *agent.Config) { c.Paths = nil }, "no manifests given"},
 		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `unknown handler "htpp"; known: exec, grpc, http, tcp (did you mean "http"?)`},
 		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: redis}}}}"), nil, `[web].readiness: unknown handler "redis"`},
-		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), nil, "${env:NOPE}: the agent has no such variable"},
+		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), func(c *agent.Config) { c.ConfigFile = allowing(t, "env:NOPE") }, "${env:NOPE}: the agent has no such variable"},
+		{"secret without an allow-list", pod("{web: {readiness: {exec: {command: [\"${file:/etc/shadow}\"]}}}}"), nil,
+			`${file:/etc/shadow}: not allowed: add "file:/etc/shadow" to secrets.allow in a prober.yaml for --config`},
 		{"no such file", pod("{}"), func(c *agent.Config) { c.Paths = []string{"/nosuch.yaml"} }, "/nosuch.yaml: "},
 		{"no such plugin folder", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{"/nosuch"} }, "/nosuch"},
 		{"cut module", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{folder} }, filepath.Join(folder, "cut.wasm")},

@@ -91,8 +91,8 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	case err == nil && (changed || last.plugins != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}
-	if changed && last.manifests != nil {
-		a.manifests.knock("other plugins", false)
+	if (a.handlers.allowsOthers() || changed) && last.manifests != nil {
+		a.manifests.knock("other plugins", false) // or secrets
 	}
 	if err != nil && a.applies.Load() != applied { // they were not told of each other
 		a.plugins.knock(otherManifests, true)

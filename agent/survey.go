@@ -21,6 +21,7 @@ type survey struct {
 	shadowErr error
 	files     []string // that it depends on, beside those in plugin folders
 	total     uint64   // memory of all plugins
+	secrets   secretPolicy
 	pulled    []Pulled
 
 	waiting, waitingShadows map[string]bool // those whose registry has not answered yet
@@ -56,7 +57,7 @@ func newSurvey(cfg *Config, builtins []string, from *Sources) (*survey, error) {
 	}
 	admission.recall(from)
 	file := admission.Config()
-	v := &survey{total: file.TotalMemory, pulled: admission.pulled, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
+	v := &survey{total: file.TotalMemory, secrets: secretPolicyOf(cfg.ConfigFile, file), pulled: admission.pulled, waiting: make(map[string]bool), waitingShadows: make(map[string]bool)}
 	v.found, v.err = admission.Find(cfg.PluginDirs, builtins)
 	v.shadows, v.shadowErr = admission.Shadows()
 	v.err, v.shadowErr = putOff(v.err, v.waiting), putOff(v.shadowErr, v.waitingShadows)
@@ -87,6 +88,8 @@ func (s *handlerSet) take(v *survey) {
 		s.noteStaleLocked(&r)
 	}
 	s.metrics.PluginSources(s.staleLocked())
+	s.otherSecrets = s.otherSecrets || !slices.Equal(s.secrets.allow, v.secrets.allow)
+	s.secrets = v.secrets
 	if s.total == v.total {
 		return
 	}

@@ -42,7 +42,7 @@ func Validate(ctx context.Context, cfg Config) (notes Notes, err error) {
 		errs = append(errs, o.registry.Register(f.Manifest.Name, f.Path, static{found: f.Found}))
 	}
 	source := newSource(&cfg, "")
-	source.Check = func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, keepReference) }
+	source.Check = func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }
 	if _, err := source.Load(ctx); err != nil {
 		errs = append(errs, err)
 	}
@@ -132,8 +132,18 @@ func (s static) admit() error {
 }
 
 // keepReference resolves a reference to itself: secrets are on the host that runs the
-// manifests.
-func keepReference(source, name string) (string, error) { return "${" + source + ":" + name + "}", nil }
+// manifests. It returns an error for one that prober.yaml does not allow, where it is known.
+func (o *offline) keepReference(source, name string) (string, error) {
+	var err error
+	switch {
+	case o.cfg.ConfigFile == "":
+	case source == "env":
+		err = o.survey.secrets.variable(name)
+	default:
+		_, err = o.survey.secrets.written(name)
+	}
+	return "${" + source + ":" + name + "}", err
+}
 
 // withoutReferences takes those errors out of err that are about a string with a reference:
 // what that stands for is not known.

@@ -32,6 +32,7 @@ type Agent struct {
 	// together; 0 means [plugin.DefaultTotalMemory].
 	TotalMemory uint64
 	Nagios      Nagios
+	Secrets     Secrets
 }
 
 // Nagios says which commands may run as plugins.
@@ -44,6 +45,20 @@ type Nagios struct {
 	// have a command run another program.
 	Env []string
 }
+
+// Secrets says what manifests may refer to with ${file:PATH} and ${env:NAME}.
+type Secrets struct {
+	// Allow are patterns such as "file:/etc/prober/secrets/*" and "env:PG_*"; there is none
+	// where nothing is said, and so no reference is resolved. A relative path is beside the
+	// file. * stands for what has no slash.
+	Allow []string
+}
+
+// What a pattern of [Secrets] begins with.
+const (
+	SecretFile = "file:"
+	SecretEnv  = "env:"
+)
 
 // Plugin is what the operator says of one plugin.
 type Plugin struct {

@@ -30,19 +30,21 @@ func TestParse(t *testing.T) {
   errorPolicy: failure
 totalMemory: 512Mi
 nagios: {folders: [/usr/lib/nagios/plugins], env: [PGPASSWORD, "MYSQL_*"]}
+secrets: {allow: ["file:/run/secrets/*", "env:PG_*"]}
 trust: {require: false, keys: []}
 `
 	redis, err := plugin.ParseGrant("tcp://10.0.0.0/8:6379")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 14}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}, Env: []string{"PGPASSWORD", "MYSQL_*"}}, Plugins: []config.Plugin{
-		{
-			Name: "redis", Digest: digest, Manifest: digest, Grants: []plugin.Grant{redis},
-			Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
-		},
-		{Name: "httpjson", Source: "plugins/httpjson.wasm", ErrorPolicy: plugin.PolicyFailure, Line: 9},
-	}}
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 15}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}, Env: []string{"PGPASSWORD", "MYSQL_*"}},
+		Secrets: config.Secrets{Allow: []string{"file:/run/secrets/*", "env:PG_*"}}, Plugins: []config.Plugin{
+			{
+				Name: "redis", Digest: digest, Manifest: digest, Grants: []plugin.Grant{redis},
+				Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
+			},
+			{Name: "httpjson", Source: "plugins/httpjson.wasm", ErrorPolicy: plugin.PolicyFailure, Line: 9},
+		}}
 	got, err := config.Parse("prober.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +74,11 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: want "prober.dev/v1"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: want "AgentConfig"`},
 		{"two documents", head + "---\na: b\n", `f:3: want one document, found another`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, nagios, plugins, totalMemory, trust`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, nagios, plugins, secrets, totalMemory, trust`},
+		{"a secret from nowhere", head + "secrets: {allow: [\"vault:x\"]}\n", `f:3: secrets.allow[0]: "vault:x" is no pattern of secrets: want "file:/etc/prober/secrets/*" or "env:PG_*"`},
+		{"a bad pattern of secrets", head + "secrets: {allow: [\"env:[\"]}\n", `f:3: secrets.allow[0]: "env:[": syntax error in pattern`},
+		{"a pattern that leads out", head + "secrets: {allow: [\"file:/etc/../x\"]}\n", `f:3: secrets.allow[0]: "file:/etc/../x" must not have .. in it`},
+		{"a field of secrets", head + "secrets: {deny: []}\n", `f:3: secrets.deny: unknown field; known: allow`},
 		{"a variable that is none", head + "nagios: {env: [A=B]}\n", `f:3: nagios.env[0]: "A=B" is no name of a variable`},
 		{"a field twice", head + "kind: AgentConfig\n", `f:3: kind: the field is there twice`},
 		{"no list", head + "plugins: {}\n", `f:3: plugins: want a list`},

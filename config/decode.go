@@ -153,11 +153,34 @@ func (d *decoder) agent(n *yaml.Node, a *Agent) {
 		"nagios": func(n *yaml.Node, path string) {
 			d.mapping(n, path, map[string]reader{"folders": d.texts(&a.Nagios.Folders), "env": d.items(d.variable(&a.Nagios.Env))})
 		},
+		"secrets": func(n *yaml.Node, path string) {
+			d.mapping(n, path, map[string]reader{"allow": d.items(d.secret(&a.Secrets.Allow))})
+		},
 		"trust": func(n *yaml.Node, path string) {
 			a.Trust.Line = n.Line
 			d.mapping(n, path, map[string]reader{"require": d.truth(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
 		},
 	}, "apiVersion", "kind")
+}
+
+// secret reads a pattern of secrets.
+func (d *decoder) secret(to *[]string) reader {
+	return func(n *yaml.Node, at string) {
+		var text string
+		d.text(&text)(n, at)
+		source, name, _ := strings.Cut(text, ":")
+		_, err := path.Match(name, "")
+		switch {
+		case text == "": // which was told
+		case source != "file" && source != "env" || name == "":
+			d.failf(n.Line, at, `%q is no pattern of secrets: want "file:/etc/prober/secrets/*" or "env:PG_*"`, text)
+		case err != nil:
+			d.failf(n.Line, at, "%q: %w", text, err)
+		case source == "file" && slices.Contains(strings.Split(name, "/"), ".."):
+			d.failf(n.Line, at, "%q must not have .. in it", text)
+		}
+		*to = append(*to, text)
+	}
 }
 
 // variable reads the name of a variable, in which * and ? stand for other characters.

@@ -92,7 +92,9 @@ type Config struct {
 	// ResolveSecret returns the value of a reference like ${file:/run/secret} (source
 	// "file") or ${env:NAME} (source "env") in a probe's config. It is asked when a probe
 	// is added or changed, and by [Manager.RefreshSecrets]; never at a tick. Nil makes such
-	// a reference an error.
+	// a reference an error. Who writes a pod chooses source and name, and where the value is
+	// sent: a function that returns any file of the host gives all of them away. It returns
+	// an error for what is not on a list of what pods may refer to.
 	ResolveSecret func(source, name string) (string, error)
 
 	// Compat has the kubelet's known bugs that are wanted back; 0 fixes them all.
