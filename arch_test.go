@@ -58,7 +58,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb", "internal/regular"},
+		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -68,7 +68,7 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "internal/nearest", "internal/regular"},
+		ours:   []string{"probe", "core/manager", "core/results", "internal/descriptors", "internal/nearest", "internal/regular"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"metrics": {
@@ -92,12 +92,13 @@ var rooms = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/nearest":       {},
+	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},
 	"internal/regular":       {},
 	"internal/netaddr":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
-	"cmd/prober":             {ours: []string{"internal/cli", "pods/local"}},
+	"cmd/prober":             {ours: []string{"internal/cli", "internal/descriptors", "pods/local"}},
 	"examples/quickstart":    {},
 	"test/soak":              {},
 }

@@ -5,10 +5,12 @@ import (
 	"os"
 
 	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/pods/local"
 )
 
 func main() {
+	descriptors.CloseOnExec()
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
 	}

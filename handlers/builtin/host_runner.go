@@ -27,6 +27,9 @@ const drainGrace = 200 * time.Millisecond
 // group is killed: neither a hanging command nor what it started in the background
 // outlives the attempt (kubernetes#110070). The zero value is ready to use.
 //
+// A descriptor that the program was started with, and that is not marked close-on-exec, is
+// handed on to the command: a program that is started by others marks those, as prober does.
+//
 // Only Linux has all of that. On other systems the command alone is killed, and what it
 // started goes on; on Windows an attempt also waits for whoever holds its output.
 type HostRunner struct {

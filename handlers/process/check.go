@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -55,7 +56,7 @@ func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 }
 
 func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
-	keepDescriptors()
+	descriptors.CloseOnExec()
 	m := found.Manifest
 	c := &Check{
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: newMark(),

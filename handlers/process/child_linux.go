@@ -2,19 +2,10 @@ package process
 
 import (
 	"context"
-	"math"
 	"os/exec"
 	"runtime"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// keepDescriptors keeps what this program was started with, beyond its streams, from the
-// programs that it starts. What it has opened itself is not handed on anyway.
-func keepDescriptors() {
-	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 there is none
-}
 
 // ownGroup makes a process the leader of a group, and has the kernel kill it when the
 // thread ends that started it.

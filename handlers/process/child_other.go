@@ -7,10 +7,6 @@ import (
 	"os/exec"
 )
 
-// keepDescriptors does nothing: what this program was started with is for who starts it to
-// look to.
-func keepDescriptors() {}
-
 // startProcess starts c. What it leaves behind in its group is killed after its end; what
 // has left the group, as [endStrays] would find on Linux, goes on.
 func startProcess(c *child) error {

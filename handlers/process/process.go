@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -87,7 +88,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	if digest := plugin.Digest(found.Module); found.Digest != "" && found.Digest != digest {
 		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
 	}
-	keepDescriptors()
+	descriptors.CloseOnExec()
 	removeStaleSockets()
 	program, err := seal(found.Manifest.Name, found.Module)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/daeace23/prober/internal/descriptors"
 )
 
 // ShimMain runs one container and returns the code for the program to exit with. The
@@ -57,9 +59,8 @@ type shim struct {
 func (s *shim) tell(m shimMessage) error { return s.report.Encode(m) }
 
 func (s *shim) start() error {
-	for _, fd := range [...]int{shimControl, shimReport} {
-		syscall.CloseOnExec(fd)
-	}
+	// The pipes to the agent, and what an agent that is part of another program has let through.
+	descriptors.CloseOnExec()
 	// Whatever the container leaves behind becomes a child of the shim. Pdeathsig
 	// would miss grandchildren, and fires when a thread ends: golang/go#27505.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
