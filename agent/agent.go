@@ -321,8 +321,11 @@ func writeFile(path, text string) error {
 // restarted is told of every restart of a container.
 func (a *Agent) restarted(r local.Restart) {
 	a.metrics.Restarted(r.Cause, r.Namespace, r.Pod, r.Container)
-	a.log.Warn("container restarted", "namespace", r.Namespace, "pod", r.Pod, "container", r.Container,
-		"cause", r.Cause, "count", r.Count)
+	attrs := []any{"namespace", r.Namespace, "pod", r.Pod, "container", r.Container, "cause", r.Cause, "count", r.Count, "exitCode", r.ExitCode}
+	if r.Signal != "" {
+		attrs = append(attrs, "signal", r.Signal)
+	}
+	a.log.Warn("container restarted", attrs...)
 }
 
 // MaxSecret is the most bytes that the file of a secret may have.

@@ -131,7 +131,7 @@ spec:
 `)
 	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
 	events := r.stream()
-	r.lines.await(t, 0, "container restarted", "pod=job", "container=main", "cause=exit", "count=1")
+	r.lines.await(t, 0, "container restarted", "pod=job", "container=main", "cause=exit", "count=1", "exitCode=1")
 	const series = `prober_restarts_total{container="main",kind="exit",namespace="default",pod="job"}`
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
 		t.Error("no restart is counted")

@@ -41,6 +41,8 @@ type container struct {
 	cause     killCause                    // for that
 	condemned bool                         // since its kill no start was tried
 
+	startedText string // of the event; "": that of a first start; read-only while it is launched
+
 	back    backoff
 	waiting string    // message while it waits for its back-off
 	retry   time.Time // the end of that wait

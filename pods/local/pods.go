@@ -88,6 +88,19 @@ type Restart struct {
 	// Cause is "liveness" or "startup" for a probe, "exit" when the container ended by
 	// itself, "changed" when its definition did.
 	Cause string
+	// ExitCode is how the container ended before, 128 and the signal's number where a signal
+	// ended it. Signal is its name, "SIGKILL"; "": none did.
+	ExitCode int32
+	Signal   string
+}
+
+// String says why and after what end the container was started again.
+func (r *Restart) String() string {
+	text := fmt.Sprintf("cause %s, exit code %d", r.Cause, r.ExitCode)
+	if r.Signal != "" {
+		text += " (" + r.Signal + ")"
+	}
+	return text
 }
 
 // Pods runs pods on this host. It is safe for concurrent use. It is the

@@ -67,10 +67,15 @@ func (p *pod) beginLocked(c *container) {
 	external := isExternal(c.spec)
 	if c.id != "" && !(external && c.external) { // an external target has nothing to restart
 		c.restarts++
-		p.restarts = append(p.restarts, Restart{
+		r := Restart{
 			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
 			Count: c.restarts, Cause: cmp.Or(string(c.cause), "exit"),
-		})
+		}
+		if c.end != nil {
+			r.ExitCode, r.Signal = c.end.ExitCode, signalName(c.end.Signal)
+		}
+		p.restarts = append(p.restarts, r)
+		c.startedText = "Container started again: " + r.String()
 	}
 	if c.end != nil {
 		c.last = c.end
@@ -100,7 +105,7 @@ func (p *pod) launch(c *container, l launch) {
 		l.Path = path
 		var started *process
 		if started, err = startProcess(p.owner.shim, l, output); err == nil {
-			p.event(c, v1.EventTypeNormal, eventStarted, "Container started")
+			p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
 			p.mu.Lock()
 			p.runningLocked(c, started)
 			p.mu.Unlock()
