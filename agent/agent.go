@@ -5,9 +5,9 @@
 // handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
 // and signals, none of which waits for another, reload.go what each does at a time and how
 // they tell each other, manifests.go reads and applies pods, secrets.go knows the files of
-// their secrets, listen.go takes addresses, server.go and api.go answer over HTTP,
+// their secrets, secretpolicy.go says which are allowed, listen.go takes addresses, server.go and api.go answer over HTTP,
 // actions.go tells who changed what, mask.go hides secrets of pods, stream.go pushes
-// changes, and events.go, changes.go and logwriter.go tell what happens.
+// changes, and events.go, fold.go, changes.go and logwriter.go tell what happens.
 //
 // Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
 // those of registries, survey.go looks what there is, plugins.go loads, replaces and
@@ -100,6 +100,7 @@ type Config struct {
 	mark       string        // of the programs that the agent runs; set by New, as is what follows
 	idleAfter  time.Duration // how long a plugin stays loaded that no probe uses
 	askEvery   time.Duration // how often, about, registries are asked for tags
+	foldFirst  time.Duration // how long a warning is folded that came again
 	longReload time.Duration // from when on a reload that is under way is told
 	listeners  []net.Addr    // of the agent itself, which no plugin may reach
 }
@@ -168,6 +169,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = newEventLog(a.log, a.hub)
+	a.events.foldFirst = cmp.Or(cfg.foldFirst, foldFirst)
 	a.host = &hostWatch{tell: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.started() {
@@ -242,6 +244,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.followPods(follow) })
+	watching.Go(func() { a.events.followFolds(follow) })
 
 	a.pods.Start(a.manager)
 	var loops sync.WaitGroup

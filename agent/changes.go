@@ -20,6 +20,7 @@ func (a *Agent) logChanges(ctx context.Context) {
 // logChange logs u. Only what a probe or the end of a container decided is worth more
 // than a line for debugging.
 func (a *Agent) logChange(u results.Update) {
+	a.events.changed(types.UID(u.PodUID), u.Container, u.Removed || u.Result == results.Success)
 	text, say := "result changed", a.log.Info
 	switch {
 	case u.Removed:

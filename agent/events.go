@@ -27,7 +27,10 @@ type eventLog struct {
 	hub      *hub
 	hostname string
 
+	foldFirst time.Duration // read-only
+
 	mu     sync.Mutex
+	folds  map[eventKey]*fold
 	byKey  map[eventKey]*v1.Event
 	order  []eventKey // by last time, oldest first
 	number int64
@@ -44,18 +47,32 @@ var _ manager.Recorder = (*eventLog)(nil)
 
 func newEventLog(log *slog.Logger, h *hub) *eventLog {
 	hostname, _ := os.Hostname() // "" will do
-	return &eventLog{log: log, hub: h, hostname: hostname, byKey: make(map[eventKey]*v1.Event)}
+	return &eventLog{
+		log: log, hub: h, hostname: hostname, foldFirst: foldFirst,
+		folds: make(map[eventKey]*fold), byKey: make(map[eventKey]*v1.Event),
+	}
 }
 
 // Event implements [manager.Recorder].
 func (l *eventLog) Event(object runtime.Object, eventType, reason, message string) {
 	ref := reference(object)
-	say := l.log.Info
-	if eventType == v1.EventTypeWarning {
-		say = l.log.Warn
+	now := time.Now()
+	l.add(ref, eventType, reason, message, 1, now) // whoever reads the line finds it
+	attrs := []any{"reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message}
+	if eventType != v1.EventTypeWarning {
+		l.log.Info("event", attrs...)
+		return
 	}
-	l.add(ref, eventType, reason, message, 1, time.Now()) // whoever reads the line finds it
-	say("event", "reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message)
+	l.mu.Lock()
+	log := l.takeLocked(keyOf(&ref, eventType, reason, message), attrs, now)
+	l.mu.Unlock()
+	if log {
+		l.log.Warn("event", attrs...)
+	}
+}
+
+func keyOf(ref *v1.ObjectReference, eventType, reason, message string) eventKey {
+	return eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 }
 
 // host adds a warning about the agent's own host, which happened n times. Its object is the
@@ -72,7 +89,7 @@ func (l *eventLog) node() v1.ObjectReference {
 
 // add counts the event, which happened n times. The streams hear of it in the same order.
 func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
-	key := eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
+	key := keyOf(&ref, eventType, reason, message)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.byKey[key]

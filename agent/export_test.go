@@ -50,3 +50,6 @@ func Stamp(cfg Config) string { return (&handlerSet{cfg: cfg}).stamp() }
 
 // Close frees what New made, of an agent that does not run.
 func Close(a *Agent) { a.close() }
+
+// FoldFirst sets how long a warning is folded that came again.
+func FoldFirst(c *Config, d time.Duration) { c.foldFirst = d }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,6 +44,8 @@ type Env struct {
 	// Notify returns a channel of the given signals, which are no longer handled
 	// otherwise until stop is called.
 	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
+
+	json bool // lines on stderr are JSON
 }
 
 // OS returns the Env of this process.
@@ -81,7 +84,12 @@ func Main(env Env) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	return env.report(root.ExecuteContext(context.Background()))
+	cmd, err := root.ExecuteContextC(context.Background())
+	if f := cmd.Flags().Lookup("log-format"); f != nil {
+		format, _ := env.LookupEnv("PROBER_LOG_FORMAT")
+		env.json = f.Value.String() == "json" || !f.Changed && format == "json" // also where flags are wrong
+	}
+	return env.report(err)
 }
 
 // report tells of err on stderr and returns its exit code. What is no [exit] comes
@@ -94,6 +102,10 @@ func (env *Env) report(err error) int {
 	if !ok {
 		e = &exit{code: exitUsage, err: err}
 	}
+	if env.json {
+		env.reportJSON(e)
+		return e.code
+	}
 	if e.err != nil {
 		for line := range strings.Lines(e.err.Error()) {
 			fmt.Fprintf(env.Stderr, "prober: error: %s\n", strings.TrimSuffix(line, "\n"))
@@ -103,6 +115,20 @@ func (env *Env) report(err error) int {
 		fmt.Fprintf(env.Stderr, "prober: hint: %s\n", e.hint)
 	}
 	return e.code
+}
+
+// reportJSON is report for who reads stderr as JSON, as the lines of the agent's log are.
+func (env *Env) reportJSON(e *exit) {
+	log := slog.New(slog.NewJSONHandler(env.Stderr, nil))
+	if e.hint != "" {
+		log = log.With("hint", e.hint)
+	}
+	if e.err == nil {
+		return
+	}
+	for line := range strings.Lines(e.err.Error()) {
+		log.Error(strings.TrimSuffix(line, "\n"))
+	}
 }
 
 func usage(hint, format string, args ...any) error {

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// foldedLog is an event log whose lines are without their time.
+func foldedLog(t *testing.T) (l *eventLog, lines func() string) {
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "namespace" || a.Key == "pod" || a.Key == "object" || a.Key == "reason" {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	l = newEventLog(slog.New(handler), newHub())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.followFolds(ctx)
+	}()
+	return l, func() string {
+		cancel()
+		<-done
+		return out.String()
+	}
+}
+
+func unhealthy(l *eventLog, pod types.UID, message string) {
+	l.Event(manager.ContainerReference("default", "shop", pod, "web", false), "Warning", "Unhealthy", message)
+}
+
+func TestFoldsGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := foldedLog(t)
+		time.Sleep(time.Second) // ticks of the fold and of the probe are not at the same time
+		for range 8 * 60 / 10 {
+			unhealthy(l, "1", "no")
+			time.Sleep(10 * time.Second)
+		}
+		want := `level=WARN msg=event message=no
+level=WARN msg="event repeated" message=no times=6 in=1m5s
+level=WARN msg="event repeated" message=no times=12 in=2m0s
+level=WARN msg="event repeated" message=no times=24 in=4m0s
+level=WARN msg="event repeated" message=no times=5 in=55s
+`
+		if got := lines(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+func TestFoldsEndWithAState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := foldedLog(t)
+		for range 3 {
+			unhealthy(l, "1", "no")
+			unhealthy(l, "2", "no")
+			time.Sleep(time.Second)
+		}
+		unhealthy(l, "1", "something else")
+		l.changed("1", "we", true) // another container
+		l.changed("1", "web", false)
+		unhealthy(l, "1", "no")
+		l.changed("1", "web", true)
+		unhealthy(l, "1", "no")
+		want := `level=WARN msg=event message=no
+level=WARN msg=event message=no
+level=WARN msg=event message="something else"
+level=WARN msg="event repeated" message=no times=2 in=3s
+level=WARN msg="event repeated" message=no times=1 in=0s
+level=WARN msg=event message=no
+level=WARN msg="event repeated" message=no times=2 in=3s
+`
+		if got := lines(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// TestFoldsAreBounded has more different warnings than are folded.
+func TestFoldsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := foldedLog(t)
+		for i := range 2 * maxEvents {
+			unhealthy(l, "1", fmt.Sprint(i))
+		}
+		if len(l.folds) != maxEvents {
+			t.Errorf("%d folds", len(l.folds))
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if len(l.folds) != 0 {
+			t.Errorf("%d folds of what did not come again", len(l.folds))
+		}
+		if n := strings.Count(lines(), "\n"); n != 2*maxEvents {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
