@@ -253,11 +253,9 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 		return probe.Outcome{}, protocolError("result: %w", err)
 	}
 	if len(doc.Message) > limits.Message {
-		doc.Message = c.req.Redacted(doc.Message) // half a secret would not be found later
-	}
-	if len(doc.Message) > limits.Message {
 		c.hits[plugin.LimitMessage] = true
-		doc.Message = strings.ToValidUTF8(doc.Message[:limits.Message], "")
+		doc.Message = c.req.Redacted(doc.Message) // half a secret would not be found later
+		doc.Message = strings.ToValidUTF8(doc.Message[:min(len(doc.Message), limits.Message)], "")
 	}
 	if len(doc.Details) > limits.Message { // half an object is none
 		c.hits[plugin.LimitMessage] = true
