@@ -70,6 +70,7 @@ func readProgram(path string, folders []string) (plugin.Found, error) {
 	}
 	found, err := plugin.ReadCheck(path)
 	found.Folders = append([]string{filepath.Dir(path)}, folders...)
+	found.Env = []string{"*"} // the manifest is that of whoever runs the test
 	return found, err
 }
 
