@@ -24,6 +24,7 @@ var rooms = map[string]struct {
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/explain":           {ours: []string{"probe"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
 	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "handlers/wasm"}},
@@ -41,7 +42,7 @@ var rooms = map[string]struct {
 	},
 	"handlers": {ours: []string{"probe", "internal/nearest"}},
 	"handlers/builtin": {
-		ours:   []string{"probe", "handlers"},
+		ours:   []string{"probe", "handlers", "internal/explain"},
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
@@ -54,11 +55,11 @@ var rooms = map[string]struct {
 	},
 	"plugin/trust": {ours: []string{"plugin", "internal/regular"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/netaddr", "internal/perfdata"},
+		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
+		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -84,11 +85,11 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{".", "agent", "agent/access", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/regular"},
+		ours:   []string{".", "agent", "agent/access", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/explain", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
 	},
 	"internal/nearest":       {},

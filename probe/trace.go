@@ -9,7 +9,7 @@ type Tracer func(TraceEvent)
 // TraceEvent is one thing that happened inside an attempt.
 type TraceEvent struct {
 	Type     TraceType
-	Name     string        // the phase ("dns", "connect", "tls", "first byte"), host call, or log level
+	Name     string        // the phase ("dns", "connect", "tls", "first byte"), call, or log level
 	Detail   string        // for people; secrets are redacted
 	Duration time.Duration // how long it took; 0 for a log line
 }
@@ -23,6 +23,9 @@ const (
 	TraceCall   TraceType = "call"
 	TraceLog    TraceType = "log"
 	TraceDenied TraceType = "denied"
+	// TraceWait is what the attempt was waiting for when its time was over: Name is the
+	// call, Duration how long it had waited, Detail where and what the peer had done.
+	TraceWait TraceType = "wait"
 )
 
 // Emit hands e to t. A nil Tracer drops it.

@@ -1,0 +1,182 @@
+// Package explain spells what a handler tells beside its verdict: what an attempt waited
+// for at its deadline, and the beginning of an answer. Both go into the details of the
+// outcome, and never into its output: that is the text of an event.
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// MaxBody is the most bytes of an answer that are shown, once they are escaped.
+const MaxBody = 256
+
+// Wait is what an attempt was doing when its time was over.
+type Wait struct {
+	Call  string        // "read", "dial", "tls", "exec"; "guest" for one that called nothing
+	Where string        // the address or the command; may be empty
+	Doing string        // "" means waiting
+	For   time.Duration // since the call began
+	Saw   []string      // what there is to tell of the peer
+}
+
+// String returns w on one line.
+func (w *Wait) String() string {
+	doing := w.Doing
+	if doing == "" {
+		doing = "waiting"
+	}
+	if w.For > 0 {
+		doing += " for " + Round(w.For).String()
+	}
+	parts := append([]string{doing}, w.Saw...)
+	return strings.TrimSpace(w.Call+" "+w.Where) + ": " + strings.Join(parts, "; ")
+}
+
+// Event returns w as the last event of its attempt.
+func (w *Wait) Event() probe.TraceEvent {
+	parts := w.Saw
+	if w.Doing != "" {
+		parts = append([]string{w.Doing}, parts...)
+	}
+	detail := strings.Join(parts, "; ")
+	if w.Where != "" && detail != "" {
+		detail = w.Where + ": " + detail
+	} else {
+		detail = w.Where + detail
+	}
+	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: detail, Duration: w.For}
+}
+
+// Round shortens a duration for people.
+func Round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	case d >= 100*time.Microsecond:
+		return d.Round(10 * time.Microsecond)
+	default:
+		return d.Round(time.Microsecond)
+	}
+}
+
+// Bytes says what went over a connection.
+func Bytes(sent, received int64) string {
+	unit := "bytes"
+	if sent == 1 {
+		unit = "byte"
+	}
+	return fmt.Sprintf("%d %s sent, %d received", sent, unit, received)
+}
+
+// maxLine is the most bytes that are quoted of a line of output.
+const maxLine = 100
+
+// Output says how much a command wrote, and its last line. Secrets are no longer in text.
+func Output(text string) string {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return "no output"
+	}
+	last := trimmed[strings.LastIndexByte(trimmed, '\n')+1:]
+	return fmt.Sprintf(`%d bytes of output, the last line "%s"`, len(text), Excerpt(last, maxLine))
+}
+
+// CPU says how much processor time a command used of the time that it took, its children
+// not included: that tells a busy loop from a sleep.
+func CPU(used, took time.Duration) string {
+	what := "it waited"
+	switch {
+	case used > took/2:
+		what = "it computed"
+	case used > took/10: // on a busy host that is all that it got
+		what = "it computed some of the time"
+	}
+	return what + ": " + Round(used).String() + " of processor time, without its children"
+}
+
+// Word returns an argument of a command as it is if a shell would read it so, and else
+// quoted.
+func Word(w string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if w != "" && !strings.ContainsFunc(w, func(r rune) bool { return !plain(r) }) {
+		return w
+	}
+	return strconv.Quote(w)
+}
+
+// Details are the fields that handlers of prober put into [probe.Outcome.Details].
+type Details struct {
+	Waiting string `json:"waiting,omitzero"` // see [Wait]
+	Body    string `json:"body,omitzero"`    // see [Excerpt]
+}
+
+// String returns d as a JSON object, "" for no details.
+func (d Details) String() string {
+	if d == (Details{}) {
+		return ""
+	}
+	text, _ := json.Marshal(d) // strings always can be encoded
+	return string(text)
+}
+
+// Read returns the fields of Details that are in the details of an outcome. A field that
+// a plugin uses for something else is left out.
+func Read(details string) Details {
+	var fields struct{ Waiting, Body json.RawMessage }
+	if details == "" || json.Unmarshal([]byte(details), &fields) != nil {
+		return Details{}
+	}
+	return Details{Waiting: text(fields.Waiting), Body: text(fields.Body)}
+}
+
+func text(raw json.RawMessage) (s string) {
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// Excerpt returns the beginning of text, in at most most bytes. What is not printable and
+// what is not UTF-8 is escaped as %q does, and a backslash is doubled: nothing in it can
+// move a cursor or break a line. A cut is marked with "…", which counts.
+func Excerpt(text string, most int) string {
+	const mark = "…"
+	var b strings.Builder
+	fits := 0 // bytes of b that leave room for the mark
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		piece := escape(r, text[:size])
+		if b.Len()+len(piece) > most {
+			return b.String()[:fits] + mark
+		}
+		b.WriteString(piece)
+		if b.Len() <= most-len(mark) {
+			fits = b.Len()
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+func escape(r rune, raw string) string {
+	switch {
+	case r == '\\':
+		return `\\`
+	case r == utf8.RuneError && len(raw) == 1:
+		return fmt.Sprintf(`\x%02x`, raw[0])
+	case strconv.IsPrint(r): // no control, no change of direction
+		return raw
+	default:
+		quoted := strconv.QuoteRune(r)
+		return quoted[1 : len(quoted)-1]
+	}
+}

@@ -1,0 +1,126 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/daeace23/prober/internal/explain"
+)
+
+func TestExcerptEscapes(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "",
+		`{"error": "no database"}`: `{"error": "no database"}`,
+		"down\n":                   `down\n`,
+		"\x1b[31mred\x1b[0m":       `\x1b[31mred\x1b[0m`,
+		"a\x00b\x7f":               `a\x00b\x7f`,
+		"\u009b2J":                 `\u009b2J`,
+		"\u202eevil":               `\u202eevil`,
+		"\u2028":                   `\u2028`,
+		"\xff\xfe":                 `\xff\xfe`,
+		"\ufffd":                   "\ufffd",
+		`\x1b`:                     `\\x1b`,
+		"grün 🙂":                   "grün 🙂",
+	} {
+		if got := explain.Excerpt(text, 256); got != want {
+			t.Errorf("Excerpt(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestExcerptLengthIsBounded(t *testing.T) {
+	for _, piece := range []string{"a", "\x1b", "ü", "🙂", "\xff", "\\"} {
+		for n := range 20 {
+			text := strings.Repeat(piece, n)
+			got := explain.Excerpt(text, 16)
+			if len(got) > 16 || !utf8.ValidString(got) {
+				t.Errorf("Excerpt(%q, 16) = %q, %d bytes", text, got, len(got))
+			}
+			if whole := explain.Excerpt(text, 1000); len(whole) <= 16 && got != whole || len(whole) > 16 && !strings.HasSuffix(got, "…") {
+				t.Errorf("Excerpt(%q, 16) = %q, the whole is %q", text, got, whole)
+			}
+		}
+	}
+}
+
+func FuzzExcerptIsSafe(f *testing.F) {
+	f.Add("a\x1b[2J\xff\u202e\\")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := explain.Excerpt(text, 256)
+		if len(got) > 256 || !utf8.ValidString(got) {
+			t.Fatalf("%d bytes: %q", len(got), got)
+		}
+		for _, r := range got {
+			if !strconv.IsPrint(r) && r != utf8.RuneError {
+				t.Fatalf("%q has %U", got, r)
+			}
+		}
+		if strings.HasSuffix(got, "…") {
+			return
+		}
+		back, err := strconv.Unquote(`"` + strings.ReplaceAll(got, `"`, `\"`) + `"`)
+		if err != nil || back != text {
+			t.Fatalf("%q reads back as %q: %v", got, back, err)
+		}
+	})
+}
+
+func TestDetailsAreReadBack(t *testing.T) {
+	d := explain.Details{Waiting: "read tcp 10.0.0.7:5432: waiting for 1s", Body: `{"a": "<b>"}`}
+	if !json.Valid([]byte(d.String())) {
+		t.Errorf("%s is not JSON", d)
+	}
+	if got := explain.Read(d.String()); got != d {
+		t.Errorf("got %+v, want %+v", got, d)
+	}
+	if got := explain.Read(`{"waiting": 3, "body": {"a": 1}, "slots": 2}`); got != (explain.Details{}) {
+		t.Errorf("fields of a plugin are read as %+v", got)
+	}
+	if got := (explain.Details{}).String(); got != "" {
+		t.Errorf("no details are %q", got)
+	}
+}
+
+func TestWaitIsOneLine(t *testing.T) {
+	w := &explain.Wait{
+		Call: "read", Where: "tcp 10.0.0.7:5432", For: 998400 * time.Microsecond,
+		Saw: []string{"connected after 1ms", explain.Bytes(24, 0)},
+	}
+	const want = "read tcp 10.0.0.7:5432: waiting for 998ms; connected after 1ms; 24 bytes sent, 0 received"
+	if got := w.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if e := w.Event(); e.Name != "read" || e.Detail != "tcp 10.0.0.7:5432: connected after 1ms; 24 bytes sent, 0 received" || e.Duration != w.For {
+		t.Errorf("event %+v", e)
+	}
+	w = &explain.Wait{Call: "guest", Doing: "computing"}
+	if got := w.String(); got != "guest: computing" {
+		t.Error(got)
+	}
+}
+
+func TestCPUTellsABusyLoopFromASleep(t *testing.T) {
+	for used, want := range map[time.Duration]string{
+		2 * time.Millisecond:   "it waited: 2ms of processor time, without its children",
+		200 * time.Millisecond: "it computed some of the time: 200ms of processor time, without its children",
+		980 * time.Millisecond: "it computed: 980ms of processor time, without its children",
+	} {
+		if got := explain.CPU(used, time.Second); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWordQuotesWhatAShellWouldSplit(t *testing.T) {
+	for word, want := range map[string]string{
+		"/usr/bin/pg_isready": "/usr/bin/pg_isready", "": `""`, "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "$HOME": `"$HOME"`,
+	} {
+		if got := explain.Word(word); got != want {
+			t.Errorf("Word(%q) = %s, want %s", word, got, want)
+		}
+	}
+}
