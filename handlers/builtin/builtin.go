@@ -42,6 +42,11 @@ type Config struct {
 	// FollowNonLocalRedirects lets the http handler follow redirects to other hosts.
 	// The kubelet's probes do not.
 	FollowNonLocalRedirects bool
+	// ShowBody puts the beginning of the body of a failed HTTP probe into the outcome's
+	// details, as {"body": "…"}: 256 bytes at most, escaped, without the config's secrets.
+	// The output, which becomes the text of an event, never has it: a body shows an author
+	// of pods what the agent can reach (kubernetes#99425).
+	ShowBody bool
 }
 
 func (c Config) userAgent() string { return cmp.Or(c.UserAgent, DefaultUserAgent) }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -66,20 +67,63 @@ type boundExec struct {
 }
 
 func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	start := time.Now()
 	output, err := h.runner.RunInContainer(ctx, req.ContainerID, slices.Clone(h.command), req.Spec.Timeout)
+	out, failure := execAnswer(&req, output, err)
+	switch {
+	case failure == nil && out.Reason == probe.ReasonDeadline:
+		waited(h.wait(req.Redacted(string(output)), err, time.Since(start)), req.Trace, &out)
+	case req.Trace != nil:
+		detail := h.ended(req.Redacted(string(output)), err)
+		req.Trace.Emit(probe.TraceEvent{Type: probe.TraceCall, Name: "exec", Detail: detail, Duration: time.Since(start)})
+	}
+	return out, failure
+}
+
+// execAnswer makes what a runner returned an answer.
+func execAnswer(req *probe.Request, output []byte, err error) (probe.Outcome, error) {
 	if err == nil {
-		return execOutcome(&req, probe.Success, "", output), nil
+		return execOutcome(req, probe.Success, "", output), nil
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		if exit.ExitStatus() == 0 {
-			return execOutcome(&req, probe.Success, "", output), nil
+			return execOutcome(req, probe.Success, "", output), nil
 		}
-		return execOutcome(&req, probe.Failure, probe.ReasonExecExit, output), nil
+		return execOutcome(req, probe.Failure, probe.ReasonExecExit, output), nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return execOutcome(&req, probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
+		return execOutcome(req, probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
 	}
 	return probe.Outcome{}, err
+}
+
+// shown is the command as a shell could read it.
+func (h *boundExec) shown() string {
+	words := make([]string, len(h.command))
+	for i, w := range h.command {
+		words[i] = explain.Word(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// ended says how a run of the command ended.
+func (h *boundExec) ended(output string, err error) string {
+	how := "exit code 0"
+	if exit, ok := errors.AsType[exitError](err); ok {
+		how = fmt.Sprintf("exit code %d", exit.ExitStatus())
+	} else if err != nil {
+		how = err.Error()
+	}
+	return fmt.Sprintf("%s: %s; %s", h.shown(), how, explain.Output(output))
+}
+
+// wait is what there is to tell of a command that did not end in time.
+func (h *boundExec) wait(output string, err error, took time.Duration) *explain.Wait {
+	w := &explain.Wait{Call: "exec", Where: h.shown(), Doing: "still running", For: took, Saw: []string{explain.Output(output)}}
+	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
+		w.Saw = append(w.Saw, explain.CPU(late.CPU, took))
+	}
+	return w
 }
 
 func execOutcome(req *probe.Request, r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
@@ -112,6 +156,9 @@ func (e *CommandExitError) ExitStatus() int { return e.Code }
 type CommandTimeoutError struct {
 	Command []string
 	Timeout time.Duration
+	// CPU is the processor time that the command took, without its children: it tells a
+	// busy loop from a sleep. 0 means that it is not known.
+	CPU time.Duration
 }
 
 // Error returns the kubelet's text, which is the output of such a probe.

@@ -57,7 +57,7 @@ func (h *GRPC) Prepare(config []byte, target probe.Target) (probe.Handler, error
 	}
 	creds := insecure.NewCredentials()
 	if secure {
-		creds = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+		creds = tellingCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}
 	}
 	b := &boundGRPC{
 		dial:    h.dial,
@@ -69,6 +69,25 @@ func (h *GRPC) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		b.service = *action.Service
 	}
 	return b, nil
+}
+
+// tellingCredentials tell the progress of an attempt when the handshake is finished.
+type tellingCredentials struct {
+	credentials.TransportCredentials
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (c tellingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if counted, ok := raw.(*countedConn); ok && err == nil {
+		counted.of.enter(stepHTTP2)
+	}
+	return conn, info, err
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (c tellingCredentials) Clone() credentials.TransportCredentials {
+	return tellingCredentials{c.TransportCredentials.Clone()}
 }
 
 // Probe carries out an attempt at the request's own target.
@@ -91,9 +110,15 @@ func (h *boundGRPC) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 		return probe.Outcome{}, err
 	}
 	ctx, phases := newPhases(ctx, req.Trace)
-	defer phases.emit(req.Trace)
 	a := &grpcAttempt{boundGRPC: h, at: at, req: &req, phases: phases}
-	return a.run(ctx)
+	// gRPC reads from a *net.TCPConn without a buffer of its own, which takes 32 KiB. Where
+	// it cannot do so anyhow, or somebody looks, bytes are counted.
+	a.progress.uncounted = !h.secure && req.Trace == nil
+	a.progress.enter(stepDial)
+	out, err := a.run(ctx)
+	phases.emit(req.Trace)
+	a.progress.explain(ctx, req.Trace, &out)
+	return out, err
 }
 
 // grpcAttempt is one attempt of a boundGRPC.
@@ -102,6 +127,8 @@ type grpcAttempt struct {
 	at     endpoint
 	req    *probe.Request
 	phases *phases
+
+	progress progress
 
 	mu        sync.Mutex
 	dialError error // of the last connection that could not be made
@@ -123,6 +150,7 @@ func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
 	}
 	a.phases.end("tls", "", "")
 	a.phases.begin("first byte", "")
+	a.progress.enter(stepGRPC)
 	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
 	a.phases.end("first byte", "", "")
 	if err != nil {
@@ -141,7 +169,11 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 		dialCtx = traced
 	}
 	network, address := a.at.dialed()
-	conn, err := a.dial(dialCtx, network, address)
+	next := stepHTTP2
+	if a.secure {
+		next = stepTLS
+	}
+	conn, err := a.progress.dial(dialCtx, a.dial, network, address, next)
 	a.dialed(err)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,11 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 	}
 	output, killed, err := runGroup(ctx, c)
 	if killed {
-		return output, endError(ctx, cmd, timeout)
+		err := endError(ctx, cmd, timeout)
+		if late, ok := err.(*CommandTimeoutError); ok && c.ProcessState != nil {
+			late.CPU = max(1, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+		}
+		return output, err
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return output, &CommandExitError{exitStatus(exit.ProcessState)}
@@ -69,7 +73,7 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 // endError is the error of a command that ctx ended.
 func endError(ctx context.Context, cmd []string, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &CommandTimeoutError{cmd, timeout}
+		return &CommandTimeoutError{Command: cmd, Timeout: timeout}
 	}
 	return ctx.Err()
 }

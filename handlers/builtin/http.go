@@ -14,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -26,6 +27,7 @@ const maxRedirects = 10
 type HTTP struct {
 	userAgent        string
 	bodyErrorIsError bool
+	showBody         bool
 	client           *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
 	h2c              *http.Client // HTTP/2 with prior knowledge
 }
@@ -44,6 +46,7 @@ func NewHTTP(cfg Config) *HTTP {
 	return &HTTP{
 		userAgent:        cfg.userAgent(),
 		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
+		showBody:         cfg.ShowBody,
 		client:           &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
 		h2c:              &http.Client{Transport: newTransport(cfg, &unencrypted), CheckRedirect: redirect},
 	}
@@ -55,10 +58,16 @@ func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
 	dial := cfg.dialer()
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if path, ok := ctx.Value(unixKey{}).(string); ok {
-				return dial(ctx, "unix", path)
+			p, ok := ctx.Value(progressKey{}).(*progress)
+			if !ok {
+				return dial(ctx, network, address)
 			}
-			return dial(ctx, network, address)
+			// Not with ctx: net/http would dial on when the attempt has ended.
+			conn, err := p.dial(p.attempt, dial, network, address, stepHTTP)
+			if err != nil && p.attempt.Err() != nil {
+				err = p.attempt.Err() // as net/http says if it is the first to see the end
+			}
+			return conn, err
 		},
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true},
 		TLSHandshakeTimeout: 10 * time.Second,
@@ -68,9 +77,6 @@ func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
 		Protocols:           protocols,
 	}
 }
-
-// unixKey is the context key of the socket that an attempt's connections go to.
-type unixKey struct{}
 
 // localRedirect follows redirects that stay on the host of the first request;
 // another host's answer would say nothing about the target. The port may change.
@@ -104,6 +110,7 @@ func (h *HTTP) Prepare(config []byte, target probe.Target) (probe.Handler, error
 		base:             *u,
 		header:           header(action.HTTPHeaders, h.userAgent),
 		bodyErrorIsError: h.bodyErrorIsError,
+		showBody:         h.showBody,
 	}
 	if h2c {
 		b.client = h.h2c
@@ -123,6 +130,7 @@ type boundHTTP struct {
 	base             url.URL     // without the host
 	header           http.Header // shared by all attempts: net/http only reads it
 	bodyErrorIsError bool
+	showBody         bool
 }
 
 func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -134,15 +142,27 @@ func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	if err != nil {
 		return probe.Outcome{}, err
 	}
+	a := &httpAttempt{boundHTTP: h, req: &req, progress: progress{unix: at.unix}}
+	ctx = context.WithValue(ctx, progressKey{}, &a.progress)
 	ctx, phases := newPhases(ctx, req.Trace)
-	defer phases.emit(req.Trace)
-	if at.unix != "" {
-		ctx = context.WithValue(ctx, unixKey{}, at.unix)
+	if phases != nil || u.Scheme == "https" { // otherwise the dial tells enough, at less cost
+		ctx = a.progress.hooks(ctx)
 	}
-	return h.get(ctx, &req, u)
+	a.progress.attempt = withoutDeadline{ctx}
+	out, err := a.get(ctx, u)
+	phases.emit(req.Trace)
+	a.progress.explain(ctx, req.Trace, &out)
+	return out, err
 }
 
-func (h *boundHTTP) get(ctx context.Context, attempt *probe.Request, u *url.URL) (probe.Outcome, error) {
+// httpAttempt is one attempt of a boundHTTP.
+type httpAttempt struct {
+	*boundHTTP
+	req      *probe.Request
+	progress progress
+}
+
+func (h *httpAttempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error) {
 	req := (&http.Request{
 		Method: http.MethodGet,
 		URL:    u,
@@ -155,12 +175,21 @@ func (h *boundHTTP) get(ctx context.Context, attempt *probe.Request, u *url.URL)
 		return requestError(ctx, err)
 	}
 	defer res.Body.Close()
+	h.progress.answered(res.StatusCode)
 	// Reading stops at the limit: what a longer body does afterwards does not matter.
 	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
+	var out probe.Outcome
 	if err != nil {
-		return h.bodyError(ctx, res.StatusCode, err)
+		out, err = h.bodyError(ctx, res.StatusCode, err)
+	} else {
+		out = judge(h.req, res.StatusCode, body)
 	}
-	return judge(attempt, res.StatusCode, body), nil
+	if h.showBody && out.Result == probe.Failure {
+		// The secrets go before the cut, which may leave a part of one.
+		text := h.req.Redacted(string(body))
+		out.Details = explain.Details{Body: explain.Excerpt(text, explain.MaxBody)}.String()
+	}
+	return out, err
 }
 
 // requestError is the answer when no response came.
@@ -202,7 +231,7 @@ func timedOut(ctx context.Context, err error) bool {
 }
 
 // judge makes a response an outcome. The body of a failure is withheld: it would
-// show an author of pods what the agent can reach (kubernetes#99425).
+// show an author of pods what the agent can reach (kubernetes#99425). See [Config.ShowBody].
 func judge(req *probe.Request, status int, body []byte) probe.Outcome {
 	switch {
 	case status >= 200 && status < 300:

@@ -118,7 +118,7 @@ func TestToHeader(t *testing.T) {
 func TestConnectToPortMinusOne(t *testing.T) {
 	t.Run("#139 port -1 is a failure and no error", func(t *testing.T) {
 		h := &boundTCP{dial: Config{}.dialer()}
-		got, err := h.connect(t.Context(), endpoint{host: "127.0.0.1", port: -1})
+		got, err := h.connect(t.Context(), endpoint{host: "127.0.0.1", port: -1}, new(error))
 		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "-1") {
 			t.Errorf("got %v, output %q, error %v; want failure", got.Result, got.Output, err)
 		}

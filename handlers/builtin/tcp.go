@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -45,14 +46,24 @@ func (h *boundTCP) Probe(ctx context.Context, req probe.Request) (probe.Outcome,
 		return probe.Outcome{}, err
 	}
 	ctx, phases := newPhases(ctx, req.Trace)
-	defer phases.emit(req.Trace)
-	return h.connect(ctx, at)
+	start := time.Now()
+	var failed error
+	out, err := h.connect(ctx, at, &failed)
+	phases.emit(req.Trace)
+	if failed != nil {
+		network, address := at.dialed()
+		p := &progress{unix: at.unix, at: stepDial, since: start, where: network + " " + address, failed: failed}
+		p.explain(ctx, req.Trace, &out)
+	}
+	return out, err
 }
 
-func (h *boundTCP) connect(ctx context.Context, at endpoint) (probe.Outcome, error) {
+// connect makes a connection and closes it. failed gets the error of the dial.
+func (h *boundTCP) connect(ctx context.Context, at endpoint, failed *error) (probe.Outcome, error) {
 	network, address := at.dialed()
 	conn, err := h.dial(ctx, network, address)
 	if err != nil {
+		*failed = err
 		return verdict(ctx, err, err.Error())
 	}
 	_ = conn.Close() // the target has accepted, which is all that was asked

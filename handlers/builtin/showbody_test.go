@@ -1,0 +1,82 @@
+package builtin_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/probe"
+)
+
+// failing returns an http handler whose target answers 500 with body.
+func failing(t *testing.T, cfg builtin.Config, body string) probe.Handler {
+	t.Helper()
+	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, body)
+	})
+	return prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+}
+
+func TestBodyIsShownOnlyWithConsent(t *testing.T) {
+	const output = "HTTP probe failed with statuscode: 500" // becomes the text of an event
+	for consent, wanted := range map[bool]string{false: "", true: `no \x1b[31mdatabase\n`} {
+		h := failing(t, builtin.Config{ShowBody: consent}, "no \x1b[31mdatabase\n")
+		out, err := attempt(t, h, probe.Request{}, time.Minute)
+		want(t, out, err, probe.Failure, output)
+		if got := detail(t, out, "body"); got != wanted {
+			t.Errorf("with ShowBody %v the body is %q, want %q", consent, got, wanted)
+		}
+	}
+}
+
+func TestShownBodyIsCutAfterSecretsAreTaken(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	redact := strings.NewReplacer(secret, "[redacted]").Replace
+	for _, before := range []int{0, 226, 240, 250, 256, 300} {
+		h := failing(t, builtin.Config{ShowBody: true}, strings.Repeat("x", before)+secret+strings.Repeat("y", 300))
+		out, err := attempt(t, h, probe.Request{Redact: redact}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := detail(t, out, "body")
+		if len(body) > 256 || !strings.HasPrefix(body, strings.Repeat("x", min(before, 250))) {
+			t.Errorf("%d bytes: %q", len(body), body)
+		}
+		if strings.Contains(body, secret[:4]) {
+			t.Errorf("%d bytes before the secret: %q shows some of it", before, body)
+		}
+	}
+}
+
+func TestBodyOfSuccessIsNoDetail(t *testing.T) {
+	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
+	h := prepare(t, builtin.NewHTTP(builtin.Config{ShowBody: true}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+	out, err := attempt(t, h, probe.Request{}, time.Minute)
+	want(t, out, err, probe.Success, "fine")
+	if out.Details != "" {
+		t.Errorf("details %s", out.Details)
+	}
+}
+
+func TestBodyThatHangsIsShownAsFarAsItCame(t *testing.T) {
+	port := peer(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\nstarting")
+		silent(c)
+	})
+	for _, compat := range []probe.Compat{0, probe.CompatBodyHangIsError} {
+		h := prepare(t, builtin.NewHTTP(builtin.Config{ShowBody: true, Compat: compat}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+		out, err := attempt(t, h, probe.Request{}, 200*time.Millisecond)
+		if (err != nil) != (compat != 0) || detail(t, out, "body") != "starting" {
+			t.Errorf("compat %b: got %+v, %v", compat, out, err)
+		}
+		if !strings.Contains(out.Output+fmt.Sprint(err), "while reading body") || strings.Contains(out.Output+fmt.Sprint(err), "starting") {
+			t.Errorf("compat %b: output %q, error %v", compat, out.Output, err)
+		}
+	}
+}
