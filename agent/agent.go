@@ -81,6 +81,7 @@ type Config struct {
 	StateDir         string
 	Compat           probe.Compat
 	Profiling        bool // serve /debug/pprof
+	ShowOutput       bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
@@ -215,7 +216,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner.Environment = a.pods.Environment
 	a.manager, err = manager.New(manager.Config{
 		Status: a.pods, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host}, RestartGrace: local.RestartGrace,
+		Observers: []worker.Observer{a.metrics, a.hub, a.host, explainer{a.log}}, RestartGrace: local.RestartGrace,
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {

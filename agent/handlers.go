@@ -131,7 +131,7 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 	}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.started = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
-	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat}); err != nil {
+	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
 		s.end(err)
 		return nil, "", err
 	}

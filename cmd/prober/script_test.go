@@ -289,6 +289,10 @@ func webPages() http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
+	mux.HandleFunc("/down", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, "no \x1b[31mdatabase\xff\n")
+	})
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	return mux
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -114,8 +115,14 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 	}
 	took := time.Duration(v.DurationSeconds * float64(time.Second)).Round(10 * time.Microsecond)
 	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", v.Result, v.handler, v.Attempts, took, oneLine(v.Output))
-	if err := w.Flush(); err != nil || len(v.Metrics) == 0 {
+	if err := w.Flush(); err != nil {
 		return err
+	}
+	if headers { // a line that scripts read stays alone
+		v.explain(out, w)
+	}
+	if len(v.Metrics) == 0 {
+		return w.Flush()
 	}
 	fmt.Fprintln(out)
 	if headers {
@@ -125,6 +132,23 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", oneLine(m.Name+labelText(m.Labels)), number(m.Value), oneLine(m.Unit))
 	}
 	return w.Flush()
+}
+
+// explain writes what the details tell people.
+func (v *verdict) explain(out io.Writer, w *tabwriter.Writer) {
+	d := explain.Read(string(v.Details))
+	if d == (explain.Details{}) {
+		return
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(w, "DETAIL\tVALUE")
+	if d.Waiting != "" {
+		fmt.Fprintf(w, "waiting\t%s\n", oneLine(d.Waiting))
+	}
+	if d.Body != "" {
+		fmt.Fprintf(w, "body\t%s\n", oneLine(d.Body))
+	}
+	_ = w.Flush() // whoever flushes next gets the error, too
 }
 
 func labelText(labels map[string]string) string {
@@ -172,7 +196,15 @@ var nagiosUnits = map[string]string{
 
 // nagios returns v as the one line of a monitoring plugin, with performance data.
 func (v *verdict) nagios() string {
-	text := strings.ReplaceAll(oneLine(cmp.Or(v.Error, v.Output, v.handler)), "|", "/")
+	said := cmp.Or(v.Error, v.Output, v.handler)
+	d := explain.Read(string(v.Details))
+	if d.Waiting != "" {
+		said += "; " + d.Waiting
+	}
+	if d.Body != "" {
+		said += "; body: " + d.Body
+	}
+	text := strings.ReplaceAll(oneLine(said), "|", "/")
 	var line strings.Builder
 	line.WriteString(fmt.Sprintf("%s: %s | 'time'=%ss", nagiosWords[v.Result], text, number(v.DurationSeconds)))
 	for _, m := range v.Metrics {

@@ -29,6 +29,7 @@ type oneShot struct {
 	output    string
 	noHeaders bool
 	explain   bool
+	showBody  bool // of a failed HTTP probe
 
 	handler string
 	config  any // of the handler; as JSON
@@ -75,6 +76,7 @@ func newProbeHTTP(env *Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as NAME:VALUE")
+	c.Flags().BoolVar(&o.showBody, "show-output", true, "show the beginning of the body where the probe fails")
 	return o.flags(c)
 }
 
@@ -210,7 +212,7 @@ func port(text string) (int, error) {
 // run carries the probe out with the built-in handlers and prints the verdict.
 func (o *oneShot) run(ctx context.Context) error {
 	var registry handlers.Registry
-	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}, ShowBody: o.showBody}); err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
 	return o.runWith(ctx, &registry)
