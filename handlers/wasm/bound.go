@@ -96,6 +96,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	timeout, waited, again := c.req.Spec.Timeout, c.waited, false
 	defer func() { b.end(c, in, again) }()
 	entered := b.plugin.host.cfg.Clock.Now()
+	c.did.since = entered
 	code, err := in.run(c, in.probe)
 	whole, ended := c.comeBack(), c.ended()
 	b.last.Store(int32(c.standing.after(c.standingSince(entered, waited, ended))))
@@ -107,6 +108,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	}
 	again = err == nil && (ended == nil || whole)
 	if ended != nil {
+		c.traceEnd(ended)
 		return b.cutOff(c, ended, timeout, start)
 	}
 	return out, b.named(err)
@@ -122,7 +124,9 @@ func (b *bound) cutOff(c *call, err error, timeout time.Duration, start time.Tim
 			err = trouble
 		}
 	}
-	return b.ended(err, timeout, start)
+	out, err := b.ended(err, timeout, start)
+	c.explain(&out)
+	return out, err
 }
 
 // ended is the answer of an attempt whose context has ended: a deadline is a

@@ -141,12 +141,12 @@ func (c *call) ended() error {
 	return c.ctx.Err()
 }
 
-// idle runs what makes the guest wait, and gives its place to another meanwhile.
+// idle runs what makes the guest wait for w, and gives its place to another meanwhile.
 // When the call has ended the guest goes on without a place: it stops at its next
 // branch.
-func (c *call) idle(waiting func(ctx context.Context)) {
+func (c *call) idle(w waiting, waiting func(ctx context.Context)) {
 	ctx := c.until() // of before: what begins in time ends with the deadline
-	c.stepOut()
+	c.stepOut(w)
 	c.release()
 	waiting(ctx)
 	c.acquire(true)

@@ -299,6 +299,12 @@ func TestProgramOfGo(t *testing.T) {
 				}
 				return
 			}
+			if c.do == "sleep" {
+				if !strings.Contains(got.Details, `{"waiting":"guest: sleeping for `) {
+					t.Errorf("details %s", got.Details)
+				}
+				got.Details = ""
+			}
 			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 				t.Errorf("%v, (-want +got)\n%s", err, diff)
 			}
@@ -334,7 +340,7 @@ func TestErrorPolicy(t *testing.T) {
 		due, begun, ended := newDue(t), make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = p.Probe(due, probe.Request{Trace: func(probe.TraceEvent) { close(begun) }})
+			_, _ = p.Probe(due, probe.Request{Trace: first(func() { close(begun) })})
 		}()
 		<-begun
 		if got, err := attempt(t, p, probe.Request{Attempt: probe.MaxAttempts}, 5*time.Second); !errors.Is(err, probe.ErrNoSlot) {

@@ -30,7 +30,9 @@ type leash struct {
 	returned bool          // the guest has: nothing is to end any more
 	waited   time.Duration // for a place or an instance, all together
 	asked    time.Time     // since when it waits for a place; zero: it does not
-	trouble  error         // of the agent's own host, which kept a connection from being made; nil: none
+	did      doings
+	hung     *doings // when the time was over; nil: the guest was ended
+	trouble  error   // of the agent's own host, which kept a connection from being made; nil: none
 }
 
 // mayWait reports whether the plugin's guests can wait for the host.
@@ -102,6 +104,7 @@ func (c *call) overdue() bool {
 		return false
 	}
 	c.late = true
+	c.hangsLocked()
 	deadline, _ := c.ctx.Deadline()
 	time.AfterFunc(time.Until(deadline)+grace, func() {
 		c.mu.Lock()
@@ -120,10 +123,11 @@ func (c *call) stopLocked() {
 }
 
 // stepOut notes that the guest waits for the host from now on.
-func (c *call) stepOut() {
+func (c *call) stepOut(w waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.away = true
+	c.waitsLocked(w)
 }
 
 // stepIn notes that the guest goes on, and reports whether it is late. What it was asked
@@ -133,8 +137,10 @@ func (c *call) stepIn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.away = false
+	c.goesOnLocked(ended)
 	if c.end != nil && ended == context.DeadlineExceeded {
 		c.late = true
+		c.hangsLocked()
 	}
 	if c.late {
 		c.req = &probe.Request{}

@@ -127,13 +127,16 @@ func TestFloodedTraceIsCut(t *testing.T) {
 	defer l.Close()
 	p := load(t, host, "chatty", plugin.Reset)
 	events := 0
-	var last probe.TraceEvent
+	var last, end probe.TraceEvent
 	due := newDue(t)
-	req := probe.Request{Target: targetOf(l), Trace: due.told(func(e probe.TraceEvent) { events, last = events+1, e }, "further events are dropped")}
+	req := probe.Request{Target: targetOf(l), Trace: due.told(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
 	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}
-	if events != 501 || last.Detail != "further events are dropped" {
+	if end.Type != probe.TraceWait {
+		t.Errorf("the last event is %+v", end)
+	}
+	if events != 502 || last.Detail != "further events are dropped" {
 		t.Errorf("%d events, the last of them %+v; want 500 and a word", events, last)
 	}
 }
@@ -287,7 +290,7 @@ func TestMemoryBudget(t *testing.T) {
 	started := make(chan struct{}, 2)
 	for range 2 {
 		wg.Go(func() {
-			_, _ = hang.Probe(ctx, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
+			_, _ = hang.Probe(ctx, probe.Request{Target: target, Trace: first(func() { started <- struct{}{} })})
 		})
 		<-started
 	}
@@ -403,7 +406,7 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 	var wg sync.WaitGroup
 	var out probe.Outcome
 	wg.Go(func() {
-		out, err = p.Probe(due, probe.Request{Target: target, Trace: func(probe.TraceEvent) { started <- struct{}{} }})
+		out, err = p.Probe(due, probe.Request{Target: target, Trace: first(func() { started <- struct{}{} })})
 	})
 	<-started
 	time.AfterFunc(500*time.Millisecond, due.pass) // while Close waits

@@ -290,7 +290,7 @@ func TestWhatBeginsInTimeEndsWithTheDeadline(t *testing.T) {
 	var seen error
 	var guest sync.WaitGroup
 	h.running.mu.Lock() // so that the place is not given back yet
-	guest.Go(func() { c.idle(func(ctx context.Context) { seen = ctx.Err() }) })
+	guest.Go(func() { c.idle(waiting{}, func(ctx context.Context) { seen = ctx.Err() }) })
 	isAway := func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

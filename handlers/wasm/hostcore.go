@@ -93,7 +93,7 @@ func (p *Handler) instantiateHostModule(ctx context.Context, module string) erro
 			f = inTime(f)
 		}
 		builder.NewFunctionBuilder().
-			WithGoModuleFunction(adapt(f, len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
+			WithGoModuleFunction(adapt(def.Name, f, len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
 			Export(def.Name)
 	}
 	_, err := builder.Instantiate(ctx)
@@ -109,7 +109,8 @@ func withheld(capability string) hostFunc {
 	}
 }
 
-func adapt(f hostFunc, result bool) api.GoModuleFunc {
+// adapt makes a function of wazero of f, the import of that name.
+func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		c, ok := ctx.Value(callKey{}).(*call)
 		mem := mod.Memory()
@@ -117,6 +118,8 @@ func adapt(f hostFunc, result bool) api.GoModuleFunc {
 		if !ok || mem == nil {
 			r = int64(abi.EPERM.Code())
 		} else {
+			c.did.calls++
+			c.did.name = name
 			r = f(c, mem, stack)
 		}
 		if result {

@@ -66,7 +66,7 @@ func dnsLookup(c *call, mem api.Memory, a args) int32 {
 	if end := l.began.Add(time.Duration(a.i32(2)) * time.Millisecond); a.i32(2) > 0 && (l.until.IsZero() || end.Before(l.until)) {
 		l.until = end
 	}
-	c.idle(func(ctx context.Context) {
+	c.idle(waiting{call: "dns", where: l.text, stage: stageLookup}, func(ctx context.Context) {
 		if l.servers, err = c.dnsServers(ctx, l, r.Server); err == nil {
 			l.advance(ctx)
 		}
@@ -133,7 +133,7 @@ func dnsRead(c *call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EBADF, "there is no handle %d", a.i32(0))
 	}
 	if !l.done() {
-		c.idle(func(ctx context.Context) { c.settle(ctx, l, a.i32(3)) })
+		c.idle(waiting{call: "dns", where: l.text, stage: stageLookup}, func(ctx context.Context) { c.settle(ctx, l, a.i32(3)) })
 	}
 	switch {
 	case l.err != nil:

@@ -93,12 +93,12 @@ func httpDo(c *call, mem api.Memory, a args) int32 {
 	body = bytes.Clone(body)
 	start := c.host.cfg.Clock.Now()
 	var answer *answer
-	c.idle(func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
+	c.idle(waiting{call: "http", where: cmp.Or(r.Method, http.MethodGet) + " " + r.URL, stage: stageHeaders}, func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
 	c.clearFault()
 	if err != nil {
 		return c.dialError("http", r.URL, start, err)
 	}
-	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http"})
+	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http", host: r.URL})
 	c.trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "http", Duration: c.host.since(start),
 		Detail: fmt.Sprintf("%s %s: %d", r.Method, r.URL, answer.exchange.head.Status),
@@ -233,6 +233,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	start := c.host.cfg.Clock.Now()
+	c.stage(stageLookup, "")
 	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
 		return nil, err
@@ -287,6 +288,7 @@ func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error)
 		return nil, err
 	}
 	x.head.Connect, x.head.Remote = 0, to.addrs[0]
+	x.call.stage(stageHeaders, x.head.Remote)
 	resp, err := x.call.host.cfg.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -315,6 +317,7 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	x.head.Connect, x.head.Remote = x.call.host.since(start), raw.RemoteAddr().String()
+	x.call.stage(stageHeaders, x.head.Remote)
 	return raw, nil
 }
 
@@ -330,6 +333,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 		_ = raw.Close()
 		return nil, err
 	}
+	x.call.stage(stageHeaders, x.head.Remote)
 	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
 	return c.Conn, nil
 }

@@ -49,7 +49,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 		err  error
 	)
 	rawURL := string(url)
-	c.idle(func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
+	c.idle(waiting{call: "dial", where: rawURL, stage: stageLookup}, func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
 	c.clearFault()
 	if err != nil {
 		return c.dialError("dial", rawURL, start, err)
@@ -114,6 +114,7 @@ func (c *call) dialAny(ctx context.Context, to endpoint) (_ net.Conn, err error)
 			share, cancel = c.host.cfg.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
+		c.stage(stageDial, addr)
 		raw, failed := c.host.cfg.DialContext(share, to.network, addr)
 		if failed == nil {
 			return raw, nil
@@ -289,7 +290,7 @@ func (c *call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", limit)
 	}
 	buf = buf[:min(len(buf), room)]
-	c.await(n, a.i32(3), func() bool { return conn.ready(n) })
+	c.await(n, waiting{call: "read", conn: conn}, a.i32(3), func() bool { return conn.ready(n) })
 	return c.handOut(n, conn, buf)
 }
 
@@ -316,13 +317,13 @@ func (c *call) handOut(from *network, conn *conn, buf []byte) int32 {
 }
 
 // await returns when ready does or the time that the guest gave is over.
-func (c *call) await(n *network, timeoutMs int32, ready func() bool) {
+func (c *call) await(n *network, w waiting, timeoutMs int32, ready func() bool) {
 	if ready() || timeoutMs == abi.NonBlocking {
 		return
 	}
 	left := time.Duration(timeoutMs) * time.Millisecond
 	start := c.host.cfg.Clock.Now()
-	c.idle(func(ctx context.Context) {
+	c.idle(w, func(ctx context.Context) {
 		for !ready() {
 			rest := left
 			if left > 0 {
@@ -358,8 +359,9 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	data = data[:min(len(data), room)]
 	var n int
 	var err error
-	c.idle(func(context.Context) { n, err = conn.write(c.host.cfg.Clock, data, a.i32(3)) })
+	c.idle(waiting{call: "write", conn: conn}, func(context.Context) { n, err = conn.write(c.host.cfg.Clock, data, a.i32(3)) })
 	c.net.written += n
+	conn.sent.Add(int64(n))
 	if empty && err == nil {
 		c.net.written++
 	}
@@ -378,7 +380,7 @@ func netClose(c *call, _ api.Memory, a args) int32 {
 	if _, bad := c.conn(a.i32(0)); bad != 0 {
 		return bad
 	}
-	c.idle(func(context.Context) { c.net.close(a.i32(0)) })
+	c.idle(waiting{call: "close"}, func(context.Context) { c.net.close(a.i32(0)) })
 	return 0
 }
 
@@ -411,7 +413,7 @@ func netPoll(c *call, mem api.Memory, a args) int32 {
 		}
 	}
 	index := -1
-	c.await(&c.net, a.i32(2), func() bool {
+	c.await(&c.net, polled(conns), a.i32(2), func() bool {
 		for i, conn := range conns {
 			if conn.ready(&c.net) && index < 0 {
 				index = i

@@ -115,6 +115,7 @@ func (c *call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	if err != nil {
 		return err
 	}
+	c.stage(stageHandshake, "")
 	start := c.host.cfg.Clock.Now()
 	secured, err := c.host.cfg.Handshake(ctx, to.Conn, config)
 	took := c.host.since(start)
@@ -147,7 +148,7 @@ func netStartTLS(c *call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EINVAL, "starttls: a connection of %s", conn.network)
 	}
 	start := c.host.cfg.Clock.Now()
-	c.idle(func(ctx context.Context) {
+	c.idle(waiting{call: "starttls", conn: conn, stage: stageHandshake}, func(ctx context.Context) {
 		if err = conn.halt(); err == nil {
 			_ = conn.SetWriteDeadline(time.Time{}) // that of the last write would end the handshake
 			err = c.secure(ctx, conn, options)

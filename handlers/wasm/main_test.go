@@ -125,6 +125,12 @@ func bind(t testing.TB, h probe.Preparer, config string, target probe.Target) pr
 // patience is how long what goes well may take on the slowest machine.
 const patience = 2 * time.Minute
 
+// first returns a tracer that calls do at the first event.
+func first(do func()) probe.Tracer {
+	once := sync.OnceFunc(do)
+	return func(probe.TraceEvent) { once() }
+}
+
 // attempt makes one attempt with a timeout. One of seconds is not to be reached, so that
 // it is longer than it says.
 func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {

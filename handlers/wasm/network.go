@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -113,6 +114,8 @@ type conn struct {
 	more         chan struct{}   // tells the pump that the guest has taken everything; nil before the pump starts
 	pumped       chan struct{}   // closed when the pump has ended
 
+	sent, received atomic.Int64
+
 	mu   sync.Mutex
 	data []byte
 	err  error
@@ -160,6 +163,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 		if n == 0 && err == nil {
 			continue
 		}
+		c.received.Add(int64(n))
 		c.mu.Lock()
 		c.data, c.err = buf[:n], err
 		c.mu.Unlock()
@@ -212,7 +216,9 @@ func (c *conn) take(p []byte) (n int, err error) {
 		if len(p) == 0 || !r.Ready() {
 			return 0, nil
 		}
-		return c.Read(p)
+		n, err = c.Read(p)
+		c.received.Add(int64(n))
+		return n, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,7 +73,7 @@ func (in *instance) moduleConfig(of *call) wazero.ModuleConfig {
 // sleep ends with the current call: wazero's own sleeps on past the deadline, for
 // 292 years after poll({fd}, 1, -1).
 func (in *instance) sleep(ns int64) {
-	in.call.idle(func(ctx context.Context) {
+	in.call.idle(waiting{call: sleeping}, func(ctx context.Context) {
 		in.plugin.host.cfg.Clock.Wait(ctx, nil, time.Duration(ns))
 	})
 }

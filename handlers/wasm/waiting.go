@@ -1,0 +1,213 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/probe"
+)
+
+// waiting is what a guest waits for in a host call.
+type waiting struct {
+	call  string // its name, or sleeping; "" while the guest computes
+	where string // what it is about, if conn does not tell
+	conn  *conn
+	stage string // how far the call has come
+	addr  string // that it has come to
+}
+
+// sleeping is the call of a guest that sleeps: poll_oneoff of WASI.
+const sleeping = "sleep"
+
+// The stages of calls that take several steps.
+const (
+	stageLookup    = "no answer from the resolver"
+	stageDial      = "no answer to the SYN"
+	stageHandshake = "the TLS handshake is not finished"
+	stageHeaders   = "no response headers"
+)
+
+// doings are what a guest did in its call. They belong to its goroutine; while it waits,
+// the leash's mu guards them.
+type doings struct {
+	waiting
+	since  time.Time // when the wait began, or when the guest went on
+	last   string    // the host call that it waited for before
+	name   string    // the host call that came last, the present one included
+	calls  int       // host calls that did not wait, since the guest went on
+	waits  int
+	waited time.Duration
+	sleeps int
+	slept  time.Duration
+}
+
+// stage notes how far the call has come that the guest waits for. It may be called from
+// any goroutine.
+func (c *call) stage(stage, addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.did.stage, c.did.addr = stage, addr
+}
+
+// waitsLocked notes that the guest waits from now on.
+func (c *call) waitsLocked(w waiting) { c.did.waiting, c.did.since = w, c.host.cfg.Clock.Now() }
+
+// goesOnLocked notes that the guest goes on, if it waited. ended is the error of the
+// call's context.
+func (c *call) goesOnLocked(ended error) {
+	d := &c.did
+	if d.call == "" {
+		return
+	}
+	if ended != nil {
+		c.hangsLocked()
+	}
+	now := c.host.cfg.Clock.Now()
+	if took := now.Sub(d.since); d.call == sleeping {
+		d.sleeps, d.slept = d.sleeps+1, d.slept+took
+	} else {
+		d.waits, d.waited = d.waits+1, d.waited+took
+	}
+	d.waiting, d.last, d.calls, d.since = waiting{}, d.call, 0, now
+}
+
+// hangsLocked keeps what the guest does when its time is over. In its grace it goes on,
+// while whoever asked wants to know.
+func (c *call) hangsLocked() {
+	if c.hung == nil {
+		c.hung = new(c.did)
+	}
+}
+
+// doing is what the guest was doing when its time was over.
+func (c *call) doing() *explain.Wait {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.host.cfg.Clock.Now()
+	if deadline, ok := c.ctx.Deadline(); ok && deadline.Before(now) {
+		now = deadline
+	}
+	d := c.hung
+	if d == nil {
+		d = &c.did
+	}
+	w := &explain.Wait{For: max(0, now.Sub(d.since))}
+	if d.call == "" {
+		d.computes(w)
+	} else {
+		d.waitsFor(w)
+	}
+	if sum := d.sum(); sum != "" {
+		w.Saw = append(w.Saw, sum)
+	}
+	return w
+}
+
+// computes tells of a guest that does not wait.
+func (d *doings) computes(w *explain.Wait) {
+	w.Call, w.Doing = "guest", "computing"
+	since := "it began"
+	if d.last != "" {
+		since = d.last + " returned"
+	}
+	calls := "no host call"
+	switch {
+	case d.calls == 1:
+		calls = "one host call that did not wait, " + d.name
+	case d.calls > 1:
+		calls = fmt.Sprintf("%d host calls that did not wait, the last one %s", d.calls, d.name)
+	}
+	w.Saw = []string{calls + " since " + since}
+}
+
+// waitsFor tells of a guest that waits.
+func (d *doings) waitsFor(w *explain.Wait) {
+	w.Call, w.Where = d.call, d.where
+	if d.call == sleeping {
+		w.Call, w.Doing, w.Saw = "guest", "sleeping", []string{"poll_oneoff of WASI"}
+		return
+	}
+	switch {
+	case d.stage != "" && d.addr != "":
+		w.Saw = append(w.Saw, d.stage+" from "+d.addr)
+	case d.stage != "":
+		w.Saw = append(w.Saw, d.stage)
+	}
+	if d.conn == nil {
+		return
+	}
+	if where := d.conn.place(); where != "" {
+		w.Where = where
+	}
+	if d.conn.connect > 0 {
+		w.Saw = append(w.Saw, "connected after "+explain.Round(d.conn.connect).String())
+	}
+	w.Saw = append(w.Saw, explain.Bytes(d.conn.sent.Load(), d.conn.received.Load()))
+}
+
+// sum tells of what the guest did before.
+func (d *doings) sum() string {
+	var parts []string
+	if d.sleeps > 0 {
+		parts = append(parts, fmt.Sprintf("slept %v in %d sleeps", explain.Round(d.slept), d.sleeps))
+	}
+	if d.waits > 0 {
+		parts = append(parts, fmt.Sprintf("waited %v in %d host calls", explain.Round(d.waited), d.waits))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "before: " + strings.Join(parts, ", ")
+}
+
+// polled is what a poll waits for.
+func polled(conns []*conn) waiting {
+	w := waiting{call: "poll"}
+	if len(conns) == 1 {
+		w.conn = conns[0]
+	} else {
+		w.stage = "nothing to read from any of its handles"
+	}
+	return w
+}
+
+// place says where the connection leads to.
+func (c *conn) place() string {
+	if c.raw == nil {
+		return ""
+	}
+	if c.network == "http" { // the body of an answer
+		return c.host
+	}
+	return remote(c.network, c.raw)
+}
+
+func remote(network string, c net.Conn) string {
+	if addr := c.RemoteAddr(); addr != nil {
+		return network + " " + addr.String()
+	}
+	return network
+}
+
+// explain adds to out, which a deadline has brought about, what the guest was doing.
+func (c *call) explain(out *probe.Outcome) {
+	if out.Reason == probe.ReasonDeadline && out.Details == "" {
+		out.Details = explain.Details{Waiting: c.doing().String()}.String()
+	}
+}
+
+// traceEnd tells the tracer, if there is one, what the guest was doing when its time was
+// over. A guest with a tracer has no grace, and so the request is still the caller's.
+func (c *call) traceEnd(ended error) {
+	_, real := c.host.cfg.Clock.(realClock)
+	if real && ended != context.DeadlineExceeded { // nobody waits for the answer; of a test's clock, the real time may be over
+		return
+	}
+	if c.end == nil && c.req != nil && c.req.Trace != nil {
+		c.req.Trace.Emit(c.doing().Event())
+	}
+}
