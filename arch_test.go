@@ -65,7 +65,7 @@ var rooms = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/regular"},
+		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/explain", "internal/regular"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {

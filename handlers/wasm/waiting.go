@@ -35,14 +35,33 @@ const (
 // the leash's mu guards them.
 type doings struct {
 	waiting
-	since  time.Time // when the wait began, or when the guest went on
-	last   string    // the host call that it waited for before
-	name   string    // the host call that came last, the present one included
-	calls  int       // host calls that did not wait, since the guest went on
-	waits  int
-	waited time.Duration
-	sleeps int
-	slept  time.Duration
+	since time.Time // when the wait began, or when the guest went on
+	last  string    // the host call that it waited for before
+	name  string    // the host call that came last, the present one included
+	calls int       // host calls that did not wait, since the guest went on
+	total totals    // of all waits that have ended
+	row   row
+}
+
+// totals are of several waits.
+type totals struct {
+	waits, sleeps int
+	waited, slept time.Duration
+}
+
+// row is the waits, one after the other, for the same: the SDK of Go polls, with a pause
+// that grows, and a guest may wait in small pieces to do something else meanwhile.
+type row struct {
+	waiting
+	begun    time.Time
+	waits    int
+	before   totals // of all waits before
+	received int64  // over the connection, before
+}
+
+// goesOn reports whether a wait for w belongs to the row.
+func (r *row) goesOn(w *waiting) bool {
+	return r.call == w.call && r.where == w.where && r.conn == w.conn && (w.conn == nil || w.conn.received.Load() == r.received)
 }
 
 // stage notes how far the call has come that the guest waits for. It may be called from
@@ -54,7 +73,17 @@ func (c *call) stage(stage, addr string) {
 }
 
 // waitsLocked notes that the guest waits from now on.
-func (c *call) waitsLocked(w waiting) { c.did.waiting, c.did.since = w, c.host.cfg.Clock.Now() }
+func (c *call) waitsLocked(w waiting) {
+	d := &c.did
+	d.waiting, d.since = w, c.host.cfg.Clock.Now()
+	if !d.row.goesOn(&w) {
+		d.row = row{waiting: w, begun: d.since, before: d.total}
+		if w.conn != nil {
+			d.row.received = w.conn.received.Load()
+		}
+	}
+	d.row.waits++
+}
 
 // goesOnLocked notes that the guest goes on, if it waited. ended is the error of the
 // call's context.
@@ -68,9 +97,9 @@ func (c *call) goesOnLocked(ended error) {
 	}
 	now := c.host.cfg.Clock.Now()
 	if took := now.Sub(d.since); d.call == sleeping {
-		d.sleeps, d.slept = d.sleeps+1, d.slept+took
+		d.total.sleeps, d.total.slept = d.total.sleeps+1, d.total.slept+took
 	} else {
-		d.waits, d.waited = d.waits+1, d.waited+took
+		d.total.waits, d.total.waited = d.total.waits+1, d.total.waited+took
 	}
 	d.waiting, d.last, d.calls, d.since = waiting{}, d.call, 0, now
 }
@@ -95,13 +124,16 @@ func (c *call) doing() *explain.Wait {
 	if d == nil {
 		d = &c.did
 	}
-	w := &explain.Wait{For: max(0, now.Sub(d.since))}
+	w, before := &explain.Wait{}, d.total
 	if d.call == "" {
+		w.For = max(0, now.Sub(d.since))
 		d.computes(w)
 	} else {
+		w.For, before = max(0, now.Sub(d.row.begun)), d.row.before
 		d.waitsFor(w)
+		d.repeats(w, now)
 	}
-	if sum := d.sum(); sum != "" {
+	if sum := before.sum(); sum != "" {
 		w.Saw = append(w.Saw, sum)
 	}
 	return w
@@ -149,14 +181,27 @@ func (d *doings) waitsFor(w *explain.Wait) {
 	w.Saw = append(w.Saw, explain.Bytes(d.conn.sent.Load(), d.conn.received.Load()))
 }
 
+// repeats tells of a guest that waited for the same several times in a row until now.
+func (d *doings) repeats(w *explain.Wait, now time.Time) {
+	if d.row.waits < 2 {
+		return
+	}
+	text := fmt.Sprintf("in %d calls", d.row.waits)
+	waited := d.total.waited + d.total.slept - d.row.before.waited - d.row.before.slept + max(0, now.Sub(d.since))
+	if computed := w.For - waited; computed > w.For/10 {
+		text += ", and computed " + explain.Round(computed).String() + " of that"
+	}
+	w.Saw = append(w.Saw, text)
+}
+
 // sum tells of what the guest did before.
-func (d *doings) sum() string {
+func (d *totals) sum() string {
 	var parts []string
 	if d.sleeps > 0 {
-		parts = append(parts, fmt.Sprintf("slept %v in %d sleeps", explain.Round(d.slept), d.sleeps))
+		parts = append(parts, fmt.Sprintf("slept %v in %s", explain.Round(d.slept), count(d.sleeps, "sleep")))
 	}
 	if d.waits > 0 {
-		parts = append(parts, fmt.Sprintf("waited %v in %d host calls", explain.Round(d.waited), d.waits))
+		parts = append(parts, fmt.Sprintf("waited %v in %s", explain.Round(d.waited), count(d.waits, "host call")))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -173,6 +218,14 @@ func polled(conns []*conn) waiting {
 		w.stage = "nothing to read from any of its handles"
 	}
 	return w
+}
+
+// count returns n with a noun that takes an s where there is not one of it.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // place says where the connection leads to.

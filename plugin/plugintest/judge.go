@@ -54,7 +54,7 @@ func (r *Result) judge() {
 	}
 	r.Failures = append(r.Failures, got.faults...)
 	if !r.OK() {
-		r.Trace = got.trace
+		r.Trace, r.Peers = got.trace, got.peers
 	}
 }
 

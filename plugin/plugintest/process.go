@@ -116,6 +116,9 @@ func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answe
 	defer l.close()
 	got := s.ask(ctx, l, c)
 	l.end()
+	if got.hung() {
+		got.peers = l.net.states()
+	}
 	if !got.config {
 		got.faults = append(got.faults, l.net.ended()...)
 	}

@@ -42,6 +42,9 @@ func (r *Result) details() []string {
 	for _, t := range r.Trace {
 		lines = append(lines, "guest: "+t)
 	}
+	for _, p := range r.Peers {
+		lines = append(lines, "peer: "+p)
+	}
 	for i, line := range lines {
 		lines[i] = strings.Map(printable, line)
 	}
@@ -114,6 +117,7 @@ type resultDoc struct {
 	Note           string   `json:"note,omitzero"`
 	Diff           string   `json:"diff,omitzero"`
 	Trace          []string `json:"trace,omitempty"`
+	Peers          []string `json:"peers,omitempty"`
 	Seconds        float64  `json:"seconds"`
 	VirtualSeconds float64  `json:"virtualSeconds"`
 }
@@ -132,7 +136,7 @@ func writeJSON(w io.Writer, reports []*Report) error {
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
 				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, LeftOut: r.LeftOut, Note: r.Note,
-				Diff: r.Diff, Trace: r.Trace, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
+				Diff: r.Diff, Trace: r.Trace, Peers: r.Peers, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
 			})
 		}
 		docs = append(docs, doc)

@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -98,6 +97,7 @@ type Result struct {
 	Note     string        // of a conformance check: how far it went
 	Diff     string        // of what was wanted and what came
 	Trace    []string      // what the guest did; of a case that failed
+	Peers    []string      // what the peers were doing at its end; of a case that failed and hung
 	Real     time.Duration // that it took
 	Virtual  time.Duration // that passed for the guest; of a process it is real
 
@@ -286,6 +286,7 @@ type answer struct {
 	faults  []string
 	stuck   string // the one of the faults that says that the guest came to no end
 	trace   []string
+	peers   []string // what they were doing when the attempt hung
 }
 
 // attempt makes one attempt at a case. index gives it a time and a seed of its own.
@@ -329,6 +330,9 @@ func (w *world) carry(ctx context.Context, handler probe.Handler, c *Case) *answ
 		got.kept = keeper.Kept()
 	}
 	got.memory = w.handler.Stats().Size
+	if got.hung() {
+		got.peers = w.network.states()
+	}
 	got.faults = append(got.faults, w.network.ended()...)
 	return got
 }
@@ -353,7 +357,7 @@ func (a *answer) request(c *Case) probe.Request {
 			if e.Type == probe.TraceDenied {
 				a.denied = append(a.denied, e.Detail)
 			}
-			a.trace = append(a.trace, strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " "))
+			a.trace = append(a.trace, traced(e))
 		},
 	}
 }
