@@ -96,7 +96,7 @@ type call struct {
 	ctx      context.Context
 	plugin   *Handler
 	req      *probe.Request
-	taken    bool // the plugin has taken the question
+	question question
 	logLines int
 	logBytes int
 	hits     [len(plugin.LimitNames)]bool
@@ -135,7 +135,10 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	}
 	waited := time.Since(start)
 	in.used.Store(true)
+	c.traceStart(in, waited)
+	c.question.begin(in, req.Trace != nil)
 	verdict, err := c.ask(in, b)
+	c.traceCall(in, verdict, err)
 	if err == nil {
 		return b.outcome(c, verdict)
 	}
@@ -147,11 +150,14 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return probe.Outcome{}, in.fault(ctx, err, false)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &skipped{errors.New("the process took most of the time to start")}
-	case !c.taken:
+	case c.question.taken == 0:
+		c.explain(in, nil)
 		in.missed(b.plugin.cfg.StartTimeout)
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("the process does not take questions")}
 	}
-	return ended(ctx, &req, start)
+	out, err := ended(ctx, &req, start)
+	c.explain(in, &out)
+	return out, err
 }
 
 // skew is how much earlier than here a deadline may come in a process: it is handed over
@@ -189,7 +195,7 @@ func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 		return nil, err
 	}
 	if head, err := stream.Header(); err == nil && head != nil {
-		c.taken = true
+		c.question.taken = max(1, time.Since(c.question.put))
 		in.missedAt.Store(0)
 	}
 	return c.read(stream)
@@ -209,6 +215,7 @@ func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pl
 			return v, nil
 		}
 		if line := event.GetLog(); line != nil {
+			c.question.note(line.GetLine())
 			c.log(line)
 			if taken += len(line.GetLine()); taken > maxLineBytes {
 				return nil, protocolError("more than %d bytes of log and no verdict", maxLineBytes)

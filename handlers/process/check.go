@@ -251,12 +251,12 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if r.more {
 		c.hit(plugin.LimitStdio)
 	}
-	req.Trace.Emit(probe.TraceEvent{
-		Type: probe.TraceCall, Name: filepath.Base(c.command.path), Detail: fmt.Sprintf("%d arguments, %s", len(args)-1, r.state), Duration: time.Since(start),
-	})
 	if r.killed {
-		return ended(ctx, req, start)
+		out, err := ended(ctx, req, start)
+		explainRun(req, args, r, time.Since(start), &out)
+		return out, err
 	}
+	traceRun(req, args, r, time.Since(start))
 	return c.outcome(r, req)
 }
 

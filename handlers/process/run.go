@@ -20,9 +20,10 @@ type result struct {
 	code           int // -1 of a run that a signal has ended
 	state          string
 	stdout, stderr string
-	more           bool // there was more output than was kept
-	held           bool // somebody has not let go of the output
-	killed         bool // by us, at the end of the context
+	more           bool          // there was more output than was kept
+	held           bool          // somebody has not let go of the output
+	killed         bool          // by us, at the end of the context
+	cpu            time.Duration // of the program, without its children
 }
 
 // runCommand runs a program once. At the end of ctx, and in any case when the program has
@@ -71,6 +72,7 @@ func runCommand(ctx context.Context, c *command, args, env []string, stdin strin
 	r.stdout, r.stderr = stdout.finish(), stderr.finish()
 	r.more, r.held = stdout.more || stderr.more, stdout.held || stderr.held
 	r.code, r.state = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
+	r.cpu = max(1, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	return r, nil
 }
 

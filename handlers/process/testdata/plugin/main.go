@@ -88,6 +88,9 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return probe.Outcome{}, ctx.Err()
 	case "deaf":
 		time.Sleep(time.Hour)
+	case "spin":
+		for ctx.Err() == nil {
+		}
 	case "panic":
 		panic("at the disco")
 	case "gossip": // when nobody waits for it any more
