@@ -197,10 +197,10 @@ func (d *doings) repeats(w *explain.Wait, now time.Time) {
 // sum tells of what the guest did before.
 func (d *totals) sum() string {
 	var parts []string
-	if d.sleeps > 0 {
+	if d.slept > 0 {
 		parts = append(parts, fmt.Sprintf("slept %v in %s", explain.Round(d.slept), count(d.sleeps, "sleep")))
 	}
-	if d.waits > 0 {
+	if d.waited > 0 {
 		parts = append(parts, fmt.Sprintf("waited %v in %s", explain.Round(d.waited), count(d.waits, "host call")))
 	}
 	if len(parts) == 0 {
