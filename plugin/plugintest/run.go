@@ -6,14 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
@@ -379,25 +377,4 @@ func (a *answer) message() string {
 		return a.err.Error()
 	}
 	return a.out.Output
-}
-
-// seeded is the randomness of guests: the same for each run of a case.
-type seeded struct {
-	mu     sync.Mutex
-	source *rand.ChaCha8
-}
-
-var _ io.Reader = (*seeded)(nil)
-
-func (s *seeded) seed(n uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.source = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
-}
-
-// Read implements [io.Reader].
-func (s *seeded) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.source.Read(p)
 }
