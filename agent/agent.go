@@ -4,10 +4,12 @@
 //
 // handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
 // and signals, none of which waits for another, reload.go what each does at a time and how
-// they tell each other, manifests.go reads and applies pods, secrets.go knows the files of
-// their secrets, secretpolicy.go says which are allowed, listen.go takes addresses, server.go and api.go answer over HTTP,
-// actions.go tells who changed what, mask.go hides secrets of pods, stream.go pushes
-// changes, and events.go, fold.go, changes.go and logwriter.go tell what happens.
+// they tell each other, manifests.go reads and applies pods, and validate.go checks what New
+// would without running anything. secrets.go knows the files of secrets, and secretpolicy.go
+// says which references are allowed. listen.go takes addresses, server.go and api.go answer
+// over HTTP, actions.go tells who changed what, mask.go hides secrets of pods, stream.go
+// pushes changes, and events.go, fold.go, explain.go, changes.go and logwriter.go tell what
+// happens.
 //
 // Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
 // those of registries, survey.go looks what there is, plugins.go loads, replaces and

@@ -31,7 +31,7 @@ var withoutWriter = []struct {
 	args  string
 }{
 	{"run: manifest in a folder", "pods/x.yaml", nil, "run --listen 127.0.0.1:0 -f DIR/pods"},
-	{"run: secret", "secret", map[string]string{"pod.yaml": fifoPod, "plugins/demo.wasm": "MODULE"}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
+	{"run: secret", "secret", map[string]string{"pod.yaml": fifoPod, "plugins/demo.wasm": "MODULE", "prober.yaml": fifoAgent + "secrets: {allow: [\"file:FIFO\"]}\n"}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins --config DIR/prober.yaml"},
 	{"run: prober.yaml", "prober.yaml", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --config DIR/prober.yaml"},
 	{"run: trusted key", "ops.pub", map[string]string{"pod.yaml": demoPod, "prober.yaml": fifoAgent + "trust: {keys: [ops.pub]}\n"}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --config DIR/prober.yaml"},
 	{"run: lock", "lock", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins-lock DIR/lock"},
