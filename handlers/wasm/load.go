@@ -163,7 +163,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	var made compilation // the goroutine's, until it says done
 	done, gone := make(chan struct{}), ctx.Done()
 	p.host.compilers.Go(func() {
-		made = compileModule(context.WithoutCancel(ctx), p.host, p.module.bytes)
+		made = compileModule(context.WithoutCancel(ctx), p.host, p.module)
 		select {
 		case done <- struct{}{}: // to who waits
 		case <-gone:
@@ -175,6 +175,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	case <-done:
 		p.host.endCompilation(slot)
 		p.runtime, p.compiled, p.module.bytes = made.runtime, made.module, nil
+		p.module.volatile = p.module.volatile || made.volatile
 		return made.err
 	case <-gone:
 		return context.Cause(ctx)
@@ -183,9 +184,10 @@ func (p *Handler) compile(ctx context.Context) error {
 
 // compilation is a module with the runtime that it was compiled for.
 type compilation struct {
-	runtime wazero.Runtime
-	module  wazero.CompiledModule
-	err     error
+	runtime  wazero.Runtime
+	module   wazero.CompiledModule
+	volatile bool // wazero found more in it than inspect
+	err      error
 }
 
 func (c *compilation) close() {
@@ -199,12 +201,30 @@ func (c *compilation) close() {
 	}
 }
 
-// compileModule heeds no context: wazero does not.
-func compileModule(ctx context.Context, h *Host, code []byte) compilation {
+// compileModule heeds no context: wazero does not. A module that is to be reset may have
+// the features that inspect has found, and no others: wazero itself then sees to it that no
+// table.set hides in what inspect has read as something else. One that needs more is
+// volatile.
+func compileModule(ctx context.Context, h *Host, m *module) compilation {
+	if !m.volatile {
+		few := api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.features
+		made := compileWith(ctx, h, few, m.bytes)
+		if made.err == nil {
+			return made
+		}
+		made.close()
+	}
+	made := compileWith(ctx, h, api.CoreFeaturesV2, m.bytes)
+	made.volatile = true
+	return made
+}
+
+func compileWith(ctx context.Context, h *Host, features api.CoreFeatures, code []byte) compilation {
 	config := wazero.NewRuntimeConfig()
 	if h.cfg.Interpreter {
 		config = wazero.NewRuntimeConfigInterpreter()
 	}
+	config = config.WithCoreFeatures(features)
 	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
 	// the next garbage collection.
 	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tetratelabs/wazero/api"
+
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
@@ -34,8 +36,9 @@ type module struct {
 	bytes     []byte // as they are compiled: rewritten, see inspect; nil when that is done
 	minMemory uint64 // bytes that an instance begins with
 	imports   []string
-	globals   []string // the names under which the mutable globals are exported
-	volatile  bool     // has state that memory and globals do not cover: no snapshot holds it
+	globals   []string         // the names under which the mutable globals are exported
+	volatile  bool             // has state that memory and globals do not cover: no snapshot holds it
+	features  api.CoreFeatures // that its instructions and segments need
 }
 
 var errMalformed = errors.New("malformed module")
@@ -72,12 +75,13 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		case sectionExport:
 			bodies[i] = m.exportGlobals(&r)
 		case sectionCode:
-			volatile, err := scanCode(s.Body)
-			if r.err = err; volatile {
-				m.volatile = true
-			}
+			found, err := scanCode(s.Body)
+			r.err = err
+			m.features |= found.features
+			m.volatile = m.volatile || found.volatile
 		case sectionDataCount:
 			counted = true // and the segments may be referred to
+			m.features |= api.CoreFeatureBulkMemoryOperations
 		case sectionData:
 			if !counted {
 				bodies[i] = mergeData(s.Body)
@@ -87,6 +91,8 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 			return nil, fmt.Errorf("section %d: %w", s.ID, r.err)
 		}
 	}
+	// No other feature has as many ways to change a table; what needs it hardly gains by a reset.
+	m.volatile = m.volatile || m.features.IsEnabled(api.CoreFeatureReferenceTypes)
 	m.bytes = rebuild(code, sections, bodies)
 	return m, checkModules(m.imports)
 }
@@ -236,14 +242,28 @@ func (r *reader) u32() uint32 {
 	return uint32(v)
 }
 
-// leb passes over a number of any width.
-func (r *reader) leb() {
-	for range 10 {
-		if r.byte()&0x80 == 0 {
-			return
+// sleb reads a number with its sign, of so many bytes at most.
+func (r *reader) sleb(most int) int64 {
+	var n int64
+	for shift := 0; shift < 7*most; shift += 7 {
+		b := r.byte()
+		n |= int64(b&0x7f) << shift
+		if b&0x80 == 0 {
+			if b&0x40 != 0 && shift < 57 {
+				n |= -1 << (shift + 7)
+			}
+			return n
 		}
 	}
 	r.fail()
+	return 0
+}
+
+// zero reads a byte that must be 0.
+func (r *reader) zero() {
+	if r.byte() != 0 {
+		r.fail()
+	}
 }
 
 // count reads the length of a vector, whose items have a byte each at least.

@@ -17,7 +17,9 @@ const globalPrefix = "prober:global:"
 // the module volatile.
 func (m *module) readGlobals(r *reader) {
 	for i := range r.atMost(maxGlobals, "globals") {
-		kind, mutable := r.byte(), r.byte() == 1
+		kind := r.byte()
+		r.checkType(kind)
+		mutable := r.byte() == 1
 		r.expression()
 		if r.err != nil {
 			return
@@ -123,7 +125,7 @@ func readData(body []byte) []segment {
 		if r.byte() != 0 || r.byte() != 0x41 {
 			return nil
 		}
-		at := uint64(uint32(r.signed()))
+		at := uint64(uint32(r.sleb(5)))
 		if r.byte() != 0x0b {
 			return nil
 		}
@@ -147,23 +149,6 @@ func appendSigned(out []byte, n int64) []byte {
 		}
 		out = append(out, b|0x80)
 	}
-}
-
-// signed reads a number of 32 bits with its sign.
-func (r *reader) signed() int32 {
-	var n int64
-	for shift := 0; shift < 35; shift += 7 {
-		b := r.byte()
-		n |= int64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			if b&0x40 != 0 {
-				n |= -1 << (shift + 7)
-			}
-			return int32(n)
-		}
-	}
-	r.fail()
-	return 0
 }
 
 // bytes reads a vector of bytes, which stay part of the module.

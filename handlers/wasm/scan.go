@@ -1,59 +1,62 @@
 package wasm
 
-import "fmt"
+import (
+	"fmt"
 
-// scanCode reads the body of a code section. volatile says that it holds an instruction
-// that changes state outside of memory and globals: table.set, table.grow, table.copy,
-// table.init, table.fill, data.drop or elem.drop; or one that is unknown, after which
-// nothing of its function can be read. The error is that of a function that is too much
-// for the compiler.
-func scanCode(code []byte) (volatile bool, err error) {
+	"github.com/tetratelabs/wazero/api"
+)
+
+// scan is what the code section of a module needs and does.
+type scan struct {
+	// volatile says that an instruction changes state outside of memory and globals:
+	// table.set, table.grow, table.copy, table.init, table.fill, data.drop or elem.drop.
+	volatile bool
+	// features are those that the instructions need, beyond WebAssembly 1.0.
+	features api.CoreFeatures
+}
+
+// scanCode reads the body of a code section. It reads as wazero does, and refuses what it
+// cannot read: behind an instruction that two readers find in different places, anything
+// can hide. The error is also that of a function that is too much for the compiler.
+func scanCode(code []byte) (found scan, err error) {
 	r := reader{data: code}
 	var locals uint64
-	for range r.items() {
-		size := r.count()
+	for i := range r.items() {
+		body := r.bytes()
 		if r.err != nil {
-			return true, r.err
+			break
 		}
-		f := function{reader: reader{data: r.data[:size]}}
-		r.skip(size)
-		if f.readLocals(); f.err != nil {
-			return true, f.err
+		f := function{reader: reader{data: body}}
+		if err := f.read(); err != nil {
+			return found, fmt.Errorf("function %d: %w", i, err)
 		}
-		changes := f.scan()
-		volatile = volatile || changes
-		if err := f.tooMuch(); err != nil {
-			return true, err
-		}
+		found.volatile = found.volatile || f.volatile
+		found.features |= f.features
 		if locals += f.locals; locals > allLocals {
-			return true, fmt.Errorf("more than %d locals in all functions", allLocals)
+			return found, fmt.Errorf("more than %d locals in all functions", allLocals)
 		}
 	}
-	return volatile, r.err
+	return found, r.err
 }
 
 // function is one function of a module, with what makes it dear to compile.
 type function struct {
 	reader
+	scan
 	locals   uint64
 	loops    int
 	branches uint64 // blocks, loops and all that leads to their ends
 }
 
-// readLocals reads the groups of locals that the function begins with.
-func (f *function) readLocals() {
+// read reads locals and instructions.
+func (f *function) read() error {
 	for range f.count() {
 		f.locals += uint64(f.u32())
 		f.valueType()
 	}
-}
-
-// scan reads the instructions, and reports whether one is volatile.
-func (f *function) scan() (volatile bool) {
 	for f.err == nil && len(f.data) > 0 {
-		op, left := f.data[0], len(f.data)
-		changes := f.instruction()
-		volatile = volatile || changes
+		op, left := f.byte(), len(f.data)
+		f.immediates(op)
 		switch {
 		case op == 0x03:
 			f.loops++
@@ -64,7 +67,10 @@ func (f *function) scan() (volatile bool) {
 			f.branches += uint64(left - len(f.data))
 		}
 	}
-	return volatile || f.err != nil
+	if f.err != nil {
+		return f.err
+	}
+	return f.tooMuch()
 }
 
 // tooMuch says why the function may not be compiled. wazero takes time and memory with
@@ -82,73 +88,135 @@ func (f *function) tooMuch() error {
 	return nil
 }
 
-// instruction passes over one instruction, and reports whether it changes tables or
-// is unknown.
-func (r *reader) instruction() bool {
-	switch op := r.byte(); {
-	case op == 0x41 || op == 0x42: // i32.const, i64.const
-		r.leb()
-	case op == 0x26: // table.set
-		r.u32()
-		return true
-	case 0x20 <= op && op <= 0x25, op == 0x0c, op == 0x0d, op == 0x10, op == 0x12, op == 0xd2:
-		r.u32() // locals, globals, table.get, br, br_if, call, return_call, ref.func
-	case 0x45 <= op && op <= 0xc4, op <= 0x01, op == 0x05, op == 0x0b, op == 0x0f, op == 0x1a, op == 0x1b, op == 0xd1:
-		// no immediate
-	case 0x28 <= op && op <= 0x3e, op == 0x11, op == 0x13:
-		r.u32() // loads and stores; call_indirect
-		r.u32()
-	case 0x02 <= op && op <= 0x04, op == 0xd0: // block, loop, if; ref.null
-		r.leb()
+// immediates reads what follows the opcode op.
+func (f *function) immediates(op byte) {
+	switch {
+	case op <= 0x01, op == 0x05, op == 0x0b, op == 0x0f, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
+		// none
+	case 0xc0 <= op && op <= 0xc4: // sign extension
+		f.features |= api.CoreFeatureSignExtensionOps
+	case 0x02 <= op && op <= 0x04: // block, loop, if
+		f.blockType()
+	case op == 0x0c, op == 0x0d, op == 0x10, 0x20 <= op && op <= 0x24: // br, br_if, call, locals, globals
+		f.u32()
 	case op == 0x0e: // br_table
-		for range r.count() + 1 {
-			r.u32()
+		for range f.count() + 1 {
+			f.u32()
 		}
-	case op == 0x1c: // select with types
-		r.skip(r.count())
+	case op == 0x11, 0x28 <= op && op <= 0x3e: // call_indirect, loads and stores
+		f.u32()
+		f.u32()
 	case op == 0x3f, op == 0x40: // memory.size, memory.grow
-		r.skip(1)
-	case op == 0x43:
-		r.skip(4)
-	case op == 0x44:
-		r.skip(8)
+		f.zero()
+	case 0x41 <= op && op <= 0x44:
+		f.constant(op)
+	case op == 0x1c, op == 0x25, op == 0x26, 0xd0 <= op && op <= 0xd2:
+		f.reference(op)
 	case op == 0xfc:
-		return r.bulk()
+		f.bulk()
 	case op == 0xfd:
-		r.vector()
+		f.features |= api.CoreFeatureSIMD
+		f.vector()
 	default:
-		r.fail()
-		return true
+		f.unknown(uint32(op), "")
 	}
-	return false
 }
 
-// bulk passes over what follows the prefix 0xfc.
-func (r *reader) bulk() bool {
-	switch op := r.u32(); {
+func (r *reader) unknown(op uint32, prefix string) {
+	if r.err == nil {
+		r.failf("instruction %s%#x is not supported", prefix, op)
+	}
+}
+
+// blockType reads the type of a block: none, that of one result, or the number of a
+// signature.
+func (r *reader) blockType() {
+	const none = -64
+	switch t := r.sleb(5); {
+	case r.err != nil, t == none, t >= 0:
+	case t < none:
+		r.fail()
+	default:
+		r.checkType(byte(t & 0x7f))
+	}
+}
+
+// constant reads the number of i32.const, i64.const, f32.const or f64.const.
+func (r *reader) constant(op byte) {
+	switch op {
+	case 0x41:
+		r.sleb(5)
+	case 0x42:
+		r.sleb(10)
+	case 0x43:
+		r.skip(4)
+	case 0x44:
+		r.skip(8)
+	}
+}
+
+// reference reads what follows select with a type, table.get, table.set, ref.null,
+// ref.is_null and ref.func.
+func (f *function) reference(op byte) {
+	f.features |= api.CoreFeatureReferenceTypes
+	switch op {
+	case 0x1c:
+		if n := f.byte(); n != 1 {
+			f.fail()
+		}
+		f.valueType()
+	case 0x25, 0xd2:
+		f.u32()
+	case 0x26:
+		f.volatile = true
+		f.u32()
+	case 0xd0:
+		f.referenceType()
+	}
+}
+
+// bulk reads what follows the prefix 0xfc: an opcode of any length.
+func (f *function) bulk() {
+	switch op := f.u32(); {
 	case op <= 7: // saturating conversions
-	case op == 8, op == 10: // memory.init, memory.copy
-		r.u32()
-		r.u32()
-	case op == 11, op == 16: // memory.fill, table.size
-		r.u32()
-	case op == 9, op == 13, op == 15, op == 17: // data.drop, elem.drop, table.grow, table.fill
-		r.u32()
-		return true
-	case op == 12, op == 14: // table.init, table.copy
-		r.u32()
-		r.u32()
-		return true
+		f.features |= api.CoreFeatureNonTrappingFloatToIntConversion
+	case op <= 14:
+		f.features |= api.CoreFeatureBulkMemoryOperations
+		f.bulkMemory(op)
+	case op <= 17: // table.grow, table.size, table.fill
+		f.features |= api.CoreFeatureReferenceTypes
+		f.volatile = f.volatile || op != 16
+		f.u32()
 	default:
-		r.fail()
-		return true
+		f.unknown(op, "0xfc ")
 	}
-	return false
 }
 
-// vector passes over what follows the prefix 0xfd.
+func (f *function) bulkMemory(op uint32) {
+	switch op {
+	case 8: // memory.init
+		f.u32()
+		f.zero()
+	case 9, 13: // data.drop, elem.drop
+		f.volatile = true
+		f.u32()
+	case 10: // memory.copy
+		f.zero()
+		f.zero()
+	case 11: // memory.fill
+		f.zero()
+	case 12, 14: // table.init, table.copy
+		f.volatile = true
+		f.u32()
+		f.u32()
+	}
+}
+
+// vector reads what follows the prefix 0xfd. The opcode is one byte, as wazero reads it,
+// and not a number of any length, as WebAssembly has it. wazero refuses those that it
+// does not know.
 func (r *reader) vector() {
-	switch op := r.u32(); {
+	switch op := r.byte(); {
 	case op <= 11, op == 92, op == 93: // loads and stores
 		r.u32()
 		r.u32()

@@ -1,0 +1,234 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+var scans = flag.Int("scans", 40, "how many functions the scanner is compared with wazero on")
+
+// optional are the features whose use wazero itself tells: it refuses a module that needs
+// one which is turned off, and says so.
+var optional = []api.CoreFeatures{
+	api.CoreFeatureSignExtensionOps, api.CoreFeatureNonTrappingFloatToIntConversion,
+	api.CoreFeatureBulkMemoryOperations, api.CoreFeatureReferenceTypes, api.CoreFeatureSIMD,
+}
+
+func newDecoders(t testing.TB) map[api.CoreFeatures]wazero.Runtime {
+	decoders := make(map[api.CoreFeatures]wazero.Runtime)
+	for _, off := range append([]api.CoreFeatures{0}, optional...) {
+		config := wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2 &^ off)
+		runtime := wazero.NewRuntimeWithConfig(context.Background(), config)
+		t.Cleanup(func() { runtime.Close(context.Background()) })
+		decoders[off] = runtime
+	}
+	return decoders
+}
+
+func decode(runtime wazero.Runtime, code []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	module, err := runtime.CompileModule(context.Background(), code)
+	if err == nil {
+		err = module.Close(context.Background())
+	}
+	return err
+}
+
+// aroundBody is a module with one function. It begins with unreachable: what comes after
+// it finds the operands that it wants, so that most sequences of instructions are valid.
+func aroundBody(body []byte, counted bool) []byte {
+	section := func(id byte, body ...byte) []byte {
+		return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
+	}
+	types := []byte{70}
+	for i := range 70 {
+		types = append(types, []string{"\x60\x00\x00", "\x60\x01\x7f\x00", "\x60\x02\x7f\x70\x00", "\x60\x01\x7e\x02\x7b\x7f"}[i%4]...)
+	}
+	function := append(append([]byte{1, 2, 0x7f, 0x00}, body...), 0x0b) // two locals
+	parts := [][]byte{
+		[]byte("\x00asm\x01\x00\x00\x00"), section(1, types...), section(3, 1, 0), section(4, 1, 0x70, 0, 1), section(5, 1, 0, 1),
+		section(6, 2, 0x7f, 1, 0x41, 0, 0x0b, 0x7e, 1, 0x42, 0, 0x0b), section(7, 1, 1, 'f', 0, 0), section(9, 1, 0, 0x41, 0, 0x0b, 1, 0),
+	}
+	if counted {
+		parts = append(parts, section(12, 1))
+	}
+	code := append(binary.AppendUvarint([]byte{1}, uint64(len(function))), function...)
+	return bytes.Join(append(parts, section(10, code...), section(11, 1, 0, 0x41, 0, 0x0b, 1, 'x')), nil)
+}
+
+// hasLongNumber reports whether four bytes in a row say that another one follows. As the
+// type of a block, wazero takes some that are no number of 33 bits.
+func hasLongNumber(code []byte) bool {
+	run := 0
+	for _, b := range code {
+		if run++; b < 0x80 {
+			run = 0
+		}
+		if run == 4 {
+			return true
+		}
+	}
+	return false
+}
+
+// compareScan holds what inspect finds in a module that wazero accepts against what wazero
+// says of it.
+func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, counted bool) error {
+	m, err := inspect(code, 100)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "type 0x63 is not") || strings.Contains(err.Error(), "type 0x64 is not") || hasLongNumber(code):
+		return nil // wazero takes these, and nobody needs them
+	default:
+		return fmt.Errorf("%x: %w", code, err)
+	}
+	for _, feature := range optional {
+		if counted && feature == api.CoreFeatureBulkMemoryOperations {
+			continue // the section needs it, whatever the code does
+		}
+		err := decode(decoders[feature], code)
+		needed := err != nil && strings.Contains(err.Error(), fmt.Sprintf("feature %q is disabled", feature))
+		if err != nil && !needed {
+			continue // wazero takes another view of a br_table without reference types
+		}
+		if found := m.features.IsEnabled(feature); found != needed {
+			return fmt.Errorf("%x: feature %q: found %v, wazero says %v", code, feature, found, needed)
+		}
+	}
+	if m.features.IsEnabled(api.CoreFeatureReferenceTypes) && !m.volatile {
+		return errors.New("a module with reference types is reset")
+	}
+	return nil
+}
+
+// FuzzScanAgainstWazero compares, with any function that wazero accepts, the instructions
+// that inspect finds with those that wazero finds.
+func FuzzScanAgainstWazero(f *testing.F) {
+	for _, seed := range []string{"\xfd\x83\x41\x44\x1a\x1a", "\x1c\x01\x63\x02\x1a", "\x02\x82\x80\x80\x80\x80\x26\x00\x0b", "\x26\x00", "\xfc\x8e\x80\x00\x00\x00", "\xd0\x70", "\x0e\x01\x00\x00"} {
+		f.Add([]byte(seed), false)
+	}
+	decoders := newDecoders(f)
+	f.Fuzz(func(t *testing.T, body []byte, counted bool) {
+		body = append([]byte{0x00}, body...)
+		for range 4 { // blocks that are open still
+			code := aroundBody(body, counted)
+			if decode(decoders[0], code) == nil {
+				if err := compareScan(decoders, code, counted); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			body = append(body, 0x0b)
+		}
+	})
+}
+
+// TestScanEndsInstructionsWhereWazeroDoes has every opcode with immediates of every length,
+// and a ref.func behind it.
+func TestScanEndsInstructionsWhereWazeroDoes(t *testing.T) {
+	decoders := newDecoders(t)
+	var opcodes [][]byte
+	for op := range 256 {
+		opcodes = append(opcodes, []byte{byte(op)}, []byte{0xfc, byte(op)}, []byte{0xfd, byte(op)})
+	}
+	accepted := 0
+	for _, op := range opcodes {
+		for _, fill := range [][]byte{{}, {0x00}, {0x0c}, {0x70}} { // the last of the immediates
+			for _, length := range []int{0, 1, 2, 3, 4, 7, 8, 15, 16} {
+				body := append(append([]byte{0x00}, op...), append(make([]byte, length), fill...)...)
+				body = append(body, 0xd2, 0x00, 0x1a, 0x00)
+				for range 2 {
+					code := aroundBody(body, true)
+					body = append(body, 0x0b)
+					if decode(decoders[0], code) != nil {
+						continue
+					}
+					accepted++
+					if err := compareScan(decoders, code, true); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("wazero accepts %d of them", accepted)
+	}
+}
+
+// TestScanFindsWhatWazeroFinds grows functions of random bytes: what wazero accepts stays.
+func TestScanFindsWhatWazeroFinds(t *testing.T) {
+	decoders := newDecoders(t)
+	seen := make(map[string]int)
+	for seed := range *scans {
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		body, counted := []byte{0x00}, seed%2 == 0
+		for open, tries := 0, 0; tries < 200 && len(body) < 300; tries++ {
+			chunk := randomInstruction(random)
+			for _, ends := range []int{open, open + 1, open - 1} {
+				if ends < 0 {
+					continue
+				}
+				whole := append(append(bytes.Clone(body), chunk...), bytes.Repeat([]byte{0x0b}, ends)...)
+				code := aroundBody(whole, counted)
+				if decode(decoders[0], code) != nil {
+					continue
+				}
+				body, open = append(body, chunk...), ends
+				seen[fmt.Sprintf("%x", chunk[:min(len(chunk), 1+int(chunk[0]/0xfc))])]++
+				if err := compareScan(decoders, code, counted); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				break
+			}
+		}
+	}
+	t.Logf("%d opcodes", len(seen))
+	for _, op := range []string{"26", "25", "1c", "d0", "fc08", "fc09", "fc0a", "fc0c", "fc0d", "fc0e", "fc0f", "fc11", "fd0c", "fd83", "c0", "0e"} {
+		if seen[op] == 0 && *scans >= 1000 {
+			t.Errorf("no function had an instruction %s", op)
+		}
+	}
+}
+
+// randomInstruction returns an opcode and random bytes behind it, which may be its
+// immediates and further instructions.
+func randomInstruction(random *rand.Rand) []byte {
+	chunk := []byte{byte(random.Uint32())}
+	switch random.IntN(5) {
+	case 0:
+		chunk = []byte{0xfc, byte(random.IntN(18))}
+	case 1:
+		chunk = []byte{0xfd, byte(random.Uint32())}
+	case 2: // what is hardly met by chance
+		chunk = []byte([]string{"\x1c\x01", "\xd0\x70", "\x0e\x01\x00", "\x02\x80\x80\x80\x80", "\x02\x63", "\xfd\x0c", "\xfd\x83"}[random.IntN(7)])
+	}
+	behind := []int{0, 1, 2, 2, 3, 4, 6, 8, 16, 18}[random.IntN(10)]
+	for range behind {
+		b := byte(random.IntN(4))
+		switch random.IntN(8) {
+		case 0:
+			b = []byte{0x26, 0x41, 0x44, 0x63, 0x64, 0x70, 0x7f, 0x40, 0x0e, 0x1a}[random.IntN(10)]
+		case 1:
+			b |= 0x80
+		case 2:
+			b = byte(random.Uint32())
+		}
+		chunk = append(chunk, b)
+	}
+	return chunk
+}
