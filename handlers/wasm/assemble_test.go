@@ -287,6 +287,15 @@ func (a *assembler) instruction(name string, next func() any) []byte {
 }
 
 func (a *assembler) module() []byte {
+	var tables [][]byte
+	if a.table != nil {
+		tables = append(tables, a.table)
+	}
+	return a.moduleWith(tables, nil, false)
+}
+
+// moduleWith puts the parts together. counted adds the number of data segments.
+func (a *assembler) moduleWith(tables, elements [][]byte, counted bool) []byte {
 	out := []byte("\x00asm\x01\x00\x00\x00")
 	section := func(id byte, body []byte) {
 		if len(body) > 0 {
@@ -301,15 +310,17 @@ func (a *assembler) module() []byte {
 	vectors(1, a.types)
 	vectors(2, a.imports)
 	vectors(3, a.funcs)
-	if a.table != nil {
-		vectors(4, [][]byte{a.table})
-	}
+	vectors(4, tables)
 	if a.memory != nil {
 		vectors(5, [][]byte{a.memory})
 	}
 	vectors(6, a.globals)
 	vectors(7, a.exports)
 	section(8, a.start)
+	vectors(9, elements)
+	if counted {
+		section(12, uleb(uint64(len(a.datas))))
+	}
 	vectors(10, a.codes)
 	vectors(11, a.datas)
 	return out

@@ -25,7 +25,7 @@ const (
 
 // checkCounts holds the numbers of a section that is not looked into otherwise against
 // what is there and what may be. Where it cannot follow, wazero does not go.
-func checkCounts(s plugin.Section, tableEntries int) error {
+func checkCounts(s plugin.Section) error {
 	r := reader{data: s.Body}
 	switch s.ID {
 	case sectionCustom:
@@ -38,8 +38,6 @@ func checkCounts(s plugin.Section, tableEntries int) error {
 		for range r.items() {
 			r.u32()
 		}
-	case sectionElement:
-		r.elements(2 * tableEntries)
 	case sectionData:
 		r.segments()
 	}
@@ -115,15 +113,17 @@ func (r *reader) expression() {
 	}
 }
 
-// elements passes over the contents of tables, of which there may be so many.
-func (r *reader) elements(most int) {
+// elements passes over the contents of tables, of which there may be so many, and reports
+// whether some are left to instructions: to table.init or ref.func.
+func (r *reader) elements(most int) (left bool) {
 	const passive, indexed, expressions = 1, 2, 4
 	for range r.items() {
 		flags := r.u32()
 		if flags > 7 {
 			r.fail()
-			return
+			return left
 		}
+		left = left || flags&passive != 0
 		if flags&passive == 0 {
 			if flags&indexed != 0 {
 				r.u32()
@@ -149,6 +149,7 @@ func (r *reader) elements(most int) {
 			}
 		}
 	}
+	return left
 }
 
 // segments passes over the contents of memory.

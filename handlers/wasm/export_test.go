@@ -1,5 +1,33 @@
 package wasm
 
+import (
+	"context"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+// LoadAs is LoadFound of a module of which it is said, and not found out, whether a reset
+// leaves something behind.
+func LoadAs(ctx context.Context, h *Host, found plugin.Found, volatile bool) (*Handler, error) {
+	p := &Handler{host: h, manifest: found.Manifest, digest: plugin.Digest(found.Module)}
+	p.powers.granted = found.Grants
+	p.resolveLimits(found.Limits)
+	err := p.admit(found.Module)
+	if err == nil {
+		p.module.volatile, p.module.features = volatile, api.CoreFeaturesV2
+		err = p.load(ctx)
+	}
+	if err != nil {
+		p.closeRuntime()
+	}
+	return p, err
+}
+
+// IsReset reports whether the instances of p are used again after a reset.
+func IsReset(p *Handler) bool { return p.reset }
+
 // Compiling returns how many compilations of h are under way.
 func Compiling(h *Host) int {
 	h.mu.Lock()

@@ -198,13 +198,18 @@ func (in *instance) rest() {
 	}
 }
 
-// worn reports whether it is time for a new instance.
+// worn reports whether it is time for a new instance. A guest sees how large its memory
+// is, and nothing makes it smaller again: one that has grown cannot be reset.
 func (in *instance) worn() bool {
 	if in.calls >= in.plugin.limits.Calls {
 		in.plugin.hits[plugin.LimitCalls].Add(1)
 		return true
 	}
-	return int(in.module.Memory().Size()) > 2*in.plugin.size0
+	size := int(in.module.Memory().Size())
+	if in.plugin.reset {
+		return size > in.plugin.image.size
+	}
+	return size > 2*in.plugin.size0
 }
 
 // run calls fn for c. An error means that the instance must go.

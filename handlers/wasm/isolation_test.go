@@ -1,9 +1,17 @@
 package wasm_test
 
 import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -34,6 +42,30 @@ var hiddenTableSets = map[string]string{
 	"select of a reference":     "\xd0\x70\xd0\x70\x41\x00\x1c\x01\x63\x02\x1a" + setTable,
 }
 
+// wazero compiles some references to types otherwise than it validates them.
+func TestReferenceToTypeIsRefused(t *testing.T) {
+	const header, memory = moduleHeader, "\x05\x03\x01\x00\x01\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
+	const types, function = "\x01\x05\x01\x60\x00\x01\x7f", "\x03\x02\x01\x00"
+	code := func(body string) string { return section(10, "\x01"+string(sized([]byte(body+"\x41\x00\x0b")))) }
+	for place, module := range map[string]string{
+		"parameter":  section(1, "\x01\x60\x01\x63\x70\x00"),
+		"result":     section(1, "\x01\x60\x00\x01\x64\x00"),
+		"type group": section(1, "\x01\x4e\x01\x60\x00\x00"),
+		"table":      section(4, "\x01\x63\x70\x00\x01"),
+		"global":     types + function + memory[:5] + section(6, "\x01\x63\x70\x01\xd0\x70\x0b") + memory[5:] + code("\x00"),
+		"element":    section(9, "\x01\x05\x63\x70\x00"),
+		"local":      types + function + memory + code("\x01\x01\x63\x70"),
+		"block":      types + function + memory + code("\x00\x02\x63\x70\xd0\x70\x0b\x1a"),
+		"select":     types + function + memory + code("\x00\xd0\x70\xd0\x70\x41\x00\x1c\x01\x63\x70\x1a"),
+		"ref.null":   types + function + memory + code("\x00\xd0\x63\x70\x1a"),
+	} {
+		_, err := host.Load(t.Context(), []byte(header+module), plugin.Minimal("reference"))
+		if err == nil || strings.Contains(err.Error(), "compile") || !strings.Contains(err.Error(), "is not supported") && !strings.Contains(err.Error(), "malformed") {
+			t.Errorf("%s: got %v, want a refusal", place, err)
+		}
+	}
+}
+
 func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 	for name, set := range hiddenTableSets {
 		t.Run(name, func(t *testing.T) {
@@ -50,4 +82,131 @@ func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+var modules = flag.Int("modules", 200, "on how many random modules reset is compared with fresh")
+
+// story is what five attempts of two probes say, one after the other.
+func story(t *testing.T, p *wasm.Handler, timeout time.Duration) (told []string) {
+	probes := []probe.Handler{bind(t, p, `{}`, probe.Target{}), bind(t, p, `{}`, probe.Target{})}
+	for _, i := range []int{0, 0, 1, 0, 1} {
+		out, err := attempt(t, probes[i], probe.Request{}, timeout)
+		told = append(told, fmt.Sprint(out, err))
+	}
+	return told
+}
+
+// loading makes a handler of a random module.
+type loading func(ctx context.Context, found plugin.Found) (*wasm.Handler, error)
+
+// as is the loading of a module of which it is said whether a reset leaves something behind.
+func as(h *wasm.Host, volatile bool) loading {
+	return func(ctx context.Context, found plugin.Found) (*wasm.Handler, error) {
+		return wasm.LoadAs(ctx, h, found, volatile)
+	}
+}
+
+// tell loads a module, has its story told, and says whether its instances are reset.
+func tell(t *testing.T, code []byte, isolation plugin.Isolation, timeout time.Duration, load loading) (told []string, reset bool, err error) {
+	manifest := asking("random", plugin.Request{Capability: "kv"})
+	manifest.Isolation = isolation
+	p, err := load(t.Context(), plugin.Found{Module: code, Manifest: manifest, Grants: grants(t, "kv")})
+	if err != nil {
+		return nil, false, err
+	}
+	defer p.Close()
+	return story(t, p, timeout), wasm.IsReset(p), nil
+}
+
+// compareIsolations holds isolation reset and fresh against instances that begin anew each
+// time. The last result says whether the module is reset at all.
+func compareIsolations(t *testing.T, h *wasm.Host, code []byte, load loading) (diff string, reset bool) {
+	want, _, err := tell(t, code, plugin.Fresh, patience, as(h, true))
+	if err != nil {
+		t.Fatalf("%x: %v", code, err)
+	}
+	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
+		got, again, err := tell(t, code, isolation, patience, load)
+		if err != nil {
+			t.Fatalf("%x: %v", code, err)
+		}
+		reset = reset || again
+		if d := cmp.Diff(want, got); d != "" {
+			diff += fmt.Sprintf("%s: %s", isolation, d)
+		}
+	}
+	return diff, reset
+}
+
+// randomHost is a host whose cache goes with the test.
+func randomHost(t testing.TB) *wasm.Host {
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func TestResetIsAsGoodAsFresh(t *testing.T) {
+	const hostFor = 500 // modules; each leaves a file in the cache
+	resets := 0
+	for first := 0; first < *modules; first += hostFor {
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			h := randomHost(t)
+			for seed := first; seed < min(first+hostFor, *modules); seed++ {
+				diff, reset := compareIsolations(t, h, newRandomModule(uint64(seed), "").bytes(), h.LoadFound)
+				if diff != "" {
+					t.Fatalf("module %d: %s", seed, diff)
+				}
+				if reset {
+					resets++
+				}
+			}
+		})
+	}
+	if t.Logf("%d of %d modules were reset", resets, *modules); resets < *modules/4 {
+		t.Error("too few modules were reset")
+	}
+}
+
+// A scan that misses an instruction is caught by the comparison above.
+func TestResetWithoutScanDiffersFromFresh(t *testing.T) {
+	h := randomHost(t)
+	for _, kind := range volatileKinds {
+		if strings.HasSuffix(kind, "externref") {
+			continue // a guest has no externref but null
+		}
+		caught := 0
+		for seed := range 20 {
+			if diff, _ := compareIsolations(t, h, newRandomModule(uint64(seed), kind).bytes(), as(h, false)); diff != "" {
+				caught++
+			}
+		}
+		if t.Logf("%s: caught in %d of 20 modules", kind, caught); caught == 0 {
+			t.Errorf("%s: not caught", kind)
+		}
+	}
+}
+
+// FuzzResetAgainstFresh adds instructions to random modules.
+func FuzzResetAgainstFresh(f *testing.F) {
+	for i, raw := range []string{"", setTable, "\xfc\x09\x01", "\xfc\x0d\x01", "\x41\x01\x40\x00\x1a", "\xfc\x10\x00\x1a"} {
+		f.Add(uint64(i), []byte(raw))
+	}
+	h := randomHost(f)
+	f.Fuzz(func(t *testing.T, seed uint64, raw []byte) {
+		m := newRandomModule(seed, "")
+		m.raw = raw
+		code := m.bytes()
+		const timeout = time.Second // of a guest that loops
+		want, _, err := tell(t, code, plugin.Fresh, timeout, as(h, true))
+		if err != nil || strings.Contains(fmt.Sprint(want), "timed out") {
+			return
+		}
+		got, _, err := tell(t, code, plugin.Reset, timeout, h.LoadFound)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" && !strings.Contains(fmt.Sprint(got), "timed out") {
+			t.Errorf("%x: %v, %s", code, err, diff)
+		}
+	})
 }

@@ -44,7 +44,11 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
 	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
-	if err := p.load(ctx, code); err != nil {
+	err := p.admit(code)
+	if err == nil {
+		err = p.load(ctx)
+	}
+	if err != nil {
 		p.closeRuntime()
 		if _, ok := errors.AsType[*probe.Error](err); !ok {
 			err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
@@ -54,10 +58,8 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 	return p, nil
 }
 
-func (p *Handler) load(ctx context.Context, code []byte) error {
-	if err := p.admit(code); err != nil {
-		return err
-	}
+// load makes a plugin ready that has been admitted.
+func (p *Handler) load(ctx context.Context) error {
 	if err := p.host.keepCache(); err != nil {
 		return err
 	}

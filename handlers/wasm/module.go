@@ -59,7 +59,7 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 	bodies := make(map[int][]byte) // of the sections that are rewritten
 	counted := false
 	for i, s := range sections {
-		if err := checkCounts(s, int(tableEntries)); err != nil {
+		if err := checkCounts(s); err != nil {
 			return nil, fmt.Errorf("section %d: %w", s.ID, err)
 		}
 		r := reader{data: s.Body}
@@ -74,6 +74,10 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 			m.readGlobals(&r)
 		case sectionExport:
 			bodies[i] = m.exportGlobals(&r)
+		case sectionElement:
+			if r.elements(2 * int(tableEntries)) {
+				m.volatile = true
+			}
 		case sectionCode:
 			found, err := scanCode(s.Body)
 			r.err = err
