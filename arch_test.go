@@ -99,7 +99,7 @@ var rooms = map[string]struct {
 	"internal/netaddr":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
-	"cmd/prober":             {ours: []string{"internal/cli", "internal/descriptors", "pods/local"}},
+	"cmd/prober":             {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
 	"examples/quickstart":    {},
 	"test/soak":              {},
 }

@@ -97,7 +97,10 @@ type Config struct {
 	// applied when it has rested for as long, or files have gone on changing for 2 s.
 	PollInterval time.Duration
 	// Executable is started as the shim of containers; "": this program.
-	Executable        string
+	Executable string
+	// Compiler is started to compile WebAssembly modules, see wasm.Config; "": they are
+	// compiled in this process, without limits of time and memory.
+	Compiler          string
 	Version, Revision string
 
 	mark       string        // of the programs that the agent runs; set by New, as is what follows

@@ -70,6 +70,7 @@ func (s *handlerSet) wasmHost() (*wasm.Host, error) {
 	}
 	host, err := wasm.New(wasm.Config{
 		Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.listeners,
+		Compiler: s.cfg.Compiler,
 	})
 	if err == nil {
 		s.host = host

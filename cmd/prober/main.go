@@ -4,6 +4,7 @@ package main
 import (
 	"os"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/pods/local"
@@ -13,6 +14,9 @@ func main() {
 	descriptors.CloseOnExec()
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
+	}
+	if wasm.IsCompiler(os.Args) {
+		os.Exit(wasm.CompilerMain())
 	}
 	os.Exit(cli.Main(cli.OS()))
 }

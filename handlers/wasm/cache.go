@@ -99,6 +99,7 @@ func pruneCache(dir string, most int, bytes int64) {
 	if dir == "" {
 		return
 	}
+	pruneCompilers(dir)
 	paths, _ := filepath.Glob(filepath.Join(dir, "v*", "wazero-*", "*"))
 	for _, path := range paths {
 		info, err := os.Lstat(path)
@@ -110,6 +111,19 @@ func pruneCache(dir string, most int, bytes int64) {
 	for i, m := range modules {
 		if bytes -= m.size; i >= most || bytes < 0 {
 			_ = os.Remove(m.path) // who may not write there has nothing to tidy
+		}
+	}
+}
+
+// pruneCompilers removes what compilers have left that were killed, and the marks of modules
+// that were not loaded for long.
+func pruneCompilers(dir string) {
+	for pattern, age := range map[string]time.Duration{unfinished + "*": 2 * compilerLast, filepath.Join("v*", finished+"*"): 90 * 24 * time.Hour} {
+		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, path := range paths {
+			if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > age {
+				_ = os.RemoveAll(path)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -53,4 +54,9 @@ func FreePlaces(h *Host) int {
 	h.running.mu.Lock()
 	defer h.running.mu.Unlock()
 	return h.running.free - h.running.extra
+}
+
+// LimitCompilers sets what each compilation of h may take.
+func LimitCompilers(h *Host, most time.Duration, memory uint64) {
+	h.compilerLimits = compilerLimits{most, memory}
 }

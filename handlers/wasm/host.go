@@ -109,6 +109,12 @@ type Config struct {
 	// time. Nil means the system's.
 	Rand io.Reader
 
+	// Compiler is a program that begins with [IsCompiler], as prober does: it is started to
+	// compile a module that is not in the cache, with limits of time and memory. Empty means
+	// that modules are compiled in this process, where only their size and what is counted in
+	// them is bounded. So are they where there is no folder for the cache.
+	Compiler string
+
 	// Version is the version of prober that guests are told.
 	Version string
 }
@@ -123,19 +129,21 @@ type Host struct {
 	shares  shares // of the budget, in bytes
 	running places // of guests that use a processor
 
-	cacheFolder string // of cache; "" where that is in memory; read-only after New
+	cacheFolder    string // of cache; "" where that is in memory; read-only after New
+	compilerLimits compilerLimits
 
 	nameservers nameservers // of the system
 	known       knownNames
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
-	beside    chan struct{}  // the same, of one that began beside another that takes long
+	beside    chan struct{}  // the same, of those that began beside another that takes long
 	compilers sync.WaitGroup // those that nobody waits for any more included
 	pruning   sync.WaitGroup // of the folder of the cache
 
 	mu           sync.Mutex
 	plugins      []*Handler // that are open
 	compilations int        // that use the cache; loads and Close count as long as they last
+	bombs        []bomb
 	closed       bool
 }
 
@@ -172,7 +180,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, compilersBeside), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder, compilerLimits: usualCompiler}
 	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
 	h.budget.evict = h.evictIdle
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
@@ -207,10 +215,13 @@ func (h *Host) closeCache() error {
 	return h.cache.Close(ctx)
 }
 
-// compilePatience is how long a compilation waits for the one before. No module that is
-// what it says takes as long, and nothing can stop one that does: then another begins
-// beside it, and no third.
-const compilePatience = 30 * time.Second
+// compilePatience is how long a compilation waits for the one before. Hardly a module that
+// is what it says takes as long: then another begins beside it, and compilersBeside of them
+// at most.
+const (
+	compilePatience = 5 * time.Second
+	compilersBeside = 3
+)
 
 // beginCompilation waits for the one before to end, and keeps the cache open until
 // endCompilation, which is told of the slot.

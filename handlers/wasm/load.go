@@ -156,7 +156,8 @@ func crowded(err error) error {
 }
 
 // compile makes native code of the module. It takes seconds for a guest of Go that
-// is not in the cache; when ctx ends it is left to itself.
+// is not in the cache. When ctx ends a compiler of its own is ended, and a compilation in
+// this process is left to itself.
 func (p *Handler) compile(ctx context.Context) error {
 	slot, err := p.host.beginCompilation(ctx)
 	if err != nil {
@@ -165,7 +166,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	var made compilation // the goroutine's, until it says done
 	done, gone := make(chan struct{}), ctx.Done()
 	p.host.compilers.Go(func() {
-		made = compileModule(context.WithoutCancel(ctx), p.host, p.module)
+		made = compileModule(ctx, p.host, p.module)
 		select {
 		case done <- struct{}{}: // to who waits
 		case <-gone:
@@ -203,33 +204,44 @@ func (c *compilation) close() {
 	}
 }
 
-// compileModule heeds no context: wazero does not. A module that is to be reset may have
-// the features that inspect has found, and no others: wazero itself then sees to it that no
+// compileModule heeds ctx until it compiles in this process: wazero heeds none.
+func compileModule(ctx context.Context, h *Host, m *module) compilation {
+	if err := h.compileApart(ctx, m); err != nil {
+		return compilation{err: err}
+	}
+	ctx = context.WithoutCancel(ctx)
+	return compileFor(m, func(features api.CoreFeatures) compilation { return compileWith(ctx, h, features, m.bytes) })
+}
+
+// compileFor compiles m with the features that it may have. Where it is to be reset, those
+// are the ones that inspect has found, and no others: wazero itself then sees to it that no
 // table.set hides in what inspect has read as something else. One that needs more is
 // volatile.
-func compileModule(ctx context.Context, h *Host, m *module) compilation {
+func compileFor(m *module, compile func(api.CoreFeatures) compilation) compilation {
 	if !m.volatile {
-		few := api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.features
-		made := compileWith(ctx, h, few, m.bytes)
+		made := compile(api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.features)
 		if made.err == nil {
 			return made
 		}
 		made.close()
 	}
-	made := compileWith(ctx, h, api.CoreFeaturesV2, m.bytes)
+	made := compile(api.CoreFeaturesV2)
 	made.volatile = true
 	return made
 }
 
-func compileWith(ctx context.Context, h *Host, features api.CoreFeatures, code []byte) compilation {
-	config := wazero.NewRuntimeConfig()
-	if h.cfg.Interpreter {
-		config = wazero.NewRuntimeConfigInterpreter()
-	}
-	config = config.WithCoreFeatures(features)
+// compilerConfig is that of a runtime that compiles.
+func compilerConfig(features api.CoreFeatures) wazero.RuntimeConfig {
 	// Without WithCloseOnContextDone a guest that loops freezes the whole process at
 	// the next garbage collection.
-	config = config.WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+	return wazero.NewRuntimeConfig().WithCoreFeatures(features).WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+}
+
+func compileWith(ctx context.Context, h *Host, features api.CoreFeatures, code []byte) compilation {
+	config := compilerConfig(features)
+	if h.cfg.Interpreter {
+		config = wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(features).WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+	}
 	made, reason := compileCached(ctx, h, config, code)
 	if reason == nil {
 		return made

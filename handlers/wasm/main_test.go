@@ -54,6 +54,9 @@ func goGuest(t testing.TB) *wasm.Handler {
 }
 
 func TestMain(m *testing.M) {
+	if wasm.IsCompiler(os.Args) {
+		os.Exit(wasm.CompilerMain())
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -41,6 +41,7 @@ type Env struct {
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
+	Compiler  string // see wasm.Config; "" compiles in this process
 	// Notify returns a channel of the given signals, which are no longer handled
 	// otherwise until stop is called.
 	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
@@ -50,8 +51,10 @@ type Env struct {
 
 // OS returns the Env of this process.
 func OS() Env {
+	self, _ := os.Executable()
 	return Env{
-		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Compiler: self,
+		Args:     os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Notify: func(signals ...os.Signal) (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 4)
 			signal.Notify(c, signals...)

@@ -19,7 +19,7 @@ func (o *oneShot) loadPlugin(ctx context.Context, found plugin.Found) (h probe.H
 	}
 	o.grants = slices.Concat(found.Grants, o.grants)
 	found.Grants = o.grants
-	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version}
+	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: Version, Compiler: o.env.Compiler}
 	if o.recorder != nil {
 		o.recorder.Wrap(&cfg)
 	}

@@ -112,7 +112,7 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
 	b := thisBuild()
-	o.Version, o.Revision = b.Version, b.Revision
+	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
 	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
 	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
