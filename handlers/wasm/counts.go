@@ -19,6 +19,17 @@ const (
 	maxLoops    = 2000    // of one function; those of real programs have a few hundred
 	maxBranches = 20_000  // of one function; those of real programs have two thousand
 	maxFlow     = 4 << 20 // branches times locals of one function
+	maxCarried  = 200_000 // values in the calls and branches of one function
+	allSquares  = 8 << 20
+	allFlow     = 128 << 20
+	allCarried  = 8 << 20
+
+	maxTypes     = 20_000
+	maxTyped     = 200_000 // parameters and results of all types
+	maxFunctions = 100_000
+	maxImports   = 1000
+	maxExports   = 20_000
+	maxTables    = 100
 
 	maxName = 64 << 10 // bytes; names are in the text of every trap
 )
@@ -31,12 +42,6 @@ func checkCounts(s plugin.Section) error {
 	case sectionCustom:
 		if s.Name == "name" {
 			r.names()
-		}
-	case sectionType:
-		r.types()
-	case sectionFunction:
-		for range r.items() {
-			r.u32()
 		}
 	case sectionData:
 		r.segments()
@@ -79,18 +84,29 @@ func (r *reader) referenceType() {
 	}
 }
 
-// types passes over the signatures of functions.
-func (r *reader) types() {
-	for range r.items() {
+// types reads the signatures of functions.
+func (r *reader) types() (types []arity) {
+	all := uint64(0)
+	for range r.atMost(maxTypes, "types") {
 		if kind := r.byte(); kind != 0x60 && r.err == nil {
 			r.failf("type %#x is not supported", kind)
 		}
-		for range 2 {
-			for range r.atMost(maxParams, "parameters or results") {
-				r.valueType()
-			}
+		t := arity{in: r.values(), out: r.values()}
+		if all += t.both(); all > maxTyped {
+			r.failf("more than %d parameters and results in all types", maxTyped)
 		}
+		types = append(types, t)
 	}
+	return types
+}
+
+// values reads the types of parameters or results, and returns how many there are.
+func (r *reader) values() uint64 {
+	n := r.atMost(maxParams, "parameters or results")
+	for range n {
+		r.valueType()
+	}
+	return uint64(n)
 }
 
 // expression passes over a constant expression.

@@ -40,6 +40,11 @@ func TestModulesThatSayTheyHaveMore(t *testing.T) {
 		"names after names":   {name("\x01\x06\x00" + fourBillion), "malformed"},
 		"names of locals":     {name("\x02\x07\x01\x00" + fourBillion), "malformed"},
 		"a long name":         {name("\x00\x05" + fourBillion), "malformed"},
+		"many parameters":     {"\x01" + string(sized([]byte("\xc9\x01"+strings.Repeat("\x60\xe8\x07"+strings.Repeat("\x7f", 1000)+"\x00", 201)))), "more than 200000 parameters"},
+		"many types":          {"\x01" + string(sized([]byte("\xa1\x9c\x01"+strings.Repeat("\x60\x00\x00", 20_001)))), "more than 20000 types"},
+		"many functions":      {"\x03" + string(sized([]byte("\xa1\x8d\x06"+strings.Repeat("\x00", 100_001)))), "more than 100000 functions"},
+		"many exports":        {"\x07" + string(sized([]byte("\xa1\x9c\x01"+strings.Repeat("\x00\x00\x00", 20_001)))), "more than 20000 exports"},
+		"many tables":         {section(4, "\x65"+strings.Repeat("\x70", 101)), "more than 100 tables"},
 		"sections":            {strings.Repeat(section(0, "\x00"), 10_001), "more than 10000 sections"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -60,18 +65,28 @@ func TestModulesThatSayTheyHaveMore(t *testing.T) {
 
 // A function that is small, and for which the compiler takes seconds and gigabytes.
 func TestFunctionsThatAreTooMuchForTheCompiler(t *testing.T) {
+	thousand := "\xe8\x07" + strings.Repeat("\x7f", 1000)
 	const loop, block = "\x03\x40\x0b", "\x02\x40\x0b"
 	for what, c := range map[string]struct{ locals, body, want string }{
 		"loops":             {"\x00", strings.Repeat(loop, 2001), "more than 2000 loops"},
 		"blocks":            {"\x00", strings.Repeat(block, 20_001), "more than 20000 branches"},
 		"a table":           {"\x00", "\x41\x00\x0e\xa1\x9c\x01" + strings.Repeat("\x00", 20_002) + "\x0b\x02\x40", "more than 20000 branches"},
 		"blocks and locals": {"\x01\xd0\x86\x03\x7f", strings.Repeat(block, 100), "or 4194304 times its locals"},
+		"memory.fill":       {"\x00", strings.Repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 2001), "more than 2000 loops"},
+		"calls":             {"\x00", "\x00" + strings.Repeat("\x10\x01", 201), "more than 200000 values"},
+		"indirect calls":    {"\x00", "\x00" + strings.Repeat("\x11\x01\x00", 201), "more than 200000 values"},
+		"typed blocks":      {"\x00", "\x00" + strings.Repeat("\x02\x01\x00\x0b", 201), "more than 200000 values"},
+		"typed branches":    {"\x00", "\x02\x01\x00" + strings.Repeat("\x0d\x00", 201) + "\x0b", "more than 200000 values"},
+		"typed loops":       {"\x00", "\x03\x02\x00" + strings.Repeat("\x0d\x00", 201) + "\x0b", "more than 200000 values"},
+		"a typed table":     {"\x00", "\x02\x01\x00\x0e\xc8\x01" + strings.Repeat("\x00", 201) + "\x0b", "more than 200000 values"},
 		"after table.set":   {"\x00", "\x41\x00\xd0\x70\x26\x00" + strings.Repeat(loop, 2001), "more than 2000 loops"},
 		"after table.grow":  {"\x00", "\xd0\x70\x41\x00\xfc\x0f\x00\x1a" + strings.Repeat(loop, 2001), "more than 2000 loops"},
 	} {
 		body := sized([]byte(c.locals + c.body + "\x41\x00\x0b"))
-		module := moduleHeader + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(4, "\x01\x70\x00\x01") +
-			section(5, "\x01\x00\x01") + section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00") + "\x0a" + string(sized(append([]byte{1}, body...)))
+		types := "\x03\x60\x00\x01\x7f\x60\x00" + thousand + "\x60" + thousand + "\x00"
+		body = append(body, sized([]byte("\x00\x00\x0b"))...)
+		module := moduleHeader + "\x01" + string(sized([]byte(types))) + section(3, "\x02\x00\x01") + section(4, "\x01\x70\x00\x01") +
+			section(5, "\x01\x00\x01") + section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00") + "\x0a" + string(sized(append([]byte{2}, body...)))
 		_, err := host.Load(t.Context(), []byte(module), plugin.Minimal("bomb"))
 		if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", what, err, c.want)

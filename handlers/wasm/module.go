@@ -57,6 +57,7 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 	}
 	m := &module{}
 	bodies := make(map[int][]byte) // of the sections that are rewritten
+	var sigs signatures
 	counted := false
 	for i, s := range sections {
 		if err := checkCounts(s); err != nil {
@@ -64,8 +65,14 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		}
 		r := reader{data: s.Body}
 		switch s.ID {
+		case sectionType:
+			sigs.types = r.types()
 		case sectionImport:
-			m.imports = readImports(&r)
+			m.imports = readImports(&r, &sigs)
+		case sectionFunction:
+			for range r.atMost(maxFunctions, "functions") {
+				sigs.functions = append(sigs.functions, r.u32())
+			}
 		case sectionMemory:
 			m.minMemory = readMemory(&r)
 		case sectionTable:
@@ -79,7 +86,7 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 				m.volatile = true
 			}
 		case sectionCode:
-			found, err := scanCode(s.Body)
+			found, err := scanCode(s.Body, &sigs)
 			r.err = err
 			m.features |= found.features
 			m.volatile = m.volatile || found.volatile
@@ -113,15 +120,16 @@ func checkModules(imports []string) error {
 }
 
 // readImports returns the modules that are imported from. Only functions may be.
-func readImports(r *reader) []string {
+func readImports(r *reader, sigs *signatures) []string {
 	var modules []string
-	for range r.items() {
+	for range r.atMost(maxImports, "imports") {
 		module, name := r.name(), r.name()
 		kind := r.byte()
 		if kind != 0 && r.err == nil {
 			r.err = fmt.Errorf("import %s.%s: only functions can be imported", module, name)
 		}
-		r.u32()
+		sigs.functions = append(sigs.functions, r.u32())
+		sigs.imports++
 		if r.err != nil {
 			return nil
 		}
@@ -152,7 +160,7 @@ func clampTables(r *reader, limit uint32) []byte {
 	}
 	var tables []table
 	var total uint64
-	for range r.items() {
+	for range r.atMost(maxTables, "tables") {
 		t := table{kind: r.byte(), max: limit}
 		flags := r.byte()
 		t.min = r.u32()

@@ -35,7 +35,7 @@ func (m *module) readGlobals(r *reader) {
 
 // exportGlobals returns the export section with the globals of the module added.
 func (m *module) exportGlobals(r *reader) []byte {
-	count := r.items()
+	count := r.atMost(maxExports, "exports")
 	entries := r.data
 	for range count {
 		if name := r.name(); strings.HasPrefix(name, globalPrefix) && r.err == nil {

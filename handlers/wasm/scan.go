@@ -18,34 +18,34 @@ type scan struct {
 // scanCode reads the body of a code section. It reads as wazero does, and refuses what it
 // cannot read: behind an instruction that two readers find in different places, anything
 // can hide. The error is also that of a function that is too much for the compiler.
-func scanCode(code []byte) (found scan, err error) {
+func scanCode(code []byte, sigs *signatures) (found scan, err error) {
 	r := reader{data: code}
-	var locals uint64
+	var all effort
 	for i := range r.items() {
 		body := r.bytes()
 		if r.err != nil {
 			break
 		}
-		f := function{reader: reader{data: body}}
+		f := function{reader: reader{data: body}, sigs: sigs, labels: []arity{{out: sigs.of(sigs.imports + i).out}}}
 		if err := f.read(); err != nil {
 			return found, fmt.Errorf("function %d: %w", i, err)
 		}
 		found.volatile = found.volatile || f.volatile
 		found.features |= f.features
-		if locals += f.locals; locals > allLocals {
-			return found, fmt.Errorf("more than %d locals in all functions", allLocals)
+		if err := all.add(&f.effort); err != nil {
+			return found, err
 		}
 	}
 	return found, r.err
 }
 
-// function is one function of a module, with what makes it dear to compile.
+// function is one function of a module.
 type function struct {
 	reader
 	scan
-	locals   uint64
-	loops    int
-	branches uint64 // blocks, loops and all that leads to their ends
+	effort
+	sigs   *signatures
+	labels []arity // of the blocks that are open, the function itself first
 }
 
 // read reads locals and instructions.
@@ -55,17 +55,7 @@ func (f *function) read() error {
 		f.valueType()
 	}
 	for f.err == nil && len(f.data) > 0 {
-		op, left := f.byte(), len(f.data)
-		f.immediates(op)
-		switch {
-		case op == 0x03:
-			f.loops++
-			f.branches++
-		case op == 0x02, op == 0x04, op == 0x05, op == 0x0d:
-			f.branches++
-		case op == 0x0e: // a byte at least for each branch
-			f.branches += uint64(left - len(f.data))
-		}
+		f.instruction(f.byte())
 	}
 	if f.err != nil {
 		return f.err
@@ -73,37 +63,75 @@ func (f *function) read() error {
 	return f.tooMuch()
 }
 
-// tooMuch says why the function may not be compiled. wazero takes time and memory with
-// the square of the loops, and with the product of branches and locals: 137 kB of module
-// took 3 GB and 24 seconds.
-func (f *function) tooMuch() error {
-	switch {
-	case f.locals > maxLocals:
-		return fmt.Errorf("more than %d locals in one function", maxLocals)
-	case f.loops > maxLoops:
-		return fmt.Errorf("more than %d loops in one function", maxLoops)
-	case f.branches > maxBranches, f.branches*f.locals > maxFlow:
-		return fmt.Errorf("more than %d branches in one function, or %d times its locals", maxBranches, maxFlow)
+// instruction reads one instruction, and counts what makes it dear to compile.
+func (f *function) instruction(op byte) {
+	switch op {
+	case 0x02, 0x03, 0x04: // block, loop, if
+		f.block(op)
+	case 0x05: // else
+		f.branches++
+		f.carried += f.label(0).in
+	case 0x0b: // end
+		f.labels = f.labels[:max(len(f.labels)-1, 0)]
+	case 0x0c: // br
+		f.carried += f.label(f.u32()).in
+	case 0x0d: // br_if
+		f.branches++
+		f.carried += f.label(f.u32()).in
+	case 0x0e: // br_table
+		for range f.count() + 1 {
+			f.branches++
+			f.carried += f.label(f.u32()).in
+		}
+	case 0x10: // call
+		f.carried += f.sigs.of(int(f.u32())).both()
+	case 0x11: // call_indirect
+		f.carried += f.sigs.at(f.u32()).both()
+		f.u32()
+	default:
+		f.immediates(op)
 	}
-	return nil
+}
+
+// block reads the type of a block, a loop or an if. What a branch to it carries is what a
+// loop takes, and what the others leave.
+func (f *function) block(op byte) {
+	var sig arity
+	switch t := f.blockType(); {
+	case t >= 0:
+		sig = f.sigs.at(uint32(t))
+	case t != noType:
+		sig.out = 1
+	}
+	f.branches++
+	f.carried += sig.both()
+	label := arity{in: sig.out, out: sig.out}
+	if op == 0x03 {
+		f.loops++
+		label.in = sig.in
+	}
+	f.labels = append(f.labels, label)
+}
+
+// label is the block that is so many blocks further out; a module in which there is none is
+// refused by wazero.
+func (f *function) label(depth uint32) arity {
+	if uint64(depth) >= uint64(len(f.labels)) {
+		return arity{}
+	}
+	return f.labels[len(f.labels)-1-int(depth)]
 }
 
 // immediates reads what follows the opcode op.
 func (f *function) immediates(op byte) {
 	switch {
-	case op <= 0x01, op == 0x05, op == 0x0b, op == 0x0f, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
+	case op <= 0x01, op == 0x0f, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
 		// none
 	case 0xc0 <= op && op <= 0xc4: // sign extension
 		f.features |= api.CoreFeatureSignExtensionOps
-	case 0x02 <= op && op <= 0x04: // block, loop, if
-		f.blockType()
-	case op == 0x0c, op == 0x0d, op == 0x10, 0x20 <= op && op <= 0x24: // br, br_if, call, locals, globals
+	case 0x20 <= op && op <= 0x24: // locals, globals
 		f.u32()
-	case op == 0x0e: // br_table
-		for range f.count() + 1 {
-			f.u32()
-		}
-	case op == 0x11, 0x28 <= op && op <= 0x3e: // call_indirect, loads and stores
+	case 0x28 <= op && op <= 0x3e: // loads and stores
 		f.u32()
 		f.u32()
 	case op == 0x3f, op == 0x40: // memory.size, memory.grow
@@ -128,17 +156,21 @@ func (r *reader) unknown(op uint32, prefix string) {
 	}
 }
 
+// noType is the type of a block that takes and leaves nothing.
+const noType = -64
+
 // blockType reads the type of a block: none, that of one result, or the number of a
-// signature.
-func (r *reader) blockType() {
-	const none = -64
-	switch t := r.sleb(5); {
-	case r.err != nil, t == none, t >= 0:
-	case t < none:
+// signature, which is not negative.
+func (r *reader) blockType() int64 {
+	t := r.sleb(5)
+	switch {
+	case r.err != nil, t == noType, t >= 0:
+	case t < noType:
 		r.fail()
 	default:
 		r.checkType(byte(t & 0x7f))
 	}
+	return t
 }
 
 // constant reads the number of i32.const, i64.const, f32.const or f64.const.
@@ -187,6 +219,7 @@ func (f *function) bulk() {
 		f.features |= api.CoreFeatureReferenceTypes
 		f.volatile = f.volatile || op != 16
 		f.u32()
+		f.loops++ // as which table.fill is compiled
 	default:
 		f.unknown(op, "0xfc ")
 	}
@@ -201,11 +234,14 @@ func (f *function) bulkMemory(op uint32) {
 		f.volatile = true
 		f.u32()
 	case 10: // memory.copy
+		f.branches++
 		f.zero()
 		f.zero()
-	case 11: // memory.fill
+	case 11: // memory.fill, which is compiled as a loop
+		f.loops++
 		f.zero()
 	case 12, 14: // table.init, table.copy
+		f.branches++
 		f.volatile = true
 		f.u32()
 		f.u32()
