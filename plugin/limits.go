@@ -32,7 +32,7 @@ type Limits struct {
 	Lookups      int           // DNS look-ups a run
 	KV           int           // bytes of keys and values that a probe keeps
 	Series       int           // metrics of a probe that live at a time
-	Instances    int           // at the same time; 0, the default: as many as probes are in flight and memory allows
+	Instances    int           // at the same time, as far as memory allows
 	Calls        int           // of one instance, before another takes over
 	Idle         time.Duration // that an instance is kept without a call
 }
@@ -105,7 +105,7 @@ func limitFields() []limitField {
 		{LimitLookups, func(l *Limits) *int { return &l.Lookups }, false, 8, 64},
 		{LimitKV, func(l *Limits) *int { return &l.KV }, true, 64 << 10, 64 << 10},
 		{LimitSeries, func(l *Limits) *int { return &l.Series }, false, 64, 64},
-		{LimitInstances, func(l *Limits) *int { return &l.Instances }, false, 0, 100_000},
+		{LimitInstances, func(l *Limits) *int { return &l.Instances }, false, 2000, 100_000},
 		{LimitCalls, func(l *Limits) *int { return &l.Calls }, false, 10_000, 1_000_000},
 	}
 }
@@ -143,7 +143,7 @@ func lower[T int | time.Duration](value, operator, top T) T {
 // Limit is one limit as it is in force, fit to be shown.
 type Limit struct {
 	Name  LimitName `json:"name"`
-	Value string    `json:"value"`         // "32Mi", "100", "5m0s" or "unlimited"
+	Value string    `json:"value"`         // "32Mi", "100" or "5m0s"
 	From  string    `json:"from"`          // "default", "manifest" or "operator"
 	Top   string    `json:"top,omitempty"` // what a manifest may ask for at most; "" where it has no say
 }
@@ -178,8 +178,6 @@ func origin[T int | time.Duration](value, manifest, operator T) string {
 
 func (f *limitField) text(value int) string {
 	switch {
-	case value == 0:
-		return "unlimited"
 	case f.bytes:
 		return FormatSize(value)
 	default:

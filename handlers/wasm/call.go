@@ -29,6 +29,7 @@ type call struct {
 	share    uint64 // of the host's memory, while it is admitted
 	placed   bool   // holds one of the places of running guests
 	leash
+	run run // of the guest; zero before it runs
 
 	request   []byte // encoded when the guest first asks for it
 	lastError string
@@ -146,6 +147,7 @@ func (c *call) ended() error {
 // branch.
 func (c *call) idle(w waiting, waiting func(ctx context.Context)) {
 	ctx := c.until() // of before: what begins in time ends with the deadline
+	c.countStack()
 	c.stepOut(w)
 	c.release()
 	waiting(ctx)

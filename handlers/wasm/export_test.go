@@ -60,3 +60,10 @@ func FreePlaces(h *Host) int {
 func LimitCompilers(h *Host, most time.Duration, memory uint64) {
 	h.compilerLimits = compilerLimits{most, memory}
 }
+
+// StackOf returns the size of the stack of an idle instance of p.
+func StackOf(p *Handler) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return stackOf(p.idle[0].probe)
+}

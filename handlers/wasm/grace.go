@@ -114,6 +114,13 @@ func (c *call) overdue() bool {
 	return true
 }
 
+// stop has the guest end at its next branch, if it still runs.
+func (c *call) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopLocked()
+}
+
 // stopLocked has the guest end at its next branch, if it still runs.
 func (c *call) stopLocked() {
 	if !c.stopped && !c.returned {
@@ -155,6 +162,13 @@ func (c *call) comeBack() bool {
 	defer c.mu.Unlock()
 	c.returned = true
 	return c.end != nil && !c.stopped
+}
+
+// isAway reports whether the guest waits for the host.
+func (c *call) isAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away
 }
 
 // isLate reports whether nothing counts any more of what the guest does.

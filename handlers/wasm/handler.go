@@ -192,7 +192,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
 		in.memory.call = c
-		c.holds(in.memory.taken)
+		c.holds(in.memory.all())
 		return in, nil
 	}
 	if limit := p.limits.Instances; limit > 0 && p.live >= limit {

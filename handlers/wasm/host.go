@@ -128,6 +128,7 @@ type Host struct {
 	budget  budget
 	shares  shares // of the budget, in bytes
 	running places // of guests that use a processor
+	runs    runs
 
 	cacheFolder    string // of cache; "" where that is in memory; read-only after New
 	compilerLimits compilerLimits
@@ -180,9 +181,13 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, compilersBeside), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder, compilerLimits: usualCompiler}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder, compilerLimits: usualCompiler}
+	if cfg.Compiler != "" {
+		h.beside = make(chan struct{}, compilersBeside)
+	}
 	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
 	h.budget.evict = h.evictIdle
+	h.running.mayMake = h.boundStacks
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
 	return h, nil
 }
@@ -215,12 +220,14 @@ func (h *Host) closeCache() error {
 	return h.cache.Close(ctx)
 }
 
-// compilePatience is how long a compilation waits for the one before. Hardly a module that
-// is what it says takes as long: then another begins beside it, and compilersBeside of them
-// at most.
+// How long a compilation waits for the one before, until another begins beside it, and how
+// many may. Hardly a module that is what it says takes as long. Compilers of their own have
+// limits, so that there may be some; in this process nothing stops one, and there is one
+// more at most.
 const (
-	compilePatience = 5 * time.Second
-	compilersBeside = 3
+	compilePatience   = 5 * time.Second
+	unlimitedPatience = 30 * time.Second
+	compilersBeside   = 3
 )
 
 // beginCompilation waits for the one before to end, and keeps the cache open until
@@ -254,7 +261,11 @@ func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
 		return h.compiling, nil
 	default:
 	}
-	late := time.NewTimer(compilePatience)
+	patience := compilePatience
+	if h.cfg.Compiler == "" {
+		patience = unlimitedPatience
+	}
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	var beside chan struct{} // nil: not yet
 	for {
@@ -264,7 +275,7 @@ func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
 		case beside <- struct{}{}:
 			return beside, nil
 		case <-late.C:
-			h.cfg.Logger.WarnContext(ctx, "a plugin is compiled beside another that takes long", "waited", compilePatience)
+			h.cfg.Logger.WarnContext(ctx, "a plugin is compiled beside another that takes long", "waited", patience)
 			beside = h.beside
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

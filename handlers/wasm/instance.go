@@ -68,6 +68,7 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 		}
 	}()
 	if err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of); err == nil {
+		memory.dropStack()
 		started = true
 		return in, nil
 	}
@@ -99,7 +100,7 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	in.module = module
 	if in.plugin.command {
 		in.probe = module.ExportedFunction(abi.ExportStart)
-		return nil
+		return in.first(ctx, startName)
 	}
 	in.probe = module.ExportedFunction(abi.ExportProbe)
 	for _, name := range in.plugin.module.globals {
@@ -112,12 +113,22 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	if in.plugin.image != nil {
 		return in.assume(in.plugin.image)
 	}
-	if init := module.ExportedFunction(abi.ExportInitialize); init != nil {
-		if err := init.CallWithStack(ctx, nil); err != nil {
-			fault := in.fault(err, probe.ReasonInstantiate)
-			fault.Err = fmt.Errorf("%s: %w", abi.ExportInitialize, fault.Err)
-			return fault
-		}
+	if err := in.first(ctx, startName); err != nil {
+		return err
+	}
+	return in.first(ctx, abi.ExportInitialize)
+}
+
+// first calls what a guest does first, if it exports it.
+func (in *instance) first(ctx context.Context, name string) error {
+	fn := in.module.ExportedFunction(name)
+	if fn == nil {
+		return nil
+	}
+	if err := in.enter(ctx, in.call, fn, nil); err != nil {
+		fault := in.fault(err, probe.ReasonInstantiate)
+		fault.Err = fmt.Errorf("%s: %w", name, fault.Err)
+		return fault
 	}
 	return nil
 }
@@ -221,7 +232,8 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.stderr.reset()
 	in.memory.refused, in.memory.starved = false, false
 	stack := [1]uint64{}
-	err = fn.CallWithStack(withCall(c.ctx, c), stack[:])
+	err = in.enter(withCall(c.ctx, c), c, fn, stack[:])
+	in.shrinkStack()
 	in.stdout.flush()
 	in.stderr.flush()
 	if in.memory.refused {
@@ -255,7 +267,11 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	if in.stderr.first != "" {
 		text += ": " + in.stderr.first
 	}
-	if in.memory.refused || in.memory.starved {
+	switch {
+	case errors.Is(err, errStack):
+		text = errStack.Error()
+		reason = probe.ReasonMemory
+	case in.memory.refused || in.memory.starved:
 		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.cap, text)
 		if reason == probe.ReasonTrap {
 			reason = probe.ReasonMemory

@@ -290,6 +290,9 @@ func (p *Handler) checkABI() error {
 	if errs := g.Check(p.command); len(errs) > 0 {
 		return errs[0]
 	}
+	if start := g.Exports[startName]; len(start.Params)+len(start.Results) > 0 {
+		return errors.New("the start function takes or returns something")
+	}
 	if p.command && p.manifest.Isolation == plugin.Pooled {
 		return errors.New("isolation pooled is for reactors: a command has a new instance each time")
 	}

@@ -73,6 +73,12 @@ func (b *budget) resize(total uint64) {
 	b.total = total
 }
 
+func (b *budget) size() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}
+
 func (b *budget) inUse() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,6 +92,7 @@ type memory struct {
 	cap     uint64  // bytes that the guest may have
 	space   []byte  // reserved: cap bytes
 	taken   bytesOf // counted in the budget
+	stack   uint64  // counted in the budget, too: what the guest's stack has beyond freeStack
 	call    *call   // in whose share it counts; nil outside of an attempt
 	refused bool    // the guest wanted more than it may have
 	starved bool    // it wanted more than all plugins have left of what they may have together
@@ -128,7 +135,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 		}
 		m.taken.written += more.written
 		m.taken.writable = size
-		m.call.holds(m.taken)
+		m.call.holds(m.all())
 	}
 	return m.space[:size:size]
 }
@@ -138,9 +145,14 @@ func (m *memory) Reallocate(size uint64) []byte {
 func (m *memory) Free() {}
 
 func (m *memory) release() {
-	m.budget.put(m.taken)
+	m.budget.put(m.all())
 	unreserve(m.space)
-	m.space, m.taken = nil, bytesOf{}
+	m.space, m.taken, m.stack = nil, bytesOf{}, 0
+}
+
+// all is what is counted in the budget.
+func (m *memory) all() bytesOf {
+	return bytesOf{m.taken.written + m.stack, m.taken.writable + m.stack}
 }
 
 // recount counts n bytes of the guest's memory as written to, and reports whether there

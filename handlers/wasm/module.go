@@ -23,6 +23,7 @@ const (
 	sectionMemory    = 5
 	sectionGlobal    = 6
 	sectionExport    = 7
+	sectionStart     = 8
 	sectionElement   = 9
 	sectionCode      = 10
 	sectionData      = 11
@@ -37,6 +38,7 @@ type module struct {
 	minMemory uint64 // bytes that an instance begins with
 	imports   []string
 	globals   []string         // the names under which the mutable globals are exported
+	start     bool             // has a function that runs first, exported as startName
 	volatile  bool             // has state that memory and globals do not cover: no snapshot holds it
 	features  api.CoreFeatures // that its instructions and segments need
 }
@@ -48,6 +50,8 @@ var errMalformed = errors.New("malformed module")
 //     does not cover them and a guest of 63 bytes could grow one by hundreds of
 //     megabytes;
 //   - its mutable globals are exported, since a snapshot must put them back;
+//   - its start function is exported and no longer the runtime's to call, for the host
+//     counts the stack of what it calls itself;
 //   - its data segments are merged where they nearly touch: the linker of Go leaves
 //     tens of thousands of them, each of which costs at every instantiation.
 func inspect(code []byte, tableEntries uint32) (*module, error) {
@@ -58,6 +62,10 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 	m := &module{}
 	bodies := make(map[int][]byte) // of the sections that are rewritten
 	var sigs signatures
+	start, err := m.findStart(sections)
+	if err != nil {
+		return nil, err
+	}
 	counted := false
 	for i, s := range sections {
 		if err := checkCounts(s); err != nil {
@@ -80,7 +88,7 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		case sectionGlobal:
 			m.readGlobals(&r)
 		case sectionExport:
-			bodies[i] = m.exportGlobals(&r)
+			bodies[i] = m.addExports(&r, start)
 		case sectionElement:
 			if r.elements(2 * int(tableEntries)) {
 				m.volatile = true
@@ -106,6 +114,22 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 	m.volatile = m.volatile || m.features.IsEnabled(api.CoreFeatureReferenceTypes)
 	m.bytes = rebuild(code, sections, bodies)
 	return m, checkModules(m.imports)
+}
+
+// findStart returns the number of the function that runs first.
+func (m *module) findStart(sections []plugin.Section) (start uint32, err error) {
+	for _, s := range sections {
+		if s.ID != sectionStart {
+			continue
+		}
+		r := reader{data: s.Body}
+		start = r.u32()
+		if r.err != nil || len(r.data) > 0 || m.start {
+			return 0, fmt.Errorf("section %d: %w", s.ID, errMalformed)
+		}
+		m.start = true
+	}
+	return start, nil
 }
 
 // checkModules refuses import modules that this version does not have.
@@ -192,12 +216,15 @@ func clampTables(r *reader, limit uint32) []byte {
 	return out
 }
 
-// rebuild returns code with the bodies of some sections replaced. A nil body leaves
-// a section as it is.
+// rebuild returns code with the bodies of some sections replaced, and without the start
+// section. A nil body leaves a section as it is.
 func rebuild(code []byte, sections []plugin.Section, bodies map[int][]byte) []byte {
 	out := make([]byte, 0, len(code)+len(code)/16)
 	out = append(out, code[:8]...)
 	for i, s := range sections {
+		if s.ID == sectionStart {
+			continue
+		}
 		if body := bodies[i]; body != nil {
 			out = append(out, s.ID)
 			out = binary.AppendUvarint(out, uint64(len(body)))

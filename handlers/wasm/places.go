@@ -18,6 +18,8 @@ const patience = 10 * time.Millisecond
 // A guest that goes on comes before one that is to begin: what it holds is free all the
 // sooner, and a burst of attempts does with few instances.
 type places struct {
+	mayMake func() bool // asked before a place is made, without the lock; nil: it may
+
 	mu       sync.Mutex
 	free     int
 	extra    int             // places that were made
@@ -64,7 +66,9 @@ func (p *places) take(ctx context.Context, begun bool) bool {
 		case <-ctx.Done():
 			return p.leave(queue, mine)
 		case <-timer.C:
-			p.makeOne()
+			if p.mayMake == nil || p.mayMake() {
+				p.makeOne()
+			}
 			timer.Reset(patience)
 		}
 	}

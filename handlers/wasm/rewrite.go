@@ -9,9 +9,13 @@ import (
 	"strings"
 )
 
-// globalPrefix begins the names under which globals are exported. A guest must not
-// have an export of such a name itself.
-const globalPrefix = "prober:global:"
+// Under these names what the host needs is exported. A guest must not have an export
+// whose name begins as they do.
+const (
+	reservedPrefix = "prober:"
+	globalPrefix   = reservedPrefix + "global:"
+	startName      = reservedPrefix + "start"
+)
 
 // readGlobals notes the mutable globals. One of a type that the host cannot set makes
 // the module volatile.
@@ -33,12 +37,13 @@ func (m *module) readGlobals(r *reader) {
 	}
 }
 
-// exportGlobals returns the export section with the globals of the module added.
-func (m *module) exportGlobals(r *reader) []byte {
+// addExports returns the export section with the globals of the module added, and its start
+// function.
+func (m *module) addExports(r *reader, start uint32) []byte {
 	count := r.atMost(maxExports, "exports")
 	entries := r.data
 	for range count {
-		if name := r.name(); strings.HasPrefix(name, globalPrefix) && r.err == nil {
+		if name := r.name(); strings.HasPrefix(name, reservedPrefix) && r.err == nil {
 			r.err = fmt.Errorf("export %q: the name is reserved", name)
 		}
 		r.byte()
@@ -48,6 +53,11 @@ func (m *module) exportGlobals(r *reader) []byte {
 		return nil
 	}
 	out := binary.AppendUvarint(nil, uint64(count+len(m.globals)))
+	if m.start {
+		out = binary.AppendUvarint(nil, uint64(count+len(m.globals)+1))
+		out = append(append(out, byte(len(startName))), startName...)
+		out = binary.AppendUvarint(append(out, 0), uint64(start))
+	}
 	out = append(out, entries...)
 	for _, name := range m.globals {
 		index, err := strconv.ParseUint(name[len(globalPrefix):], 10, 32)

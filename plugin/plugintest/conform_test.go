@@ -89,11 +89,12 @@ func TestConformanceOfSockets(t *testing.T) {
 const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x04" +
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x11\x01\x0f\x00\x41\x01\x40\x00\x1a\x3f\x00\x41\x05\x4a\x41\x01\x74\x0b"
 
+// A guest sees how large its memory is: a reset leaves no trace of that either.
 func TestConformanceOfIsolations(t *testing.T) {
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
 	for _, r := range run(t, f, plugintest.Config{Plugin: written(t, counting), Run: regexp.MustCompile("agree")}).Results {
-		if want := "-result: failure\n+result: success"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
-			t.Errorf("%s: got %q, want %q", r.Name, r.Failures, want)
+		if !r.OK() {
+			t.Errorf("%s: %q", r.Name, r.Failures)
 		}
 	}
 }

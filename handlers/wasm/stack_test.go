@@ -1,0 +1,132 @@
+package wasm_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// wazero keeps the stack where stackOf looks for it: else every guest that waits counts with
+// the largest one.
+func TestStackIsSeen(t *testing.T) {
+	for _, interpreted := range []bool{true, false} {
+		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if got := wasm.StackOf(load(t, h, "ok", plugin.Reset)); got > 20<<10 {
+			t.Errorf("interpreted %v: a new stack of %d bytes", interpreted, got)
+		}
+	}
+}
+
+// Guests that recurse and then wait are held to the memory of all plugins, and the others
+// have room again when they are done.
+func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
+	if interpreter {
+		return // its stacks are small
+	}
+	const total, attempts = 128 << 20, 40
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := load(t, h, "deep", plugin.Reset)
+	req := probe.Request{Target: blackHole(t)}
+	if _, err := overrun(t, p, req, 100*time.Millisecond); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	var mu sync.Mutex
+	var refused, waited int
+	var all sync.WaitGroup
+	for range attempts {
+		all.Go(func() {
+			_, err := attempt(t, p, req, 3*time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				waited++
+			case errors.Is(err, probe.ErrNoSlot), probe.ReasonOf(err) == probe.ReasonMemory && strings.Contains(err.Error(), "its stack takes more memory"):
+				refused++
+			default:
+				t.Error(err)
+			}
+			if used := h.Memory(); used > total {
+				t.Errorf("%d bytes are in use", used)
+			}
+		})
+	}
+	all.Wait()
+	if t.Logf("%d waited, %d were refused", waited, refused); waited == 0 || refused == 0 {
+		t.Errorf("%d waited, %d were refused", waited, refused)
+	}
+	wasm.WaitForGuests(p)
+	if used := h.Memory(); used > 1<<20 {
+		t.Errorf("%d bytes are still counted", used)
+	}
+}
+
+// Guests that recurse and go on computing are ended before they all have large stacks.
+func TestStacksOfComputingGuestsAreBounded(t *testing.T) {
+	if interpreter {
+		return
+	}
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := load(t, h, "deepspin", plugin.Reset)
+	var ended atomic.Int64
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if _, err := p.Probe(ctx, probe.Request{}); probe.ReasonOf(err) == probe.ReasonMemory && strings.Contains(err.Error(), "its stack takes more memory") {
+				ended.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if ended.Load() == 0 {
+		t.Error("none was ended for its stack")
+	}
+}
+
+// The start function runs before everything else, and once.
+func TestStartFunctionRunsFirst(t *testing.T) {
+	const source = `(module
+		(memory (export "memory") 1)
+		(global (mut i32) (i32.const 0))
+		(func $first global.get 0 i32.const 5 i32.add global.set 0)
+		(func (export "_initialize") global.get 0 i32.const 3 i32.mul i32.const 12 i32.sub global.set 0)
+		(func (export "probe") (result i32) global.get 0 i32.const 1 i32.sub)
+		(start $first))`
+	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
+		m := plugin.Minimal("start")
+		m.Isolation = isolation
+		p, err := host.Load(t.Context(), assemble(t, source), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got, err := attempt(t, p, probe.Request{}, patience); err != nil || got.Result != probe.Failure {
+				t.Errorf("%s: got %+v, %v", isolation, got, err)
+			}
+		}
+		p.Close()
+	}
+}
