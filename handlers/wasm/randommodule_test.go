@@ -88,9 +88,18 @@ func (m *randomModule) op(parts ...any) {
 
 func (m *randomModule) i32(n int)         { m.op(0x41, sleb(int64(int32(n)))) }
 func (m *randomModule) index(op, n int)   { m.op(op, m.u(uint64(n))) }
-func (m *randomModule) misc(op uint64)    { m.op(0xfc, m.u(op)) }
 func (m *randomModule) store(at, val int) { m.i32(at); m.i32(val); m.op(0x36, 2, 0) }
 func (m *randomModule) loaded(at int)     { m.i32(at); m.op(0x28, 2, 0) }
+
+// misc is an instruction with the prefix 0xfc, whose opcode the interpreter takes in one
+// byte only.
+func (m *randomModule) misc(op uint64) {
+	if interpreter {
+		m.op(0xfc, int(op))
+		return
+	}
+	m.op(0xfc, m.u(op))
+}
 
 // mix adds what push leaves to the number in the first local.
 func (m *randomModule) mix(push func()) {
