@@ -45,7 +45,7 @@ type compilerLimits struct {
 	Memory uint64
 }
 
-// A Go guest takes 1 to 2 s and 200 MiB; under the race detector 25 s.
+// A Go guest takes 1 to 2 s and 100 MB; under the race detector 25 s.
 var usualCompiler = compilerLimits{Time: time.Minute, Memory: 768 << 20}
 
 // IsCompiler reports whether a program that was started with args (os.Args) is to compile

@@ -16,7 +16,7 @@ import (
 // wazero neither tells of it nor has a bound of its own below stackCeiling.
 const (
 	stackCeiling = 100 << 20 // twice that from which on wazero grows it no more
-	freeStack    = 64 << 10  // bytes that are not counted; honest guests have 10 to 40 kB
+	freeStack    = 64 << 10  // bytes that are not counted: a guest that recurses little needs no more
 )
 
 // stackOf is how large the stack of the call of fn is. wazero keeps the stack in a field of
