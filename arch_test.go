@@ -81,7 +81,7 @@ var rooms = map[string]struct {
 		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/access": {
-		ours:   []string{"internal/regular"},
+		ours:   []string{"internal/regular", "plugin"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
@@ -95,7 +95,7 @@ var rooms = map[string]struct {
 	"internal/nearest":       {},
 	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},
-	"internal/regular":       {},
+	"internal/regular":       {others: []string{"golang.org/x/sys"}},
 	"internal/netaddr":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},

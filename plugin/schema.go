@@ -190,13 +190,24 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 		slices.Sort(unknown.Properties)
 	}
 	path := strings.Join(append([]string{root}, v.InstanceLocation...), ".")
-	text := "invalid"
-	if unit := v.BasicOutput(); unit.Error != nil {
-		text = unit.Error.String()
-	} else if len(unit.Errors) > 0 && unit.Errors[0].Error != nil {
-		text = unit.Errors[0].Error.String()
+	return []error{&ConfigError{strings.TrimPrefix(path, "."), messageOf(v)}}
+}
+
+// messageOf returns what is wrong, without a string of the config: it may be a password, and
+// the message is shown to whoever may not see the config.
+func messageOf(v *jsonschema.ValidationError) string {
+	switch k := v.ErrorKind.(type) {
+	case *kind.Pattern:
+		return fmt.Sprintf("the value does not match pattern '%s'", k.Want)
+	case *kind.Format:
+		return fmt.Sprintf("the value is not valid %s", k.Want)
 	}
-	return []error{&ConfigError{strings.TrimPrefix(path, "."), text}}
+	if unit := v.BasicOutput(); unit.Error != nil {
+		return unit.Error.String()
+	} else if len(unit.Errors) > 0 && unit.Errors[0].Error != nil {
+		return unit.Errors[0].Error.String()
+	}
+	return "invalid"
 }
 
 // ConfigError is what is wrong with one field of a config.

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 // socketName is the name of the socket in its default folder.
@@ -46,7 +48,8 @@ type Socket struct {
 }
 
 // ListenSocket listens at path, in a folder that is made if need be. What an agent left
-// there that ended without cleaning up is replaced; anything else is an error.
+// there that ended without cleaning up is replaced; anything else is an error. So is a folder
+// on the way where others could put a socket of theirs in its place.
 func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -63,7 +66,12 @@ func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("socket: %w", err)
 	}
-	return &Socket{Listener: listener, path: path, file: info}, nil
+	s := &Socket{Listener: listener, path: path, file: info}
+	if err := plugin.CheckFolders(path); err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	return s, nil
 }
 
 // Close ends the listener and removes the socket, unless another took its place.

@@ -135,3 +135,22 @@ func TestDefaultSocket(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestSocketInLooseFolder has a folder in which every user can put a socket of his own.
+func TestSocketInLooseFolder(t *testing.T) {
+	dir := filepath.Join(shortDir(t), "loose")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "prober.sock")
+	s, err := access.ListenSocket(t.Context(), path)
+	if err == nil {
+		_ = s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "chmod") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}

@@ -90,7 +90,9 @@ func Main(env Env) int {
 	cmd, err := root.ExecuteContextC(context.Background())
 	if f := cmd.Flags().Lookup("log-format"); f != nil {
 		format, _ := env.LookupEnv("PROBER_LOG_FORMAT")
-		env.json = f.Value.String() == "json" || !f.Changed && format == "json" // also where flags are wrong
+		// Flags behind one that is wrong were not read.
+		unread := err != nil && (slices.Contains(env.Args, "--log-format=json") || strings.Contains(strings.Join(env.Args, "\x00"), "--log-format\x00json"))
+		env.json = f.Value.String() == "json" || !f.Changed && (format == "json" || unread)
 	}
 	return env.report(err)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
@@ -146,7 +145,9 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return &exit{code: exitFailed, err: err}
 	}
-	env.sayEnd(o.LogFormat, context.Cause(ctx))
+	if o.LogFormat != "json" { // whose last line has said it
+		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
+	}
 	return nil
 }
 
@@ -158,15 +159,6 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// sayEnd says why the agent has ended, in the format of its log.
-func (env *Env) sayEnd(format string, cause error) {
-	if format == "json" {
-		slog.New(slog.NewJSONHandler(env.Stderr, nil)).Info(cause.Error())
-		return
-	}
-	fmt.Fprintf(env.Stderr, "prober: %s\n", cause)
 }
 
 // lastWords is how long the end of the process waits for whoever reads stderr.

@@ -73,6 +73,17 @@ func Read(path string, most int64) ([]byte, error) {
 	return readAll(f, path, most)
 }
 
+// ReadNoLinks is [Read] of the file at path, an absolute one, of which no part may be a
+// symbolic link: what was checked of such a path still holds of the file that is read.
+func ReadNoLinks(path string, most int64) ([]byte, error) {
+	f, err := open(path, os.Lstat, openNoLinks)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, path, most)
+}
+
 // ReadIn is [Read] of the file called name in root.
 func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
 	f, err := OpenIn(root, name)

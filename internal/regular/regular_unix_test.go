@@ -118,3 +118,30 @@ func TestInputWithoutAWriterEnds(t *testing.T) {
 	}
 	w.Close()
 }
+
+// TestReadNoLinks has a file, a folder on the way to it, and links in the place of each.
+func TestReadNoLinks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "folder/file"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"linked": "folder", "folder/link": "file"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := regular.ReadNoLinks(filepath.Join(dir, "folder/file"), 4); string(data) != "text" || err != nil {
+		t.Errorf("got %q, %v", data, err)
+	}
+	for _, path := range []string{"linked/file", "folder/link", "folder", "folder/none"} {
+		if data, err := regular.ReadNoLinks(filepath.Join(dir, path), 4); err == nil {
+			t.Errorf("%s: read %q", path, data)
+		}
+	}
+}

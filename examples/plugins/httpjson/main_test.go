@@ -160,7 +160,7 @@ func TestBadConfigs(t *testing.T) {
 		`{"field":"a","ca":"x"}`:                 "config.ca: is of no use without tls",
 		`{"field":"a","headers":{"a:":"x"}}`:     `config.headers: "a:" is no name of a header`,
 		`{"field":"a","failIf":"=~ ("}`:          "config.failIf: ",
-		`{"field":"a","path":"stats"}`:           "config.path: 'stats' does not match pattern",
+		`{"field":"a","path":"stats"}`:           "config.path: the value does not match pattern",
 		`{"field":"a","fail":{}}`:                "config.fail: minProperties",
 		`{"field":"a","fail":{"max":"1"}}`:       "config.fail.max: got string, want number",
 		`{"field":"a","warn":{"min":2,"max":1}}`: "config.warn: min 2 is above max 1",
