@@ -72,8 +72,8 @@ type offline struct {
 // Prepare implements [manager.Handlers].
 func (o *offline) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	known := slices.Contains(o.registry.Names(), name)
-	switch unnamed := len(o.cfg.PluginDirs) == 0 && o.cfg.ConfigFile == "" && len(o.cfg.DevPlugins) == 0; {
-	case !known && (unnamed || o.survey.waiting[name]):
+	switch {
+	case !known && (o.unnamed() || o.survey.waiting[name]):
 		o.missing[name] = true
 		return static{}, nil
 	case !known && o.survey.about(name, "") != nil:
@@ -83,6 +83,12 @@ func (o *offline) Prepare(name string, config []byte, target probe.Target) (prob
 		o.exposed[name] = true
 	}
 	return o.registry.Prepare(name, config, target)
+}
+
+// unnamed reports whether the config names nothing that says what a host would have: neither
+// plugin folders nor prober.yaml.
+func (o *offline) unnamed() bool {
+	return len(o.cfg.PluginDirs) == 0 && o.cfg.ConfigFile == "" && len(o.cfg.DevPlugins) == 0
 }
 
 // static is a plugin of which nothing is run.
@@ -132,11 +138,12 @@ func (s static) admit() error {
 }
 
 // keepReference resolves a reference to itself: secrets are on the host that runs the
-// manifests. It returns an error for one that prober.yaml does not allow, where it is known.
+// manifests. It returns an error for one that an agent of this config does not allow: without
+// prober.yaml, any. Of a config that names nothing, nothing is known.
 func (o *offline) keepReference(source, name string) (string, error) {
 	var err error
 	switch {
-	case o.cfg.ConfigFile == "":
+	case o.unnamed():
 	case source == "env":
 		err = o.survey.secrets.variable(name)
 	default:

@@ -70,8 +70,10 @@ var verdicts = []struct {
 	{"a broken lock", map[string]string{"pods/a.yaml": withContainer(""), "lock": "oops"}, "bad"},
 	{"prober.yaml", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugin: []\n"}, "bad"},
 
-	{"a secret that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad on the host"},
-	{"a secret against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad on the host"},
+	{"a file that nothing allows", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"a variable that nothing allows", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${env:NO_SUCH}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"a secret that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
+	{"a secret against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
 	{"a module without probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad"},
 }
 
