@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,7 @@ type validation struct {
 	agent.Config
 	env        *Env
 	agentFiles []string // among the paths
+	badAgent   bool     // an agent file among the paths is wrong, and told
 	wrong      int      // errors told
 }
 
@@ -74,8 +76,8 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 			v.Paths = append(v.Paths, path)
 		}
 	}
-	if v.wrong == 0 && v.ConfigFile == "" && len(v.agentFiles) == 1 && v.knowsPlugins() {
-		v.ConfigFile = v.agentFiles[0]
+	if err := v.chooseConfig(); err != nil {
+		return err
 	}
 	v.Stdin = v.env.Stdin
 	notes, err := agent.Validate(ctx, v.Config)
@@ -91,6 +93,19 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	}
 	if v.wrong > 0 {
 		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// chooseConfig takes the agent's file among the paths in place of --config. One that is
+// wrong was told already.
+func (v *validation) chooseConfig() error {
+	switch {
+	case v.ConfigFile != "" || len(v.agentFiles) == 0:
+	case len(v.agentFiles) > 1:
+		return usage("--config says which", "more than one path is an agent's file: %s", strings.Join(v.agentFiles, ", "))
+	case !v.badAgent:
+		v.ConfigFile = v.agentFiles[0]
 	}
 	return nil
 }
@@ -156,8 +171,11 @@ func (v *validation) file(path string) (other bool, err error) {
 		return false, nil
 	}
 	if string(match[1]) == config.Kind {
-		v.agentFiles = append(v.agentFiles, path)
+		if !slices.Contains(v.agentFiles, path) {
+			v.agentFiles = append(v.agentFiles, path)
+		}
 		_, err = config.Parse(path, data)
+		v.badAgent = v.badAgent || err != nil
 	} else {
 		var m *plugin.Manifest
 		if m, err = plugin.ParseManifest(path, data); err == nil && m.SecretsInArguments {
