@@ -62,6 +62,18 @@ func folderOf(args []string) string {
 	return "."
 }
 
+// projectOf returns the folder of a plugin: path itself, or where the module or the plugin.yaml
+// is that path names.
+func projectOf(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	if filepath.Ext(path) == ".wasm" || filepath.Base(path) == plugin.ManifestFile {
+		return filepath.Dir(path)
+	}
+	return path
+}
+
 // readProject returns the manifest of the plugin in dir, and its text.
 func readProject(dir string) (*plugin.Manifest, []byte, error) {
 	path := filepath.Join(dir, "plugin.yaml")

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +31,8 @@ func newPluginTest(env *Env) *cobra.Command {
 		Use:   "test [PATH]...",
 		Short: "Run the test cases of plugins, with everything around the plugin played",
 		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
-			"working folder unless PATH names another, and the checks that every plugin has to pass. The\n" +
+			"working folder unless PATH names another, and the checks that every plugin has to pass. Of a\n" +
+			"module or a plugin.yaml it runs the files in the same folder that are about that plugin. The\n" +
 			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
 			"A plugin that is a program runs as one, in real time; what it reaches is played on the\n" +
 			"loopback interface, and a case that needs more of a sandbox is left out. The command of a\n" +
@@ -140,7 +144,15 @@ func (t *tested) add(report *plugintest.Report, err error) {
 
 // loadCases reads the test files of paths.
 func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
-	files, err := plugintest.Find(paths)
+	var named []string
+	for _, path := range paths {
+		files, err := casesOf(path)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, files...)
+	}
+	files, err := plugintest.Find(named)
 	if err != nil {
 		return nil, usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
 	}
@@ -157,6 +169,48 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 		return nil, usage(hint, "%w", err)
 	}
 	return loaded, nil
+}
+
+// casesOf returns path itself, or of a module or a plugin.yaml the test files beside it that
+// are about that plugin, and those that cannot be read.
+func casesOf(path string) ([]string, error) {
+	dir := projectOf(path)
+	if dir == path {
+		return []string{path}, nil
+	}
+	module, err := plugin.Locate(path)
+	if err != nil {
+		return nil, usage("", "%w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+plugintest.Suffix))
+	if err != nil {
+		return nil, usage("", "%w", err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		f, err := plugintest.Load(file)
+		return err == nil && !samePlugin(f.Plugin, module)
+	})
+	if len(files) > 0 {
+		return files, nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, usage("", "%w", err)
+	}
+	return nil, usage("", "%s: no *%s file beside it is about this plugin", path, plugintest.Suffix)
+}
+
+// samePlugin reports whether path, as a test file has it, names the plugin of the file module.
+func samePlugin(path, module string) bool {
+	located, err := plugin.Locate(path)
+	if err != nil {
+		return false
+	}
+	if filepath.Clean(located) == filepath.Clean(module) {
+		return true
+	}
+	a, errA := os.Stat(located)
+	b, errB := os.Stat(module)
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 // startProgram starts plugins that are programs. One that crashes in a case does not keep

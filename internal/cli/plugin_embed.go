@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -35,6 +36,10 @@ func newPluginEmbed(env *Env) *cobra.Command {
 
 // embed writes the module in a file, with the manifest of another inside, to out.
 func (env *Env) embed(from, manifest, out string) error {
+	if isModule(manifest) {
+		return usage(fmt.Sprintf("`prober plugin embed %s %s`", manifest, from),
+			"%s is a module: the first argument must be the module, and the second its manifest", manifest)
+	}
 	text, err := regular.Read(manifest, plugin.MaxManifest)
 	if err != nil {
 		return usage("", "manifest: %w", err)
@@ -69,6 +74,18 @@ func (env *Env) embed(from, manifest, out string) error {
 	}
 	env.tellStale(out)
 	return env.tellBuilt(out, module, m)
+}
+
+// isModule reports whether a file begins as a module does. Its size does not matter.
+func isModule(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == "\x00asm"
 }
 
 // embedded returns the file that a module is written to: that of out, or the one that it was

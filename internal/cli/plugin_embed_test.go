@@ -36,6 +36,8 @@ func TestManifestBesideModuleEverywhere(t *testing.T) {
 	embedded := handBuilt(t)
 	for _, c := range []struct{ args, want string }{ // a pattern of stdout
 		{"test demo --run well", "1 passed, 0 failed"},
+		{"test demo/demo.wasm --run well", "1 passed, 0 failed"},
+		{"test ./demo/plugin.yaml --run well", "1 passed, 0 failed"},
 		{"run demo --target 127.0.0.1:1", "success"},
 		{"run demo/demo.wasm --target 127.0.0.1:1", "success"},
 		{"run demo --target 127.0.0.1:1 --plugins .", "success"},
@@ -84,6 +86,36 @@ func TestManifestBesideModuleEverywhere(t *testing.T) {
 	holds(t, "demo/demo.wasm", []byte(verdictCode(0)))
 }
 
+// A module and its plugin.yaml name the folder that they are in, but no other plugin there.
+func TestVetAndTestTakeTheModule(t *testing.T) {
+	handBuilt(t)
+	writeTree(t, ".", map[string]string{
+		"demo/other.wasm": verdictCode(0), "demo/third.wasm": verdictCode(0),
+		"demo/other_test.yaml": strings.Replace(demoCases, "./demo.wasm", "./other.wasm", 1),
+	})
+	_, vetted, _ := run(nil, "plugin", "vet", "demo")
+	for _, path := range []string{"demo/demo.wasm", "./demo/demo.wasm", "demo/plugin.yaml"} {
+		if code, stdout, stderr := run(nil, "plugin", "vet", path); code != 1 || stdout != vetted || stderr != "" {
+			t.Errorf("vet %s: exit code %d\n%s%s\nwant\n%s", path, code, stdout, stderr, vetted)
+		}
+		code, stdout, stderr := run(nil, "plugin", "test", "--run", "well", path)
+		if code != 0 || !strings.Contains(stdout, "1 passed, 0 failed") || strings.Contains(stdout, "other_test") {
+			t.Errorf("test %s: exit code %d\n%s%s", path, code, stdout, stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"vet demo/other.wasm":   "demo/other.wasm: the plugin.yaml beside it describes demo/demo.wasm",
+		"vet demo/nosuch.wasm":  "stat demo/nosuch.wasm: no such file or directory",
+		"test demo/third.wasm":  "demo/third.wasm: no *_test.yaml file beside it is about this plugin",
+		"test demo/nosuch.wasm": "stat demo/nosuch.wasm: no such file or directory",
+	} {
+		code, _, stderr := run(nil, append([]string{"plugin"}, strings.Fields(args)...)...)
+		if code != 64 || stderr != "prober: error: "+want+"\n" {
+			t.Errorf("%s: exit code %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
 func TestManifestBesideModuleThatDiffers(t *testing.T) {
 	handBuilt(t)
 	if code, _, stderr := run(nil, "plugin", "embed", "demo/demo.wasm", "demo/plugin.yaml"); code != 0 {
@@ -109,7 +141,7 @@ func TestPluginEmbed(t *testing.T) {
 		"next.yaml":    strings.Replace(demoManifest, "1.0.0", "2.0.0", 1),
 		"bad.yaml":     demoManifest + "requets: []\n",
 		"process.yaml": demoManifest + "runtime: process\n",
-		"folder/empty": "",
+		"folder/empty": "", "big.wasm": verdictCode(0) + strings.Repeat("\x00", plugin.MaxManifest),
 	})
 	next, err := plugin.Embed([]byte(verdictCode(0)), []byte(strings.Replace(demoManifest, "1.0.0", "2.0.0", 1)))
 	if err != nil {
@@ -127,6 +159,10 @@ func TestPluginEmbed(t *testing.T) {
 		{"nosuch.wasm demo/plugin.yaml", 64, "", "prober: error: module: open nosuch.wasm: no such file or directory\n", "nosuch.wasm", nil},
 		{"demo/demo.wasm bad.yaml", 64, "", "prober: error: bad.yaml:5: requets: unknown field; known: ", "demo/demo.wasm", []byte(verdictCode(0))},
 		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not that of a module\n", "demo/demo.wasm", []byte(verdictCode(0))},
+		{"demo/plugin.yaml demo/demo.wasm", 64, "", "prober: error: demo/demo.wasm is a module: the first argument must be the module, and the second its manifest\n" +
+			"prober: hint: `prober plugin embed demo/demo.wasm demo/plugin.yaml`\n", "demo/plugin.yaml", []byte(demoManifest)},
+		{"demo/plugin.yaml big.wasm", 64, "", "prober: error: big.wasm is a module: ", "", nil},
+		{"demo/plugin.yaml demo/plugin.yaml", 64, "", "prober: error: demo/plugin.yaml: not a WebAssembly module of version 1\n", "demo/plugin.yaml", []byte(demoManifest)},
 		{"short.wasm demo/plugin.yaml", 64, "", "prober: error: short.wasm: not a WebAssembly module of version 1\n", "short.wasm", []byte("\x00asm")},
 		{"demo/demo.wasm demo/plugin.yaml -o out.wasm", 0, "out.wasm: demo 1.0.0, 0.1 KiB, " + plugin.Digest(embedded), "", "out.wasm", embedded},
 		{"demo/demo.wasm demo/plugin.yaml -o folder", 0, "folder/demo.wasm: demo 1.0.0, ", "", "folder/demo.wasm", embedded},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,9 +21,10 @@ import (
 func newPluginVet(env *Env) *cobra.Command {
 	var output string
 	c := &cobra.Command{
-		Use:   "vet [DIR]",
+		Use:   "vet [PATH]",
 		Short: "Look for the mistakes that plugins are made with",
-		Long: "Vet looks at the folder of a plugin without running it: at calls that reach no network\n" +
+		Long: "Vet looks at the folder of a plugin, which its module and its plugin.yaml name as well,\n" +
+			"without running it: at calls that reach no network\n" +
 			"inside a guest, in all packages of its Go module that it is built of, at a program that never\n" +
 			"serves, at a manifest that says too little, at cases that are missing, and, where the plugin\n" +
 			"is built, at imports and exports that are not those of the contract, and at imports that the\n" +
@@ -59,11 +61,16 @@ func (f finding) String() string {
 	return place + ": " + f.Message
 }
 
-// vetPlugin prints what is wrong with the plugin in dir.
-func (env *Env) vetPlugin(dir, output string) error {
+// vetPlugin prints what is wrong with a plugin: of a folder, or of the module or the
+// plugin.yaml in one.
+func (env *Env) vetPlugin(path, output string) error {
+	dir := projectOf(path)
 	manifest, text, err := readProject(dir)
 	if err != nil {
 		return err
+	}
+	if err := isModuleOf(path, dir, manifest); err != nil {
+		return usage("", "%w", err)
 	}
 	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
 	for _, look := range []func() ([]finding, error){
@@ -134,13 +141,36 @@ func vetCases(dir, name string) ([]finding, error) {
 	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "there is none: nothing shows that the plugin works"}}, nil
 }
 
+// moduleOf returns the path of the module of a plugin: of a program, of what else was built of
+// its source.
+func moduleOf(dir string, m *plugin.Manifest) (string, error) {
+	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
+		return plugin.Locate(dir)
+	}
+	return filepath.Join(dir, m.Name+".wasm"), nil
+}
+
+// isModuleOf returns an error for the path of a module that is not that of the plugin in dir, or
+// is not there.
+func isModuleOf(path, dir string, m *plugin.Manifest) error {
+	if path == dir || filepath.Base(path) == plugin.ManifestFile {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	module, err := moduleOf(dir, m)
+	if err == nil && filepath.Clean(path) != module {
+		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, module)
+	}
+	return err
+}
+
 // vetModule looks at the plugin where it has been built.
 func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
-	path := filepath.Join(dir, m.Name+".wasm") // of a program, what else was built of its source
-	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
-		if path, err = plugin.Locate(dir); err != nil {
-			return nil, err
-		}
+	path, err := moduleOf(dir, m)
+	if err != nil {
+		return nil, err
 	}
 	module, err := regular.Read(path, plugin.MaxModule)
 	if errors.Is(err, fs.ErrNotExist) {
