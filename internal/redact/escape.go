@@ -178,10 +178,13 @@ func digits(text string, from, n int, base rune) (v rune, ok bool) {
 
 // isCutEscape reports whether text may be an escape of which the end is missing.
 func isCutEscape(text string) bool {
+	if len(text) >= longestEscape {
+		return false
+	}
 	for i := range len(text) {
 		if i > 0 && !isLetter(text[i]) && strings.IndexByte(`#{\`, text[i]) < 0 {
 			return false
 		}
 	}
-	return len(text) < longestEscape
+	return true
 }

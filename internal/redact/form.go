@@ -63,39 +63,55 @@ func (e encoding) same(b, text byte) bool {
 	return false
 }
 
+// maxBreak is about how many bytes may be between two characters of a form: a line break,
+// perhaps an escaped one, and the white space that the next line begins with.
+const maxBreak = 16
+
 // skip returns where text goes on after i once line breaks are passed over that programs put
-// into base64, and what they put between hexadecimal digits.
+// into base64, with the white space after them, and what they put between hexadecimal digits.
 func (e encoding) skip(text string, i int) int {
-	between := ""
-	switch e {
-	case base64Text:
-		between = "\r\n"
-	case hexText:
-		between = "\r\n :-"
+	if e == plain {
+		return i
 	}
-	for i < len(text) {
-		switch {
-		case strings.IndexByte(between, text[i]) >= 0:
+	from, between := i, ""
+	if e == hexText {
+		between = " :-"
+	}
+	for i < len(text) && i-from < maxBreak {
+		switch c := text[i]; {
+		case c == '\r' || c == '\n':
 			i++
-		case e != plain && (strings.HasPrefix(text[i:], `\n`) || strings.HasPrefix(text[i:], `\r`)):
+		case isEscapedBreak(text[i:]):
 			i += 2
+		case strings.IndexByte(between, c) >= 0:
+			i++
+			continue
 		default:
 			return i
+		}
+		if e == base64Text { // a line may be folded or indented
+			between = " \t"
 		}
 	}
 	return i
 }
 
-// mayBe reports whether text may have f at i, whose first byte fits, by the byte after it.
-func (f *form) mayBe(text string, i int) bool {
-	return len(f.text) < 2 || i+1 >= len(text) || !isLetter(text[i+1]) || f.encoding.same(f.text[1], text[i+1])
+// isBreak reports whether text begins with what [encoding.skip] may pass over first.
+func isBreak(text string) bool {
+	return strings.IndexByte("\r\n :-", text[0]) >= 0 || isEscapedBreak(text)
 }
 
-// find returns the part of text from i on that is written as f is, the zero span where there
-// is none.
-func (f *form) find(text string, i int) span {
-	s := search{form: f, text: text}
+func isEscapedBreak(text string) bool {
+	return len(text) > 1 && text[0] == '\\' && (text[1] == 'n' || text[1] == 'r')
+}
+
+// find returns the part of the text from i on that is written as f is, the zero span where
+// there is none.
+func (f *form) find(in *scan, i int) span {
+	text := in.text
+	s := search{form: f, text: text, left: in.left}
 	end, used := s.match(i, 0)
+	in.left = s.left
 	switch {
 	case used < min(len(f.text), f.leastPart()):
 		return span{}
@@ -129,6 +145,7 @@ const maxForks = 256
 type search struct {
 	*form
 	text  string
+	left  int             // steps that may still be made
 	forks map[[2]int]bool // where more than one way to read the text was tried; nil: nowhere
 }
 
@@ -137,8 +154,13 @@ type search struct {
 // 0, 0.
 func (s *search) match(i, j int) (end, used int) {
 	for j < len(s.form.text) {
+		if s.left--; s.left < 0 {
+			return 0, 0
+		}
 		if j > 0 {
+			from := i
 			i = s.encoding.skip(s.text, i)
+			s.left -= i - from
 		}
 		if i == len(s.text) || s.text[i:] == "\uFFFD" { // cut, perhaps within a character
 			return len(s.text), j
@@ -165,6 +187,7 @@ func (s *search) match(i, j int) (end, used int) {
 // be none. again says that all ways to read on from there were tried before.
 func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
 	escape := ways(s.text[i:])
+	s.left -= escape.steps()
 	if escape.n == 0 && isCutEscape(s.text[i:]) {
 		return len(s.text), j, false
 	}
@@ -185,6 +208,9 @@ func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
 		s.forks[at] = true
 	}
 	for _, u := range fits {
+		if s.left < 0 {
+			break
+		}
 		if e, k := s.match(i+u.n, j+len(u.text)); k > used {
 			end, used = e, k
 		}

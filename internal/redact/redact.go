@@ -4,11 +4,13 @@
 //
 // It helps against accidents: an error that quotes a password, a page that shows a header.
 // A program that wants to tell a secret can always spell it in another way.
+//
+// The work for a text is in proportion to its length, whatever it has. Where a text needs
+// more than that, all of the rest of it counts as a secret.
 package redact
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 )
@@ -29,15 +31,19 @@ const (
 
 // Replacer takes secrets out of texts. It is safe for concurrent use.
 type Replacer struct {
-	first [256][]*form // by the first byte of their text, the longest first
-	begin [256]bool    // bytes that something to redact may begin with
-	forms []*form
+	begin [256]bool // bytes that something to redact may begin with
+	forms []*form   // the longest first
+
+	// The forms, by the bytes that they may begin with once escapes are read.
+	single  [256][]*form // those of one byte
+	pairs   map[[2]byte][]*form
+	encoded [256][]*form // not the plain ones: line breaks may follow their first byte
 }
 
 // New returns a Replacer of secrets. Secrets that are empty, or nothing but white space, are
 // ignored.
 func New(secrets []string) *Replacer {
-	r := new(Replacer)
+	r := &Replacer{pairs: make(map[[2]byte][]*form)}
 	seen := make(map[form]bool)
 	for _, s := range secrets {
 		for _, f := range formsOf(s) {
@@ -51,15 +57,28 @@ func New(secrets []string) *Replacer {
 		return cmp.Or(len(b.text)-len(a.text), cmp.Compare(a.encoding, b.encoding), strings.Compare(a.text, b.text))
 	})
 	for _, f := range r.forms {
-		for _, b := range f.encoding.spellings(f.text[0]) {
-			r.first[b] = append(r.first[b], f)
-			r.begin[b] = true
-		}
+		r.index(f)
 	}
 	for _, b := range []byte(escapes + Text[:1]) {
 		r.begin[b] = len(r.forms) > 0
 	}
 	return r
+}
+
+func (r *Replacer) index(f *form) {
+	for _, b := range f.encoding.spellings(f.text[0]) {
+		r.begin[b] = true
+		if f.encoding != plain {
+			r.encoded[b] = append(r.encoded[b], f)
+		}
+		if len(f.text) == 1 {
+			r.single[b] = append(r.single[b], f)
+			continue
+		}
+		for _, c := range f.encoding.spellings(f.text[1]) {
+			r.pairs[[2]byte{b, c}] = append(r.pairs[[2]byte{b, c}], f)
+		}
+	}
 }
 
 // formsOf returns the forms of a secret: of all of it, without white space around it, and of
@@ -92,73 +111,22 @@ func (r *Replacer) Replace(text string) string {
 	if len(r.forms) == 0 {
 		return text
 	}
+	s := newScan(r, text)
+	return s.replace()
+}
+
+func (s *scan) replace() string {
+	text := s.text
 	var b strings.Builder
 	copied := 0 // of text
-	for s := range r.spans(text) {
-		b.WriteString(text[copied:s.from])
+	for secret := range s.spans() {
+		b.WriteString(text[copied:secret.from])
 		b.WriteString(Text)
-		copied = s.to
+		copied = secret.to
 	}
 	if copied == 0 {
 		return text
 	}
 	b.WriteString(text[copied:])
 	return b.String()
-}
-
-// span is a part of a text, which is empty in the zero value.
-type span struct{ from, to int }
-
-func (s span) longest(other span) span {
-	if other.to > s.to {
-		return other
-	}
-	return s
-}
-
-// spans returns the parts of text that are secret, in their order. They do not overlap.
-func (r *Replacer) spans(text string) iter.Seq[span] {
-	return func(yield func(span) bool) {
-		var last span
-		for i := 0; i < len(text); i++ {
-			if !r.begin[text[i]] {
-				continue
-			}
-			s := r.match(text, i)
-			switch {
-			case s.to == 0 && strings.HasPrefix(text[i:], Text): // was redacted before
-				i += len(Text) - 1
-			case s.to == 0:
-			case s.from < last.to:
-				last.to = max(last.to, s.to)
-			case last.to > 0 && !yield(last):
-				return
-			default:
-				last = s
-			}
-		}
-		if last.to > 0 {
-			yield(last)
-		}
-	}
-}
-
-// match returns the longest secret that is spelled from text[i] on, the zero span where there
-// is none.
-func (r *Replacer) match(text string, i int) (best span) {
-	for _, f := range r.first[text[i]] {
-		if f.mayBe(text, i) {
-			best = best.longest(f.find(text, i))
-		}
-	}
-	if !isEscape(text[i]) {
-		return best
-	}
-	escape := ways(text[i:])
-	for _, u := range escape.all[:escape.n] {
-		for _, f := range r.first[u.text[0]] {
-			best = best.longest(f.find(text, i))
-		}
-	}
-	return best
 }

@@ -1,0 +1,128 @@
+package redact
+
+import (
+	"iter"
+	"strings"
+)
+
+const (
+	// stepsPerByte is how much work a byte of a text is worth. Pages and logs take fewer than
+	// ten steps a byte.
+	stepsPerByte = 64
+	// moreSteps is for texts that are short.
+	moreSteps = 1 << 16
+	// escapeSteps is what it takes to read an escape in one way.
+	escapeSteps = 8
+)
+
+// span is a part of a text, which is empty in the zero value.
+type span struct{ from, to int }
+
+func (s span) longest(other span) span {
+	if other.to > s.to {
+		return other
+	}
+	return s
+}
+
+// scan looks for the secrets in one text.
+type scan struct {
+	*Replacer
+	text string
+	left int // steps that may still be made
+}
+
+func newScan(r *Replacer, text string) scan {
+	return scan{r, text, stepsPerByte*len(text) + moreSteps}
+}
+
+// steps is what it took to read the escape.
+func (u *units) steps() int { return escapeSteps * (1 + u.n) }
+
+// spans returns the parts of the text that are secret, in their order. They do not overlap.
+func (s *scan) spans() iter.Seq[span] {
+	return func(yield func(span) bool) {
+		var last span
+		for i := 0; i < len(s.text); i++ {
+			if !s.begin[s.text[i]] {
+				continue
+			}
+			found := s.match(i)
+			if s.left < 0 { // what begins here is not known
+				found, i = span{i, len(s.text)}, len(s.text)
+			}
+			switch {
+			case found.to == 0 && strings.HasPrefix(s.text[i:], Text): // was redacted before
+				i += len(Text) - 1
+			case found.to == 0:
+			case found.from < last.to:
+				last.to = max(last.to, found.to)
+			case last.to > 0 && !yield(last):
+				return
+			default:
+				last = found
+			}
+		}
+		if last.to > 0 {
+			yield(last)
+		}
+	}
+}
+
+// match returns the longest secret that is spelled from text[i] on, the zero span where there
+// is none.
+func (s *scan) match(i int) span {
+	best := s.matchFirst(i, s.text[i:i+1], i+1)
+	if !isEscape(s.text[i]) {
+		return best
+	}
+	escape := ways(s.text[i:])
+	s.left -= escape.steps()
+	for _, u := range escape.all[:escape.n] {
+		best = best.longest(s.matchFirst(i, u.text, i+u.n))
+	}
+	return best
+}
+
+// matchFirst is match where text[i:next] is read as first. It tries only the forms whose
+// second byte fits as well.
+func (s *scan) matchFirst(i int, first string, next int) (best span) {
+	b := first[0]
+	if !s.begin[b] {
+		return span{}
+	}
+	if len(first) > 1 {
+		return s.longest(i, s.pairs[[2]byte{b, first[1]}])
+	}
+	best = s.longest(i, s.single[b])
+	if next >= len(s.text) {
+		return best
+	}
+	c := s.text[next]
+	best = best.longest(s.longest(i, s.pairs[[2]byte{b, c}]))
+	if isBreak(s.text[next:]) {
+		best = best.longest(s.longest(i, s.encoded[b]))
+	}
+	if !isEscape(c) {
+		return best
+	}
+	escape := ways(s.text[next:])
+	s.left -= escape.steps()
+	for _, u := range escape.all[:escape.n] {
+		if u.text[0] != c {
+			best = best.longest(s.longest(i, s.pairs[[2]byte{b, u.text[0]}]))
+		}
+	}
+	return best
+}
+
+// longest returns the longest of forms that is spelled from text[i] on.
+func (s *scan) longest(i int, forms []*form) (best span) {
+	for _, f := range forms {
+		if s.left < 0 {
+			return best
+		}
+		best = best.longest(f.find(s, i))
+	}
+	return best
+}
