@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
@@ -48,11 +49,16 @@ func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secret
 	return resolved, secrets, err
 }
 
+var errNotText = errors.New("the secret is not valid UTF-8")
+
 func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error) {
 	var failed error
 	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
 		parts := secretReference.FindStringSubmatch(reference)
 		value, err := m.cfg.ResolveSecret(parts[1], parts[2])
+		if err == nil && !utf8.ValidString(value) { // JSON would have other bytes, which redaction does not know
+			err = errNotText
+		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", reference, err))
 			return ""
@@ -148,18 +154,31 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	}()
 	outcome, err := r.Handler.Probe(ctx, req)
 	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
-	outcome.Metrics = slices.Clone(outcome.Metrics)
-	for i, m := range outcome.Metrics {
-		m.Unit, m.Labels = r.secrets.Replace(m.Unit), maps.Clone(m.Labels)
-		for k, v := range m.Labels {
-			m.Labels[k] = r.secrets.Replace(v)
-		}
-		outcome.Metrics[i] = m
-	}
+	outcome.Metrics = r.metrics(outcome.Metrics)
 	if err != nil {
 		err = redactedError{err, r.secrets.Replace(err.Error())}
 	}
 	return outcome, err
+}
+
+// metrics takes the secrets out of metrics. It drops a metric whose name has one, and a label
+// whose key has one: "[redacted]" cannot be part of either.
+func (r redactor) metrics(all []probe.Metric) (clean []probe.Metric) {
+	for _, m := range all {
+		if r.secrets.Replace(m.Name) != m.Name {
+			continue
+		}
+		m.Unit, m.Labels = r.secrets.Replace(m.Unit), maps.Clone(m.Labels)
+		for k, v := range m.Labels {
+			if r.secrets.Replace(k) != k {
+				delete(m.Labels, k)
+				continue
+			}
+			m.Labels[k] = r.secrets.Replace(v)
+		}
+		clean = append(clean, m)
+	}
+	return clean
 }
 
 // details takes the secrets out of a JSON object, however they are spelled in it. What is

@@ -266,7 +266,7 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
 	complaint, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
 	text = req.Redacted(cmp.Or(text, complaint))
-	metrics, more := perfdata.Metrics(numbers, c.limits.Series)
+	metrics, more := perfdata.Metrics(numbers, c.limits.Series, req.Redacted)
 	if more {
 		c.hit(plugin.LimitSeries)
 	}

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -246,6 +247,33 @@ func TestCheckSecretAtALimit(t *testing.T) {
 		got, err := attempt(t, secrets.Handler(prepareCheck(t, c, string(config))), patience)
 		if err != nil || !strings.HasPrefix(got.Output, "<[redacted]") || strings.Contains(got.Output, "secret") {
 			t.Errorf("%+v: got %q, %v", limits, got.Output, err)
+		}
+	}
+}
+
+// TestCheckSecretInTheNameOfANumber has secrets whose letters, bars and quotes a name of a
+// metric has not.
+func TestCheckSecretInTheNameOfANumber(t *testing.T) {
+	c := loadCheck(t, `{args: [check_it, args, "{{config.text}}"]}`, checkFolder(t))
+	for secret, label := range map[string]string{
+		"ghp-16C7e42F292c": "conn_ghp-16C7e42F292c", "two words": "'conn_two words'", "it's=so": "'conn_it''s=so'", "key=word": "conn_key=word",
+	} {
+		text := "| " + label + "=3ms other=4"
+		config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+		if err != nil || len(config) == 0 {
+			t.Fatal(err)
+		}
+		given, err := json.Marshal(map[string]string{"text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := attempt(t, secrets.Handler(prepareCheck(t, c, string(given))), patience)
+		want := []probe.Metric{
+			{Name: "conn__redacted_", Value: 3, Unit: "ms", Labels: map[string]string{"label": "conn_[redacted]"}},
+			{Name: "other", Value: 4, Unit: ">"},
+		}
+		if diff := cmp.Diff(want, got.Metrics); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", secret, err, diff)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func (in *instance) exited(err error) (code int32, ok bool) {
 func (c *call) readCommand(code int32, in *instance) (int32, error) {
 	message, numbers := perfdata.Split(strings.ToValidUTF8(string(in.stdout.kept), "\uFFFD"))
 	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(in.stderr.first, "\uFFFD"))
-	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.limits.Series-len(c.metrics)))
+	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.limits.Series-len(c.metrics)), c.req.Redacted)
 	if more {
 		c.hit(plugin.LimitSeries)
 	}

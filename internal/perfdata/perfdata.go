@@ -188,9 +188,11 @@ func Name(label string) string {
 }
 
 // Metrics returns the items of text as metrics, most of them at most. A metric whose
-// name is not the label has it in a label called label.
-func Metrics(text string, most int) (metrics []probe.Metric, more bool) {
-	for _, item := range Parse(text) {
+// name is not the label has it in a label called label. Secrets are taken out with redacted
+// before a name is made: they would not be found in it later.
+func Metrics(text string, most int, redacted func(string) string) (metrics []probe.Metric, more bool) {
+	for _, item := range Parse(redacted(text)) {
+		item.Label = redacted(item.Label) // quotes in it were written twice
 		if len(item.Unit) > maxUnit {
 			continue
 		}

@@ -66,7 +66,7 @@ func TestSplit(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	got, more := perfdata.Metrics("load1=0.5 'Disk /var'=1MB Rta=3ms 5min=1 a=1"+strings.Repeat("x", 33)+" last=1 more=1", 5)
+	got, more := perfdata.Metrics("load1=0.5 'Disk /var'=1MB Rta=3ms 5min=1 a=1"+strings.Repeat("x", 33)+" last=1 more=1", 5, strings.Clone)
 	want := []probe.Metric{
 		{Name: "load1", Value: 0.5},
 		{Name: "disk__var", Value: 1, Unit: "MB", Labels: map[string]string{"label": "Disk /var"}},
@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || !more {
 		t.Errorf("more %t, (-want +got)\n%s", more, diff)
 	}
-	if got, more := perfdata.Metrics("a=1", 1); len(got) != 1 || more {
+	if got, more := perfdata.Metrics("a=1", 1, strings.Clone); len(got) != 1 || more {
 		t.Errorf("got %v, more %t", got, more)
 	}
 }
@@ -113,7 +113,7 @@ func FuzzMetrics(f *testing.F) {
 				t.Errorf("%+v went through", item)
 			}
 		}
-		metrics, _ := perfdata.Metrics(numbers, 64)
+		metrics, _ := perfdata.Metrics(numbers, 64, strings.Clone)
 		for _, m := range metrics {
 			if !validName.MatchString(m.Name) || len(m.Name) > 128 || len(m.Unit) > 32 {
 				t.Errorf("%+v went through", m)
