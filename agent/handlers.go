@@ -81,10 +81,19 @@ type counted struct {
 }
 
 var (
+	_ probe.Inheritor     = counted{}
 	_ probe.Releaser      = counted{}
 	_ probe.SecretKeeper  = counted{}
 	_ probe.SecretChecker = counted{}
 )
+
+// Inherit implements [probe.Inheritor] for the handler inside.
+func (c counted) Inherit(from probe.Handler) {
+	if old, ok := from.(counted); ok {
+		from = old.bare
+	}
+	probe.Inherit(c.bare, from)
+}
 
 // Release implements [probe.Releaser] for the handler inside.
 func (c counted) Release() { probe.Release(c.bare) }

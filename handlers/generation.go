@@ -69,10 +69,13 @@ type held struct {
 	redact atomic.Pointer[func(string) string] // nil: the config has no secrets, as far as is known
 	secret atomic.Pointer[[]string]            // the fields of the config that are; nil as with redact
 
+	inherited int // how often it did, from another probe of a Swap; guarded by of's inheriting
+
 	last probe.Handler // the newest that was bound, when there is no generation; guarded by of's changing
 }
 
 var (
+	_ probe.Inheritor     = (*held)(nil)
 	_ probe.Releaser      = (*held)(nil)
 	_ probe.SecretKeeper  = (*held)(nil)
 	_ probe.SecretChecker = (*held)(nil)
@@ -106,6 +109,24 @@ func (h *held) attempt(ctx context.Context, b *binding, req *probe.Request) (pro
 		return s.beside(ctx, b.handler, req)
 	}
 	return b.handler.Probe(ctx, *req)
+}
+
+// Inherit implements [probe.Inheritor]: a probe that is bound anew, since a secret in its
+// config is another one, keeps what it has. A handler that is being put in its place gets it
+// as well.
+func (h *held) Inherit(from probe.Handler) {
+	old, ok := from.(*held)
+	if !ok {
+		return
+	}
+	h.of.inheriting.Lock()
+	defer h.of.inheriting.Unlock()
+	heir, former := h.bound.Load(), old.bound.Load()
+	if heir == nil || former == nil {
+		return
+	}
+	h.inherited++
+	probe.Inherit(heir.handler, former.handler)
 }
 
 // predecessor returns what the next handler of h comes after, nil for nothing. The caller

@@ -141,14 +141,12 @@ var (
 )
 
 // Inherit implements [Inheritor] for the handler inside. The quarantine itself begins
-// afresh: it was another handler that broke down.
+// afresh: it was another handler that broke down, or one with another secret.
 func (p *quarantined) Inherit(from probe.Handler) {
 	if old, ok := from.(*quarantined); ok {
 		from = old.handler
 	}
-	if heir, ok := p.handler.(Inheritor); ok {
-		heir.Inherit(from)
-	}
+	probe.Inherit(p.handler, from)
 }
 
 // Try implements [Trier] for the handler inside.

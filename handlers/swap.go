@@ -46,6 +46,8 @@ type Swap struct {
 
 	changing sync.Mutex // held by whoever replaces, withdraws or promotes: one at a time
 
+	inheriting sync.Mutex // held while a probe takes something over; taken after mu
+
 	mu      sync.Mutex
 	current *generation // nil: there is none
 	why     error       // there is none

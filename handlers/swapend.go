@@ -176,9 +176,7 @@ func try(ctx context.Context, h probe.Handler) error {
 // inherit lets h take over from what it replaces, if it knows how to.
 func inherit(h, from probe.Handler) (err error) {
 	defer recovered(&err, "Inherit: ")
-	if heir, ok := h.(Inheritor); ok && from != nil {
-		heir.Inherit(from)
-	}
+	probe.Inherit(h, from)
 	return nil
 }
 

@@ -8,15 +8,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Inheritor is implemented by the handlers that Prepare returns and that take something
-// over from the one that they replace: a probe's store, say.
-type Inheritor interface {
-	probe.Handler
-	// Inherit is called once, before the first attempt. from may have an attempt under
-	// way, goes on where the replacement fails after all, and is of any type. Inherit
-	// must not block: the [Swap] is not changed or closed meanwhile.
-	Inherit(from probe.Handler)
-}
+// Inheritor is a [probe.Inheritor]. The [Swap] is not changed or closed while it inherits.
+type Inheritor = probe.Inheritor
 
 // Trier is implemented by the handlers that Prepare returns and that can be tried
 // without touching what they probe.
@@ -33,7 +26,7 @@ type ready map[*held]probe.Handler
 // bringUp prepares every live probe with gen, tries it, and installs it. With an error
 // nothing has changed. The caller holds s.changing.
 func (s *Swap) bringUp(ctx context.Context, gen *generation) (err error) {
-	all, heirs := make(ready), make(map[*held]bool)
+	all, heirs := make(ready), make(heirs)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, gen.abandon(all))
@@ -51,7 +44,7 @@ func (s *Swap) bringUp(ctx context.Context, gen *generation) (err error) {
 		if err := s.inheritEach(all, heirs); err != nil {
 			return err
 		}
-		if done, err := s.install(gen, all); done || err != nil {
+		if done, err := s.install(gen, all, heirs); done || err != nil {
 			return err
 		}
 	}
@@ -73,29 +66,46 @@ func (s *Swap) missingLocked(all ready) (missing []*held) {
 	return missing
 }
 
+// heirs are the probes that are ready and have inherited, with how often what they inherit
+// from had itself inherited by then.
+type heirs map[*held]int
+
 // inheritEach lets those that are not heirs yet take over from what they will replace.
-func (s *Swap) inheritEach(all ready, heirs map[*held]bool) error {
+func (s *Swap) inheritEach(all ready, heirs heirs) error {
 	for h, prepared := range all {
-		if heirs[h] {
-			continue
-		}
-		heirs[h] = true
-		if err := inherit(prepared, h.predecessor()); err != nil {
+		if err := s.inheritOne(h, prepared, heirs); err != nil {
 			return h.redacted(err)
 		}
 	}
 	return nil
 }
 
-// install installs gen, unless a probe is not ready.
-func (s *Swap) install(gen *generation, all ready) (done bool, err error) {
+func (s *Swap) inheritOne(h *held, prepared probe.Handler, heirs heirs) error {
+	s.inheriting.Lock()
+	defer s.inheriting.Unlock()
+	if times, ok := heirs[h]; ok && times == h.inherited {
+		return nil
+	}
+	heirs[h] = h.inherited
+	return inherit(prepared, h.predecessor())
+}
+
+// install installs gen, unless a probe is not ready, or has inherited something since.
+func (s *Swap) install(gen *generation, all ready, heirs heirs) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.inheriting.Lock()
+	defer s.inheriting.Unlock()
 	switch {
 	case s.closed:
 		return false, ErrSwapClosed
 	case len(s.missingLocked(all)) > 0:
 		return false, nil
+	}
+	for h := range s.live {
+		if heirs[h] != h.inherited {
+			return false, nil
+		}
 	}
 	s.installLocked(gen, all, nil)
 	return true, nil

@@ -16,6 +16,23 @@ func Release(h Handler) {
 	}
 }
 
+// Inheritor is implemented by the handlers that a [Preparer] returns and that take something
+// over from the one that they replace: what a plugin keeps for a probe, say.
+type Inheritor interface {
+	Handler
+	// Inherit is called before the first attempt, and again where from has changed by then.
+	// from may have an attempt under way, goes on where the replacement fails after all, and
+	// is of any type. Inherit must not block.
+	Inherit(from Handler)
+}
+
+// Inherit calls h's Inherit, if it has one. from may be nil: then there is nothing to take.
+func Inherit(h, from Handler) {
+	if heir, ok := h.(Inheritor); ok && from != nil {
+		heir.Inherit(from)
+	}
+}
+
 // SecretChecker is implemented by the handlers that a [Preparer] returns and that show parts
 // of their config to others, in the arguments of a command for example.
 type SecretChecker interface {

@@ -189,7 +189,22 @@ func (m *Manager) rebind(was shape, c ProbeConfig) (*bound, error) {
 	if was.config.sameHandler(&c) && r.mark == was.bound.mark {
 		return was.bound, nil
 	}
-	return m.bind(c, r)
+	next, err := m.bind(c, r)
+	if err == nil && was.config.sameHandler(&c) {
+		m.inherit(next, was.bound)
+	}
+	return next, err
+}
+
+// inherit lets a probe that is the same but for its secrets keep what it has. One whose handler
+// panics begins afresh.
+func (m *Manager) inherit(next, was *bound) {
+	defer func() {
+		if p := recover(); p != nil {
+			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler inherited", "stack", string(debug.Stack()))
+		}
+	}()
+	probe.Inherit(bare(next.Handler), bare(was.Handler))
 }
 
 // changeTo is change to a shape whose handler is bound.
@@ -275,11 +290,14 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 }
 
 // release lets go of a handler that prepare returned.
-func release(h probe.Handler) {
+func release(h probe.Handler) { probe.Release(bare(h)) }
+
+// bare returns the handler inside, where h is one that redacts.
+func bare(h probe.Handler) probe.Handler {
 	if r, ok := h.(redactor); ok {
-		h = r.Handler
+		return r.Handler
 	}
-	probe.Release(h)
+	return h
 }
 
 var seed = maphash.MakeSeed()

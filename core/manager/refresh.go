@@ -31,7 +31,8 @@ func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 
 // RefreshSecrets resolves the references in the configs of all probes again, by
 // [Config.ResolveSecret]. A probe whose secrets are others now gets a handler that is bound
-// to them. It keeps its schedule, its decided result and what its thresholds have counted;
+// to them. It keeps its schedule, its decided result and what its thresholds have counted,
+// and what its handler keeps for it where that is a [probe.Inheritor];
 // the result of an attempt under way is dropped. All other probes are left alone.
 //
 // A probe whose secrets cannot be resolved, or whose handler does not take them, goes on

@@ -24,28 +24,36 @@ type rotation struct {
 	asked     int    // for the password
 	refuses   string // a password that no handler is bound to
 	passwords []string
+	count     int // what the handler has kept of its attempts
 	released  []string
 }
 
 type releasing struct {
 	probe.Handler
-	done func()
+	done  func()
+	count *int // of the attempts of the probe
 }
 
-func (r releasing) Release() { r.done() }
+func (r *releasing) Inherit(from probe.Handler) { r.count = from.(*releasing).count }
+
+func (r *releasing) Release() { r.done() }
 
 func (r *rotation) Prepare(_ string, config []byte, _ probe.Target) (probe.Handler, error) {
 	password := strings.Split(string(config), `"`)[3]
 	if password == r.refuses {
 		return nil, fmt.Errorf("the password %s is refused", password)
 	}
-	return releasing{probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+	h := &releasing{count: new(int), done: func() { r.released = append(r.released, password) }}
+	h.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		*h.count++
+		r.count = *h.count
 		r.passwords = append(r.passwords, password)
 		if password != "good" {
 			return probe.Outcome{Result: probe.Failure, Output: "denied: " + password}, nil
 		}
 		return probe.Outcome{Result: probe.Success}, nil
-	}), func() { r.released = append(r.released, password) }}, nil
+	})
+	return h, nil
 }
 
 func newRotation(t *testing.T, spec string) *rotation {
@@ -84,6 +92,19 @@ func TestRefreshSecrets(t *testing.T) {
 		r.refresh(t, "")
 		r.wait(time.Second)
 		r.wantCached(probe.Readiness, "c1", results.Success)
+	})
+	bubble(t, "what the handler keeps outlasts the secret", func(t *testing.T) {
+		r := newRotation(t, "period: 1s")
+		for i, password := range []string{"other", "third"} {
+			r.wait(3500 * time.Millisecond)
+			before := r.count
+			r.password = password
+			r.refresh(t, "")
+			r.wait(1500 * time.Millisecond)
+			if before == 0 || r.count <= before || r.count != len(r.passwords) {
+				t.Errorf("%d: kept %d, then %d of %d attempts", i, before, r.count, len(r.passwords))
+			}
+		}
 	})
 	bubble(t, "the same secret changes nothing, and no tick reads it", func(t *testing.T) {
 		r := newRotation(t, "period: 1s")

@@ -44,6 +44,30 @@ func TestProbesKeepOverAReplacement(t *testing.T) {
 	}
 }
 
+// A probe that is bound anew, as with a secret that has rotated, finds what it has kept.
+func TestProbesKeepOverANewBinding(t *testing.T) {
+	swap := handlers.NewSwap(handlers.SwapConfig{Name: "kv"})
+	p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := swap.Replace(t.Context(), handlers.NewQuarantine(p, handlers.QuarantineConfig{})); err != nil {
+		t.Fatal(err)
+	}
+	var last probe.Handler
+	for i, want := range []string{"", "x", "xy"} {
+		b := bind(t, swap, `{"add":"`+string("xyz"[i])+`","code":0}`, probe.Target{})
+		probe.Inherit(b, last)
+		if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Output != want {
+			t.Errorf("got %q, %v; want %q", got.Output, err, want)
+		}
+		last = b
+	}
+	if err := swap.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is tried before it replaces another must not trap; its verdict does not count,
 // since it reaches nothing.
 func TestTry(t *testing.T) {
