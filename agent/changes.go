@@ -20,12 +20,14 @@ func (a *Agent) logChanges(ctx context.Context) {
 // logChange logs u. Only what a probe or the end of a container decided is worth more
 // than a line for debugging.
 func (a *Agent) logChange(u results.Update) {
-	a.events.changed(types.UID(u.PodUID), u.Container, u.Removed || u.Result == results.Success)
+	if isDecided(u) {
+		a.events.changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
+	}
 	text, say := "result changed", a.log.Info
 	switch {
 	case u.Removed:
 		text, say = "result removed", a.log.Debug
-	case u.Reason == results.Initial || u.Reason == results.Restored:
+	case !isDecided(u):
 		say = a.log.Debug
 	case u.Result == results.Failure:
 		say = a.log.Warn
@@ -38,6 +40,12 @@ func (a *Agent) logChange(u results.Update) {
 		attrs = append(attrs, "reason", string(u.Reason))
 	}
 	say(text, attrs...)
+}
+
+// isDecided reports whether u is what came of something now, and not what a container begins
+// or ends with.
+func isDecided(u results.Update) bool {
+	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
 
 // followPods keeps what hangs on pods up to date until ctx ends.

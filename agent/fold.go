@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/probe"
 )
 
 // How long the lines of warnings that are the same are folded into one: twice as long each
@@ -55,11 +57,12 @@ func (l *eventLog) followFolds(ctx context.Context) {
 	}
 }
 
-// changed logs how often warnings about a container of a pod came again, before the line that
-// its state is another one. Where it is well now, the next of them is the first again.
-func (l *eventLog) changed(pod types.UID, container string, well bool) {
+// changed logs how often warnings of one probe of a container came again, before the line that
+// its result is another one. Where it is well now, the next of them is the first again.
+func (l *eventLog) changed(pod types.UID, container string, kind probe.Kind, well bool) {
 	is := func(key eventKey, _ *fold) bool {
-		return key.uid == pod && strings.HasSuffix(key.path, "{"+container+"}")
+		first, _, _ := strings.Cut(key.message, " ")
+		return key.uid == pod && strings.HasSuffix(key.path, "{"+container+"}") && strings.EqualFold(first, kind.String())
 	}
 	l.unfold(time.Now(), is, func(f *fold) bool {
 		f.every = l.foldFirst

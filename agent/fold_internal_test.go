@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
 )
 
 // foldedLog is an event log whose lines are without their time.
@@ -66,23 +68,48 @@ func TestFoldsEndWithAState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
 		for range 3 {
-			unhealthy(l, "1", "no")
-			unhealthy(l, "2", "no")
+			unhealthy(l, "1", "Readiness no")
+			unhealthy(l, "2", "Readiness no")
 			time.Sleep(time.Second)
 		}
-		unhealthy(l, "1", "something else")
-		l.changed("1", "we", true) // another container
-		l.changed("1", "web", false)
-		unhealthy(l, "1", "no")
-		l.changed("1", "web", true)
-		unhealthy(l, "1", "no")
-		want := `level=WARN msg=event message=no
-level=WARN msg=event message=no
-level=WARN msg=event message="something else"
-level=WARN msg="event repeated" message=no times=2 in=3s
-level=WARN msg="event repeated" message=no times=1 in=0s
-level=WARN msg=event message=no
-level=WARN msg="event repeated" message=no times=2 in=3s
+		unhealthy(l, "1", "Readiness something else")
+		l.changed("1", "we", probe.Readiness, true) // another container
+		l.changed("1", "web", probe.Readiness, false)
+		unhealthy(l, "1", "Readiness no")
+		l.changed("1", "web", probe.Startup, true) // another probe
+		l.changed("1", "web", probe.Readiness, true)
+		unhealthy(l, "1", "Readiness no")
+		want := `level=WARN msg=event message="Readiness no"
+level=WARN msg=event message="Readiness no"
+level=WARN msg=event message="Readiness something else"
+level=WARN msg="event repeated" message="Readiness no" times=2 in=3s
+level=WARN msg="event repeated" message="Readiness no" times=1 in=0s
+level=WARN msg=event message="Readiness no"
+level=WARN msg="event repeated" message="Readiness no" times=2 in=3s
+`
+		if got := lines(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// TestFoldsOutlastRestarts has a container that fails in the same way after each of its restarts.
+func TestFoldsOutlastRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := foldedLog(t)
+		a := &Agent{events: l, log: slog.New(slog.DiscardHandler)}
+		for range 3 {
+			unhealthy(l, "1", "Liveness probe failed")
+			u := results.Update{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Liveness, Result: results.Success}
+			removed, initial, restored, startup := u, u, u, u
+			removed.Removed, initial.Reason, restored.Reason, startup.Kind = true, results.Initial, results.Restored, probe.Startup
+			for _, u := range []results.Update{removed, initial, restored, startup} {
+				a.logChange(u)
+			}
+			time.Sleep(time.Second)
+		}
+		want := `level=WARN msg=event message="Liveness probe failed"
+level=WARN msg="event repeated" message="Liveness probe failed" times=2 in=3s
 `
 		if got := lines(); got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
