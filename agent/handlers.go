@@ -55,7 +55,7 @@ type handlerSet struct {
 	surveys int                         // how many there were
 	secrets secretPolicy                // by the last survey
 
-	otherSecrets bool // secrets is another one than when manifests that were refused were last read
+	otherSecrets bool // secrets is another one than when allowsOthers was last asked
 
 	watched []string         // files beside those in plugin folders, by the last survey, as is what follows
 	waiting map[string]bool  // plugins whose registry has not answered yet
@@ -148,6 +148,7 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 	stamp = s.stamp()
 	s.pull(ctx, true, true, func() {})
 	_, err = s.reload(ctx, false)
+	s.allowsOthers() // no manifests have been read yet
 	return s, stamp, err
 }
 

@@ -70,7 +70,8 @@ func (a *Agent) readAgain(ctx context.Context, cause string) error {
 }
 
 // readPlugins brings the plugins to what prober.yaml and folders have. Manifests that were
-// refused are read again where there are other plugins now.
+// refused are read again where there are other plugins now, and all where other secrets are
+// allowed.
 func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	applied := a.applies.Load()
 	known := a.pluginStamp
@@ -91,8 +92,10 @@ func (a *Agent) readPlugins(ctx context.Context, r *round) error {
 	case err == nil && (changed || last.plugins != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}
-	if (a.handlers.allowsOthers() || changed) && last.manifests != nil {
-		a.manifests.knock("other plugins", false) // or secrets
+	if a.handlers.allowsOthers() {
+		a.manifests.knock("other secrets.allow", false)
+	} else if changed && last.manifests != nil {
+		a.manifests.knock("other plugins", false)
 	}
 	if err != nil && a.applies.Load() != applied { // they were not told of each other
 		a.plugins.knock(otherManifests, true)

@@ -162,7 +162,7 @@ func (s *handlerSet) secretPolicy() secretPolicy {
 }
 
 // allowsOthers reports whether there is another secretPolicy since it was last asked:
-// manifests may have been refused for the one before.
+// manifests may have been refused for the one before, or refer to what it allows no more.
 func (s *handlerSet) allowsOthers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,3 +96,18 @@ func TestSecretsThatAreAllowedLater(t *testing.T) {
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")
 	r.lines.await(t, next, "manifests applied")
 }
+
+// TestSecretsThatAreAllowedNoLonger has a pod that runs, and a prober.yaml that takes its
+// secret away.
+func TestSecretsThatAreAllowedNoLonger(t *testing.T) {
+	config := allowing(t, "env:TOKEN")
+	r := start(t, newGuarded(t).pod("${env:TOKEN}", "20ms"), func(c *agent.Config) {
+		c.ConfigFile = config
+		c.LookupEnv = func(string) (string, bool) { return "secret", true }
+	})
+	_, next := r.lines.await(t, 0, "manifests applied", "cause=start")
+	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:OTHER\"]}\n")
+	_, next = r.lines.await(t, next, "manifests were not applied as a whole", "env:TOKEN", "not allowed")
+	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")
+	r.lines.await(t, next, "manifests applied")
+}
