@@ -59,6 +59,7 @@ const (
 	idleAfter     = 5 * time.Minute
 	askEvery      = 5 * time.Minute
 	longReload    = 5 * time.Second
+	retrySecrets  = 30 * time.Second
 )
 
 // Config is what an agent needs. Only Paths is required.
@@ -103,12 +104,13 @@ type Config struct {
 	Compiler          string
 	Version, Revision string
 
-	mark       string        // of the programs that the agent runs; set by New, as is what follows
-	idleAfter  time.Duration // how long a plugin stays loaded that no probe uses
-	askEvery   time.Duration // how often, about, registries are asked for tags
-	foldFirst  time.Duration // how long a warning is folded that came again
-	longReload time.Duration // from when on a reload that is under way is told
-	listeners  []net.Addr    // of the agent itself, which no plugin may reach
+	mark         string        // of the programs that the agent runs; set by New, as is what follows
+	idleAfter    time.Duration // how long a plugin stays loaded that no probe uses
+	askEvery     time.Duration // how often, about, registries are asked for tags
+	foldFirst    time.Duration // how long a warning is folded that came again
+	longReload   time.Duration // from when on a reload that is under way is told
+	retrySecrets time.Duration // until secrets that could not be used are tried again
+	listeners    []net.Addr    // of the agent itself, which no plugin may reach
 }
 
 // Agent runs pods and probes them.
@@ -137,6 +139,8 @@ type Agent struct {
 	stamp       string                // of the manifests that wanted came from; owned by followManifests
 	secrets     secretFiles           // of the manifests that were read last; owned by followManifests after New
 	pluginStamp string                // of prober.yaml and plugins as they were last read; owned by followPlugins after New
+
+	retry *time.Timer // has manifests read again for their secrets; owned by followManifests after New
 
 	manifests, plugins, registries *door // of the loops
 
@@ -168,9 +172,12 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		source:    newSource(&cfg, runtime.GOOS),
 		manifests: newDoor("manifests"), plugins: newDoor("plugins"), registries: newDoor("registries"),
 	}
+	a.retry = time.AfterFunc(time.Hour, func() { a.manifests.knock(retriedSecrets, false) })
+	a.retry.Stop()
 	a.cfg.mark = local.NewMark()
 	a.cfg.idleAfter = cmp.Or(cfg.idleAfter, idleAfter)
 	a.cfg.askEvery = cmp.Or(cfg.askEvery, askEvery)
+	a.cfg.retrySecrets = cmp.Or(cfg.retrySecrets, retrySecrets)
 	a.cfg.longReload = cmp.Or(cfg.longReload, longReload)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)

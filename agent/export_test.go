@@ -16,6 +16,9 @@ func AskEvery(c *Config, d time.Duration) { c.askEvery = d }
 // LongReload sets from when on a reload that is under way is told.
 func LongReload(c *Config, d time.Duration) { c.longReload = d }
 
+// RetrySecrets sets the pause until secrets that could not be used are tried again.
+func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
+
 // PrepareUntil prepares a plugin's handler h in an agent that ends with ctx, and returns
 // when nothing of that goes on.
 func PrepareUntil(ctx context.Context, h probe.Handler) error {

@@ -147,12 +147,16 @@ func (a *Agent) apply(ctx context.Context, cause string) error {
 		}
 	}
 	a.running.Store(true)
-	err = errors.Join(err, a.manager.RefreshSecrets(ctx))
+	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {
 		return nil
 	}
+	last := a.lastReload()
 	a.noteManifests(err)
 	a.handlers.uses(a.wanted)
+	if err != nil && cause == retriedSecrets && textOf(err) == textOf(last.manifests) {
+		return err // it is known
+	}
 	if err != nil {
 		a.log.Error("manifests were not applied as a whole", "cause", cause, "error", err.Error())
 	} else {

@@ -132,15 +132,18 @@ func (a *Agent) readManifests(ctx context.Context, r *round) error {
 	}
 	if err != nil {
 		a.handlers.refuses()
-		secrets := a.manager.RefreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
+		secrets := a.refreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if len(r.answers) == 0 { // else all pods were checked, with their secrets
 			err = errors.Join(err, secrets)
 		}
+		last := a.lastReload()
 		a.noteManifests(err)
-		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.cause, "error", err.Error())
+		if r.cause != retriedSecrets || textOf(err) != textOf(last.manifests) {
+			a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.cause, "error", err.Error())
+		}
 		if a.replacements.Load() != replaced { // they were not told of each other
 			a.manifests.knock("other plugins", false)
 		}

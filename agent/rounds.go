@@ -122,6 +122,7 @@ func (c *changing) due(now time.Time, stamp, known string) bool {
 const (
 	changedFiles   = "changed files"
 	otherManifests = "other manifests"
+	retriedSecrets = "secrets that could not be used"
 )
 
 // The loops of an agent. None of them waits for another: what is slow or hangs, a
@@ -131,6 +132,7 @@ const (
 // followManifests applies the manifests, and does so again when they change, or secrets do
 // that they refer to, or plugins do that they were refused for, until ctx ends.
 func (a *Agent) followManifests(ctx context.Context) {
+	defer a.retry.Stop()
 	_ = a.apply(ctx, "start") // logged
 	var files changing
 	changed := func(now time.Time) bool {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"maps"
 	"os"
 	"slices"
@@ -10,6 +11,17 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 )
+
+// refreshSecrets lets probes use the secrets that there are now. Where some of them cannot, for
+// the want of file descriptors or of time, say, it is tried again after a pause.
+func (a *Agent) refreshSecrets(ctx context.Context) error {
+	a.retry.Stop()
+	err := a.manager.RefreshSecrets(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.retry.Reset(a.cfg.retrySecrets)
+	}
+	return err
+}
 
 // secretFiles are the files that manifests refer to with ${file:…}. It is owned by the loop
 // that follows manifests.

@@ -157,6 +157,33 @@ func TestReloadReadsSecretsAgain(t *testing.T) {
 	g.await(t, "two")
 }
 
+// A secret that cannot be used for a while is used later, though no file changes.
+func TestSecretIsTriedAgain(t *testing.T) {
+	g := newGuarded(t)
+	var password atomic.Value
+	password.Store("one")
+	var path string
+	manifest := g.pod("${env:PASSWORD}", "20ms")
+	r := start(t, manifest, func(c *agent.Config) {
+		path = c.Paths[0]
+		c.LookupEnv = func(name string) (string, bool) { s := password.Load().(string); return s, s != "" }
+		agent.RetrySecrets(c, 50*time.Millisecond)
+	})
+	g.await(t, "one")
+	password.Store("")
+	write(t, path, manifest+"# read again\n")
+	from, next := r.lines.await(t, 0, "manifests were not applied as a whole", "no such variable")
+	password.Store("two")
+	g.await(t, "two")
+	_, end := r.lines.await(t, next, "manifests applied", "cause=\"secrets that could not be used\"")
+	if n := r.lines.count(next, end, "no such variable"); n > 0 {
+		t.Errorf("%s: told %d times more", from, n)
+	}
+	if r.metric(lastReload) != "1" {
+		t.Error("the reload counts as failed")
+	}
+}
+
 // A typo in one manifest keeps no secret of another back.
 func TestSecretIsUsedBesideBrokenManifest(t *testing.T) {
 	g, dir := newGuarded(t), t.TempDir()
