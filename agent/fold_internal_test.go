@@ -124,13 +124,18 @@ func TestFoldsAreBounded(t *testing.T) {
 		for i := range 2 * maxEvents {
 			unhealthy(l, "1", fmt.Sprint(i))
 		}
-		if len(l.folds) != maxEvents {
-			t.Errorf("%d folds", len(l.folds))
+		folds := func() int {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.folds)
+		}
+		if n := folds(); n != maxEvents {
+			t.Errorf("%d folds", n)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if len(l.folds) != 0 {
-			t.Errorf("%d folds of what did not come again", len(l.folds))
+		if n := folds(); n != 0 {
+			t.Errorf("%d folds of what did not come again", n)
 		}
 		if n := strings.Count(lines(), "\n"); n != 2*maxEvents {
 			t.Errorf("%d lines", n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,13 +20,22 @@ import (
 // rotation is a pod whose probe succeeds with the password "good" alone.
 type rotation struct {
 	*rig
-	pod       *v1.Pod
-	password  string // "": it cannot be read
-	asked     int    // for the password
-	refuses   string // a password that no handler is bound to
+	pod      *v1.Pod
+	password string // "": it cannot be read
+	asked    int    // for the password
+	refuses  string // a password that no handler is bound to
+	released []string
+
+	mu        sync.Mutex // ticks go on while a test reads what is below
 	passwords []string
 	count     int // what the handler has kept of its attempts
-	released  []string
+}
+
+// attempts returns what the handler has kept of its attempts, and how many there were.
+func (r *rotation) attempts() (kept, all int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count, len(r.passwords)
 }
 
 type releasing struct {
@@ -45,6 +55,8 @@ func (r *rotation) Prepare(_ string, config []byte, _ probe.Target) (probe.Handl
 	}
 	h := &releasing{count: new(int), done: func() { r.released = append(r.released, password) }}
 	h.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		*h.count++
 		r.count = *h.count
 		r.passwords = append(r.passwords, password)
@@ -97,12 +109,12 @@ func TestRefreshSecrets(t *testing.T) {
 		r := newRotation(t, "period: 1s")
 		for i, password := range []string{"other", "third"} {
 			r.wait(3500 * time.Millisecond)
-			before := r.count
+			before, _ := r.attempts()
 			r.password = password
 			r.refresh(t, "")
 			r.wait(1500 * time.Millisecond)
-			if before == 0 || r.count <= before || r.count != len(r.passwords) {
-				t.Errorf("%d: kept %d, then %d of %d attempts", i, before, r.count, len(r.passwords))
+			if kept, all := r.attempts(); before == 0 || kept <= before || kept != all {
+				t.Errorf("%d: kept %d, then %d of %d attempts", i, before, kept, all)
 			}
 		}
 	})
