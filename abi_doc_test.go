@@ -100,7 +100,11 @@ func TestABIImports(t *testing.T) {
 	}
 	numbers := errnos(t)
 	page := abiPage(t)
-	for _, module := range []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleHTTP, abi.ModuleDNS, abi.ModuleKV} {
+	modules := []string{abi.ModuleCore}
+	for _, c := range plugin.Capabilities() {
+		modules = append(modules, c.Module)
+	}
+	for _, module := range modules {
 		s := page[module]
 		if s == nil || len(s.tables) != 1 {
 			t.Fatalf("want one table under %s", module)
@@ -131,6 +135,30 @@ func TestABIImports(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-v1.json +%s)\n%s", abiFile, diff)
+	}
+}
+
+// TestABICapabilities compares the page's table with the one in package plugin.
+func TestABICapabilities(t *testing.T) {
+	var got, want [][]string
+	for _, row := range part(t, "Capabilities and grants").tables[0] {
+		got = append(got, append([]string{strings.Join(codes(row[0]), " "), strings.Join(codes(row[1]), " "), row[2], row[4]}, codes(row[3])...))
+	}
+	for _, c := range plugin.Capabilities() {
+		without := "nothing"
+		if c.Target {
+			without = "the target"
+		}
+		want = append(want, append([]string{c.Name, c.Module, c.Summary, without}, c.Patterns...))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-plugin.Capabilities +%s)\n%s", abiFile, diff)
+	}
+	names := "`" + strings.Join(plugin.CapabilityNames(), "`, `") + "`"
+	for _, section := range []string{"Request", "Manifest"} {
+		if !strings.Contains(part(t, section).text, names) {
+			t.Errorf("%s: want %s", section, names)
+		}
 	}
 }
 

@@ -108,7 +108,7 @@ func (d *decoder) requests(to *[]Request) func(*yaml.Node, string) {
 		d.items(n, path, func(n *yaml.Node, path string) {
 			var r Request
 			d.mapping(n, path, fields{
-				"capability": oneOf(d, &r.Capability, "net", "http", "dns", "kv"),
+				"capability": oneOf(d, &r.Capability, CapabilityNames()...),
 				"allow":      d.patterns(&r.Allow),
 				"reason":     d.text(&r.Reason),
 				"optional":   d.truth(&r.Optional),

@@ -15,28 +15,19 @@ type Force struct {
 	Optional bool     `json:"optional,omitempty"` // the plugin does without
 }
 
-// targetGrant is what every plugin has that asks for the network.
-const targetGrant = "target"
-
 // InForce says what comes of the requests of a manifest under the grants of an operator.
 // What grants deny is taken away from it, and is not told here. Requests that are no
 // patterns, with which no plugin is loaded, are left out.
 func InForce(requests []Request, grants []Grant) (all []Force) {
 	for _, r := range requests {
-		asked := r.Allow
-		network := r.Capability == "net" || r.Capability == "http"
-		if network && !slices.Contains(asked, targetGrant) {
-			asked = append([]string{targetGrant}, asked...)
-		} else if len(asked) == 0 {
-			asked = []string{r.Capability} // "dns", "kv"
-		}
-		for _, text := range asked {
+		capability, _ := CapabilityNamed(r.Capability)
+		for _, text := range r.Patterns() {
 			f := Force{Capability: r.Capability, Asked: text, Granted: []string{}, Optional: r.Optional}
 			pattern, err := ParseGrant(text)
 			if err != nil {
 				continue
 			}
-			if network && text == targetGrant {
+			if capability.Target && text == targetGrant {
 				f.Granted = []string{targetGrant}
 			}
 			for _, g := range grants {
@@ -58,8 +49,6 @@ func (g Grant) Overlaps(other Grant) bool {
 		return g.scheme == other.scheme && g.path == other.path
 	case g.scheme != "" && other.scheme != "" && !covers(g.scheme, other.scheme) && !covers(other.scheme, g.scheme):
 		return false
-	case !slices.Contains(hostSchemes, g.scheme) && g.scheme != "dns" && g.scheme != "":
-		return true // bare words, which are the same
 	}
 	return g.host.overlaps(other.host) && overlappingPorts(g.ports, other.ports) && overlappingPaths(g.path, other.path)
 }

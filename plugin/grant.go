@@ -101,18 +101,19 @@ func parseGrant(text string) (Grant, error) {
 	case slices.Contains(hostSchemes, scheme):
 		return g, g.address(rest)
 	}
-	return g, errors.New("unknown; known: target, kv, dns, dns://NAME, tcp://, udp://, tls://, http:// and https://HOST:PORT, unix:///PATH")
+	return g, fmt.Errorf("unknown scheme %.40q; known: %s", scheme, strings.Join(patternForms(), ", "))
 }
 
 // bare reads a pattern without a scheme.
 func (g Grant) bare(text string) (Grant, error) {
+	whole := func(c Capability) bool { return c.Grant != "" && c.Grant == text }
 	switch {
-	case text == "dns":
+	case slices.ContainsFunc(capabilities, whole):
 		g.scheme, g.host.any = text, true
-	case text == "target" && !g.deny || text == "kv":
+	case text == targetGrant && !g.deny:
 		g.scheme = text
 	case !g.deny:
-		return g, errors.New("want target, kv, dns or SCHEME://…")
+		return g, fmt.Errorf("unknown; known: %s", strings.Join(patternForms(), ", "))
 	default:
 		return g, g.address(text)
 	}
@@ -277,7 +278,8 @@ func (g Grant) Name() (name string, below bool) {
 	return g.host.name, false
 }
 
-// Is reports whether g is the bare grant of that name: "target", "kv".
+// Is reports whether g grants something of that name: "target", "kv" or, also of some names
+// only, "dns".
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
 // IsDNS reports whether g is about look-ups.

@@ -193,9 +193,9 @@ func TestNamesThatMayBeLookedUp(t *testing.T) {
 
 func TestBadGrants(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                        "want target, kv, dns or SCHEME://",
-		"db:5432":                 "want target, kv, dns or SCHEME://",
-		"ftp://db:21":             "unknown; known: target",
+		"":                        "unknown; known: target, tcp://HOST:PORTS, ",
+		"db:5432":                 "unknown; known: target, tcp://HOST:PORTS, ",
+		"ftp://db:21":             `unknown scheme "ftp"; known: target, tcp://HOST:PORTS, `,
 		"tcp://db":                "want a port",
 		"tcp://db:0":              `"0" is no port`,
 		"tcp://db:65536":          "is no port",

@@ -103,8 +103,8 @@ type Argument struct {
 
 // Request is a capability that a plugin asks for.
 type Request struct {
-	Capability string   // "net", "http", "dns", "kv"
-	Allow      []string // where to: "target", "tcp://host:port", …
+	Capability string   // the name of a [Capability]
+	Allow      []string // where to: "target", "tcp://host:port", …; see [Request.Patterns]
 	Reason     string   // for the operator who decides
 	Optional   bool     // the plugin does something useful without it
 }

@@ -99,7 +99,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		limits: plugin.Resolve(found.Manifest.Limits, found.Limits), calls: make(map[*call]struct{}),
 	}
 	for _, r := range found.Manifest.Requests {
-		h.keeps = h.keeps || r.Capability == "kv"
+		h.keeps = h.keeps || r.Capability == plugin.CapabilityKV
 	}
 	h.keeper = newKeeper(h, program)
 	if _, err := h.keeper.process(ctx, 1); err != nil {

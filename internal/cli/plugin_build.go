@@ -326,11 +326,7 @@ func (env *Env) tellBuilt(path string, module []byte, m *plugin.Manifest) error 
 // manifest does not call optional: a target needs none.
 func neededGrants(m *plugin.Manifest) (grants []string) {
 	for _, r := range m.Requests {
-		allow := r.Allow
-		if len(allow) == 0 && (r.Capability == "dns" || r.Capability == "kv") {
-			allow = []string{r.Capability}
-		}
-		for _, pattern := range allow {
+		for _, pattern := range r.Patterns() {
 			taken := pattern == "target" || strings.HasPrefix(pattern, "!") || slices.Contains(grants, pattern)
 			if !r.Optional && !taken {
 				grants = append(grants, pattern)

@@ -237,7 +237,8 @@ func (v inspection) print(env *Env) error {
 		fmt.Fprintf(w, "Warning:\t%s\n", text)
 	}
 	for _, r := range v.Requests {
-		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+r.Reason))
+		c, _ := plugin.CapabilityNamed(r.Capability)
+		fmt.Fprintf(w, "Requests:\t%s\n", oneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+cmp.Or(r.Reason, c.Summary)))
 	}
 	for _, g := range v.Grants {
 		fmt.Fprintf(w, "Granted:\t%s\n", oneLine(g))

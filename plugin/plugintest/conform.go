@@ -213,7 +213,7 @@ func (s *session) isolations(ctx context.Context) (failures []string, err error)
 // everything is what an operator can grant at most: all that has a pattern, and the
 // sockets of the cases, which are granted one by one.
 func (s *session) everything() []string {
-	all := []string{"target", "tcp://*:*", "udp://*:*", "dns", "kv"}
+	all := plugin.WidestGrants()
 	for i := range s.file.Cases {
 		for _, p := range s.file.Cases[i].Peers {
 			if strings.HasPrefix(p.Dial, "unix:///") && !slices.Contains(all, p.Dial) {
@@ -235,7 +235,7 @@ func (s *session) modesty(ctx context.Context) (failures []string, err error) {
 	}
 	greedy := *s.manifest
 	greedy.Requests = nil
-	for _, capability := range []string{"net", "http", "dns", "kv"} {
+	for _, capability := range plugin.CapabilityNames() {
 		greedy.Requests = append(greedy.Requests, plugin.Request{Capability: capability, Allow: everything, Optional: true})
 	}
 	own, err := s.open(ctx, s.plain(s.manifest.Isolation), s.manifest, grants...)

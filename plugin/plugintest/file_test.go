@@ -46,7 +46,7 @@ func TestBadFiles(t *testing.T) {
 		"a number":          {head + "- {name: a, host: {dns: [{name: a, type: MX, answers: [x mx.a]}]}, want: {result: success}}", "invalid syntax"},
 		"a DNS server":      {head + "- {name: a, host: {dns: [{name: a, server: b}]}, want: {result: success}}", `dns[0].server: "b": want target, or host:port`},
 		"answers and not":   {head + "- {name: a, host: {dns: [{name: a, behaviour: reset, answers: [10.0.0.1]}]}, want: {result: success}}", "a behaviour or answers"},
-		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: grant "everything": want target`},
+		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: grant "everything": unknown; known: target`},
 		"a size":            {head + "- {name: a, want: {result: success, memory: {max: lots}}}", "cases[0].want.memory.max: "},
 		"a reason":          {head + "- {name: a, want: {result: error(oom)}}", `_test.yaml:5: cases[0].want.result: unknown reason "oom"; known: config, connect_refused`},
 		"a port":            {head + "- {name: a, request: {target: {host: a, port: 65536}}, want: {result: success}}", "cases[0].request.target.port: want a port, of 65535 at most"},

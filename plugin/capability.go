@@ -1,0 +1,138 @@
+package plugin
+
+import (
+	"slices"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+// The names of the capabilities, as manifests, metrics and requests have them.
+const (
+	CapabilityNet  = "net"
+	CapabilityHTTP = "http"
+	CapabilityDNS  = "dns"
+	CapabilityKV   = "kv"
+)
+
+// Capability is a permission that a manifest requests by name. It covers the functions of
+// one import module.
+type Capability struct {
+	Name    string
+	Summary string // one line for operators
+	Module  string // the import module; internal/abi lists its functions
+
+	// Target reports whether a plugin has the capability for its probe's own target without
+	// requesting it and without a grant.
+	Target bool
+	// Waits reports whether the functions reach out of the host, and so may wait for an answer.
+	Waits bool
+	// Grant is the grant without which there is none of the capability, and what a request
+	// without patterns asks for. It is "" where Target is true.
+	Grant string
+	// Patterns are the forms of the patterns that a request may list.
+	Patterns []string
+	// Widest are the patterns that cover everything, sockets aside, which have no wildcard.
+	Widest []string
+}
+
+// capabilities is the one list of them. A new one needs an entry here, its functions in
+// internal/abi, a file in handlers/wasm, the SDKs and docs/abi.md.
+var capabilities = []Capability{
+	{
+		Name: CapabilityNet, Module: abi.ModuleNet, Summary: "connections of TCP, UDP, TLS and unix sockets",
+		Target: true, Waits: true,
+		Patterns: []string{targetGrant, "tcp://HOST:PORTS", "udp://HOST:PORTS", "tls://HOST:PORTS", "unix:///PATH"},
+		Widest:   []string{"tcp://*:*", "udp://*:*"},
+	},
+	{
+		Name: CapabilityHTTP, Module: abi.ModuleHTTP, Summary: "HTTP requests",
+		Target: true, Waits: true,
+		Patterns: []string{targetGrant, "http://HOST:PORTS/PATH", "https://HOST:PORTS/PATH", "tcp://HOST:PORTS", "tls://HOST:PORTS"},
+		Widest:   []string{"http://*:*", "https://*:*"},
+	},
+	{
+		Name: CapabilityDNS, Module: abi.ModuleDNS, Summary: "DNS look-ups",
+		Waits: true, Grant: "dns",
+		Patterns: []string{"dns", "dns://NAME"},
+		Widest:   []string{"dns"},
+	},
+	{
+		Name: CapabilityKV, Module: abi.ModuleKV, Summary: "values that a probe keeps from attempt to attempt",
+		Grant:    "kv",
+		Patterns: []string{"kv"},
+		Widest:   []string{"kv"},
+	},
+}
+
+// targetGrant is the grant that every plugin has.
+const targetGrant = "target"
+
+// Capabilities returns all capabilities. The caller must not change what is in their slices.
+func Capabilities() []Capability { return slices.Clone(capabilities) }
+
+// CapabilityNames returns the names of all capabilities, in the order of [Capabilities].
+func CapabilityNames() []string {
+	names := make([]string, len(capabilities))
+	for i, c := range capabilities {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// CapabilityNamed returns the capability of that name; ok is false if there is none.
+func CapabilityNamed(name string) (c Capability, ok bool) {
+	return findCapability(func(c Capability) bool { return c.Name == name })
+}
+
+// CapabilityOfModule returns the capability that covers an import module; ok is false for
+// modules that need none, and for unknown ones.
+func CapabilityOfModule(module string) (c Capability, ok bool) {
+	return findCapability(func(c Capability) bool { return c.Module == module })
+}
+
+func findCapability(match func(Capability) bool) (Capability, bool) {
+	if at := slices.IndexFunc(capabilities, match); at >= 0 {
+		return capabilities[at], true
+	}
+	return Capability{}, false
+}
+
+// GrantedBy reports whether a plugin that requests c has any of it under grants.
+func (c Capability) GrantedBy(grants []Grant) bool {
+	return c.Grant == "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Is(c.Grant) })
+}
+
+// Patterns returns what r asks for: Allow, the target where the capability includes it, and
+// the grant of the whole capability where Allow is empty.
+func (r Request) Patterns() []string {
+	c, _ := CapabilityNamed(r.Capability)
+	switch {
+	case c.Target && !slices.Contains(r.Allow, targetGrant):
+		return append([]string{targetGrant}, r.Allow...)
+	case c.Grant != "" && len(r.Allow) == 0:
+		return []string{c.Grant}
+	}
+	return r.Allow
+}
+
+// WidestGrants returns the grants that allow everything but sockets, which are granted one
+// by one.
+func WidestGrants() []string {
+	grants := []string{targetGrant}
+	for _, c := range capabilities {
+		grants = append(grants, c.Widest...)
+	}
+	return grants
+}
+
+// patternForms returns the forms of all patterns, each once.
+func patternForms() (forms []string) {
+	for _, c := range capabilities {
+		for _, form := range c.Patterns {
+			if !slices.Contains(forms, form) {
+				forms = append(forms, form)
+			}
+		}
+	}
+	return forms
+}
