@@ -89,9 +89,25 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{".", "agent", "agent/access", "config", "probe", "core/worker", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*", "pods/local", "internal/explain", "internal/regular"},
-		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", "k8s.io/api"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods/local", "internal/cli/*", "internal/regular"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
+	"internal/cli/command": {
+		ours:   []string{"handlers"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
+	},
+	"internal/cli/oneshot": {
+		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/cli/command", "internal/explain"},
+		others: []string{"github.com/spf13/cobra"},
+	},
+	"internal/cli/plugincmd": {
+		ours: []string{
+			".", "agent", "agent/access", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
+			"internal/cli/command", "internal/cli/oneshot", "internal/regular",
+		},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+	},
+	"internal/cli/clitest":   {ours: []string{"internal/cli", "internal/cli/command", "plugin"}},
 	"internal/nearest":       {},
 	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},

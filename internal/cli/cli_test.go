@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -11,34 +10,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run runs a command line in a world of its own.
-func run(signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = cli.Main(cli.Env{
-		Args: args, LookupEnv: toolchains,
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
-		Notify: func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} },
-	})
-	return code, out.String(), errs.String()
-}
-
-// toolchains looks up the variables that name compilers, as a test has set them. All
-// others are unset.
-func toolchains(name string) (string, bool) {
-	if slices.Contains([]string{"GO", "CLANG", "RUSTC", "ASC", "WAT2WASM"}, name) {
-		return os.LookupEnv(name)
-	}
-	return "", false
-}
-
 func TestOutputCannotMoveTheCursor(t *testing.T) {
 	for _, format := range []string{"table", "nagios"} {
-		code, stdout, _ := run(nil, "probe", "exec", "-o", format, "--timeout", "1m", "--", "printf", `\033[31mred\r\n\302\233bar|x\377`)
+		code, stdout, _ := clitest.Run(nil, "probe", "exec", "-o", format, "--timeout", "1m", "--", "printf", `\033[31mred\r\n\302\233bar|x\377`)
 		if code != 0 {
 			t.Errorf("exit code %d", code)
 		}
@@ -57,7 +36,7 @@ func TestASignalEndsAProbe(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signals <- os.Interrupt
 	start := time.Now()
-	code, _, stderr := run(signals, "probe", "exec", "--timeout", "1m", "--", "sleep", "60")
+	code, _, stderr := clitest.Run(signals, "probe", "exec", "--timeout", "1m", "--", "sleep", "60")
 	if code != 3 || !strings.Contains(stderr, "prober: error: stopped by SIGINT\n") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
@@ -70,7 +49,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	commands := 0
 	var visit func(path ...string)
 	visit = func(path ...string) {
-		code, stdout, stderr := run(nil, append(path, "--help")...)
+		code, stdout, stderr := clitest.Run(nil, append(path, "--help")...)
 		_, list, isFolder := strings.Cut(stdout, "\nAvailable Commands:\n")
 		if code != 0 || stderr != "" || !strings.Contains(stdout, strings.Join(append([]string{"prober"}, path...), " ")) {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q", path, code, stdout, stderr)
@@ -111,7 +90,7 @@ func TestShellsComplete(t *testing.T) {
 		{[]string{"help", "probe", ""}, "exec grpc http plugin tcp :4"},
 		{[]string{"version", ""}, ":4"},
 	} {
-		_, stdout, _ := run(nil, append([]string{"__complete"}, c.line...)...)
+		_, stdout, _ := clitest.Run(nil, append([]string{"__complete"}, c.line...)...)
 		if got := strings.Join(strings.Fields(stdout), " "); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.line, got, c.want)
 		}

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/cli"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 const fifoPod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    prober.dev/probes: |\n" +
@@ -37,8 +40,8 @@ var withoutWriter = []struct {
 	{"run: lock", "lock", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins-lock DIR/lock"},
 	{"run: module in a folder", "plugins/demo.wasm", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
 	{"run: plugin.yaml", "plugins/demo/plugin.yaml", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
-	{"run: module beside plugin.yaml", "plugins/demo/demo.wasm", map[string]string{"pod.yaml": demoPod, "plugins/demo/plugin.yaml": demoManifest}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
-	{"run: program", "plugins/prober-plugin-demo", map[string]string{"pod.yaml": demoPod, "plugins/prober-plugin-demo.yaml": demoManifest}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
+	{"run: module beside plugin.yaml", "plugins/demo/demo.wasm", map[string]string{"pod.yaml": demoPod, "plugins/demo/plugin.yaml": clitest.Manifest}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
+	{"run: program", "plugins/prober-plugin-demo", map[string]string{"pod.yaml": demoPod, "plugins/prober-plugin-demo.yaml": clitest.Manifest}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
 	{"run: manifest of a program", "plugins/prober-plugin-demo.yaml", map[string]string{"pod.yaml": demoPod, "plugins/prober-plugin-demo": ""}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugins DIR/plugins"},
 	{"run: plugin under development", "demo.wasm", map[string]string{"pod.yaml": demoPod}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --plugin-dev demo=DIR/demo.wasm"},
 	{"run: source of prober.yaml", "demo.wasm", map[string]string{"pod.yaml": demoPod, "prober.yaml": fifoAgent + "plugins: [{name: demo, source: ./demo.wasm}]\n"}, "run --listen 127.0.0.1:0 -f DIR/pod.yaml --config DIR/prober.yaml"},
@@ -65,28 +68,28 @@ var withoutWriter = []struct {
 		"layout/index.json": `{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:` + zeros + `","size":9}]}`,
 	}, "plugin load DIR/layout"},
 	{"test: cases", "demo_test.yaml", nil, "plugin test DIR"},
-	{"test: module", "demo.wasm", map[string]string{"demo_test.yaml": demoCases}, "plugin test DIR"},
-	{"test: session", "session.yaml", map[string]string{"demo.wasm": "MODULE", "demo_test.yaml": strings.Split(demoCases, "- name")[0] + "- name: a\n  replay: session.yaml\n"}, "plugin test DIR"},
+	{"test: module", "demo.wasm", map[string]string{"demo_test.yaml": clitest.Cases}, "plugin test DIR"},
+	{"test: session", "session.yaml", map[string]string{"demo.wasm": "MODULE", "demo_test.yaml": strings.Split(clitest.Cases, "- name")[0] + "- name: a\n  replay: session.yaml\n"}, "plugin test DIR"},
 	{"build: plugin.yaml", "plugin.yaml", map[string]string{"main.c": ""}, "plugin build DIR"},
-	{"vet: module", "demo.wasm", map[string]string{"plugin.yaml": demoManifest, "demo.wat": ""}, "plugin vet DIR"},
-	{"vet: Go source", "main.go", map[string]string{"plugin.yaml": demoManifest}, "plugin vet DIR"},
-	{"vet: source", "main.c", map[string]string{"plugin.yaml": demoManifest}, "plugin vet DIR"},
+	{"vet: module", "demo.wasm", map[string]string{"plugin.yaml": clitest.Manifest, "demo.wat": ""}, "plugin vet DIR"},
+	{"vet: Go source", "main.go", map[string]string{"plugin.yaml": clitest.Manifest}, "plugin vet DIR"},
+	{"vet: source", "main.c", map[string]string{"plugin.yaml": clitest.Manifest}, "plugin vet DIR"},
 }
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
 func TestPipeWithoutWriterBlocksNoCommand(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, key, _ := run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
+	_, key, _ := clitest.Run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
 	for _, c := range withoutWriter {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			pipe := filepath.Join(dir, c.pipe)
 			files := make(map[string]string)
 			for name, text := range c.files {
-				files[name] = strings.NewReplacer("FIFO", pipe, "MODULE", verdictModule(t, 0), "KEY", key).Replace(text)
+				files[name] = strings.NewReplacer("FIFO", pipe, "MODULE", clitest.Module(t, 0), "KEY", key).Replace(text)
 			}
-			writeTree(t, dir, files)
+			clitest.WriteTree(t, dir, files)
 			if err := os.MkdirAll(filepath.Dir(pipe), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +124,7 @@ func inTime(t *testing.T, pipe, dir string, args []string) (code int, output str
 	ended := make(chan int, 1)
 	signals := make(chan os.Signal, 1)
 	go func() {
-		ended <- cli.Main(cli.Env{
+		ended <- cli.Main(command.Env{
 			Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
 			LookupEnv: func(name string) (string, bool) { return filepath.Join(dir, "docker"), name == "DOCKER_CONFIG" },
 			Notify:    func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} },
@@ -155,7 +158,7 @@ func TestSignalEndsRunThatWaitsForAPipe(t *testing.T) {
 	}
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	code, _, stderr := run(signals, "run", "--listen", "127.0.0.1:0", "-f", pipe)
+	code, _, stderr := clitest.Run(signals, "run", "--listen", "127.0.0.1:0", "-f", pipe)
 	if code != 1 || !strings.Contains(stderr, "stopped by SIGTERM") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
@@ -176,7 +179,7 @@ func TestValidateReadsAPipe(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if code, stdout, _ := run(nil, "validate", pipe); code != 1 || !strings.Contains(stdout, "pod.yaml:3: metadata.name") {
+	if code, stdout, _ := clitest.Run(nil, "validate", pipe); code != 1 || !strings.Contains(stdout, "pod.yaml:3: metadata.name") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // newHelp makes the command that shows the help of another.
@@ -19,7 +19,7 @@ func newHelp() *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
-				return unknownCommand(about, rest[0])
+				return command.Unknown(about, rest[0])
 			}
 			return about.Help()
 		},
@@ -28,7 +28,7 @@ func newHelp() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return commandNames(about), cobra.ShellCompDirectiveNoFileComp
+			return command.Names(about), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }
@@ -40,7 +40,7 @@ func completion(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "Generate the script that lets a shell complete prober's command lines"
-			c.Args, c.RunE = cobra.ArbitraryArgs, needCommand
+			c.Args, c.RunE = cobra.ArbitraryArgs, command.RequireCommand
 		}
 	}
 }
@@ -52,9 +52,9 @@ var folderFlags = []string{"plugins", "state-dir"}
 // words, or a folder.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		words, ok := f.Value.(choice)
+		words, ok := f.Value.(command.Choice)
 		if _, known := c.GetFlagCompletionFunc(f.Name); ok && !known {
-			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words.words(), cobra.ShellCompDirectiveNoFileComp))
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words.Words(), cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	for _, name := range folderFlags {
@@ -64,20 +64,5 @@ func completeFlags(c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		completeFlags(sub)
-	}
-}
-
-// completePlugins returns a function that offers the plugins of the folders in dirs, and
-// files.
-func completePlugins(dirs *[]string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		found, _ := plugin.Find(*dirs, builtinNames()...)
-		for _, p := range found {
-			names = append(names, p.Manifest.Name)
-		}
-		return names, cobra.ShellCompDirectiveDefault
 	}
 }

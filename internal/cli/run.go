@@ -22,6 +22,8 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // runOptions are the flags of `prober run` that are not fields of the agent's config.
@@ -32,7 +34,7 @@ type runOptions struct {
 	dev      []string // NAME=PATH
 }
 
-func newRun(env *Env) *cobra.Command {
+func newRun(env *command.Env) *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run -f PATH...",
@@ -48,10 +50,10 @@ func newRun(env *Env) *cobra.Command {
 		Args: cobra.ArbitraryArgs, // more paths of -f
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(o.Paths) == 0 {
-				return usage("prober run -f pod.yaml", "run: -f is required")
+				return command.Usage("prober run -f pod.yaml", "run: -f is required")
 			}
 			o.Paths = append(o.Paths, args...)
-			return env.run(cmd.Context(), &o)
+			return o.run(cmd.Context(), env)
 		},
 	}
 	o.flags(c)
@@ -65,7 +67,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
 	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
-	f.Lookup("plugin-dev").Annotations = map[string][]string{notFromEnv: {"true"}}
+	command.NotFromEnv(f.Lookup("plugin-dev"))
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
 	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "name that the HTTP server may be asked by, beside localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
 	f.StringVar(&o.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
@@ -78,22 +80,60 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.AllowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the body of a failed HTTP probe, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
-	f.Var(choice{&o.compat, []string{"", "kubelet-1.36"}}, "compat", "behave exactly as this kubelet, quirks included")
+	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly as this kubelet, quirks included")
 	o.LogFormat, o.logLevel = "text", "info"
-	f.Var(choice{&o.LogFormat, []string{"text", "json"}}, "log-format", "format of the lines on stderr")
-	f.Var(choice{&o.logLevel, []string{"debug", "info", "warn", "error"}}, "log-level", "least level of the lines on stderr")
+	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
+	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "least level of the lines on stderr")
 }
 
 // run runs the agent until a signal comes.
-func (env *Env) run(ctx context.Context, o *runOptions) error {
+func (o *runOptions) run(ctx context.Context, env *command.Env) error {
+	if err := o.complete(env); err != nil {
+		return err
+	}
+	if _, set := env.LookupEnv("GOGC"); !set {
+		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
+	}
+	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
+	// It stays so until the process ends, since the last lines come after this returns.
+	env.Notify(syscall.SIGPIPE)
+	reload, stopReload := env.Notify(syscall.SIGHUP)
+	defer stopReload()
+	o.Reload = reload
+	var running atomic.Pointer[agent.Agent]
+	ctx, stop := untilSignal(ctx, env, &running)
+	defer stop()
+
+	a, err := agent.New(ctx, o.Config)
+	if err != nil && ctx.Err() == nil {
+		return notStarted(err)
+	}
+	if err != nil {
+		env.Stderr = &timeoutWriter{w: env.Stderr}
+		return &command.Exit{Code: command.ExitFailed, Err: context.Cause(ctx), Hint: "nothing was started"}
+	}
+	running.Store(a)
+	err = a.Run(ctx)
+	env.Stderr = &timeoutWriter{w: env.Stderr}
+	if err != nil {
+		return command.Failed(err)
+	}
+	if o.LogFormat != "json" { // whose last line has said it
+		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
+	}
+	return nil
+}
+
+// complete checks the flags, and sets the fields of the agent's config that no flag sets.
+func (o *runOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
+		return command.Usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
 	}
 	if o.RestartBackoff <= 0 {
-		return usage("", "--restart-backoff %s: must be above 0", o.RestartBackoff)
+		return command.Usage("", "--restart-backoff %s: must be above 0", o.RestartBackoff)
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return usage("", "--log-level: %w", err)
+		return command.Usage("", "--log-level: %w", err)
 	}
 	if o.compat != "" {
 		o.Compat = probe.CompatKubeletV1_36
@@ -102,53 +142,44 @@ func (env *Env) run(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	if _, err := access.ParseHosts(o.AllowedHosts); err != nil {
-		return usage("", "--allowed-hosts %w", err)
+		return command.Usage("", "--allowed-hosts %w", err)
 	}
 	if o.Socket == "" {
 		o.Socket, o.SocketOptional = access.DefaultSocket(env.LookupEnv), true
 	}
-	if _, set := env.LookupEnv("GOGC"); !set {
-		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
-	}
-	b := thisBuild()
+	b := thisBuild(env)
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
 	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
-	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
-	// It stays so until the process ends, since the last words come after this returns.
-	env.Notify(syscall.SIGPIPE)
-	reload, stopReload := env.Notify(syscall.SIGHUP)
-	defer stopReload()
-	o.Reload = reload
-	ends, stopEnds := env.Notify(os.Interrupt, syscall.SIGTERM)
-	defer stopEnds()
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ended := make(chan struct{})
-	var running atomic.Pointer[agent.Agent]
-	var watching sync.WaitGroup
-	watching.Go(func() { endOn(ends, ended, cancel, &running) })
-	defer watching.Wait()
-	defer close(ended)
-	a, err := agent.New(ctx, o.Config)
-	if err != nil && ctx.Err() != nil {
-		env.Stderr = &impatientWriter{w: env.Stderr}
-		return &exit{code: exitFailed, err: context.Cause(ctx), hint: "nothing was started"}
-	}
-	if err != nil {
-		return notStarted(err)
-	}
-	running.Store(a)
-	err = a.Run(ctx)
-	env.Stderr = &impatientWriter{w: env.Stderr}
-	if err != nil {
-		return &exit{code: exitFailed, err: err}
-	}
-	if o.LogFormat != "json" { // whose last line has said it
-		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
-	}
 	return nil
+}
+
+// untilSignal returns a context that SIGINT and SIGTERM end, until stop is called. The second
+// signal kills what still runs of the agent's containers.
+func untilSignal(ctx context.Context, env *command.Env, running *atomic.Pointer[agent.Agent]) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals, stopSignals := env.Notify(os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				cancel(command.StoppedBy(s))
+				if a := running.Load(); a != nil && !first {
+					a.Kill()
+				}
+			case <-ended:
+				return
+			}
+		}
+	})
+	return ctx, func() {
+		close(ended)
+		watching.Wait()
+		cancel(nil)
+		stopSignals()
+	}
 }
 
 // isTerminal reports whether w is a terminal, or another device that keeps nothing.
@@ -161,52 +192,52 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// lastWords is how long the end of the process waits for whoever reads stderr.
-const lastWords = time.Second
+// stderrTimeout is how long the end of the process waits for the reader of stderr.
+const stderrTimeout = time.Second
 
-// impatientWriter writes to w, and drops what w does not take within [lastWords], as well
-// as all that follows. It is used by one goroutine.
-type impatientWriter struct {
+// timeoutWriter writes to w. After a write that takes longer than [stderrTimeout] it drops
+// everything. It is used by one goroutine.
+type timeoutWriter struct {
 	w     io.Writer
 	stuck bool
 }
 
 // Write implements [io.Writer]. It never fails.
-func (i *impatientWriter) Write(p []byte) (int, error) {
-	if i.stuck {
+func (t *timeoutWriter) Write(p []byte) (int, error) {
+	if t.stuck {
 		return len(p), nil
 	}
 	written := make(chan struct{})
 	text := bytes.Clone(p)
 	go func() {
 		defer close(written)
-		_, _ = i.w.Write(text) // there is nowhere to tell
+		_, _ = t.w.Write(text) // there is nowhere to report it
 	}()
 	select {
 	case <-written:
-	case <-time.After(lastWords):
-		i.stuck = true
+	case <-time.After(stderrTimeout):
+		t.stuck = true
 	}
 	return len(p), nil
 }
 
 // notStarted is the error of an agent that was not made.
 func notStarted(err error) error {
-	e := &exit{code: exitUsage, err: err, hint: "nothing was started"}
+	e := &command.Exit{Code: command.ExitUsage, Err: err, Hint: "nothing was started"}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
-		e.code = exitFailed
+		e.Code = command.ExitFailed
 		if errors.Is(err, syscall.EADDRINUSE) {
-			e.hint = "--listen names another address; with port 0 any that is free"
+			e.Hint = "--listen names another address; with port 0 any that is free"
 		}
 	}
 	if errors.Is(err, access.ErrExposed) {
-		e.hint = "--web.config.file has TLS and credentials; --insecure-listen lets everybody read who can connect; 127.0.0.1 needs neither"
+		e.Hint = "--web.config.file has TLS and credentials; --insecure-listen lets everybody read who can connect; 127.0.0.1 needs neither"
 	}
 	if errors.Is(err, access.ErrSocketInUse) {
-		e.code, e.hint = exitFailed, "--socket names another path"
+		e.Code, e.Hint = command.ExitFailed, "--socket names another path"
 	}
 	if errors.Is(err, local.ErrNeedsLinux) {
-		e.hint = "a container without a command is an external target, which can be probed from every system"
+		e.Hint = "a container without a command is an external target, which can be probed from every system"
 	}
 	return e
 }
@@ -217,27 +248,12 @@ func (o *runOptions) readDev() error {
 	for _, text := range o.dev {
 		name, path, _ := strings.Cut(text, "=")
 		if !plugin.ValidName(name) || path == "" {
-			return usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: want NAME=PATH", text)
+			return command.Usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: want NAME=PATH", text)
 		}
 		if o.DevPlugins[name] != "" {
-			return usage("", "--plugin-dev %s: the plugin %q is there twice", text, name)
+			return command.Usage("", "--plugin-dev %s: the plugin %q is there twice", text, name)
 		}
 		o.DevPlugins[name] = path
 	}
 	return nil
-}
-
-// endOn ends the agent at the first signal, and its containers' grace at the second.
-func endOn(signals <-chan os.Signal, ended <-chan struct{}, cancel context.CancelCauseFunc, running *atomic.Pointer[agent.Agent]) {
-	for first := true; ; first = false {
-		select {
-		case s := <-signals:
-			cancel(fmt.Errorf("stopped by %s", signalName(s)))
-			if a := running.Load(); a != nil && !first {
-				a.Kill()
-			}
-		case <-ended:
-			return
-		}
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 func TestRunOfLocalPodsNeedsLinux(t *testing.T) {
@@ -14,7 +16,7 @@ func TestRunOfLocalPodsNeedsLinux(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := run(nil, "run", "-f", path, "--listen", "127.0.0.1:0")
+	code, _, stderr := clitest.Run(nil, "run", "-f", path, "--listen", "127.0.0.1:0")
 	want := "prober: error: " + path + ":7: spec.containers[0].command: local pods need Linux\n" +
 		"prober: hint: a container without a command is an external target, which can be probed from every system\n"
 	if code != 64 || stderr != want {

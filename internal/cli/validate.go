@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,9 +16,12 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/plugincmd"
 )
 
-func newValidate(env *Env) *cobra.Command {
+func newValidate(env *command.Env) *cobra.Command {
 	v := &validation{env: env}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
@@ -34,7 +36,7 @@ func newValidate(env *Env) *cobra.Command {
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("usage: "+cmd.UseLine(), "%s: a path is required", cmd.CommandPath())
+				return command.Usage("usage: "+cmd.UseLine(), "%s: a path is required", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -51,7 +53,7 @@ func newValidate(env *Env) *cobra.Command {
 // validation is one run of `prober validate`.
 type validation struct {
 	agent.Config
-	env        *Env
+	env        *command.Env
 	agentFiles []string // among the paths
 	badAgent   bool     // an agent file among the paths is wrong, and told
 	wrong      int      // errors told
@@ -70,7 +72,7 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	for _, path := range paths {
 		other, err := v.file(path)
 		if err != nil {
-			return usage("", "%w", err)
+			return command.Usage("", "%w", err)
 		}
 		if !other {
 			v.Paths = append(v.Paths, path)
@@ -82,17 +84,17 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	v.Stdin = v.env.Stdin
 	notes, err := agent.Validate(ctx, v.Config)
 	if ctx.Err() != nil {
-		return &exit{code: exitFailed, err: context.Cause(ctx)}
+		return command.Failed(context.Cause(ctx))
 	}
 	if err != nil {
 		v.tell(err)
 	}
 	v.tellUnchecked(notes.Unchecked)
 	for _, name := range notes.SecretsInArguments {
-		v.warn(fmt.Sprintf("plugin %q", name), warnArguments)
+		v.warn(fmt.Sprintf("plugin %q", name), plugincmd.SecretsInArguments)
 	}
 	if v.wrong > 0 {
-		return &exit{code: exitFailed}
+		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil
 }
@@ -103,7 +105,7 @@ func (v *validation) chooseConfig() error {
 	switch {
 	case v.ConfigFile != "" || len(v.agentFiles) == 0:
 	case len(v.agentFiles) > 1:
-		return usage("--config says which", "more than one path is an agent's file: %s", strings.Join(v.agentFiles, ", "))
+		return command.Usage("--config says which", "more than one path is an agent's file: %s", strings.Join(v.agentFiles, ", "))
 	case !v.badAgent:
 		v.ConfigFile = v.agentFiles[0]
 	}
@@ -120,7 +122,7 @@ func (v *validation) knowsPlugins() bool {
 func (v *validation) flags() error {
 	for _, path := range append([]string{v.ConfigFile, v.LockFile}, v.PluginDirs...) {
 		if _, err := os.Stat(path); path != "" && err != nil {
-			return usage("", "%w", err)
+			return command.Usage("", "%w", err)
 		}
 	}
 	return nil
@@ -132,7 +134,7 @@ func (v *validation) tellUnchecked(names []string) {
 		return
 	}
 	for i := range names {
-		names[i] = oneLine(names[i])
+		names[i] = command.OneLine(names[i])
 	}
 	why := "without --plugins"
 	if v.knowsPlugins() {
@@ -150,7 +152,7 @@ func (v *validation) tell(err error) {
 		return
 	}
 	v.wrong++
-	fmt.Fprintln(v.env.Stdout, oneLine(err.Error()))
+	fmt.Fprintln(v.env.Stdout, command.OneLine(err.Error()))
 }
 
 // file checks a file that is no manifest, and a folder that has none. It reports whether
@@ -179,7 +181,7 @@ func (v *validation) file(path string) (other bool, err error) {
 	} else {
 		var m *plugin.Manifest
 		if m, err = plugin.ParseManifest(path, data); err == nil && m.SecretsInArguments {
-			v.warn(path, warnArguments)
+			v.warn(path, plugincmd.SecretsInArguments)
 		}
 	}
 	if err != nil {
@@ -188,12 +190,9 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// warnArguments is the warning about a plugin with secretsInArguments: true.
-const warnArguments = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
-
 // warn tells of what is no error.
 func (v *validation) warn(place, text string) {
-	fmt.Fprintf(v.env.Stderr, "prober: warning: %s: %s\n", place, text)
+	v.env.Warn("%s: %s", place, text)
 }
 
 // folder misses manifests in a folder: an agent may wait for them, but who has them checked
@@ -207,22 +206,4 @@ func (v *validation) folder(path string) error {
 		v.tell(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
 	}
 	return nil // what cannot be read is told with the manifests
-}
-
-// maxConfig bounds a plugin's config in a file.
-const maxConfig = 8 << 20
-
-// rawJSON reads a config from the command line: JSON, or @FILE, which may be a pipe.
-func (env *Env) rawJSON(ctx context.Context, text string) (json.RawMessage, error) {
-	if len(text) > 0 && text[0] == '@' {
-		data, err := regular.Input(ctx, text[1:], maxConfig, regular.Patience)
-		if err != nil {
-			return nil, err
-		}
-		text = string(data)
-	}
-	if !json.Valid([]byte(text)) {
-		return nil, errors.New("not valid JSON")
-	}
-	return json.RawMessage(text), nil
 }

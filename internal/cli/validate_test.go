@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 // `prober validate <(generate)`: what was read from a pipe is not there any more.
@@ -21,7 +23,7 @@ func TestValidateAPipe(t *testing.T) {
 		}
 		write.Close()
 		path := fmt.Sprintf("/dev/fd/%d", read.Fd())
-		code, stdout, stderr := run(nil, "validate", path)
+		code, stdout, stderr := clitest.Run(nil, "validate", path)
 		if code != want {
 			t.Errorf("%q: exit code %d, want %d; %s%s", text, code, want, stdout, stderr)
 		}

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/plugin"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 // withProbe is a pod with a probe of the annotation.
@@ -85,10 +86,10 @@ const (
 
 func TestValidateAgreesWithRun(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, key, _ := run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
+	_, key, _ := clitest.Run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
 	kinds := map[string]string{
-		"PLUGIN": verdictModule(t, 0), "BARE": strings.Replace(verdictModule(t, 0), "\x05probe", "\x05prope", 1), "KEY": key,
-		"NEEDY": embedded(t, []byte(verdictModule(t, 0)), demoManifest+"requests: [{capability: kv, reason: it counts}]\n"),
+		"PLUGIN": clitest.Module(t, 0), "BARE": strings.Replace(clitest.Module(t, 0), "\x05probe", "\x05prope", 1), "KEY": key,
+		"NEEDY": clitest.Embed(t, clitest.Module(t, 0), clitest.Manifest+"requests: [{capability: kv, reason: it counts}]\n"),
 	}
 	for _, c := range verdicts {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestValidateAgreesWithRun(t *testing.T) {
 					files[name] = kind
 				}
 			}
-			writeTree(t, dir, files)
+			clitest.WriteTree(t, dir, files)
 			cfg := agent.Config{Paths: []string{filepath.Join(dir, "pods")}, Listen: "127.0.0.1:0"}
 			args := []string{"validate", cfg.Paths[0]}
 			for name, set := range map[string]func(string){
@@ -113,7 +114,7 @@ func TestValidateAgreesWithRun(t *testing.T) {
 				}
 			}
 			runs := refusal(t, cfg)
-			code, stdout, _ := run(nil, args...)
+			code, stdout, _ := clitest.Run(nil, args...)
 			if got := (runs != nil); got != (c.want != "good") {
 				t.Errorf("run: %v, want %s", runs, c.want)
 			}
@@ -142,14 +143,4 @@ func refusal(t *testing.T, cfg agent.Config) error {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// embedded returns a module with another manifest.
-func embedded(t *testing.T, module []byte, manifest string) string {
-	t.Helper()
-	out, err := plugin.Embed(module, []byte(manifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // build is what `version -o json` shows.
@@ -16,8 +18,8 @@ type build struct {
 	Platform  string `json:"platform"`
 }
 
-func thisBuild() build {
-	b := build{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func thisBuild(env *command.Env) build {
+	b := build{Version: env.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -30,23 +32,23 @@ func thisBuild() build {
 	return b
 }
 
-func newVersion(env *Env) *cobra.Command {
+func newVersion(env *command.Env) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version",
 		Example:           "  prober version -o json",
-		Args:              arguments(),
+		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
-			if output == formatTable {
+			b := thisBuild(env)
+			if output == command.Table {
 				_, err := fmt.Fprintf(env.Stdout, "prober %s (%s, %s)\n", b.Version, b.GoVersion, b.Platform)
 				return err
 			}
-			return env.encode(output, b)
+			return env.Encode(output, b)
 		},
 	}
-	outputFlag(c, &output, formatTable, formatJSON, formatYAML)
+	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
 	return c
 }

@@ -1,0 +1,120 @@
+// Package command is what all of prober's commands share. [Env] is the outside world,
+// [Exit] an error with its exit code and hint; flags.go and output.go have the flags and
+// formats that several commands take. Read env.go first.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// Env is the outside world.
+type Env struct {
+	Args      []string // without the program's name
+	LookupEnv func(name string) (string, bool)
+	Stdin     io.Reader
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Version   string // of prober
+	Compiler  string // see wasm.Config; "" compiles in this process
+	// Notify returns a channel of the given signals, which are no longer handled
+	// otherwise until stop is called.
+	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
+}
+
+// OS returns the Env of this process.
+func OS(version string) Env {
+	self, _ := os.Executable()
+	return Env{
+		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Version: version, Compiler: self,
+		Notify: func(signals ...os.Signal) (<-chan os.Signal, func()) {
+			c := make(chan os.Signal, 4)
+			signal.Notify(c, signals...)
+			return c, func() { signal.Stop(c) }
+		},
+	}
+}
+
+// Warn writes a warning to stderr.
+func (env *Env) Warn(format string, args ...any) {
+	fmt.Fprintf(env.Stderr, "prober: warning: "+format+"\n", args...)
+}
+
+// pathFlags hold lists of paths, which the environment separates as it does in PATH.
+var pathFlags = []string{"filename", "plugins"}
+
+// notFromEnv annotates flags that no variable sets.
+const notFromEnv = "not-from-env"
+
+// NotFromEnv marks a flag that no variable sets: it means something else than the flag of
+// that name of `prober run`.
+func NotFromEnv(f *pflag.Flag) {
+	f.Annotations = map[string][]string{notFromEnv: {"true"}}
+}
+
+// SetFlags sets the flags that the command line does not set from variables: --log-level
+// from PROBER_LOG_LEVEL.
+func (env *Env) SetFlags(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || f.Annotations[notFromEnv] != nil || err != nil {
+			return
+		}
+		name := "PROBER_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(f.Name))
+		value, ok := env.LookupEnv(name)
+		if !ok || value == "" {
+			return
+		}
+		values := []string{value}
+		if slices.Contains(pathFlags, f.Name) {
+			values = filepath.SplitList(value)
+		}
+		for _, v := range values {
+			if setErr := flags.Set(f.Name, v); setErr != nil {
+				err = Usage("", "%s: %w", name, setErr)
+			}
+		}
+	})
+	return err
+}
+
+// Interruptible returns a context that SIGINT and SIGTERM end, until stop is called.
+func (env *Env) Interruptible(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals, stopSignals := env.Notify(os.Interrupt, syscall.SIGTERM)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case s := <-signals:
+			cancel(StoppedBy(s))
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stopSignals()
+		cancel(nil)
+		watching.Wait()
+	}
+}
+
+// StoppedBy returns the error of a command that a signal ended.
+func StoppedBy(s os.Signal) error {
+	name := strings.ToUpper(s.String())
+	switch s {
+	case os.Interrupt:
+		name = "SIGINT"
+	case syscall.SIGTERM:
+		name = "SIGTERM"
+	}
+	return fmt.Errorf("stopped by %s", name)
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/handlers"
+)
+
+// The formats of -o.
+const (
+	Table  = "table"
+	JSON   = "json"
+	YAML   = "yaml"
+	Nagios = "nagios"
+)
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	value *string
+	known []string
+}
+
+// OneOf returns a flag that sets value to one of the known words. "" stands for an empty
+// default, and is not shown.
+func OneOf(value *string, known ...string) Choice { return Choice{value, known} }
+
+// String implements [pflag.Value].
+func (c Choice) String() string { return *c.value }
+
+// Type implements [pflag.Value].
+func (c Choice) Type() string { return strings.Join(c.Words(), "|") }
+
+// Words returns the known words, without the empty one.
+func (c Choice) Words() []string {
+	return slices.DeleteFunc(slices.Clone(c.known), func(w string) bool { return w == "" })
+}
+
+// Set implements [pflag.Value].
+func (c Choice) Set(s string) error {
+	if !slices.Contains(c.known, s) {
+		return fmt.Errorf("unknown word %q; known: %s", s, strings.Join(c.Words(), ", "))
+	}
+	*c.value = s
+	return nil
+}
+
+// OutputFlag adds -o to c; the first format is the default.
+func OutputFlag(c *cobra.Command, value *string, formats ...string) {
+	*value = formats[0]
+	c.Flags().VarP(OneOf(value, formats...), "output", "o", "format of the output")
+}
+
+// FileFlag adds a flag that names a file, and that no variable sets.
+func FileFlag(c *cobra.Command, value *string, short, name, without, help string) {
+	c.Flags().StringVarP(value, name, short, without, help)
+	NotFromEnv(c.Flags().Lookup(name))
+}
+
+// Folder makes a command that only holds others.
+func Folder(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: RequireCommand}
+	c.AddCommand(commands...)
+	return c
+}
+
+// RequireCommand runs a command that only holds others: it returns an error that lists them.
+func RequireCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return Usage("known: "+strings.Join(Names(cmd), ", "), "%s: a command is required", cmd.CommandPath())
+	}
+	return Unknown(cmd, args[0])
+}
+
+// Unknown returns the error of a word that is not a command of cmd.
+func Unknown(cmd *cobra.Command, word string) error {
+	names := Names(cmd)
+	hint := "known: " + strings.Join(names, ", ")
+	if near := handlers.Nearest(word, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	if !cmd.HasParent() {
+		return Usage(hint, "unknown command %q for %q", word, cmd.Name())
+	}
+	return Usage(hint, "%s: unknown command %q", cmd.CommandPath(), word)
+}
+
+// Names returns the names of the commands of cmd.
+func Names(cmd *cobra.Command) (names []string) {
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+// Arguments requires exactly the arguments that words name.
+func Arguments(words ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(words) {
+			return nil
+		}
+		want := cmp.Or(strings.Join(words, " "), "no arguments")
+		return Usage("usage: "+cmd.UseLine(), "%s: want %s, got %s", cmd.CommandPath(), want, Count(len(args), "argument"))
+	}
+}

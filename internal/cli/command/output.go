@@ -1,0 +1,49 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Encode writes v to stdout as JSON or YAML.
+func (env *Env) Encode(format string, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return Failed(err)
+	}
+	text, err := b.Bytes(), error(nil)
+	if format == YAML {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return Failed(err)
+		}
+	}
+	_, err = env.Stdout.Write(text)
+	return err
+}
+
+// Count returns n with a noun, which gets an s unless n is 1.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// OneLine makes text fit for one line of a terminal: the output of a target or a plugin
+// must not move the cursor.
+func OneLine(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,50 @@
+package oneshot
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// explanation tells what happens inside attempts, as it happens.
+type explanation struct {
+	on    bool
+	out   io.Writer
+	start time.Time
+}
+
+// begin returns the tracer of an attempt; nil when nobody asked.
+func (e *explanation) begin(attempt int) probe.Tracer {
+	if !e.on {
+		return nil
+	}
+	e.start = time.Now()
+	fmt.Fprintf(e.out, "attempt %d of at most %d\n", attempt, probe.MaxAttempts)
+	return func(t probe.TraceEvent) {
+		took := ""
+		if t.Type != probe.TraceLog {
+			took = t.Duration.Round(time.Microsecond).String()
+		}
+		fmt.Fprintf(e.out, "  %-6s  %-12s  %10s  %s\n", t.Type, command.OneLine(t.Name), took, command.OneLine(t.Detail))
+	}
+}
+
+// end tells what the attempt came to.
+func (e *explanation) end(outcome probe.Outcome, err error) {
+	if !e.on {
+		return
+	}
+	took := time.Since(e.start).Round(time.Microsecond)
+	switch {
+	case err != nil:
+		fmt.Fprintf(e.out, "  error after %s, reason %s: %s\n", took, probe.ReasonOf(err), command.OneLine(err.Error()))
+	case outcome.Reason != "":
+		fmt.Fprintf(e.out, "  %s after %s, reason %s\n", outcome.Result, took, outcome.Reason)
+	default:
+		fmt.Fprintf(e.out, "  %s after %s\n", outcome.Result, took)
+	}
+}

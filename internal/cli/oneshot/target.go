@@ -1,0 +1,42 @@
+package oneshot
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/probe"
+)
+
+// ParseTarget reads HOST:PORT or unix:PATH.
+func ParseTarget(text string) (probe.Target, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
+		return probe.Target{Unix: path}, nil
+	}
+	return ParseHostPort(text)
+}
+
+// ParseHostPort reads HOST:PORT.
+func ParseHostPort(text string) (probe.Target, error) {
+	const hint = "a target looks like 127.0.0.1:6379, or [::1]:6379"
+	host, number, err := net.SplitHostPort(text)
+	if err != nil || host == "" {
+		return probe.Target{}, command.Usage(hint, "%q: want HOST:PORT", text)
+	}
+	p, err := ParsePort(number)
+	if err != nil {
+		return probe.Target{}, command.Usage(hint, "%q: %w", text, err)
+	}
+	return probe.Target{Host: host, Port: p}, nil
+}
+
+// ParsePort reads the number of a port.
+func ParsePort(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 65535 {
+		return 0, fmt.Errorf("port %q: must be a number from 1 to 65535", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,269 @@
+package plugincmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+const formatBenchstat = "benchstat"
+
+// bench is one run of `prober plugin bench`.
+type bench struct {
+	env     *command.Env
+	flags   pluginFlags
+	world   string // FILE or FILE:NAME of a case
+	limit   time.Duration
+	timeout time.Duration
+	count   int
+	output  string
+
+	found plugin.Found
+	ask   question
+	c     *plugintest.Case // nil for a real target
+	cache string           // folder of compiled modules
+}
+
+func newBench(env *command.Env) *cobra.Command {
+	b := &bench{env: env}
+	c := &cobra.Command{
+		Use:   "bench NAME|FILE.wasm|DIR [--target HOST:PORT | --case FILE[:NAME]]",
+		Short: "Measure how long a plugin takes to load and to probe",
+		Long: "Bench measures the load of a plugin, compiled anew and from the cache, and its calls in each\n" +
+			"isolation: fresh, reset and pooled. Pooled is measured of every plugin, to compare with, though\n" +
+			"it is only for those whose manifest says \"stateful: true\"; of a program only fresh is.\n\n" +
+			"The plugin probes a real target, or else the peers of a test case: the first that wants a\n" +
+			"success, of NAME_test.yaml beside the module. Calls that wait for a real target have its\n" +
+			"time in theirs.",
+		Example: "  prober plugin bench demo\n" +
+			"  prober plugin bench demo --case 'demo/demo_test.yaml:a server that is asked'\n" +
+			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
+		Args: command.Arguments("NAME|FILE.wasm|DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := env.Interruptible(cmd.Context())
+			defer stop()
+			return b.run(ctx, args[0])
+		},
+	}
+	b.flags.add(c)
+	c.Flags().StringVar(&b.world, "case", "", "a case of a test file to call the plugin in, as FILE or FILE:NAME")
+	c.Flags().DurationVar(&b.limit, "time", time.Second, "how long each measurement goes on")
+	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
+	c.Flags().IntVar(&b.count, "count", 1, "how often everything is measured")
+	command.OutputFlag(c, &b.output, command.Table, formatBenchstat)
+	return c
+}
+
+// run measures and prints.
+func (b *bench) run(ctx context.Context, name string) error {
+	if b.limit <= 0 || b.timeout <= 0 || b.count < 1 {
+		return command.Usage("", "--time, --timeout and --count: must be above 0")
+	}
+	if err := b.prepare(ctx, name); err != nil {
+		return err
+	}
+	cache, err := os.MkdirTemp("", "prober-bench-")
+	if err != nil {
+		return command.Failed(err)
+	}
+	defer os.RemoveAll(cache)
+	b.cache = cache
+	all, err := b.measureAll(ctx)
+	switch {
+	case ctx.Err() != nil:
+		err = command.Failed(context.Cause(ctx))
+	case err != nil:
+		err = command.Failed(fmt.Errorf("plugin %q: %w", b.found.Manifest.Name, err))
+	}
+	if len(all) == 0 {
+		return err
+	}
+	return cmp.Or(err, printSamples(b.env.Stdout, b.output, b.found.Manifest.Name, all))
+}
+
+// prepare finds the plugin, and the world that it is called in.
+func (b *bench) prepare(ctx context.Context, name string) (err error) {
+	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
+		return err
+	}
+	tellManifest(b.env, b.found)
+	if b.ask, err = b.flags.read(ctx, b.env); err != nil {
+		return err
+	}
+	if r := b.found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
+		return command.Usage("its module, where it builds as one, can be measured", "plugin %q is a program: what is measured is modules", b.found.Manifest.Name)
+	}
+	switch {
+	case b.flags.target != "" && b.world != "":
+		return command.Usage("leave one of the two out", "--target and --case: a plugin is called in one world")
+	case b.flags.target != "":
+		return nil
+	case string(b.ask.config) != "{}" || len(b.ask.grants) > 0:
+		return command.Usage("--target names a server to ask; a case has its own config and grants", "--config and --grant: there is no --target")
+	}
+	file, name, err := b.caseFile()
+	if err != nil {
+		return err
+	}
+	b.c, err = findCase(file, name)
+	return err
+}
+
+// caseFile splits --case, or returns the test file that lies beside the module.
+func (b *bench) caseFile() (file, name string, err error) {
+	if b.world == "" {
+		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
+		if _, err := os.Stat(file); err != nil {
+			return "", "", command.Usage("--target names a real one, --case a played one", "there is nothing to probe: %w", err)
+		}
+		return file, "", nil
+	}
+	if end := strings.Index(b.world, plugintest.Suffix+":"); end >= 0 {
+		end += len(plugintest.Suffix)
+		return b.world[:end], b.world[end+1:], nil
+	}
+	return b.world, "", nil
+}
+
+// findCase returns a case of a file by its name, or the first that wants a success.
+func findCase(file, name string) (*plugintest.Case, error) {
+	f, err := plugintest.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, command.Usage("--case takes FILE or FILE:NAME, where FILE ends in "+plugintest.Suffix, "%w", err)
+	}
+	if err != nil {
+		return nil, command.Usage("", "%w", err)
+	}
+	var names []string
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		if c.Name == name || name == "" && c.Want.Result == probe.Success.String() {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	if name == "" {
+		return nil, command.Usage("--case FILE:NAME names another", "%s: no case wants a success", file)
+	}
+	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is called %q", file, name)
+}
+
+// measureAll measures everything as often as was asked for. The samples are those that are
+// whole, with an error too.
+func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
+	for range b.count {
+		for _, measure := range b.measurements() {
+			s, err := measure(ctx)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// measurements are what is measured of the plugin, in order.
+func (b *bench) measurements() (all []func(context.Context) (sample, error)) {
+	for _, load := range []struct {
+		kind string
+		cold bool
+	}{{"load=cold", true}, {"load=cached", false}} {
+		all = append(all, func(ctx context.Context) (sample, error) {
+			return b.measure(ctx, load.kind, func() (time.Duration, error) { return b.load(ctx, load.cold) })
+		})
+	}
+	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
+	if b.found.Manifest.Mode == plugin.Command {
+		isolations = isolations[:1] // a program ends with each call
+	}
+	for _, isolation := range isolations {
+		all = append(all, func(ctx context.Context) (sample, error) { return b.measureCalls(ctx, isolation) })
+	}
+	return all
+}
+
+// measure calls do until the time is up, and at least once. It says on stderr what it
+// is about, since that may take long.
+func (b *bench) measure(ctx context.Context, kind string, do func() (time.Duration, error)) (sample, error) {
+	fmt.Fprintf(b.env.Stderr, "prober: measuring %s\n", kind)
+	s := sample{kind: kind}
+	for start := time.Now(); len(s.took) == 0 || time.Since(start) < b.limit; {
+		took, err := do()
+		if err := cmp.Or(ctx.Err(), err); err != nil {
+			return s, err
+		}
+		s.took = append(s.took, took)
+	}
+	return s, nil
+}
+
+// load loads the plugin once: into a cache that is empty, or from one that holds it.
+func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err error) {
+	if cold {
+		if err := errors.Join(os.RemoveAll(b.cache), os.Mkdir(b.cache, 0o700)); err != nil {
+			return 0, err
+		}
+	}
+	start := time.Now()
+	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: b.env.Version})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	manifest := b.manifest(b.found.Manifest.Isolation)
+	handler, err := host.LoadGranted(ctx, b.found.Module, manifest, b.grants())
+	if err != nil {
+		return 0, err
+	}
+	took = time.Since(start)
+	return took, handler.Close()
+}
+
+// manifest is the plugin's, with another isolation.
+func (b *bench) manifest(isolation plugin.Isolation) *plugin.Manifest {
+	m := *b.found.Manifest
+	m.Isolation, m.Stateful = isolation, m.Stateful || isolation == plugin.Pooled
+	return &m
+}
+
+func (b *bench) grants() []plugin.Grant {
+	if b.c != nil {
+		return b.c.Grants
+	}
+	return b.ask.grants
+}
+
+// measureCalls measures the calls in an isolation, after one that does not count.
+func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (sample, error) {
+	callee, err := b.callee(ctx, isolation)
+	if err != nil {
+		return sample{}, err
+	}
+	defer callee.close()
+	out, _, err := callee.call(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	s, err := b.measure(ctx, "isolation="+string(isolation), func() (time.Duration, error) {
+		_, took, err := callee.call(ctx)
+		return took, err
+	})
+	s.memory, s.result = callee.memory(), out.Result.String()
+	return s, err
+}

@@ -1,0 +1,126 @@
+package plugincmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/cli/oneshot"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+)
+
+// callee is a plugin that is ready to be called over and over.
+type callee struct {
+	call   func(ctx context.Context) (probe.Outcome, time.Duration, error)
+	memory func() uint64 // of the guest that was called last
+	close  func()
+}
+
+// callee loads the plugin into its world.
+func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee, error) {
+	if b.c != nil {
+		cfg := plugintest.Config{CacheDir: b.cache, Version: b.env.Version}
+		stage, err := plugintest.NewStage(ctx, b.c, b.found.Module, b.manifest(isolation), cfg)
+		if err != nil {
+			return nil, err
+		}
+		return &callee{stage.Call, stage.Memory, stage.Close}, nil
+	}
+	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: b.env.Version})
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := host.LoadGranted(ctx, b.found.Module, b.manifest(isolation), b.ask.grants)
+	if err != nil {
+		_ = host.Close()
+		return nil, err
+	}
+	end := func() { _, _ = loaded.Close(), host.Close() }
+	handler, err := loaded.Prepare(b.ask.config, b.ask.target)
+	if err != nil {
+		end()
+		return nil, b.ask.secrets.Error(err)
+	}
+	handler = b.ask.secrets.Handler(handler)
+	call := func(ctx context.Context) (probe.Outcome, time.Duration, error) {
+		start := time.Now()
+		out, err := oneshot.Attempt(ctx, handler, oneshot.Request(b.ask.target, b.timeout))
+		return out, time.Since(start), err
+	}
+	return &callee{call, func() uint64 { return loaded.Stats().Size }, end}, nil
+}
+
+// sample is what was measured of one thing.
+type sample struct {
+	kind   string // "load=cold", "isolation=reset"
+	took   []time.Duration
+	memory uint64 // of a guest; 0 for a load
+	result string // of the calls
+}
+
+// of returns the duration that a share of all does not exceed.
+func (s *sample) of(share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(s.took))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}
+
+func (s *sample) mean() time.Duration {
+	var sum time.Duration
+	for _, d := range s.took {
+		sum += d
+	}
+	return sum / time.Duration(len(s.took))
+}
+
+func printSamples(out io.Writer, format, name string, samples []sample) error {
+	if format == formatBenchstat {
+		return benchstat(out, name, samples)
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "PLUGIN\tMEASURED\tTIMES\tP50\tP99\tMEAN\tMEMORY\tRESULT")
+	for _, s := range samples {
+		memory := "-"
+		if s.memory > 0 {
+			memory = byteSize(s.memory)
+		}
+		result := s.result
+		if result == "" {
+			result = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.of(0.5)), short(s.of(0.99)), short(s.mean()), memory, result)
+	}
+	return w.Flush()
+}
+
+// short rounds to three digits, or nearly so.
+func short(d time.Duration) time.Duration {
+	for unit := time.Duration(1); ; unit *= 10 {
+		if d < 1000*unit {
+			return d.Round(unit)
+		}
+	}
+}
+
+// benchstat writes the lines that `go test -bench` does and golang.org/x/perf/cmd/benchstat
+// reads.
+func benchstat(out io.Writer, name string, samples []sample) error {
+	fmt.Fprintf(out, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
+	for _, s := range samples {
+		line := fmt.Sprintf("BenchmarkPlugin/name=%s/%s %d %d ns/op %d p50-ns %d p99-ns",
+			name, s.kind, len(s.took), s.mean().Nanoseconds(), s.of(0.5).Nanoseconds(), s.of(0.99).Nanoseconds())
+		if s.memory > 0 {
+			line += fmt.Sprintf(" %.4g MiB", float64(s.memory)/(1<<20))
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package plugincmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newBuild(env *command.Env) *cobra.Command {
+	var runtime string
+	c := &cobra.Command{
+		Use:   "build [DIR]",
+		Short: "Build the plugin of a folder, with its manifest inside",
+		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm beside it, or\n" +
+			"nothing when that fails. What is compiled says the language:\n\n" +
+			"  go.mod     Go               go         GO\n" +
+			"  lib.rs     Rust             rustc      RUSTC\n" +
+			"  main.c     C                clang      CLANG\n" +
+			"  index.ts   AssemblyScript   asc        ASC\n" +
+			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
+			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml a\n" +
+			"program is built, which in Rust is main.rs, and in C has wasi-libc.\n\n" +
+			"With \"runtime: process\" in plugin.yaml, a program of this machine is built of Go, as\n" +
+			"prober-plugin-NAME, and its manifest written beside it.\n\n" +
+			"A module whose imports and exports are not those of the contract is an error, and so is a\n" +
+			"program that does not serve within 5 s: it is started once, in no sandbox.",
+		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := env.Interruptible(cmd.Context())
+			defer stop()
+			return buildPlugin(ctx, env, folderOf(args), plugin.Runtime(runtime))
+		},
+	}
+	runtimes := []string{string(plugin.Wasm), string(plugin.Process)}
+	c.Flags().Var(command.OneOf(&runtime, runtimes...), "runtime", "in place of what plugin.yaml says: of one source both can be built")
+	_ = c.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(runtimes, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// folderOf returns the folder that the arguments name, or the working folder.
+func folderOf(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return "."
+}
+
+// projectOf returns the folder of a plugin: path itself, or where the module or the plugin.yaml
+// is that path names.
+func projectOf(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	if filepath.Ext(path) == ".wasm" || filepath.Base(path) == plugin.ManifestFile {
+		return filepath.Dir(path)
+	}
+	return path
+}
+
+// readProject returns the manifest of the plugin in dir, and its text.
+func readProject(dir string) (*plugin.Manifest, []byte, error) {
+	path := filepath.Join(dir, "plugin.yaml")
+	text, err := regular.Read(path, plugin.MaxManifest)
+	if err != nil {
+		return nil, nil, command.Usage("`prober plugin new` makes the folder of a plugin", "%w", err)
+	}
+	manifest, err := plugin.ParseManifest(path, text)
+	if err != nil {
+		return nil, nil, command.Usage("", "%w", err)
+	}
+	return manifest, text, nil
+}
+
+// buildPlugin writes the module, or the program, of the plugin in dir. A runtime wins over
+// that of the manifest.
+func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plugin.Runtime) error {
+	manifest, text, err := readProject(dir)
+	if err != nil {
+		return err
+	}
+	runtime = cmp.Or(runtime, manifest.Runtime, plugin.Wasm)
+	if manifest.Runtime == plugin.Nagios {
+		return command.Usage("`prober plugin test` runs its cases", "%s: its runtime is nagios: there is nothing to build", dir)
+	}
+	lang, err := languageOf(dir)
+	if err != nil {
+		return err
+	}
+	if runtime == plugin.Process && lang.name != langGo {
+		return command.Usage("build it with the tools of its language, as "+plugin.ProcessPrefix+manifest.Name+" with its manifest beside it",
+			"%s: prober builds processes of Go, not of %s", dir, lang.title)
+	}
+	scratch, err := os.MkdirTemp("", "prober-build-")
+	if err != nil {
+		return command.Failed(err)
+	}
+	defer os.RemoveAll(scratch)
+	b := &building{
+		env: env, dir: dir, name: manifest.Name, runtime: runtime, mode: manifest.Mode, stateful: manifest.Stateful, scratch: scratch,
+	}
+	if err := lang.compile(b, ctx); err != nil {
+		if _, ok := errors.AsType[*command.Exit](err); ok {
+			return err
+		}
+		return command.Failed(fmt.Errorf("%s: %w", dir, err))
+	}
+	built, err := os.ReadFile(b.out())
+	if err != nil {
+		return command.Failed(err)
+	}
+	text = ofRuntime(text, runtime)
+	manifest.Runtime = runtime
+	if runtime == plugin.Process {
+		if err := tryProgram(ctx, env, dir, built, manifest); err != nil {
+			return err
+		}
+		return putProgram(env, dir, built, text, manifest)
+	}
+	errs := plugin.CheckContract(built, manifest)
+	for i := range errs {
+		errs[i] = fmt.Errorf("%s: %w", dir, errs[i])
+	}
+	if len(errs) > 0 {
+		return &command.Exit{Code: command.ExitFailed, Err: errors.Join(errs...), Hint: "nothing was written: no prober loads such a module"}
+	}
+	return putModule(env, dir, built, text, manifest)
+}
+
+// startPatience is how long a program that was built may take until it serves.
+const startPatience = 5 * time.Second
+
+// tryProgram starts a program of this platform once, to see that it serves.
+func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, m *plugin.Manifest) error {
+	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
+		env.Warn("the program was not started, being for %s: that it serves is not known", strings.Trim(built.String(), "/"))
+		return nil
+	}
+	loaded, err := process.Load(ctx, process.Config{Version: env.Version, StartTimeout: startPatience}, plugin.Found{Manifest: m, Module: code})
+	if ctx.Err() != nil {
+		return command.Failed(context.Cause(ctx))
+	}
+	if err != nil {
+		return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("%s: %w", dir, err), Hint: "nothing was written: main must call process.Serve of sdk/process"}
+	}
+	return loaded.Close()
+}
+
+// putModule writes a module with its manifest inside.
+func putModule(env *command.Env, dir string, module, text []byte, m *plugin.Manifest) (err error) {
+	if module, err = plugin.Embed(module, text); err != nil {
+		return command.Failed(fmt.Errorf("%s: %w", dir, err))
+	}
+	out := filepath.Join(dir, m.Name+".wasm")
+	if err := replace(out, module); err != nil {
+		return command.Failed(err)
+	}
+	return tellBuilt(env, out, module, m)
+}
+
+// putProgram writes a program with its manifest beside it.
+func putProgram(env *command.Env, dir string, code, text []byte, m *plugin.Manifest) error {
+	out := filepath.Join(dir, plugin.ProcessPrefix+m.Name)
+	if err := errors.Join(replaceAs(out, code, 0o755), replace(out+".yaml", text)); err != nil {
+		return command.Failed(err)
+	}
+	fmt.Fprintf(env.Stdout, "%s: %s %s, %s, %s\n", out, m.Name, m.Version, byteSize(uint64(len(code))), plugin.Digest(code))
+	fmt.Fprintf(env.Stdout, "its manifest is %s.yaml\nit runs in no sandbox\n", out)
+	return nil
+}
+
+// runtimeLine is where a manifest says its runtime.
+var runtimeLine = regexp.MustCompile(`(?m)^runtime:.*$`)
+
+// ofRuntime returns the text of a manifest for what was built.
+func ofRuntime(text []byte, runtime plugin.Runtime) []byte {
+	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
+}
+
+// replace writes a file as a whole: whoever reads it sees the old or the new one.
+func replace(path string, data []byte) error { return replaceAs(path, data, 0o644) }
+
+// replaceAs is replace of a file with a mode.
+func replaceAs(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // there is none once it was renamed
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// building is one run of a toolchain.
+type building struct {
+	env      *command.Env
+	dir      string // of the project
+	name     string // of the plugin
+	runtime  plugin.Runtime
+	mode     plugin.Mode
+	stateful bool
+	scratch  string // a folder for what is no result
+}
+
+// out is where the compiler writes the module.
+func (b *building) out() string { return filepath.Join(b.scratch, "plugin.wasm") }
+
+// tools returns the paths of the programs that are installed: of the one that a variable
+// of the environment names, or else of candidates.
+func (b *building) tools(variable string, candidates ...string) (found []string) {
+	if name, ok := b.env.LookupEnv(variable); ok && name != "" {
+		candidates = []string{name}
+	}
+	for _, name := range candidates {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err == nil && !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func (b *building) tool(variable, hint string, candidates ...string) (string, error) {
+	found := b.tools(variable, candidates...)
+	if len(found) == 0 {
+		return "", b.missing(variable, candidates[len(candidates)-1], hint)
+	}
+	return found[0], nil
+}
+
+// missing says that a program is not there, and how to get it.
+func (b *building) missing(variable, name, hint string) error {
+	if other, ok := b.env.LookupEnv(variable); ok && other != "" {
+		return command.Usage(hint, "%s is %q, and there is no such program", variable, other)
+	}
+	return command.Usage(hint, "%s is not installed", name)
+}
+
+func installed(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// command is a program that runs in the folder of the project and is killed, with its
+// process group where there are such, when ctx ends.
+func (b *building) command(ctx context.Context, tool string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Dir = b.dir
+	inGroup(cmd)
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// run runs a compiler, which says itself what it does not like.
+func (b *building) run(ctx context.Context, environ []string, tool string, args ...string) error {
+	cmd := b.command(ctx, tool, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.Stdout, cmd.Stderr = b.env.Stderr, b.env.Stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return b.stopped(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
+	}
+	return nil
+}
+
+// answer returns what a program prints.
+func (b *building) answer(ctx context.Context, tool string, args ...string) (string, error) {
+	text, err := b.command(ctx, tool, args...).Output()
+	return strings.TrimSpace(string(text)), err
+}
+
+func (b *building) stopped(ctx context.Context) error {
+	return command.Failed(context.Cause(ctx))
+}
+
+// tellBuilt says what was built: its size, what it imports, and what it asks for.
+func tellBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest) error {
+	imports, err := plugin.Imports(module)
+	if err != nil {
+		return command.Failed(fmt.Errorf("%s: %w", path, err))
+	}
+	fmt.Fprintf(env.Stdout, "%s: %s %s, %s, %s\n", path, m.Name, m.Version, byteSize(uint64(len(module))), plugin.Digest(module))
+	for _, name := range slices.Sorted(maps.Keys(imports)) {
+		fmt.Fprintf(env.Stdout, "imports %s: %s\n", name, strings.Join(imports[name], ", "))
+	}
+	for _, r := range m.Requests {
+		fmt.Fprintf(env.Stdout, "asks for %s: %s\n", r.Capability, strings.Join(r.Allow, ", "))
+	}
+	if grants := neededGrants(m); len(grants) > 0 {
+		fmt.Fprintf(env.Stdout, "needs the grants %s\n", strings.Join(grants, ", "))
+	} else {
+		fmt.Fprintln(env.Stdout, "needs no grant beyond its target")
+	}
+	for _, problem := range vetImports(imports, m) {
+		env.Warn("the module %s", problem)
+	}
+	return nil
+}
+
+// neededGrants are what an operator has to grant before the plugin can do all that its
+// manifest does not call optional: a target needs none.
+func neededGrants(m *plugin.Manifest) (grants []string) {
+	for _, r := range m.Requests {
+		for _, pattern := range r.Patterns() {
+			taken := pattern == "target" || strings.HasPrefix(pattern, "!") || slices.Contains(grants, pattern)
+			if !r.Optional && !taken {
+				grants = append(grants, pattern)
+			}
+		}
+	}
+	return grants
+}
+
+// byteSize spells a number of bytes for people.
+func byteSize(n uint64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

@@ -1,0 +1,114 @@
+package plugincmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newEmbed(env *command.Env) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "embed MODULE plugin.yaml [-o FILE|DIR]",
+		Short: "Put a manifest into a module that other tools have built",
+		Long: "Embed writes the manifest into the module, as its custom section \"prober.manifest\", in the\n" +
+			"place of any that it has. The file of the module is replaced as a whole, or not at all when the\n" +
+			"manifest is not valid; with -o, another file is written, or NAME.wasm in a folder, or stdout.\n\n" +
+			"The module that comes out has another digest, and needs another signature.",
+		Example: "  prober plugin embed target/wasm32-unknown-unknown/release/demo.wasm plugin.yaml -o .\n  prober plugin embed demo.wasm plugin.yaml",
+		Args:    command.Arguments("MODULE", "plugin.yaml"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return embedManifest(env, args[0], args[1], out)
+		},
+	}
+	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to (default the file of the module); - writes to stdout")
+	return c
+}
+
+// embedManifest writes the module in a file, with the manifest of another inside, to out.
+func embedManifest(env *command.Env, from, manifest, out string) error {
+	if isModule(manifest) {
+		return command.Usage(fmt.Sprintf("`prober plugin embed %s %s`", manifest, from),
+			"%s is a module: the first argument must be the module, and the second its manifest", manifest)
+	}
+	text, err := regular.Read(manifest, plugin.MaxManifest)
+	if err != nil {
+		return command.Usage("", "manifest: %w", err)
+	}
+	m, err := plugin.ParseManifest(manifest, text)
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	if r := cmp.Or(m.Runtime, plugin.Wasm); r != plugin.Wasm {
+		return command.Usage("", "%s: its runtime is %s, which is not that of a module", manifest, r)
+	}
+	module, err := regular.Read(from, plugin.MaxModule)
+	if err != nil {
+		return command.Usage("", "module: %w", err)
+	}
+	if module, err = plugin.Embed(module, text); err != nil {
+		return command.Usage("", "%s: %w", from, err)
+	}
+	if out == "-" {
+		_, err := env.Stdout.Write(module)
+		return err
+	}
+	if out, err = embedded(from, out, m.Name); err != nil {
+		return command.Usage("", "%w", err)
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(from); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := replaceAs(out, module, mode); err != nil {
+		return command.Failed(err)
+	}
+	tellStale(env, out)
+	return tellBuilt(env, out, module, m)
+}
+
+// isModule reports whether a file begins as a module does. Its size does not matter.
+func isModule(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == "\x00asm"
+}
+
+// embedded returns the file that a module is written to: that of out, or the one that it was
+// read from. Of a link, it is the file that the link leads to.
+func embedded(from, out, name string) (string, error) {
+	out = cmp.Or(out, from)
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		out = filepath.Join(out, name+".wasm")
+	}
+	file, err := filepath.EvalSymlinks(out)
+	if errors.Is(err, os.ErrNotExist) {
+		return out, nil
+	}
+	return file, err
+}
+
+// tellStale warns of signatures beside a module that were made for another one.
+func tellStale(env *command.Env, path string) {
+	for _, file := range trust.Files(path) {
+		if _, err := os.Stat(file); err == nil {
+			env.Warn("%s signs the module as it was before: sign it again", file)
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package plugincmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/plugin/trust"
+	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/oneshot"
+)
+
+// pluginFlags say what a plugin is to probe, and with what.
+type pluginFlags struct {
+	target, config string
+	grants, dirs   []string
+	agentFile      string // prober.yaml; "": none
+}
+
+func (f *pluginFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
+	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
+	command.NotFromEnv(c.Flags().Lookup("config"))
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may have beside its target: kv, dns, or a pattern such as tcp://*.internal:5432")
+	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
+	c.ValidArgsFunction = completePlugins(&f.dirs)
+}
+
+// addAgentFile adds the flag that names prober.yaml, which --config does not here.
+func (f *pluginFlags) addAgentFile(c *cobra.Command) {
+	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits hold")
+}
+
+// find returns the plugin called name, and as the agent's file wants it where one was
+// named.
+func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) {
+	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: f.agentFile})
+	if err != nil {
+		return plugin.Found{}, command.Usage("", "%w", err)
+	}
+	found, err := located(env, name, f.agentFile, admission, f.dirs)
+	if err != nil {
+		return found, err
+	}
+	tellManifest(env, found)
+	verdict, err := admission.Admit(&found)
+	if err != nil {
+		return found, command.Usage("", "%w", err)
+	}
+	if verdict.State == trust.Unsigned {
+		env.Warn("plugin %q of %s is %s", found.Manifest.Name, found.Path, verdict)
+	}
+	return found, nil
+}
+
+// question is what the flags say.
+type question struct {
+	target  probe.Target
+	config  json.RawMessage
+	secrets manager.Secrets // that config refers to
+	grants  []plugin.Grant
+}
+
+// read reads the flags, and the file that --config may name.
+func (f *pluginFlags) read(ctx context.Context, env *command.Env) (q question, err error) {
+	if f.target != "" {
+		if q.target, err = oneshot.ParseTarget(f.target); err != nil {
+			return q, err
+		}
+	}
+	if q.config, err = rawJSON(ctx, f.config); err != nil {
+		return q, command.Usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+	}
+	q.config, q.secrets, err = manager.ResolveSecrets(q.config, func(source, name string) (string, error) {
+		return secret(ctx, env, source, name)
+	})
+	if err != nil {
+		return q, command.Usage("", "--config: %w", err)
+	}
+	if q.grants, err = plugin.ParseGrants(f.grants); err != nil {
+		return q, command.Usage("", "--grant: %w", err)
+	}
+	return q, nil
+}
+
+// secret resolves a reference of --config. Its file may be a pipe, as a shell's <(…) is:
+// it is read once.
+func secret(ctx context.Context, env *command.Env, source, name string) (string, error) {
+	value, err := agent.Secret(env.LookupEnv, source, name)
+	if !errors.Is(err, regular.ErrNotRegular) {
+		return value, err
+	}
+	data, err := regular.Input(ctx, name, agent.MaxSecret, regular.Patience)
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
+}
+
+// pluginProbe is one probe by a plugin that is carried out once.
+type pluginProbe struct {
+	oneshot.Probe
+	grants   []plugin.Grant
+	module   string               // its path
+	recorder *plugintest.Recorder // nil unless --record is set
+}
+
+func newPluginProbe(env *command.Env) *pluginProbe {
+	return &pluginProbe{Probe: oneshot.Probe{Env: env}}
+}
+
+// NewProbe returns the command `prober probe plugin`.
+func NewProbe(env *command.Env) *cobra.Command {
+	o := newPluginProbe(env)
+	var f pluginFlags
+	c := &cobra.Command{
+		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
+		Short: "Let a plugin probe a target",
+		Example: "  prober probe plugin redis --plugins /etc/prober/plugins --target 127.0.0.1:6379\n" +
+			"  prober probe plugin demo/demo.wasm --target 127.0.0.1:25 --config @demo.json --explain\n" +
+			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json",
+		Args: command.Arguments("NAME|FILE.wasm"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			return o.probePlugin(cmd.Context(), args[0], &f)
+		},
+	}
+	f.add(c)
+	f.addAgentFile(c)
+	return o.Flags(c)
+}
+
+// probePlugin carries the probe out once, with one plugin.
+func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
+	q, err := f.read(ctx, o.Env)
+	if err != nil {
+		return err
+	}
+	o.Target, o.Config, o.Secrets, o.grants = q.target, q.config, q.secrets, q.grants
+	found, err := f.find(o.Env, name)
+	if err != nil {
+		return err
+	}
+	return o.runPlugin(ctx, found)
+}
+
+// runPlugin carries the probe out with one plugin.
+func (o *pluginProbe) runPlugin(ctx context.Context, found plugin.Found) error {
+	handler, done, err := o.loadPlugin(ctx, found) // and in no quarantine: every try is made
+	if err != nil {
+		return err
+	}
+	defer done()
+	var registry handlers.Registry
+	if err := registry.Register(found.Manifest.Name, found.Path, handler); err != nil {
+		return &command.Exit{Code: command.ExitUsage, Err: err}
+	}
+	o.Handler, o.module = found.Manifest.Name, found.Path
+	err = o.Run(ctx, &registry)
+	if e, ok := errors.AsType[*command.Exit](err); ok && e.Hint == "" && e.Code != command.ExitOK && o.Target == (probe.Target{}) && takesTarget(found.Manifest) {
+		e.Hint = "--target HOST:PORT says what to probe"
+	}
+	return err
+}
+
+// takesTarget reports whether a plugin may have use for a target: what the arguments of a check
+// say nothing of, it does not see.
+func takesTarget(m *plugin.Manifest) bool {
+	return m.Runtime != plugin.Nagios || slices.ContainsFunc(m.Command, func(a plugin.Argument) bool {
+		return strings.Contains(a.Text+strings.Join(a.Group, " "), "{{target.")
+	})
+}
+
+// findPlugin returns the plugin in the file or project folder name, or of that name in
+// dirs.
+func findPlugin(name string, dirs []string) (plugin.Found, error) {
+	if isPath(name, dirs) {
+		return readPlugin(name)
+	}
+	all, err := plugin.Find(dirs, builtinNames()...)
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		if f.Manifest.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Manifest.Name)
+	}
+	if err != nil {
+		return plugin.Found{}, command.Usage("", "%w", err)
+	}
+	hint := "--plugins names a folder of plugins"
+	if len(names) > 0 {
+		hint = "known: " + strings.Join(names, ", ")
+	}
+	if near := handlers.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	return plugin.Found{}, command.Usage(hint, "no plugin called %q", name)
+}
+
+// isPath reports whether name is a file or the folder of a project, rather than the name of
+// a plugin of dirs.
+func isPath(name string, dirs []string) bool {
+	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".wasm") || plugin.IsProcess(name) || name == plugin.ManifestFile {
+		return true
+	}
+	if name != "." && len(dirs) > 0 {
+		return false
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// readPlugin returns the plugin in the file or project folder at path.
+func readPlugin(path string) (plugin.Found, error) {
+	found, err := plugin.Read(path)
+	if err != nil {
+		return found, command.Usage(hintFor(path, err), "%w", err)
+	}
+	return found, nil
+}
+
+// hintFor says what helps against the error of a plugin at path that cannot be read.
+func hintFor(path string, err error) string {
+	if errors.Is(err, plugin.ErrNoManifest) {
+		return "`prober plugin embed " + path + " plugin.yaml` puts a manifest inside"
+	}
+	info, statErr := os.Stat(path)
+	if statErr != nil || !info.IsDir() {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(path, plugin.ManifestFile)); err != nil {
+		return "`prober plugin new` makes the folder of a plugin"
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "`prober plugin build` builds the plugin of a folder"
+	}
+	return ""
+}
+
+// tellManifest warns of a module whose manifest inside is not the one that takes
+// precedence.
+func tellManifest(env *command.Env, f plugin.Found) {
+	if f.Inside != "" {
+		beside := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
+		env.Warn("%s has another manifest inside than %s, which takes precedence", f.Path, beside)
+	}
+}
+
+func builtinNames() []string {
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		return nil // they are taken in an empty registry: this can not fail
+	}
+	return registry.Names()
+}
+
+// completePlugins returns a function that offers the plugins of the folders in dirs, and
+// files.
+func completePlugins(dirs *[]string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found, _ := plugin.Find(*dirs, builtinNames()...)
+		for _, p := range found {
+			names = append(names, p.Manifest.Name)
+		}
+		return names, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// maxConfig bounds a plugin's config in a file.
+const maxConfig = 8 << 20
+
+// rawJSON reads a config from the command line: JSON, or @FILE, which may be a pipe.
+func rawJSON(ctx context.Context, text string) (json.RawMessage, error) {
+	if len(text) > 0 && text[0] == '@' {
+		data, err := regular.Input(ctx, text[1:], maxConfig, regular.Patience)
+		if err != nil {
+			return nil, err
+		}
+		text = string(data)
+	}
+	if !json.Valid([]byte(text)) {
+		return nil, errors.New("not valid JSON")
+	}
+	return json.RawMessage(text), nil
+}

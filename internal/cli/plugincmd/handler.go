@@ -1,0 +1,68 @@
+package plugincmd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// loadPlugin makes a handler of a plugin, whatever runs it. done ends it.
+func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
+	if r := found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
+		return o.loadProcess(ctx, found)
+	}
+	o.grants = slices.Concat(found.Grants, o.grants)
+	found.Grants = o.grants
+	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: o.Env.Version, Compiler: o.Env.Compiler}
+	if o.recorder != nil {
+		o.recorder.Wrap(&cfg)
+	}
+	host, err := wasm.New(cfg)
+	if err != nil {
+		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: err}
+	}
+	loaded, err := host.LoadFound(ctx, found)
+	if err != nil {
+		_ = host.Close()
+		hint := ""
+		if probe.ReasonOf(err) == probe.ReasonDenied {
+			hint = "--grant gives a capability that the manifest asks for; prober plugin inspect shows what it asks for"
+		}
+		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path), Hint: hint}
+	}
+	return loaded, func() { _ = host.Close() }, nil
+}
+
+// loadProcess is loadPlugin of a program.
+func (o *pluginProbe) loadProcess(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
+	if len(o.grants) > 0 {
+		return nil, nil, command.Usage("leave --grant out", "plugin %q is a program: it is in no sandbox, and may do what prober may", found.Manifest.Name)
+	}
+	if o.recorder != nil {
+		return nil, nil, command.Usage("", "plugin %q is a program: what it does is not seen, and cannot be recorded", found.Manifest.Name)
+	}
+	if found.Manifest.Runtime == plugin.Nagios {
+		check, err := process.LoadCheck(process.Config{}, found)
+		if err != nil {
+			hint := ""
+			if len(found.Folders) == 0 {
+				hint = "--agent-config FILE names a prober.yaml with nagios.folders"
+			}
+			return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path), Hint: hint}
+		}
+		return check, func() { _ = check.Close() }, nil
+	}
+	loaded, err := process.Load(ctx, process.Config{Version: o.Env.Version}, found)
+	if err != nil {
+		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path)}
+	}
+	return loaded, func() { _ = loaded.Close() }, nil
+}

@@ -1,0 +1,265 @@
+package plugincmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// The languages that plugins are written in, as --lang and manifests spell them.
+const (
+	langGo             = "go"
+	langRust           = "rust"
+	langC              = "c"
+	langAssemblyScript = "assemblyscript"
+	langWAT            = "wat"
+)
+
+// language is how plugins in it are told apart and compiled.
+type language struct {
+	name    string
+	title   string   // as people write it
+	markers []string // patterns of files, of which every project in it has one
+	compile func(b *building, ctx context.Context) error
+}
+
+func languages() []language {
+	return []language{
+		{langGo, "Go", []string{"go.mod"}, (*building).compileGo},
+		{langRust, "Rust", []string{"lib.rs", "main.rs"}, (*building).compileRust},
+		{langC, "C", []string{"main.c"}, (*building).compileC},
+		{langAssemblyScript, "AssemblyScript", []string{"index.ts"}, (*building).compileAssemblyScript},
+		{langWAT, "WAT", []string{"*.wat"}, (*building).compileWAT},
+	}
+}
+
+func languageNames() (names []string) {
+	for _, l := range languages() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// languageOf tells the language of the project in dir.
+func languageOf(dir string) (language, error) {
+	var (
+		found []language
+		by    []string // the file that tells
+	)
+	for _, l := range languages() {
+		for _, marker := range l.markers {
+			if files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), marker)); len(files) > 0 {
+				found, by = append(found, l), append(by, filepath.Base(files[0]))
+				break
+			}
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
+			return language{}, command.Usage("prober compiles lib.rs with rustc; what needs cargo is built by it, and `prober plugin embed` puts plugin.yaml into its module",
+				"%s: there is no lib.rs", dir)
+		}
+		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools build is used as it lies there",
+			"%s: there is no source that prober knows how to build", dir)
+	default:
+		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
+			dir, by[0], found[0].title, by[1], found[1].title)
+	}
+}
+
+// escapeGlob returns a pattern that matches path alone.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// compileGo runs the Go toolchain.
+func (b *building) compileGo(ctx context.Context) error {
+	tool, err := b.tool("GO", "install Go 1.26 or later from https://go.dev/dl", "go")
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-trimpath"}
+	if b.runtime == plugin.Process {
+		return b.run(ctx, nil, tool, append(args, "-o", b.out(), ".")...)
+	}
+	if b.mode == plugin.Reactor {
+		args = append(args, "-buildmode=c-shared")
+	}
+	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, append(args, "-o", b.out(), ".")...)
+}
+
+// compileC runs clang: without a libc, but for a program, which begins in one.
+func (b *building) compileC(ctx context.Context) error {
+	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
+	if err != nil {
+		return err
+	}
+	sdk, err := b.sdk(langC)
+	if err != nil {
+		return err
+	}
+	sources, err := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.c"))
+	if err != nil {
+		return err
+	}
+	for i := range sources {
+		sources[i] = filepath.Base(sources[i])
+	}
+	args := []string{"--target=wasm32", "-nostdlib", "-O2", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
+	if b.mode == plugin.Command {
+		args = []string{"--target=wasm32-wasi", "-O2", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
+	}
+	err = b.run(ctx, nil, tool, append(args, sources...)...)
+	if err != nil && ctx.Err() == nil && !b.linksWasm(ctx, tool) {
+		return command.Usage("apt-get install lld", "%s has no wasm-ld to link with: %w", tool, err)
+	}
+	return err
+}
+
+// linksWasm reports whether clang finds its linker.
+func (b *building) linksWasm(ctx context.Context, clang string) bool {
+	name, err := b.answer(ctx, clang, "--print-prog-name=wasm-ld")
+	return err != nil || installed(name)
+}
+
+// compileRust runs rustc twice: for the SDK, and for the plugin. A program needs no SDK.
+func (b *building) compileRust(ctx context.Context) error {
+	tool, target, err := b.rustc(ctx)
+	if err != nil {
+		return err
+	}
+	if b.mode == plugin.Command {
+		return b.run(ctx, nil, tool, "--edition", "2021", "--target", target, "-O", "--crate-name", rustName(b.name),
+			"-C", "strip=debuginfo", "-o", b.out(), "main.rs")
+	}
+	sdk, err := b.sdk(langRust)
+	if err != nil {
+		return err
+	}
+	crate := filepath.Join(b.scratch, "libprober.rlib")
+	common := []string{"--edition", "2021", "--target", target, "-O"}
+	err = b.run(ctx, nil, tool, append(slices.Clone(common), "--crate-type", "rlib", "--crate-name", "prober",
+		"-o", crate, filepath.Join(sdk, "src", "lib.rs"))...)
+	if err != nil {
+		return err
+	}
+	return b.run(ctx, nil, tool, append(common, "--crate-type", "cdylib", "--crate-name", rustName(b.name),
+		"--extern", "prober="+crate, "-C", "strip=debuginfo", "-o", b.out(), "lib.rs")...)
+}
+
+// rustName makes an identifier of the name of a plugin.
+func rustName(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	if name[0] >= '0' && name[0] <= '9' {
+		return "_" + name
+	}
+	return name
+}
+
+// rustTargets are the names that rustc has given to the target over time.
+var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
+
+// rustc returns the first rustc that has a standard library for WebAssembly, and what
+// it calls the target. The one that comes first in PATH often has none, while the
+// distribution's has.
+func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
+	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
+	tools := b.tools("RUSTC", "rustc", "/usr/bin/rustc")
+	if len(tools) == 0 {
+		return "", "", b.missing("RUSTC", "rustc", hint)
+	}
+	for _, tool := range tools {
+		for _, target := range rustTargets {
+			dir, err := b.answer(ctx, tool, "--print", "target-libdir", "--target", target)
+			if ctx.Err() != nil {
+				return "", "", b.stopped(ctx)
+			}
+			if libraries, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libstd-*.rlib")); err == nil && len(libraries) > 0 {
+				return tool, target, nil
+			}
+		}
+	}
+	return "", "", command.Usage(hint, "%s has no standard library for %s", strings.Join(tools, " and "), strings.Join(rustTargets, " or "))
+}
+
+// compileAssemblyScript runs asc. It keeps the names of functions, as the other
+// toolchains do by themselves, so that a trap says where it was.
+func (b *building) compileAssemblyScript(ctx context.Context) error {
+	local := filepath.Join(b.dir, "node_modules", ".bin", "asc")
+	hint := fmt.Sprintf("npm install --prefix %s assemblyscript@0.28, or name another asc in ASC", b.dir)
+	tool, err := b.tool("ASC", hint, local, "asc")
+	if err != nil {
+		return err
+	}
+	abort, err := b.abortPath()
+	if err != nil {
+		return err
+	}
+	runtime := "stub" // which never frees: the host puts memory back
+	if b.stateful {
+		runtime = "incremental"
+	}
+	return b.run(ctx, nil, tool, "index.ts", "-O", "--debug", "--runtime", runtime, "--use", "abort="+abort, "-o", b.out())
+}
+
+// abortPath is where index.ts has the SDK from, whose abort takes the place of an import
+// that prober does not have.
+func (b *building) abortPath() (string, error) {
+	source, err := regular.Read(filepath.Join(b.dir, "index.ts"), maxSource)
+	if err != nil {
+		return "", err
+	}
+	for _, from := range strings.Split(string(source), "from \"")[1:] {
+		path, _, _ := strings.Cut(from, "\"")
+		switch {
+		case path == "prober":
+			return "~lib/prober/index/abort", nil
+		case strings.HasPrefix(path, ".") && strings.HasSuffix(path, "/index"):
+			return strings.TrimPrefix(path, "./") + "/abort", nil
+		}
+	}
+	return "", command.Usage(`import it with: from "./prober-sdk/index"`, "%s: index.ts does not import the SDK", b.dir)
+}
+
+// compileWAT runs wat2wasm.
+func (b *building) compileWAT(ctx context.Context) error {
+	tool, err := b.tool("WAT2WASM", "apt-get install wabt, or name another wat2wasm in WAT2WASM", "wat2wasm")
+	if err != nil {
+		return err
+	}
+	source := b.name + ".wat"
+	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
+		files, _ := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.wat"))
+		if len(files) != 1 {
+			return command.Usage("the one that is built is called as the plugin is", "%s: there are several .wat files, and no %s", b.dir, source)
+		}
+		source = filepath.Base(files[0])
+	}
+	return b.run(ctx, nil, tool, "--debug-names", source, "-o", b.out())
+}
+
+// sdk returns a folder with the SDK of a language: that of the project, or a copy of the
+// one in this program.
+func (b *building) sdk(lang string) (string, error) {
+	if info, err := os.Stat(filepath.Join(b.dir, sdkFolder)); err == nil && info.IsDir() {
+		return sdkFolder, nil
+	}
+	files, err := prober.SDK(lang)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.scratch, sdkFolder)
+	return dir, writeFiles(dir, files)
+}

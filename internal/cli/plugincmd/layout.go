@@ -1,0 +1,157 @@
+package plugincmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newSave(env *command.Env) *cobra.Command {
+	var (
+		f   registryFlags
+		out string
+	)
+	c := &cobra.Command{
+		Use:   "save REF|FILE -o DIR|FILE.tar",
+		Short: "Write a plugin to an OCI layout, for sites without a registry",
+		Long: "Save writes a plugin, and its signature where there is one, to an OCI layout: a folder, which\n" +
+			"may hold several plugins, or a tar archive when the name ends in .tar. It is of a registry,\n" +
+			"or of a file. What stdout gets is the digest, which is the same as in a registry.\n\n" +
+			"Of a registry, programs are written for all platforms, and with --platform for that one\n" +
+			"alone; of a file, one is added to those of the folder.",
+		Example: "  prober plugin save ghcr.io/me/demo:1.0.0 -o demo.tar\n  prober plugin save demo.wasm -o plugins",
+		Args:    command.Arguments("REF|FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return command.Usage("usage: "+cmd.UseLine(), "save: -o is required")
+			}
+			if isFileName(args[0]) {
+				a, err := packed(env, args[0], f.platform)
+				if err != nil {
+					return err
+				}
+				return saveLayout(env, a, versionTag(a), out)
+			}
+			ref, err := parseReference(args[0])
+			if err != nil {
+				return err
+			}
+			return f.with(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+				a, err := f.pullFor(ctx, c, ref)
+				if err != nil {
+					return err
+				}
+				return saveLayout(env, a, ref.Tag, out)
+			})
+		},
+	}
+	f.add(c)
+	platformFlag(c, &f.platform, "of a program, as in linux/arm64 (default all of a registry, the host's of a file)")
+	command.FileFlag(c, &out, "o", "out", "", "folder of a layout, or archive (.tar)")
+	return c
+}
+
+// pullFor returns what ref names: for all platforms, or for the one that was asked for.
+func (f *registryFlags) pullFor(ctx context.Context, c *oci.Client, ref plugin.Reference) (*oci.Artifact, error) {
+	if f.platform == "" {
+		return c.PullWhole(ctx, ref)
+	}
+	a, err := c.Pull(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return a.Alone(), nil
+}
+
+// isFileName reports whether name is rather a file, or the folder of a project, than a
+// reference.
+func isFileName(name string) bool {
+	if strings.HasPrefix(name, plugin.OCIScheme) {
+		return false
+	}
+	if _, err := os.Stat(name); err == nil {
+		return true
+	}
+	return strings.HasSuffix(name, ".wasm")
+}
+
+// versionTag returns the version of a where it can be a tag; else "".
+func versionTag(a *oci.Artifact) string {
+	ref, err := plugin.ParseReference("localhost/plugin:" + a.Manifest.Version)
+	if err != nil {
+		return ""
+	}
+	return ref.Tag
+}
+
+func saveLayout(env *command.Env, a *oci.Artifact, tag, out string) error {
+	save := oci.SaveDir
+	if info, err := os.Stat(out); strings.HasSuffix(out, ".tar") && (err != nil || !info.IsDir()) {
+		save = oci.SaveTar
+	}
+	if err := save(out, tag, a); err != nil {
+		return command.Usage("", "%w", err)
+	}
+	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s%s\n", nameOf(a), out, platformsOf(a))
+	fmt.Fprintln(env.Stdout, a.Digest)
+	return nil
+}
+
+func newLoad(env *command.Env) *cobra.Command {
+	var out, platform string
+	c := &cobra.Command{
+		Use:   "load DIR|FILE.tar [-o FILE]",
+		Short: "Get the plugins of an OCI layout",
+		Long: "Load writes each plugin of an OCI layout, a folder or a tar archive, to NAME.wasm, or to the\n" +
+			"file or folder of -o, and its signature beside it; a program to prober-plugin-NAME, with its\n" +
+			"manifest. All bytes are verified against their digests, which stdout gets.",
+		Example: "  prober plugin load demo.tar -o /etc/prober/plugins",
+		Args:    command.Arguments("DIR|FILE.tar"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			on, err := parsePlatform(platform)
+			if err != nil {
+				return err
+			}
+			all, err := oci.Load(args[0], on)
+			if err != nil {
+				return command.Usage("", "%w", err)
+			}
+			return unpackAll(env, args[0], all, out)
+		},
+	}
+	platformFlag(c, &platform, "whose programs are wanted, as in linux/arm64 (default the host's)")
+	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
+	return c
+}
+
+// unpackAll writes the plugins of the layout at path. No two may become one file.
+func unpackAll(env *command.Env, path string, all []*oci.Artifact, out string) error {
+	info, err := os.Stat(out)
+	oneFile := out != "" && (err != nil || !info.IsDir())
+	seen := make(map[string]string)
+	for _, a := range all {
+		version, twice := seen[a.Manifest.Name]
+		switch {
+		case twice:
+			return command.Usage("save one of them to a layout of its own", "%s has two versions of the plugin %q, %s and %s", path, a.Manifest.Name, version, a.Manifest.Version)
+		case oneFile && len(all) > 1:
+			return command.Usage("-o names a folder", "%s has %d plugins, and %s is one file", path, len(all), out)
+		}
+		seen[a.Manifest.Name] = a.Manifest.Version
+	}
+	for _, a := range all {
+		if err := unpack(env, a, out); err != nil {
+			return err
+		}
+		fmt.Fprintln(env.Stdout, a.Digest)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package plugincmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/plugin"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newList(env *command.Env) *cobra.Command {
+	var (
+		output    string
+		dirs      []string
+		noHeaders bool
+	)
+	c := &cobra.Command{
+		Use:     "list [DIR]... [--plugins DIR]...",
+		Short:   "List the plugins of folders",
+		Long:    "List shows the plugins of folders, as prober run finds them, and those that are built in the\nfolders of projects.",
+		Example: "  prober plugin list --plugins /etc/prober/plugins\n  prober plugin list demo -o json",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, err := listPlugins(append(dirs, args...))
+			if errors.Is(err, fs.ErrNotExist) {
+				return command.Usage("", "%w", err)
+			}
+			views := make([]pluginView, 0, len(found))
+			for _, f := range found {
+				views = append(views, viewOf(f))
+			}
+			printErr := printPlugins(env, output, !noHeaders, views)
+			if err != nil {
+				return command.Failed(err)
+			}
+			return printErr
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
+	c.Flags().BoolVar(&noHeaders, "no-headers", false, "leave the headers of the table out")
+	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
+	return c
+}
+
+// listPlugins returns the plugins of folders by name, and the errors of those that are
+// broken.
+func listPlugins(paths []string) ([]plugin.Found, error) {
+	var (
+		dirs  []string
+		found []plugin.Found
+		errs  []error
+	)
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Join(path, "plugin.yaml")); err != nil {
+			dirs = append(dirs, path)
+			continue
+		}
+		f, err := findPlugin(path, nil)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, f)
+	}
+	inside, err := plugin.Find(dirs, builtinNames()...)
+	found = append(found, inside...)
+	slices.SortStableFunc(found, func(a, b plugin.Found) int { return cmp.Compare(a.Manifest.Name, b.Manifest.Name) })
+	return found, errors.Join(append(errs, err)...)
+}
+
+func printPlugins(env *command.Env, output string, headers bool, views []pluginView) error {
+	if output != command.Table {
+		return env.Encode(output, map[string]any{"items": views})
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	if headers {
+		fmt.Fprintln(w, "NAME\tVERSION\tRUNTIME\tDIGEST\tPATH")
+	}
+	for _, v := range views {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, command.OneLine(v.Version), v.Runtime, v.Digest[:len("sha256:")+12], v.Path)
+	}
+	return w.Flush()
+}

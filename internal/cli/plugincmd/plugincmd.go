@@ -1,0 +1,22 @@
+// Package plugincmd has the commands below `prober plugin`, and `prober probe plugin`. Each
+// command is one file; find.go finds the plugin that a command names, and handler.go loads it.
+// Read find.go first.
+package plugincmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// New returns the command `prober plugin`.
+func New(env *command.Env) *cobra.Command {
+	c := command.Folder("plugin", "Make, build, test and look at plugins", newInspect(env), newList(env),
+		newNew(env), newBuild(env), newEmbed(env), newVet(env), newTest(env), newRun(env), newBench(env),
+		newKeygen(env), newSign(env), newVerify(env), newLock(env), newPromote(env),
+		newPush(env), newPull(env), newSave(env), newLoad(env))
+	c.Long = "A plugin is a sandboxed WebAssembly module that says what a probe does. From nothing to one\n" +
+		"that is tested: new, build, test. Where a command takes NAME|FILE.wasm|DIR, NAME is looked\n" +
+		"for in the folders of --plugins, and DIR is the folder of a project, with its plugin.yaml."
+	return c
+}

@@ -1,0 +1,117 @@
+package plugincmd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// platformFlag adds the flag that names the platform of a program. No variable sets it.
+func platformFlag(c *cobra.Command, value *string, help string) {
+	c.Flags().StringVar(value, "platform", "", help)
+	command.NotFromEnv(c.Flags().Lookup("platform"))
+}
+
+// parsePlatform reads what the flag says; nothing is the host's platform.
+func parsePlatform(text string) (oci.Platform, error) {
+	if text == "" {
+		return oci.HostPlatform(), nil
+	}
+	p, err := oci.ParsePlatform(text)
+	if err != nil {
+		return p, command.Usage("", "--platform: %w", err)
+	}
+	return p, nil
+}
+
+// manifestBeside is the file with the manifest of the program at path.
+func manifestBeside(path string) string { return strings.TrimSuffix(path, ".exe") + ".yaml" }
+
+// packedProgram returns the program in a file, with the manifest beside it.
+func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Artifact, error) {
+	manifest, err := regular.Read(manifestBeside(f.Path), plugin.MaxManifest)
+	if err != nil {
+		return nil, command.Usage("", "%w", err)
+	}
+	if plugin.Digest(manifest) != f.Beside { // a manifest is small enough to be read twice
+		return nil, command.Usage("", "plugin %s: its manifest changed while it was read", f.Path)
+	}
+	if built := platformOf(f.Module); !fits(built, on) {
+		return nil, command.Usage("--platform says for which platform a program is", "plugin %s: it was built for %s, and not for %s", f.Path, strings.Trim(built.String(), "/"), on)
+	}
+	a, err := oci.PackProgram(oci.Program{Manifest: manifest, Code: f.Module, Signature: signature, Platform: on})
+	if err != nil {
+		return nil, command.Usage("", "plugin %s: %w", f.Path, err)
+	}
+	return a, nil
+}
+
+// fits reports whether a program of a platform, as far as that is known, is one for on.
+func fits(built, on oci.Platform) bool {
+	switch {
+	case built.Architecture != "" && built.Architecture != on.Architecture:
+		return false
+	case built.OS == "unix": // ELF does not tell Linux from others
+		return on.OS != "windows" && on.OS != "darwin"
+	}
+	return built.OS == "" || built.OS == on.OS
+}
+
+// platformOf returns what the first bytes of a program say of its platform: nothing of a
+// script's.
+func platformOf(code []byte) (p oci.Platform) {
+	switch {
+	case bytes.HasPrefix(code, []byte("MZ")):
+		p.OS = "windows"
+	case bytes.HasPrefix(code, []byte("\xcf\xfa\xed\xfe")):
+		p.OS = "darwin"
+	case bytes.HasPrefix(code, []byte("\x7fELF")) && len(code) > 20:
+		p.OS = "unix"
+		var order binary.ByteOrder = binary.LittleEndian
+		if code[5] == 2 {
+			order = binary.BigEndian
+		}
+		p.Architecture = map[uint16]string{3: "386", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64"}[order.Uint16(code[18:])]
+	}
+	return p
+}
+
+// programPath returns where a program is to be written: the file out, the folder out, or
+// the working folder. Under another name nothing would find it.
+func programPath(a *oci.Artifact, out string) (string, error) {
+	name := oci.ProgramFile(a.Manifest.Name, a.Platform)
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		return filepath.Join(out, name), nil
+	}
+	if out == "" {
+		return name, nil
+	}
+	if !plugin.IsProcess(filepath.Base(out)) {
+		return "", command.Usage("", "-o %s: a program must be called %sNAME; want such a file, or a folder", out, plugin.ProcessPrefix)
+	}
+	return out, nil
+}
+
+// platformsOf tells which platforms there are programs for.
+func platformsOf(a *oci.Artifact) string {
+	all := a.Platforms()
+	if len(all) < 2 {
+		return ""
+	}
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.String()
+	}
+	return fmt.Sprintf(", which is there for %s", strings.Join(names, ", "))
+}

@@ -1,0 +1,372 @@
+package plugincmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
+	"github.com/daeace23/prober/plugin/trust"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// registryFlags say how a registry is talked to.
+type registryFlags struct {
+	plainHTTP bool
+	timeout   time.Duration
+	platform  string // whose programs are pulled; "": the host's
+}
+
+func (f *registryFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.plainHTTP, "plain-http", false, "talk HTTP to the registry rather than HTTPS")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "the longest that all of it may take")
+	command.NotFromEnv(c.Flags().Lookup("timeout"))
+}
+
+// with lets do talk to registries until it is done, a signal comes or it has taken too
+// long. what is told when that is slow.
+func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
+	on, err := parsePlatform(f.platform)
+	if err != nil {
+		return err
+	}
+	ctx, stop := env.Interruptible(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not done within %s", f.timeout))
+	defer cancel()
+	c, err := oci.NewClient(oci.ClientConfig{
+		PlainHTTP: f.plainHTTP, DockerConfig: oci.DockerConfig(env.LookupEnv), UserAgent: "prober/" + env.Version,
+		Progress: progress(env, what), Platform: on,
+	})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	defer c.Close()
+	err = do(ctx, c)
+	if _, ok := errors.AsType[*command.Exit](err); ok || err == nil {
+		return err
+	}
+	hint := ""
+	if errors.Is(err, oci.ErrPlainHTTP) {
+		hint = "--plain-http allows it"
+	}
+	if _, ok := errors.AsType[*oci.PlatformError](err); ok {
+		hint = "--platform names another one"
+	}
+	return &command.Exit{Code: command.ExitFailed, Err: err, Hint: hint}
+}
+
+// progressPeriod is how often a slow transfer is told of.
+const progressPeriod = 2 * time.Second
+
+// progress tells on stderr how far a transfer is that takes its time. Those who tell it of one
+// may be at it when another has begun: a registry may answer before it has heard everything.
+func progress(env *command.Env, what string) func(done, total int64) {
+	var mu sync.Mutex
+	next := time.Now().Add(progressPeriod)
+	return func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.After(next) {
+			next = now.Add(progressPeriod)
+			fmt.Fprintf(env.Stderr, "prober: %s: %.1f of %.1f MiB\n", what, float64(done)/(1<<20), float64(total)/(1<<20))
+		}
+	}
+}
+
+func parseReference(text string) (plugin.Reference, error) {
+	ref, err := plugin.ParseReference(text)
+	if err != nil {
+		return ref, command.Usage("", "%w", err)
+	}
+	return ref, nil
+}
+
+func newPush(env *command.Env) *cobra.Command {
+	var f registryFlags
+	c := &cobra.Command{
+		Use:   "push FILE REF",
+		Short: "Put a plugin into a registry",
+		Long: "Push puts a plugin into an OCI registry, and its signature along with it where FILE.sig is\n" +
+			"there. The same files always have the same digest: what stdout gets is the reference that\n" +
+			"names these bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"A module has its manifest inside there: one that lies beside it is put inside on the way, which\n" +
+			"makes another module with another digest.\n\n" +
+			"A program goes there with the manifest beside it, for one platform, and is added to the\n" +
+			"programs of the same version that are there for others. Then the reference is another one.",
+		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
+			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
+		Args: command.Arguments("FILE", "REF"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := packed(env, args[0], f.platform)
+			if err != nil {
+				return err
+			}
+			ref, err := parseReference(args[1])
+			if err != nil {
+				return err
+			}
+			return f.with(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+				if a, err = c.Join(ctx, ref, a); err != nil {
+					return err
+				}
+				if err := c.Push(ctx, ref, a); err != nil {
+					return err
+				}
+				fmt.Fprintf(env.Stderr, "prober: pushed %s as %s%s\n", nameOf(a), ref, platformsOf(a))
+				fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
+				return nil
+			})
+		},
+	}
+	f.add(c)
+	platformFlag(c, &f.platform, "what a program was built for, as in linux/arm64 (default the host's)")
+	return c
+}
+
+// packed returns the plugin in a file, or of the project in a folder. platform is for which
+// one a program is; "": the host's.
+func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
+	on, err := parsePlatform(platform)
+	if err != nil {
+		return nil, err
+	}
+	f, err := readPlugin(name)
+	if err != nil {
+		return nil, err
+	}
+	if f.Manifest.Runtime == plugin.Nagios {
+		return nil, command.Usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", f.Path)
+	}
+	signature, err := regular.Read(f.Path+oci.SignatureSuffix, oci.MaxSignature)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, command.Usage("", "%w", err)
+	}
+	if f.Manifest.Runtime == plugin.Process {
+		return packedProgram(f, on, signature)
+	}
+	if platform != "" {
+		return nil, command.Usage("", "--platform is for programs, and %s is a module, which runs on all platforms", f.Path)
+	}
+	if f.Beside != "" {
+		if err := putInside(env, &f, signature != nil); err != nil {
+			return nil, err
+		}
+	}
+	a, err := oci.Pack(f.Module, signature)
+	if err != nil {
+		return nil, command.Usage("", "plugin %s: %w", f.Path, err)
+	}
+	return a, nil
+}
+
+// putInside embeds the manifest beside a module in f: an artifact has no other place for it.
+// That makes another module, which a signature is not of.
+func putInside(env *command.Env, f *plugin.Found, signed bool) error {
+	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
+	if signed {
+		return command.Usage(fmt.Sprintf("`prober plugin embed %s %s` puts it inside; then sign it again", f.Path, manifest),
+			"plugin %s is signed without the manifest inside, and an artifact has it inside", f.Path)
+	}
+	module, err := plugin.Embed(f.Module, f.Text)
+	if err != nil {
+		return command.Usage("", "plugin %s: %w", f.Path, err)
+	}
+	f.Module, f.Digest = module, plugin.Digest(module)
+	fmt.Fprintf(env.Stderr, "prober: put %s into the module of the artifact, whose digest is %s; %s is as it was\n", manifest, f.Digest, f.Path)
+	return nil
+}
+
+// nameOf returns what people call a.
+func nameOf(a *oci.Artifact) string {
+	name := a.Manifest.Name + " " + command.OneLine(a.Manifest.Version)
+	if a.Beside != nil {
+		name += " for " + a.Platform.String()
+	}
+	if a.Signature != nil {
+		name += " with its signature"
+	}
+	return name
+}
+
+func newPull(env *command.Env) *cobra.Command {
+	var (
+		f               registryFlags
+		out, configFile string
+		stateDir        string
+	)
+	c := &cobra.Command{
+		Use:   "pull REF [-o FILE] | --config FILE",
+		Short: "Get a plugin from a registry",
+		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, and its\n" +
+			"signature beside it. All bytes are verified against their digests; stdout gets the reference\n" +
+			"that names them for ever. Credentials are docker's, credential helpers included. A program\n" +
+			"is written to prober-plugin-NAME, and its manifest beside it.\n\n" +
+			"With --config, the plugins of prober.yaml that are in registries are put where prober run\n" +
+			"finds them when a registry is away.",
+		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case configFile != "" && (len(args) > 0 || out != "" || f.platform != ""):
+				return command.Usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o nor --platform")
+			case configFile != "":
+				return prefetch(cmd.Context(), env, configFile, stateDir)
+			}
+			if err := command.Arguments("REF")(cmd, args); err != nil {
+				return err
+			}
+			return pull(cmd.Context(), env, &f, args[0], out)
+		},
+	}
+	f.add(c)
+	platformFlag(c, &f.platform, "whose program is pulled, as in linux/arm64 (default the host's)")
+	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
+	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
+	c.Flags().StringVar(&stateDir, "state-dir", "", "the folder of that name of prober run, with --config")
+	return c
+}
+
+func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out string) error {
+	ref, err := parseReference(text)
+	if err != nil {
+		return err
+	}
+	return f.with(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+		a, err := c.Pull(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if err := unpack(env, a, out); err != nil {
+			return err
+		}
+		fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
+		return nil
+	})
+}
+
+// prefetch pulls the plugins of the file into the cache of an agent.
+func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string) error {
+	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	all, err := pullSources(ctx, env, admission, stateDir)
+	for _, r := range all {
+		if r.Err == nil {
+			fmt.Fprintln(env.Stdout, strings.TrimPrefix(r.Found.Path, plugin.OCIScheme))
+		}
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(env.Stderr, "prober: %s names no plugin of a registry\n", configFile)
+	}
+	return nil
+}
+
+// pullSources pulls the plugins of prober.yaml that are in registries. One that is not
+// what its registry has now is an error, too.
+func pullSources(ctx context.Context, env *command.Env, admission *agent.Admission, stateDir string) ([]agent.Pulled, error) {
+	sources, err := sources(env, stateDir, false)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := env.Interruptible(ctx)
+	defer stop()
+	all := admission.Pull(ctx, sources)
+	var errs []error
+	for _, r := range all {
+		if r.Newest != "" {
+			env.Warn("plugin %q of %s is version %s, and was %s before", r.Name, r.Source, command.OneLine(r.Found.Manifest.Version), command.OneLine(r.Newest))
+		}
+		for _, err := range []error{r.Err, r.Stale, r.Unkept} {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("plugin %q: %w", r.Name, err))
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// sources returns where an agent with this state folder has plugins of registries from.
+func sources(env *command.Env, stateDir string, offline bool) (*agent.Sources, error) {
+	if stateDir == "" {
+		stateDir, _ = env.LookupEnv("PROBER_STATE_DIR")
+	}
+	dir, err := agent.PluginCache(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return agent.NewSources(agent.SourcesConfig{
+		CacheDir: dir, DockerConfig: oci.DockerConfig(env.LookupEnv), Version: env.Version, Offline: offline,
+	}), nil
+}
+
+// pulled returns the plugin of prober.yaml that was pulled last. It asks no registry.
+func pulled(env *command.Env, name, configFile string, admission *agent.Admission) (plugin.Found, error) {
+	sources, err := sources(env, "", true)
+	if err != nil {
+		return plugin.Found{}, command.Usage("", "%w", err)
+	}
+	all := admission.Pull(context.Background(), sources)
+	at := slices.IndexFunc(all, func(r agent.Pulled) bool { return r.Name == name && !r.Shadow })
+	if at < 0 {
+		return plugin.Found{}, command.Usage("", "no plugin called %q in %s", name, configFile)
+	}
+	if err := all[at].Err; err != nil {
+		return plugin.Found{}, command.Usage("`prober plugin pull --config "+configFile+"` pulls it", "%w", err)
+	}
+	return all[at].Found, nil
+}
+
+// unpack writes the module of a, or the program and its manifest, and its signature beside
+// it, to the file out, into the folder out, or into the working folder. A signature of what
+// was there before goes.
+func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
+	folder := filepath.Dir(out)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return command.Usage("mkdir -p "+folder+" makes it", "-o %s: there is no folder %s", out, folder)
+	}
+	if a.Beside == nil {
+		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
+			out = filepath.Join(out, a.Manifest.Name+".wasm")
+		}
+		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // nothing would find it
+			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is no folder, and the file of a module ends in .wasm", out)
+		}
+		err = replace(out, a.Module)
+	} else {
+		if out, err = programPath(a, out); err != nil {
+			return err
+		}
+		err = errors.Join(replace(manifestBeside(out), a.Beside), replaceAs(out, a.Module, 0o755))
+	}
+	for _, file := range trust.Files(out) {
+		if file == out+oci.SignatureSuffix && a.Signature != nil {
+			err = errors.Join(err, replace(file, a.Signature))
+		} else if removeErr := os.Remove(file); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s\n", nameOf(a), out)
+	return nil
+}

@@ -1,0 +1,229 @@
+package plugincmd_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/plugin"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// hub starts a registry on loopback and returns its host. before, when not nil, may
+// answer in its place.
+func hub(t *testing.T, before func(w http.ResponseWriter, r *http.Request) bool) string {
+	t.Helper()
+	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before == nil || !before(w, r) {
+			real.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// demoFile writes a module with its manifest inside, and works in its folder.
+func demoFile(t *testing.T) (module []byte) {
+	t.Helper()
+	module, err := plugin.Embed([]byte(clitest.Module(t, 0)), []byte(clitest.Manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	clitest.WriteTree(t, ".", map[string]string{"demo.wasm": string(module), "demo.wasm.sig": "a signature"})
+	return module
+}
+
+// holds fails unless the file has these bytes; nil means that there is no file.
+func holds(t *testing.T, path string, want []byte) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil && want != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v, %d bytes, want %d", path, err, len(got), len(want))
+	}
+}
+
+func TestPluginPushAndPull(t *testing.T) {
+	module, host := demoFile(t), hub(t, nil)
+	code, pinned, stderr := clitest.Run(nil, "plugin", "push", "demo.wasm", host+"/me/demo:1", "--plain-http")
+	if code != 0 || !strings.HasPrefix(pinned, host+"/me/demo@sha256:") || stderr != "prober: pushed demo 1.0.0 with its signature as "+host+"/me/demo:1\n" {
+		t.Fatalf("exit code %d, %q, %q", code, pinned, stderr)
+	}
+	if err := os.Mkdir("plugins", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for out, want := range map[string]string{"": "demo.wasm", "other.wasm": "other.wasm", "plugins": "plugins/demo.wasm"} {
+		args := []string{"plugin", "pull", "oci://" + strings.TrimSpace(pinned), "--plain-http"}
+		if out != "" {
+			args = append(args, "-o", out)
+		}
+		code, stdout, stderr := clitest.Run(nil, args...)
+		if code != 0 || stdout != pinned || stderr != "prober: wrote demo 1.0.0 with its signature to "+want+"\n" {
+			t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+		}
+		holds(t, want, module)
+		holds(t, want+".sig", []byte("a signature"))
+	}
+	// The signature of what was there before does not outlive it.
+	if err := os.Remove("demo.wasm.sig"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := clitest.Run(nil, "plugin", "push", "demo.wasm", host+"/me/demo:1", "--plain-http"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/me/demo:1", "--plain-http", "-o", "other.wasm"); code != 0 {
+		t.Fatal(stderr)
+	}
+	holds(t, "other.wasm.sig", nil)
+}
+
+func TestPluginSaveAndLoad(t *testing.T) {
+	module, host := demoFile(t), hub(t, nil)
+	code, _, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	if code == 0 || !strings.Contains(stderr, "prober: error: ") {
+		t.Errorf("exit code %d, %q: want no plugin in a folder without plugin.yaml", code, stderr)
+	}
+	clitest.WriteTree(t, ".", map[string]string{"plugin.yaml": clitest.Manifest})
+	code, pinned, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	_, digest, _ := strings.Cut(pinned, "@")
+	for _, tc := range [][]string{
+		{"demo.wasm", "-o", "a.tar"}, {"demo.wasm", "-o", "a"}, {host + "/demo:1", "-o", "b.tar", "--plain-http"}, {host + "/demo:1", "-o", "b", "--plain-http"},
+	} {
+		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin", "save"}, tc...)...)
+		if code != 0 || stdout != digest || stderr != "prober: wrote demo 1.0.0 with its signature to "+tc[2]+"\n" {
+			t.Fatalf("%q: exit code %d, %q, %q", tc, code, stdout, stderr)
+		}
+		out := filepath.Join(t.TempDir(), "out.wasm")
+		code, stdout, stderr = clitest.Run(nil, "plugin", "load", tc[2], "-o", out)
+		if code != 0 || stdout != digest {
+			t.Fatalf("%q: exit code %d, %q, %q", tc, code, stdout, stderr)
+		}
+		holds(t, out, module)
+		holds(t, out+".sig", []byte("a signature"))
+	}
+	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "plugins")
+	if want := "prober: error: -o plugins: it is no folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "nosuch/")
+	if want := "prober: error: -o nosuch/: there is no folder nosuch\nprober: hint: mkdir -p nosuch makes it\n"; code != 64 || stderr != want {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// A layout may hold several plugins, of different names.
+func TestPluginLoadSeveral(t *testing.T) {
+	demoFile(t)
+	for _, m := range []struct{ file, manifest, layout string }{
+		{"other.wasm", strings.Replace(clitest.Manifest, "name: demo", "name: other", 1), "two"},
+		{"demo.wasm", clitest.Manifest, "two"},
+		{"demo.wasm", clitest.Manifest, "versions"},
+		{"next.wasm", strings.Replace(clitest.Manifest, "version: 1.0.0", "version: 2.0.0", 1), "versions"},
+	} {
+		module, err := plugin.Embed([]byte(clitest.Module(t, 0)), []byte(m.manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clitest.WriteTree(t, ".", map[string]string{m.file: string(module)})
+		if code, _, stderr := clitest.Run(nil, "plugin", "save", m.file, "-o", m.layout); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	if err := os.Mkdir("plugins", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := clitest.Run(nil, "plugin", "load", "two", "-o", "plugins")
+	want := "prober: wrote other 1.0.0 to plugins/other.wasm\nprober: wrote demo 1.0.0 with its signature to plugins/demo.wasm\n"
+	if code != 0 || strings.Count(stdout, "sha256:") != 2 || stderr != want {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	code, _, stderr = clitest.Run(nil, "plugin", "load", "versions", "-o", "plugins")
+	if code != 64 || !strings.Contains(stderr, `versions has two versions of the plugin "demo", 1.0.0 and 2.0.0`) {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+func TestPluginOCIErrors(t *testing.T) {
+	demoFile(t)
+	host := hub(t, nil)
+	locked := hub(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"push", "nosuch.wasm", host + "/demo:1"}, 64, "nosuch.wasm: no such file"},
+		{[]string{"push", "demo.wasm", "demo:1"}, 64, "want HOST/REPOSITORY:TAG"},
+		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "want a :TAG or an @sha256:DIGEST"},
+		{[]string{"push", "demo.wasm.sig", host + "/demo:1"}, 64, "prober: error: "},
+		{[]string{"push", "demo.wasm", host + "/demo:1"}, 1, "prober: hint: --plain-http allows it\n"},
+		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " wants credentials, and there are none"},
+		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, "prober: error: " + host + "/demo:1: not found\n"},
+		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
+		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
+		{[]string{"save", "demo", "-o", "x"}, 64, "want HOST/REPOSITORY:TAG"},
+		{[]string{"save", "demo.wasm", "-o", "."}, 64, ".: is no OCI layout"},
+		{[]string{"load", "nosuch"}, 64, "nosuch: no such file"},
+		{[]string{"load", "demo.wasm"}, 64, "demo.wasm: unexpected EOF: want a tar archive of an OCI layout"},
+	} {
+		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, tc.args...)...)
+		if code != tc.code || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Count(stderr, "prober: error: ") != 1 {
+			t.Errorf("%q: exit code %d, want %d with %q\n%s%s", tc.args, code, tc.code, tc.want, stdout, stderr)
+		}
+	}
+	// Docker's credentials let in.
+	clitest.WriteTree(t, "docker", map[string]string{"config.json": fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, locked)})
+	var out, errs bytes.Buffer
+	code := cli.Main(command.Env{
+		Args:   []string{"plugin", "push", "demo.wasm", locked + "/demo:1"},
+		Stdout: &out, Stderr: &errs, Notify: func(...os.Signal) (<-chan os.Signal, func()) { return nil, func() {} },
+		LookupEnv: func(name string) (string, bool) {
+			value, ok := map[string]string{"DOCKER_CONFIG": "docker", "PROBER_PLAIN_HTTP": "true"}[name]
+			return value, ok
+		},
+	})
+	if code != 0 {
+		t.Errorf("exit code %d, %s", code, &errs)
+	}
+}
+
+// A signal ends a transfer that goes nowhere.
+func TestPluginPullIsInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	signals := make(chan os.Signal, 1)
+	host := hub(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		signals <- os.Interrupt
+		<-r.Context().Done()
+		return true
+	})
+	code, stdout, stderr := clitest.Run(signals, "plugin", "pull", host+"/demo:1", "--plain-http")
+	if code != 1 || stdout != "" || stderr != "prober: error: "+host+"/demo:1: stopped by SIGINT\n" {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

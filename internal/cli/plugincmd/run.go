@@ -1,0 +1,189 @@
+package plugincmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newRun(env *command.Env) *cobra.Command {
+	o := newPluginProbe(env)
+	var (
+		f      pluginFlags
+		watch  bool
+		record string
+	)
+	c := &cobra.Command{
+		Use:   "run NAME|FILE.wasm|DIR [--target HOST:PORT] [--config JSON|@FILE] [--watch | --record FILE]",
+		Short: "Let a plugin probe a target: again whenever it is built anew, or recorded for its tests",
+		Args:  command.Arguments("NAME|FILE.wasm|DIR"),
+		Example: "  prober plugin run demo --target 127.0.0.1:25 --explain\n" +
+			"  prober plugin run demo --target 127.0.0.1:25 --config @demo.json --watch\n" +
+			"  prober plugin run demo --target 127.0.0.1:25 --record demo/testdata/greeting.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case watch && record != "":
+				return command.Usage("leave one of the two out", "--watch and --record: one run is recorded")
+			case watch:
+				return o.watchPlugin(cmd.Context(), args[0], &f)
+			case record != "":
+				return o.recordPlugin(cmd.Context(), args[0], &f, record)
+			default:
+				return o.probePlugin(cmd.Context(), args[0], &f)
+			}
+		},
+	}
+	f.add(c)
+	f.addAgentFile(c)
+	c.Flags().BoolVar(&watch, "watch", false, "probe again when the module or the file of --config changes, until Ctrl-C")
+	c.Flags().StringVar(&record, "record", "", "write what the plugin saw of the world to a file, for a test case to replay")
+	return o.Flags(c)
+}
+
+// recordPlugin probes, and writes what the plugin saw to a file.
+func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFlags, file string) error {
+	if strings.HasSuffix(file, plugintest.Suffix) {
+		return command.Usage("testdata/session.yaml, say", "--record %s: that is the name of a test file, and a session is none", file)
+	}
+	o.recorder = plugintest.NewRecorder()
+	o.Wrap = func(h probe.Handler, config []byte) probe.Handler { return recording{h, o.recorder, config, o.grants} }
+	verdict := o.probePlugin(ctx, name, f)
+	e, _ := errors.AsType[*command.Exit](verdict)
+	switch {
+	case e != nil && e.Code == command.ExitUsage:
+		return verdict // there was nothing to record
+	case o.Stopped:
+		fmt.Fprintf(o.Env.Stderr, "prober: nothing was recorded: the probe did not come to its end\n")
+		return verdict
+	}
+	if err := o.recorder.Write(file); err != nil {
+		err = fmt.Errorf("--record: %w", err)
+		if e != nil {
+			err = errors.Join(e.Err, err)
+		}
+		return command.Usage("", "%w", err)
+	}
+	folder := filepath.Dir(o.module)
+	fmt.Fprintf(o.Env.Stderr, "prober: recorded %s; look it over before you share it. As a case of %s:\n"+
+		"- name: a recorded session\n  replay: %s\n",
+		file, filepath.Join(folder, o.Handler+plugintest.Suffix), filepath.ToSlash(pathFrom(folder, file)))
+	return verdict
+}
+
+// pathFrom returns the path of a file as seen from a folder, either of which may be absolute.
+func pathFrom(folder, file string) string {
+	if path, err := filepath.Rel(folder, file); err == nil {
+		return path
+	}
+	if path, err := filepath.Abs(file); err == nil {
+		return path // the one that is seen from anywhere
+	}
+	return file
+}
+
+// recording notes the attempts of a handler.
+type recording struct {
+	probe.Handler
+	recorder *plugintest.Recorder
+	config   []byte
+	grants   []plugin.Grant
+}
+
+// Probe implements [probe.Handler].
+func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	out, err := r.Handler.Probe(ctx, req)
+	r.recorder.Note(req, r.config, r.grants, out, err)
+	return out, err
+}
+
+// watchPlugin probes, and probes again when a file has changed, until ctx ends.
+func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFlags) error {
+	found, err := f.find(o.Env, name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.read(ctx, o.Env); err != nil {
+		return err
+	}
+	files := []string{found.Path}
+	beside := filepath.Join(filepath.Dir(found.Path), plugin.ManifestFile)
+	if _, err := os.Stat(beside); err == nil && beside != found.Path {
+		files = append(files, beside)
+	}
+	if path, ok := strings.CutPrefix(f.config, "@"); ok {
+		files = append(files, path)
+	}
+	ctx, stop := o.Env.Interruptible(ctx)
+	defer stop()
+	for {
+		seen := statesOf(files)
+		err := o.probePlugin(ctx, name, f)
+		if ctx.Err() == nil && !o.Stopped { // of one signal, either may be first to know
+			_ = o.Env.Report(err) // the verdict was printed, and a file that is broken is mended some time
+		}
+		path, ok := awaitChange(ctx, files, seen)
+		if !ok {
+			fmt.Fprintf(o.Env.Stderr, "prober: %v\n", context.Cause(ctx))
+			return nil
+		}
+		fmt.Fprintf(o.Env.Stderr, "prober: %s has changed\n", path)
+	}
+}
+
+// lookEvery is how often files are looked at. No notification of the system is as
+// portable.
+const lookEvery = 300 * time.Millisecond
+
+// statesOf returns what tells files that have changed; nil for one that is not there.
+func statesOf(files []string) []fs.FileInfo {
+	states := make([]fs.FileInfo, len(files))
+	for i, path := range files {
+		if info, err := os.Stat(path); err == nil {
+			states[i] = info
+		}
+	}
+	return states
+}
+
+// differ reports whether a file is no longer as it was. One that took its place may have its
+// size, and the time of it: clocks of file systems are coarse.
+func differ(was, is fs.FileInfo) bool {
+	return was == nil || !is.ModTime().Equal(was.ModTime()) || is.Size() != was.Size() || !os.SameFile(was, is)
+}
+
+// awaitChange returns the first of files that is no longer as it was seen, and false
+// when ctx ends. A file that is gone is waited for: compilers remove and write.
+func awaitChange(ctx context.Context, files []string, seen []fs.FileInfo) (string, bool) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return "", false
+		case <-tick.C:
+		}
+		now := statesOf(files)
+		if slices.Contains(now, nil) {
+			continue
+		}
+		for i := range files {
+			if differ(seen[i], now[i]) {
+				return files[i], true
+			}
+		}
+	}
+}

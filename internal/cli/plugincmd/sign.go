@@ -1,0 +1,177 @@
+package plugincmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin/trust"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// defaultKey is the file that keygen writes when no other is named.
+const defaultKey = "prober.key"
+
+func newKeygen(env *command.Env) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "keygen [-o FILE]",
+		Short: "Make a key that signs plugins",
+		Long: "Make an Ed25519 key. The private one goes to a file that is not there yet and that only its\n" +
+			"owner may read, the public one to stdout: trust.keys of prober.yaml names files of those.",
+		Example: "  prober plugin keygen -o ops.key > ops.pub",
+		Args:    command.Arguments(),
+		RunE:    func(*cobra.Command, []string) error { return keygen(env, file) },
+	}
+	command.FileFlag(c, &file, "o", "out", defaultKey, "file of the private key")
+	return c
+}
+
+// fileFlag adds a flag that names a file, and that no variable sets.
+func fileFlag(c *cobra.Command, value *string, short, name, without, help string) {
+	c.Flags().StringVarP(value, name, short, without, help)
+	command.NotFromEnv(c.Flags().Lookup(name))
+}
+
+func keygen(env *command.Env, file string) error {
+	key, err := trust.Generate()
+	if err != nil {
+		return command.Failed(err)
+	}
+	if err := key.Write(file); errors.Is(err, fs.ErrExist) {
+		return command.Usage("-o names another file; no key is ever overwritten", "key: %w", err)
+	} else if err != nil {
+		return command.Usage("", "key: %w", err)
+	}
+	if _, err := env.Stdout.Write(key.PEM()); err != nil {
+		return command.Failed(errors.Join(err, os.Remove(file))) // nobody knows its public key
+	}
+	fmt.Fprintf(env.Stderr, "prober: wrote the private key %s to %s; the public key is on stdout\n", key.ID, file)
+	return nil
+}
+
+func newSign(env *command.Env) *cobra.Command {
+	var (
+		file string
+		add  bool
+	)
+	c := &cobra.Command{
+		Use:   "sign FILE... --key FILE",
+		Short: "Sign plugins",
+		Long: "Sign writes the signature of each plugin to the file of its name and .sig. It covers the module\n" +
+			"and, unless that has the same manifest inside, the plugin.yaml beside it (of a process plugin\n" +
+			"the file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
+			"Signatures that others made are written over, unless --add keeps them.",
+		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.Usage("usage: "+cmd.UseLine(), "%s: want a file", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return signPlugins(env, args, file, add) },
+	}
+	command.FileFlag(c, &file, "", "key", "", "file of the private key, as keygen makes it")
+	c.Flags().BoolVar(&add, "add", false, "keep the signatures of other keys")
+	return c
+}
+
+func signPlugins(env *command.Env, paths []string, file string, add bool) error {
+	switch {
+	case file == "":
+		return command.Usage("`prober plugin keygen` makes a key", "sign: --key is required")
+	case strings.Contains(file, "-----BEGIN"):
+		return command.Usage("whoever lists processes sees arguments: make a new key", "--key: want the name of a file, and no key")
+	}
+	key, err := trust.ReadPrivateKey(file)
+	if err != nil {
+		return command.Usage("`prober plugin keygen` makes a key, and chmod 600 keeps one to its owner", "%w", err)
+	}
+	for _, path := range paths {
+		if err := signPlugin(env, path, key, add); err != nil {
+			return command.Usage(hintFor(path, err), "%w", err)
+		}
+	}
+	return nil
+}
+
+// maxSignatures bounds a file of signatures.
+const maxSignatures = 64 << 10
+
+func signPlugin(env *command.Env, path string, key trust.PrivateKey, add bool) error {
+	f, err := trust.Read(path)
+	if err != nil {
+		return err
+	}
+	tellManifest(env, *f)
+	out := f.Path + trust.Suffix
+	var others []byte
+	if add {
+		if others, err = regular.Read(out, maxSignatures); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	data, err := key.Sign(f, others)
+	if err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	if err := replace(out, data); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stdout, "%s: key %s signed %s\n", out, key.ID, f.Digest)
+	return nil
+}
+
+func newVerify(env *command.Env) *cobra.Command {
+	var keys []string
+	c := &cobra.Command{
+		Use:   "verify FILE --key PUB...",
+		Short: "Tell who signed a plugin",
+		Long: "Verify holds the signatures beside a plugin, prober's and cosign's, against public keys.\n\n" +
+			"Exit code 0 signed by one of them, 1 not so, or with a signature that is wrong, 64 wrong usage.",
+		Example: "  prober plugin verify demo.wasm --key ops.pub",
+		Args:    command.Arguments("FILE"),
+		RunE:    func(_ *cobra.Command, args []string) error { return verifyPlugin(env, args[0], keys) },
+	}
+	c.Flags().StringArrayVar(&keys, "key", nil, "file of a public key")
+	return c
+}
+
+func verifyPlugin(env *command.Env, path string, files []string) error {
+	if len(files) == 0 {
+		return command.Usage("`prober plugin keygen` prints the public key of a pair", "verify: --key is required")
+	}
+	policy, err := policyOf(files)
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	f, err := trust.Read(path)
+	if f == nil {
+		return command.Usage(hintFor(path, err), "%w", err)
+	}
+	tellManifest(env, *f)
+	verdict, err := policy.Check(*f) // a module that is cut off has no manifest, either
+	if err == nil && verdict.State != trust.Signed {
+		err = fmt.Errorf("%s: %s", f.Path, verdict)
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	fmt.Fprintf(env.Stdout, "%s: %s\n", f.Path, command.OneLine(verdict.String()))
+	return nil
+}
+
+// policyOf trusts the keys in files. It requires nothing, so that all can be told.
+func policyOf(files []string) (*trust.Policy, error) {
+	keys, err := trust.ReadKeys(files)
+	if err != nil {
+		return nil, err
+	}
+	return trust.New(trust.Config{Keys: keys})
+}

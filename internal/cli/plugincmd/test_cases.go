@@ -1,0 +1,232 @@
+package plugincmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newTest(env *command.Env) *cobra.Command {
+	var (
+		output, pattern string
+		configFile      string
+		update          bool
+		cfg             = plugintest.Config{Version: env.Version}
+	)
+	c := &cobra.Command{
+		Use:   "test [PATH]...",
+		Short: "Run the test cases of plugins, with everything around the plugin played",
+		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
+			"working folder unless PATH names another, and the checks that every plugin has to pass. Of a\n" +
+			"module or a plugin.yaml it runs the files in the same folder that are about that plugin. The\n" +
+			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
+			"A plugin that is a program runs as one, in real time; what it reaches is played on the\n" +
+			"loopback interface, and a case that needs more of a sandbox is left out. The command of a\n" +
+			"check of Nagios is beside its plugin.yaml, or in one of the folders that the agent's file of\n" +
+			"--config allows (nagios.folders).\n\n" +
+			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
+		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
+			"  prober plugin test --config /etc/prober/prober.yaml examples/nagios/http",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			if pattern != "" {
+				if cfg.Run, err = regexp.Compile(pattern); err != nil {
+					return command.Usage("", "--run: %w", err)
+				}
+			}
+			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+			if err != nil {
+				return command.Usage("", "%w", err)
+			}
+			cfg.Folders = admission.Folders()
+			cfg.Process = startProgram(cfg, configFile != "")
+			ctx, stop := env.Interruptible(cmd.Context())
+			defer stop()
+			return testPlugins(ctx, env, args, cfg, output, update)
+		},
+	}
+	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of the one that the files name")
+	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders hold the commands that may run")
+	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
+	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fields of a result that the contract does not know fail the case")
+	c.Flags().BoolVar(&update, "update", false, "write the results and messages that came into the files")
+	command.OutputFlag(c, &output, plugintest.Formats...)
+	return c
+}
+
+// testPlugins runs the test files of paths and writes the reports. A plugin that cannot be run
+// at all, or a signal, costs the reports of the others nothing.
+func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string, update bool) error {
+	files, err := loadCases(paths)
+	if err != nil {
+		return err
+	}
+	t := tested{update: update}
+	for _, f := range files {
+		report, err := plugintest.Run(ctx, f, cfg)
+		if ctx.Err() != nil {
+			t.fail(command.ExitFailed, context.Cause(ctx))
+			break
+		}
+		t.add(report, err)
+	}
+	if t.ran == 0 && t.code == command.ExitOK && cfg.Run != nil {
+		return command.Usage("", "--run %s: no case and no check has such a name", cfg.Run)
+	}
+	if len(t.reports) > 0 {
+		if err := plugintest.Write(env.Stdout, output, t.reports); err != nil {
+			return command.Failed(err)
+		}
+	}
+	if update && len(t.reports) > 0 {
+		fmt.Fprintf(env.Stderr, "%d values updated; run the tests again\n", t.changed)
+	}
+	if t.code == command.ExitOK {
+		return nil
+	}
+	return &command.Exit{Code: t.code, Err: errors.Join(t.errs...), Hint: t.hint}
+}
+
+// tested is what became of test files so far.
+type tested struct {
+	update       bool
+	reports      []*plugintest.Report
+	ran, changed int // cases and checks; values
+	code         int // the highest of all files
+	errs         []error
+	hint         string
+}
+
+func (t *tested) fail(code int, errs ...error) {
+	t.code, t.errs = max(t.code, code), append(t.errs, errs...)
+}
+
+// add adds the report of a file, or the error for which there is none.
+func (t *tested) add(report *plugintest.Report, err error) {
+	if err != nil {
+		t.fail(command.ExitUsage, err)
+		if e, ok := errors.AsType[*command.Exit](err); ok {
+			t.hint = e.Hint
+		} else if errors.Is(err, fs.ErrNotExist) {
+			t.hint = "`prober plugin build` builds the plugin of a folder"
+		}
+		return
+	}
+	t.reports, t.ran = append(t.reports, report), t.ran+len(report.Results)
+	if !report.OK() {
+		t.fail(command.ExitFailed)
+	}
+	if t.update {
+		n, err := plugintest.Update(report)
+		if t.changed += n; err != nil {
+			t.fail(command.ExitFailed, err)
+		}
+	}
+}
+
+// loadCases reads the test files of paths.
+func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
+	var named []string
+	for _, path := range paths {
+		files, err := casesOf(path)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, files...)
+	}
+	files, err := plugintest.Find(named)
+	if err != nil {
+		return nil, command.Usage("a test file is called NAME"+plugintest.Suffix, "%w", err)
+	}
+	var errs []error
+	hint := ""
+	for _, path := range files {
+		f, err := plugintest.Load(path)
+		loaded, errs = append(loaded, f), append(errs, err)
+		if err != nil && !strings.HasSuffix(path, plugintest.Suffix) {
+			hint = "a test file is called NAME" + plugintest.Suffix
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, command.Usage(hint, "%w", err)
+	}
+	return loaded, nil
+}
+
+// casesOf returns path itself, or of a module or a plugin.yaml the test files beside it that
+// are about that plugin, and those that cannot be read.
+func casesOf(path string) ([]string, error) {
+	dir := projectOf(path)
+	if dir == path {
+		return []string{path}, nil
+	}
+	module, err := plugin.Locate(path)
+	if err != nil {
+		return nil, command.Usage("", "%w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+plugintest.Suffix))
+	if err != nil {
+		return nil, command.Usage("", "%w", err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		f, err := plugintest.Load(file)
+		return err == nil && !samePlugin(f.Plugin, module)
+	})
+	if len(files) > 0 {
+		return files, nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, command.Usage("", "%w", err)
+	}
+	return nil, command.Usage("", "%s: no *%s file beside it is about this plugin", path, plugintest.Suffix)
+}
+
+// samePlugin reports whether path, as a test file has it, names the plugin of the file module.
+func samePlugin(path, module string) bool {
+	located, err := plugin.Locate(path)
+	if err != nil {
+		return false
+	}
+	if filepath.Clean(located) == filepath.Clean(module) {
+		return true
+	}
+	a, errA := os.Stat(located)
+	b, errB := os.Stat(module)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// startProgram starts plugins that are programs. One that crashes in a case does not keep
+// the next one waiting. configured is whether the operator's folders are known.
+func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
+	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
+		if found.Manifest.Runtime == plugin.Nagios {
+			check, err := process.LoadCheck(process.Config{}, found)
+			if err != nil && !configured {
+				err = command.Usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
+			}
+			return check, err
+		}
+		cfg := process.Config{Version: test.Version, Env: environ, Strict: test.Strict, Pause: time.Millisecond, MaxPause: time.Millisecond}
+		return process.Load(ctx, cfg, found)
+	}
+}

@@ -1,0 +1,236 @@
+package plugincmd
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+func newVet(env *command.Env) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "vet [PATH]",
+		Short: "Look for the mistakes that plugins are made with",
+		Long: "Vet looks at the folder of a plugin, which its module and its plugin.yaml name as well,\n" +
+			"without running it: at calls that reach no network\n" +
+			"inside a guest, in all packages of its Go module that it is built of, at a program that never\n" +
+			"serves, at a manifest that says too little, at cases that are missing, and, where the plugin\n" +
+			"is built, at imports and exports that are not those of the contract, and at imports that the\n" +
+			"manifest does not ask for.\n\n" +
+			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
+		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return vetPlugin(env, folderOf(args), output)
+		},
+	}
+	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
+	return c
+}
+
+// finding is one mistake, and where it is.
+type finding struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line,omitzero"`
+	Column  int    `json:"column,omitzero"`
+	Field   string `json:"field,omitzero"` // of the manifest
+	Message string `json:"message"`
+}
+
+// String returns "PATH:LINE:COLUMN: message".
+func (f finding) String() string {
+	place := f.Path
+	if f.Line > 0 {
+		place += fmt.Sprintf(":%d:%d", f.Line, f.Column)
+	}
+	if f.Field != "" {
+		place += ": " + f.Field
+	}
+	return place + ": " + f.Message
+}
+
+// vetPlugin prints what is wrong with a plugin: of a folder, or of the module or the
+// plugin.yaml in one.
+func vetPlugin(env *command.Env, path, output string) error {
+	dir := projectOf(path)
+	manifest, text, err := readProject(dir)
+	if err != nil {
+		return err
+	}
+	if err := isModuleOf(path, dir, manifest); err != nil {
+		return command.Usage("", "%w", err)
+	}
+	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
+	for _, look := range []func() ([]finding, error){
+		func() ([]finding, error) { return vetCases(dir, manifest.Name) },
+		func() ([]finding, error) { return vetGo(dir, manifest) },
+		func() ([]finding, error) { return vetOtherSources(dir) },
+		func() ([]finding, error) { return vetModule(dir, manifest, text) },
+	} {
+		more, err := look()
+		if err != nil {
+			return command.Usage("", "%w", err)
+		}
+		findings = append(findings, more...)
+	}
+	if err := printFindings(env, findings, output); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return &command.Exit{Code: command.ExitFailed}
+	}
+	return nil
+}
+
+func printFindings(env *command.Env, findings []finding, output string) error {
+	if output != command.Table {
+		if findings == nil {
+			findings = []finding{}
+		}
+		return env.Encode(output, map[string]any{"items": findings})
+	}
+	for _, f := range findings {
+		fmt.Fprintln(env.Stdout, f)
+	}
+	return nil
+}
+
+func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
+	if slices.Contains(builtinNames(), m.Name) {
+		findings = append(findings, finding{Path: path, Field: "name", Message: fmt.Sprintf("%q is a built-in handler: no agent loads a plugin of that name", m.Name)})
+	}
+	if m.Config.JSON() == nil {
+		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "there is none, so that any config is taken"})
+	}
+	for _, r := range m.Requests {
+		if r.Reason == "" {
+			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": there is no reason for the operator who decides"})
+		}
+	}
+	for i, metric := range m.Metrics {
+		if !metricName.MatchString(metric.Name) {
+			findings = append(findings, finding{
+				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is no name of a metric: want %s", metric.Name, metricName),
+			})
+		}
+	}
+	return findings
+}
+
+// metricName is what a host takes as the name of a metric.
+var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
+
+// vetCases misses test cases.
+func vetCases(dir, name string) ([]finding, error) {
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+plugintest.Suffix))
+	if err != nil || len(files) > 0 {
+		return nil, err
+	}
+	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "there is none: nothing shows that the plugin works"}}, nil
+}
+
+// moduleOf returns the path of the module of a plugin: of a program, of what else was built of
+// its source.
+func moduleOf(dir string, m *plugin.Manifest) (string, error) {
+	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
+		return plugin.Locate(dir)
+	}
+	return filepath.Join(dir, m.Name+".wasm"), nil
+}
+
+// isModuleOf returns an error for the path of a module that is not that of the plugin in dir, or
+// is not there.
+func isModuleOf(path, dir string, m *plugin.Manifest) error {
+	if path == dir || filepath.Base(path) == plugin.ManifestFile {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	module, err := moduleOf(dir, m)
+	if err == nil && filepath.Clean(path) != module {
+		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, module)
+	}
+	return err
+}
+
+// vetModule looks at the plugin where it has been built.
+func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
+	path, err := moduleOf(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	module, err := regular.Read(path, plugin.MaxModule)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	imports, err := plugin.Imports(module)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, err := range plugin.CheckContract(module, m) {
+		findings = append(findings, finding{Path: path, Message: err.Error()})
+	}
+	if plugin.RunsAsCommand(module, m) {
+		findings = append(findings, finding{Path: path, Message: "exports _start and no probe, so that it is run as a program: mode: command in plugin.yaml says so"})
+	}
+	for _, problem := range vetImports(imports, m) {
+		findings = append(findings, finding{Path: path, Message: problem})
+	}
+	sections, err := plugin.Sections(module)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	named := func(s plugin.Section) bool { return s.ID == 0 && s.Name == "name" }
+	if !slices.ContainsFunc(sections, named) {
+		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap says no more where it was"})
+	}
+	switch embedded, err := plugin.Extract(module); {
+	case errors.Is(err, plugin.ErrNoManifest): // plugin.yaml will do
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case m.Runtime != plugin.Process && !bytes.Equal(embedded, text): // of a process, another runtime is inside
+		findings = append(findings, finding{Path: path, Message: "the manifest inside is another than plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
+	}
+	return findings, nil
+}
+
+func sortFindings(findings []finding) {
+	slices.SortFunc(findings, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// vetImports returns where the imports of a module and the requests of its manifest differ.
+func vetImports(imports map[string][]string, m *plugin.Manifest) (problems []string) {
+	for _, module := range slices.Sorted(maps.Keys(imports)) {
+		c, ok := plugin.CapabilityOfModule(module)
+		if ok && !slices.ContainsFunc(m.Requests, func(r plugin.Request) bool { return r.Capability == c.Name }) {
+			problems = append(problems, fmt.Sprintf("imports %s, and the manifest does not ask for %q", module, c.Name))
+		}
+	}
+	for _, r := range m.Requests {
+		if c, ok := plugin.CapabilityNamed(r.Capability); ok && imports[c.Module] == nil {
+			problems = append(problems, fmt.Sprintf("imports nothing of %s, and the manifest asks for %q", c.Module, r.Capability))
+		}
+	}
+	return problems
+}

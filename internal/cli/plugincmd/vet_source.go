@@ -1,0 +1,241 @@
+package plugincmd
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	gobuild "go/build"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/plugin"
+)
+
+// unreachable are what reaches no network inside a guest: there it meets a fake, and a
+// target that is well looks as if it were down.
+var unreachable = map[string][]string{
+	"net":        {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer", "LookupHost", "LookupIP", "LookupAddr", "LookupTXT", "LookupMX", "LookupSRV", "LookupNS", "LookupCNAME", "DefaultResolver", "Resolver"},
+	"net/http":   {"Get", "Head", "Post", "PostForm", "DefaultClient", "DefaultTransport"},
+	"crypto/tls": {"Dial", "DialWithDialer", "Dialer"},
+}
+
+// goFile is a file that a plugin is built of.
+type goFile struct {
+	parsed *ast.File
+	names  map[string]string // of the packages that it imports, to their paths
+}
+
+// imports reports whether the file imports a package of prober's SDK.
+func (f goFile) imports(suffix string) bool {
+	for _, from := range f.names {
+		if strings.HasSuffix(from, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// vetGo looks at the Go packages that the plugin in dir is built of: in those of a guest,
+// for what reaches no network; in those of a process, for what serves.
+func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
+	target := gobuild.Default
+	target.OpenFile = func(path string) (io.ReadCloser, error) { return regular.Open(path) }
+	if m.Runtime != plugin.Process {
+		target.GOOS, target.GOARCH, target.CgoEnabled = "wasip1", "wasm", false
+	}
+	paths, err := goFiles(dir, target)
+	if err != nil || len(paths) == 0 {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	sources, err := parseGo(files, paths)
+	if err != nil {
+		return nil, err
+	}
+	if m.Runtime == plugin.Process {
+		return vetServing(dir, sources), nil
+	}
+	// sdkhttp carries net/http, for the whole program.
+	carried := slices.ContainsFunc(sources, func(f goFile) bool { return f.imports("/sdk/sdkhttp") })
+	for _, f := range sources {
+		findings = append(findings, f.vet(files, carried)...)
+	}
+	return findings, nil
+}
+
+func parseGo(files *token.FileSet, paths []string) (sources []goFile, err error) {
+	for _, file := range paths {
+		text, err := regular.Read(file, maxSource)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parser.ParseFile(files, file, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		f := goFile{parsed, make(map[string]string)}
+		for _, spec := range parsed.Imports {
+			from, _ := strconv.Unquote(spec.Path.Value)
+			name := path.Base(from)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			f.names[name] = from
+		}
+		sources = append(sources, f)
+	}
+	return sources, nil
+}
+
+// goFiles returns the files of the package in dir for a target, and of those packages of its
+// module that it is built of. There are no tests among them.
+func goFiles(dir string, target gobuild.Context) (paths []string, err error) {
+	root, module := goModule(dir)
+	dirs := []string{filepath.Clean(dir)}
+	for i := 0; i < len(dirs); i++ {
+		pkg, err := target.ImportDir(dirs[i], 0)
+		if _, ok := errors.AsType[*gobuild.NoGoError](err); ok {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range pkg.GoFiles {
+			paths = append(paths, filepath.Join(dirs[i], name))
+		}
+		for _, from := range pkg.Imports {
+			below, ok := strings.CutPrefix(from, module+"/")
+			next := filepath.Join(root, filepath.FromSlash(below))
+			if info, err := os.Stat(next); ok && module != "" && err == nil && info.IsDir() && !slices.Contains(dirs, next) {
+				dirs = append(dirs, next)
+			}
+		}
+	}
+	return paths, nil
+}
+
+// goModule returns the folder and the path of the Go module that dir is in, or "".
+func goModule(dir string) (root, module string) {
+	text, err := regular.Read(filepath.Join(dir, "go.mod"), plugin.MaxManifest)
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "module" {
+			return dir, strings.Trim(f[1], "\"`")
+		}
+	}
+	return "", ""
+}
+
+// vetServing misses what serves the probes of a process: the SDK's function, or go-plugin's.
+func vetServing(dir string, sources []goFile) []finding {
+	for _, f := range sources {
+		if f.imports("github.com/hashicorp/go-plugin") || f.calls("/sdk/process", "Serve") {
+			return nil
+		}
+	}
+	return []finding{{Path: dir, Message: "nothing calls process.Serve of sdk/process, so that prober cannot start it"}}
+}
+
+// calls reports whether the file names a function of a package of prober's SDK.
+func (f goFile) calls(suffix, function string) (found bool) {
+	ast.Inspect(f.parsed, func(n ast.Node) bool {
+		if use, ok := n.(*ast.SelectorExpr); ok && use.Sel.Name == function {
+			pkg, ok := use.X.(*ast.Ident)
+			found = found || ok && strings.HasSuffix(f.names[pkg.Name], suffix)
+		}
+		return !found
+	})
+	return found
+}
+
+func (f goFile) vet(files *token.FileSet, carried bool) (findings []finding) {
+	ast.Inspect(f.parsed, func(n ast.Node) bool {
+		use, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		pkg, ok := use.X.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		from := f.names[pkg.Name]
+		if slices.Contains(unreachable[from], use.Sel.Name) && !(carried && from == "net/http") {
+			at := files.Position(use.Pos())
+			findings = append(findings, finding{
+				Path: at.Filename, Line: at.Line, Column: at.Column,
+				Message: fmt.Sprintf("%s.%s reaches no network in a guest: use sdk.Dial, or sdkhttp", pkg.Name, use.Sel.Name),
+			})
+		}
+		return true
+	})
+	return findings
+}
+
+// useless are texts of sources in other languages that lead nowhere inside a guest, each
+// with what to use.
+var useless = map[string]map[string]string{
+	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
+	".c":  sockets,
+	".h":  sockets,
+	".ts": {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
+}
+
+var sockets = map[string]string{
+	"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial",
+}
+
+// maxSource bounds a file of a plugin's source, in bytes.
+const maxSource = 16 << 20
+
+// vetOtherSources looks for what is useless, line by line, in the folder of a plugin and the
+// folders in it that hold its sources.
+func vetOtherSources(dir string) (findings []finding, err error) {
+	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		switch texts := useless[filepath.Ext(file)]; {
+		case err != nil:
+			return err
+		case d.IsDir() && file != dir && isForeign(file):
+			return fs.SkipDir
+		case texts != nil && !d.IsDir():
+			source, err := regular.Read(file, maxSource)
+			findings = append(findings, vetLines(file, string(source), texts)...)
+			return err
+		}
+		return nil
+	})
+	sortFindings(findings)
+	return findings, err
+}
+
+// isForeign reports whether a folder in that of a plugin holds what its author did not write
+// for it: what tools put there, and other plugins.
+func isForeign(dir string) bool {
+	name := filepath.Base(dir)
+	_, err := os.Stat(filepath.Join(dir, plugin.ManifestFile))
+	return err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{sdkFolder, "node_modules", "target"}, name)
+}
+
+func vetLines(file, source string, texts map[string]string) (findings []finding) {
+	number := 0
+	for line := range strings.Lines(source) {
+		number++
+		code, _, _ := strings.Cut(line, "//")
+		for text, why := range texts {
+			if at := strings.Index(code, text); at >= 0 {
+				findings = append(findings, finding{Path: file, Line: number, Column: at + 1, Message: strings.Trim(text, ":(") + " " + why})
+			}
+		}
+	}
+	return findings
+}
