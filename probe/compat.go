@@ -1,17 +1,16 @@
 package probe
 
-// Compat is a set of switches, each of which turns one of prober's deliberate
-// deviations from the kubelet back into what kubelet v1.36.3 does. The zero value
-// has all fixes on. The list is closed, and shared by the core and the built-in
-// handlers.
+// Compat is a set of switches. Each of them replaces one of prober's deliberate
+// deviations from the kubelet by the behaviour of kubelet v1.36.3. The zero value
+// has all fixes on. The list is closed; the core and the built-in handlers share it.
 type Compat uint32
 
 const (
 	// CompatKeepRun lets the run of equal results survive a container restart
 	// that did not come from a hold (kubernetes#53530 fixed it for holds only).
 	CompatKeepRun Compat = 1 << iota
-	// CompatAddPodStops makes AddPod leave off at the first probe that exists
-	// already (kubernetes#138928).
+	// CompatAddPodStops makes AddPod return at the first probe that exists already
+	// (kubernetes#138928).
 	CompatAddPodStops
 	// CompatStopSkipsSidecars makes StopLivenessAndStartup pass over restartable
 	// init containers (kubernetes#141766).
@@ -35,9 +34,9 @@ const (
 	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
 	// handlers (kubernetes#115143).
 	CompatLinger
-	// CompatHostTrouble makes trouble of the agent's own host a Failure of the target
-	// wherever it is one in the kubelet: a time-out that a stopped or starved agent
-	// noticed late, and a connection that it had no descriptor, memory or port for.
+	// CompatHostTrouble makes faults of the agent's own host a Failure of the target
+	// wherever the kubelet does: a timeout that a stopped or starved agent noticed
+	// late, and a connection for which it had no descriptor, memory or port.
 	// Otherwise such an attempt is an error with [ReasonHostStall] or
 	// [ReasonHostResources].
 	CompatHostTrouble

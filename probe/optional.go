@@ -1,7 +1,7 @@
 package probe
 
-// Releaser is implemented by the handlers that a [Preparer] returns and that want to
-// know when they are no longer used.
+// Releaser is implemented by prepared handlers that must know when they are no longer
+// used. A prepared handler is one that a [Preparer] has returned.
 type Releaser interface {
 	Handler
 	// Release is called once, when the probe has ended or has another handler now. An
@@ -16,30 +16,30 @@ func Release(h Handler) {
 	}
 }
 
-// Inheritor is implemented by the handlers that a [Preparer] returns and that take something
-// over from the one that they replace: what a plugin keeps for a probe, say.
+// Inheritor is implemented by prepared handlers that take state over from the handler that
+// they replace, for example the key-value store that a plugin has for a probe.
 type Inheritor interface {
 	Handler
-	// Inherit is called before the first attempt, and again where from has changed by then.
-	// from may have an attempt under way, goes on where the replacement fails after all, and
-	// is of any type. Inherit must not block.
+	// Inherit is called before the first attempt, and again if from has changed by then.
+	// from may be of any type and have an attempt in flight, and it stays in use if the
+	// replacement fails. Inherit must not block.
 	Inherit(from Handler)
 }
 
-// Inherit calls h's Inherit, if it has one. from may be nil: then there is nothing to take.
+// Inherit calls h's Inherit, if it has one. With a nil from it does nothing.
 func Inherit(h, from Handler) {
 	if heir, ok := h.(Inheritor); ok && from != nil {
 		heir.Inherit(from)
 	}
 }
 
-// SecretChecker is implemented by the handlers that a [Preparer] returns and that show parts
-// of their config to others, in the arguments of a command for example.
+// SecretChecker is implemented by prepared handlers that show parts of their config to
+// others, for example in the arguments of a command.
 type SecretChecker interface {
 	Handler
-	// CheckSecrets says why the given fields of the config may not be secret. It is called
-	// before the first attempt when the config has secrets. A field is the path to a string,
-	// as in "password", "auth.token" and "users.0.password".
+	// CheckSecrets returns an error if one of the given fields of the config may not be
+	// secret. It is called before the first attempt when the config has secrets. A field is
+	// the path to a string, as in "password", "auth.token" and "users.0.password".
 	CheckSecrets(fields []string) error
 }
 
@@ -51,12 +51,12 @@ func CheckSecrets(h Handler, fields []string) error {
 	return nil
 }
 
-// SecretKeeper is implemented by the handlers that a [Preparer] returns and that tell of
-// their config outside of attempts, whose [Request] says what is secret.
+// SecretKeeper is implemented by prepared handlers that write about their config outside of
+// attempts. Within an attempt, [Request.Redact] removes the secrets.
 type SecretKeeper interface {
 	Handler
 	// KeepSecret is called once, before the first attempt, when the config has secrets.
-	// redact takes them out of a text. It is called by any number of goroutines, also
-	// with locks held: it must neither block nor call a handler.
+	// redact removes them from a text. It may be called concurrently and with locks held:
+	// it neither blocks nor calls a handler.
 	KeepSecret(redact func(text string) string)
 }

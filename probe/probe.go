@@ -21,7 +21,7 @@ const MaxOutput = 10 * 1024
 // error (kubelet: maxProbeRetries).
 const MaxAttempts = 3
 
-// Result is what one attempt says of its target.
+// Result is the verdict of one attempt about its target.
 type Result uint8
 
 // The four results. The zero value is Unknown, so that a forgotten result never
@@ -29,7 +29,7 @@ type Result uint8
 const (
 	Unknown Result = iota
 	Success
-	Warning // logically a success, with something to tell
+	Warning // counts as a success, with something to report
 	Failure
 )
 
@@ -88,7 +88,7 @@ func (r *Result) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown result %q; known: failure, success, unknown, warning", text)
 }
 
-// Kind says what a probe is for. The numbers are the kubelet's.
+// Kind is the purpose of a probe. The numbers are the kubelet's.
 type Kind uint8
 
 // The three kinds of the kubelet.
@@ -143,12 +143,12 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind %q; known: liveness, readiness, startup", s)
 }
 
-// ErrorPolicy says what becomes of a tick whose last attempt ended in an error.
+// ErrorPolicy decides about a tick whose last attempt ended in an error.
 type ErrorPolicy uint8
 
 const (
-	// Discard throws the tick away, as the kubelet does: it is counted and
-	// evented, and changes neither run nor decided result.
+	// Discard drops the tick, as the kubelet does: it is counted, an event is
+	// sent, and neither run nor decided result changes.
 	Discard ErrorPolicy = iota
 	// CountAsFailure folds the tick as a Failure.
 	CountAsFailure
@@ -205,15 +205,16 @@ type Request struct {
 	Attempt     int // 1 to [MaxAttempts]
 	Spec        Spec
 	LastResult  Result // of the tick before this one; Unknown at first
-	Target      Target // what the probe's own target resolves to now
+	Target      Target // the probe's target, resolved for this attempt
 	PodIP       string // the pod's own address; "" while it has none
 	Pod         *Pod
 	Container   *Container
 	ContainerID string
-	Trace       Tracer // nil unless someone wants to see inside the attempt
-	// Redact takes the secrets of the probe's config out of a text. Outcome, error and
-	// trace are seen to; a handler that writes elsewhere, to a log, calls it, also with
-	// locks held: it must not block. Nil: the config has none. See [Request.Redacted].
+	Trace       Tracer // nil unless the attempt is traced
+	// Redact removes the secrets of the probe's config from a text. The worker redacts
+	// outcome, error and trace. A handler that writes elsewhere, to a log for example,
+	// calls Redact itself, also with locks held: it must not block. Nil means that the
+	// config has no secrets. See [Request.Redacted].
 	Redact func(text string) string
 }
 
@@ -225,14 +226,14 @@ func (r *Request) Redacted(text string) string {
 	return r.Redact(text)
 }
 
-// Outcome is what an attempt learnt about its target.
+// Outcome is what an attempt found out about its target.
 type Outcome struct {
 	Result  Result
 	Output  string // text for people, cut to MaxOutput bytes
-	Reason  Reason // why it is no Success; "" where nothing fits
+	Reason  Reason // why the result is not Success; "" if no reason of the list fits
 	Metrics []Metric
-	// Details is more to tell, for programs: a JSON object, or "". One that is longer than
-	// MaxOutput is dropped, since the half of it is none.
+	// Details is a JSON object with more information for programs, or "". A longer one than
+	// MaxOutput is dropped, since a cut JSON object is not valid.
 	Details string
 }
 
@@ -248,25 +249,24 @@ type Metric struct {
 //
 // The outcome is the verdict about the target. The error means that no verdict
 // could be reached: a missing program, a broken plugin, a fault of the host.
-// Only an error is tried again, at once, up to [MaxAttempts] attempts in all;
-// after the last one the tick is thrown away unless its [ErrorPolicy] says otherwise.
-// An Outcome of Unknown without an error is not tried again and counts as a Failure.
+// Only an error is retried, at once, up to [MaxAttempts] attempts in all. After the
+// last one the tick is discarded, unless [CountAsFailure] is its [ErrorPolicy].
+// An Outcome of Unknown without an error is not retried and counts as a Failure.
 //
 // A deadline is a verdict: when ctx expires before the target answered, Probe
 // returns Failure and a nil error. When ctx is cancelled for any other reason the
 // answer is ignored. Either way Probe returns promptly and leaves nothing running.
 //
-// Output is at most [MaxOutput] bytes; see [Cut]. Probe is called by any number
-// of goroutines at the same time.
+// Output is at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
 type Handler interface {
 	Probe(ctx context.Context, req Request) (Outcome, error)
 }
 
 // Preparer is a Handler with a configuration. Prepare is called once for each
-// probe, off the probe's path: it decodes and validates config, a JSON object
-// ("{}" when the probe has none), and the target that was asked for (zero fields
-// are filled in from the pod at each attempt), and returns the handler bound to
-// them. Its errors name the field at fault.
+// probe, outside of ticks. It decodes and validates config, a JSON object ("{}"
+// when the probe has none), and the configured target, whose zero fields are
+// filled in from the pod at each attempt. It returns the handler bound to both.
+// Its errors name the invalid field.
 type Preparer interface {
 	Handler
 	Prepare(config []byte, target Target) (Handler, error)
@@ -281,7 +281,7 @@ func (f HandlerFunc) Probe(ctx context.Context, req Request) (Outcome, error) { 
 var _ Handler = HandlerFunc(nil)
 
 // Cut returns s cut to [MaxOutput] bytes. It never splits a UTF-8 sequence that
-// is whole in s. What was cut off is not kept in memory.
+// is whole in s. The rest of s does not stay in memory.
 func Cut(s string) string {
 	if len(s) <= MaxOutput {
 		return s

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Reason is a word from a closed list that says why an attempt did not succeed.
-// It is fit for a metric label.
+// Reason is why an attempt did not succeed, from a closed list. It can be the value of
+// a metric label.
 type Reason string
 
 // The closed list of reasons.
@@ -30,9 +30,9 @@ const (
 	ReasonGuest          Reason = "guest"
 	ReasonInternal       Reason = "internal"
 
-	// ReasonHostStall and ReasonHostResources are trouble of the agent's own host, which
-	// says nothing of the target: it was stopped or starved of processor time while the
-	// attempt ran, or it was out of descriptors, memory or ports.
+	// ReasonHostStall and ReasonHostResources are faults of the agent's own host, not of
+	// the target. The agent was stopped or starved of processor time during the attempt,
+	// or the host was out of descriptors, memory or ports.
 	ReasonHostStall     Reason = "host_stall"
 	ReasonHostResources Reason = "host_resources"
 )
@@ -61,14 +61,13 @@ func ReasonOf(err error) Reason {
 	return ReasonInternal
 }
 
-// hostErrors are errors of system calls whose cause is on the agent's side.
+// hostErrors are errors of system calls that the agent's own host causes.
 var hostErrors = []error{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
 }
 
-// IsHostResources reports whether err says that the agent's own host was out of
-// descriptors, buffers, memory or local ports. A name that could not be looked up for
-// such a reason counts as well.
+// IsHostResources reports whether the agent's own host was out of descriptors, buffers,
+// memory or local ports. It includes look-ups of names that failed for such a reason.
 func IsHostResources(err error) bool {
 	lookup := lookupText(err)
 	return slices.ContainsFunc(hostErrors, func(e error) bool {
@@ -76,14 +75,14 @@ func IsHostResources(err error) bool {
 	})
 }
 
-// IsHostTrouble reports whether err, of an attempt, is the agent's own trouble: its
-// reason is [ReasonHostStall] or [ReasonHostResources].
+// IsHostTrouble reports whether the agent's own host caused err, the error of an attempt:
+// its reason is [ReasonHostStall] or [ReasonHostResources].
 func IsHostTrouble(err error) bool {
 	r := ReasonOf(err)
 	return r == ReasonHostStall || r == ReasonHostResources
 }
 
-// ErrNoSlot is matched by the error of a handler that could not begin the attempt
-// because it had no free instance, process or slot. The tick is skipped and counted,
-// and is never a Failure of the target.
+// ErrNoSlot matches the error of a handler that could not begin the attempt because it
+// had no free instance, process or slot. The tick is skipped and counted, and is never a
+// Failure of the target.
 var ErrNoSlot = errors.New("no free slot")

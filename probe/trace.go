@@ -6,7 +6,7 @@ import "time"
 // goroutine of the attempt and must not block.
 type Tracer func(TraceEvent)
 
-// TraceEvent is one thing that happened inside an attempt.
+// TraceEvent is one event inside an attempt.
 type TraceEvent struct {
 	Type     TraceType
 	Name     string        // the phase ("dns", "connect", "tls", "first byte"), call, or log level
@@ -14,7 +14,7 @@ type TraceEvent struct {
 	Duration time.Duration // how long it took; 0 for a log line
 }
 
-// TraceType says what a [TraceEvent] is about.
+// TraceType is the type of a [TraceEvent].
 type TraceType string
 
 // The types of trace events.
@@ -23,19 +23,19 @@ const (
 	TraceCall   TraceType = "call"
 	TraceLog    TraceType = "log"
 	TraceDenied TraceType = "denied"
-	// TraceWait is what the attempt was waiting for when its time was over: Name is the
-	// call, Duration how long it had waited, Detail where and what the peer had done.
+	// TraceWait is what the attempt was waiting for at its deadline: Name is the call,
+	// Duration how long it had waited, Detail where and what the peer had done.
 	TraceWait TraceType = "wait"
 )
 
-// Emit hands e to t. A nil Tracer drops it.
+// Emit passes e to t. A nil Tracer drops it.
 func (t Tracer) Emit(e TraceEvent) {
 	if t != nil {
 		t(e)
 	}
 }
 
-// Phase tells t that a phase which began at start has ended now.
+// Phase reports to t that a phase which began at start has ended now.
 func (t Tracer) Phase(name, detail string, start time.Time) {
 	if t != nil {
 		t(TraceEvent{Type: TracePhase, Name: name, Detail: detail, Duration: time.Since(start)})
