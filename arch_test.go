@@ -46,14 +46,14 @@ var rooms = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours:   []string{"probe", "internal/abi", "internal/regular"},
-		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
+		ours:   []string{"probe", "internal/abi", "internal/regular", "internal/yamlpos"},
+		others: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
 	},
 	"plugin/oci": {
 		ours:   []string{"plugin", "internal/netaddr", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
-	"plugin/trust": {ours: []string{"plugin", "internal/regular"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/trust": {ours: []string{"plugin", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
@@ -65,7 +65,7 @@ var rooms = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/explain", "internal/regular"},
+		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/explain", "internal/regular", "internal/yamlpos"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
@@ -77,8 +77,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin", "internal/regular"},
-		others: []string{"go.yaml.in/yaml", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery"},
+		ours: []string{"probe", "plugin", "internal/yamlpos"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/regular", "plugin"},
@@ -109,6 +108,7 @@ var rooms = map[string]struct {
 	},
 	"internal/cli/clitest":   {ours: []string{"internal/cli", "internal/cli/command", "plugin"}},
 	"internal/nearest":       {},
+	"internal/yamlpos":       {ours: []string{"internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},
 	"internal/regular":       {others: []string{"golang.org/x/sys"}},

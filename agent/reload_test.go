@@ -227,12 +227,12 @@ func TestTheConfigFileIsReloaded(t *testing.T) {
 	for _, c := range []struct{ bad, want string }{
 		{"plugins: [{name: demo, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "plugins[0]: digest of " + filepath.Join(folder, "demo.wasm")},
 		{"plugins: [{name: demo}, {name: absent}]\n", `plugins[1]: plugin \"absent\" is in none of the plugin folders`},
-		{"plugins: 1\n", "want a list"},
+		{"plugins: 1\n", "must be a list"},
 	} {
 		put(t, file, []byte(head+c.bad))
 		_, next = r.lines.await(t, next, "plugins cannot all be used", c.want)
 	}
-	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "want a list") {
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "must be a list") {
 		t.Errorf("got %s", body)
 	}
 	// A file that cannot be read is not called absent as well.

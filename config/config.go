@@ -4,7 +4,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -136,16 +136,16 @@ func Load(path string) (*Agent, error) {
 // Parse reads data, the contents of the file called file. Its errors are
 // [plugin.FieldError]s, joined where there are several.
 func Parse(file string, data []byte) (*Agent, error) {
-	d := decoder{file: file}
+	d := decoder{yamlpos.Decoder{File: file}}
 	a := Default()
-	if root := d.document(data); root != nil {
+	if root := d.Parse(data, maxSize); root != nil {
 		d.agent(root, a)
-		if len(d.errs) == 0 {
+		if d.Err() == nil {
 			d.validate(root, a)
 		}
 	}
-	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -1,239 +1,192 @@
 package plugin
 
 import (
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// manifest reads the whole document.
-func (d *decoder) manifest(n *yaml.Node, m *Manifest) {
-	d.mapping(n, "", fields{
-		"apiVersion":  d.constant(APIVersion),
-		"kind":        d.constant("Plugin"),
+// manifest reads the document.
+func (d *decoder) manifest(n *yamlpos.Node, m *Manifest) {
+	d.Mapping(n, "", yamlpos.Fields{
+		"apiVersion":  d.Constant(APIVersion),
+		"kind":        d.Constant("Plugin"),
 		"name":        d.name(&m.Name),
-		"version":     d.text(&m.Version),
-		"description": d.text(&m.Description),
-		"license":     d.text(&m.License),
-		"runtime":     oneOf(d, &m.Runtime, Wasm, Process, Nagios),
+		"version":     d.String(&m.Version),
+		"description": d.String(&m.Description),
+		"license":     d.String(&m.License),
+		"runtime":     yamlpos.OneOf(&d.Decoder, &m.Runtime, Wasm, Process, Nagios),
 		"command":     d.command(m),
-		"env":         d.environment(m),
-		"stdin":       d.text(&m.Stdin),
+		"env":         d.environment(&m.Env),
+		"stdin":       d.String(&m.Stdin),
 
-		"secretsInArguments": d.truth(&m.SecretsInArguments),
+		"secretsInArguments": d.Bool(&m.SecretsInArguments),
 
-		"mode":        oneOf(d, &m.Mode, Reactor, Command),
+		"mode":        yamlpos.OneOf(&d.Decoder, &m.Mode, Reactor, Command),
 		"abi":         d.abi(&m.ABI),
-		"sdk":         d.text(&m.SDK),
-		"isolation":   oneOf(d, &m.Isolation, Reset, Fresh, Pooled),
-		"stateful":    d.truth(&m.Stateful),
-		"exitCodes":   oneOf(d, &m.ExitCodes, NagiosCodes, ExecCodes),
-		"errorPolicy": oneOf(d, &m.ErrorPolicy, PolicyError, PolicyFailure),
-		"config":      d.config(m),
+		"sdk":         d.String(&m.SDK),
+		"isolation":   yamlpos.OneOf(&d.Decoder, &m.Isolation, Reset, Fresh, Pooled),
+		"stateful":    d.Bool(&m.Stateful),
+		"exitCodes":   yamlpos.OneOf(&d.Decoder, &m.ExitCodes, NagiosCodes, ExecCodes),
+		"errorPolicy": yamlpos.OneOf(&d.Decoder, &m.ErrorPolicy, PolicyError, PolicyFailure),
+		"config":      d.config(&m.Config),
 		"requests":    d.requests(&m.Requests),
 		"limits":      d.limits(&m.Limits),
 		"metrics":     d.metrics(&m.Metrics),
-		"examples":    d.exampleList(m),
+		"examples":    d.exampleList(&m.Examples),
 	}, "apiVersion", "name", "version")
 	if (m.Runtime == Nagios) != (m.Command != nil) {
-		d.failf(n, "command", "is for runtime: nagios, which needs one")
+		d.Errorf(n, "command", "must be set for runtime: nagios, and for no other")
 	}
 	d.checkInput(n, m)
 	if m.Isolation == Pooled && !m.Stateful {
-		d.failf(n, "isolation", "pooled is for plugins with stateful: true")
+		d.Errorf(n, "isolation", "pooled needs stateful: true")
 	}
 	for i, e := range m.Examples {
 		if _, err := m.Config.Apply(e.Config); err != nil && i < len(d.examples) {
-			d.fail(d.examples[i], fmt.Sprintf("examples[%d]", i), err)
+			d.Error(d.examples[i], fmt.Sprintf("examples[%d]", i), err)
 		}
 	}
 }
 
-func (d *decoder) name(to *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if !ValidName(n.Value) {
-			d.failf(n, path, "%.80q is no name: want lower-case letters, digits and dashes, 63 at most", n.Value)
+// name reads the name of the plugin.
+func (d *decoder) name(to *string) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		name, ok := d.Text(n, path)
+		if ok && !ValidName(name) {
+			d.Errorf(n, path, "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", name)
 		}
-		*to = n.Value
+		*to = name
 	}
 }
 
-func (d *decoder) abi(to *int) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.number(to, 1)(n, path)
-		if *to > 1 {
-			d.failf(n, path, "version %d is newer than this prober, which speaks 1", *to)
+// abiVersion is the newest version of the ABI that a manifest can ask for.
+const abiVersion = 1
+
+func (d *decoder) abi(to *int) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		d.Int(to, 1, math.MaxInt)(n, path)
+		if *to > abiVersion {
+			d.Errorf(n, path, "version %d is newer than the version %d of this prober", *to, abiVersion)
 		}
 	}
 }
 
-func (d *decoder) config(m *Manifest) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.mapping(n, path, fields{"schema": func(n *yaml.Node, path string) {
-			doc, ok := d.json(n, path)
-			if !ok {
+func (d *decoder) config(to **Schema) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		d.Mapping(n, path, yamlpos.Fields{"schema": func(n *yamlpos.Node, path string) {
+			var doc []byte
+			if d.JSON(&doc)(n, path); doc == nil {
 				return
 			}
 			schema, err := NewSchema(doc)
 			if err != nil {
-				d.fail(n, path, err)
+				d.Error(n, path, err)
 				return
 			}
-			m.Config = schema
+			*to = schema
 		}}, "schema")
 	}
 }
 
-// json returns a node as JSON, whatever is in it.
-func (d *decoder) json(n *yaml.Node, path string) ([]byte, bool) {
-	var value any
-	err := n.Decode(&value)
-	var doc []byte
-	if err == nil {
-		doc, err = json.Marshal(value)
-	}
-	if err != nil {
-		d.failf(n, path, "%w", err)
-	}
-	return doc, err == nil
+func (d *decoder) requests(to *[]Request) yamlpos.Reader {
+	return d.ListOf(func(n *yamlpos.Node, path string) {
+		var r Request
+		d.Mapping(n, path, yamlpos.Fields{
+			"capability": yamlpos.OneOf(&d.Decoder, &r.Capability, CapabilityNames()...),
+			"allow":      d.ListOf(d.pattern(&r.Allow)),
+			"reason":     d.String(&r.Reason),
+			"optional":   d.Bool(&r.Optional),
+		}, "capability")
+		*to = append(*to, r)
+	})
 }
 
-func (d *decoder) requests(to *[]Request) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.items(n, path, func(n *yaml.Node, path string) {
-			var r Request
-			d.mapping(n, path, fields{
-				"capability": oneOf(d, &r.Capability, CapabilityNames()...),
-				"allow":      d.patterns(&r.Allow),
-				"reason":     d.text(&r.Reason),
-				"optional":   d.truth(&r.Optional),
-			}, "capability")
-			*to = append(*to, r)
-		})
-	}
-}
-
-// patterns reads grants, and leaves them as they are written.
-func (d *decoder) patterns(to *[]string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.items(n, path, func(n *yaml.Node, path string) {
-			var text string
-			if d.text(&text)(n, path); text != "" {
-				if _, err := ParseGrant(text); err != nil {
-					d.fail(n, path, err)
-				}
+// pattern appends a grant as it is written.
+func (d *decoder) pattern(to *[]string) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		text, ok := d.Text(n, path)
+		if ok && text != "" {
+			if _, err := ParseGrant(text); err != nil {
+				d.Error(n, path, err)
 			}
-			*to = append(*to, text)
-		})
-	}
-}
-
-func (d *decoder) texts(to *[]string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.items(n, path, func(n *yaml.Node, path string) {
-			var text string
-			d.text(&text)(n, path)
-			*to = append(*to, text)
-		})
+		}
+		*to = append(*to, text)
 	}
 }
 
 // command reads the command of a check: a list, or a mapping with it and the digest of
 // its program.
-func (d *decoder) command(m *Manifest) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind == yaml.MappingNode {
-			d.mapping(n, path, fields{
-				"args":   func(n *yaml.Node, path string) { d.arguments(n, path, &m.Command) },
-				"digest": d.digest(&m.CommandDigest),
-			}, "args")
+func (d *decoder) command(m *Manifest) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		if n.Kind == yamlpos.Mapping {
+			d.Mapping(n, path, yamlpos.Fields{"args": d.arguments(&m.Command), "digest": d.Digest(&m.CommandDigest)}, "args")
 			return
 		}
-		d.arguments(n, path, &m.Command)
+		d.arguments(&m.Command)(n, path)
 	}
 }
 
-func (d *decoder) arguments(n *yaml.Node, path string, to *[]Argument) {
-	d.items(n, path, func(n *yaml.Node, path string) {
-		var a Argument
-		if n.Kind == yaml.SequenceNode && len(*to) > 0 {
-			d.texts(&a.Group)(n, path)
-		} else {
-			d.text(&a.Text)(n, path)
+// arguments reads a program and its arguments. An argument is a string, or a list of
+// strings that are left out together.
+func (d *decoder) arguments(to *[]Argument) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		d.Items(n, path, func(n *yamlpos.Node, path string) {
+			var a Argument
+			if n.Kind == yamlpos.List && len(*to) > 0 {
+				d.Items(n, path, d.Append(&a.Group))
+			} else {
+				a.Text, _ = d.Text(n, path)
+			}
+			*to = append(*to, a)
+		})
+		if len(*to) == 0 || (*to)[0].Text == "" {
+			d.Errorf(n, path, "must be a program and its arguments")
 		}
-		*to = append(*to, a)
+	}
+}
+
+func (d *decoder) limits(to *Limits) yamlpos.Reader {
+	known := make(yamlpos.Fields)
+	for _, name := range LimitNames[:LimitTotalMemory] {
+		known[string(name)] = func(n *yamlpos.Node, path string) {
+			if n.Kind != yamlpos.Scalar {
+				d.Errorf(n, path, "must be a number, not %s", yamlpos.Kind(n))
+			} else if err := to.Set(name, n.Value); err != nil {
+				d.Error(n, path, err)
+			}
+		}
+	}
+	return func(n *yamlpos.Node, path string) { d.Mapping(n, path, known) }
+}
+
+func (d *decoder) metrics(to *[]MetricDoc) yamlpos.Reader {
+	return d.ListOf(func(n *yamlpos.Node, path string) {
+		var m MetricDoc
+		d.Mapping(n, path, yamlpos.Fields{"name": d.String(&m.Name), "unit": d.String(&m.Unit), "help": d.String(&m.Help)}, "name")
+		*to = append(*to, m)
 	})
-	if len(*to) == 0 || (*to)[0].Text == "" {
-		d.failf(n, path, "want a program and its arguments")
-	}
 }
 
-func (d *decoder) digest(to *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		sum, ok := strings.CutPrefix(n.Value, "sha256:")
-		if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != 32 || strings.ToLower(sum) != sum {
-			d.failf(n, path, "%.80q is no digest: want sha256: and 64 hexadecimal digits in lower case", n.Value)
-			return
-		}
-		*to = n.Value
-	}
-}
-
-func (d *decoder) limits(to *Limits) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		known := make(fields)
-		for _, name := range LimitNames[:LimitTotalMemory] {
-			known[string(name)] = func(n *yaml.Node, path string) {
-				if n.Kind != yaml.ScalarNode {
-					d.failf(n, path, "want a number")
-				} else if err := to.Set(name, n.Value); err != nil {
-					d.failf(n, path, "%w", err)
+// exampleList reads the examples. Their configs are validated once the schema is known.
+func (d *decoder) exampleList(to *[]Example) yamlpos.Reader {
+	return d.ListOf(func(n *yamlpos.Node, path string) {
+		var e Example
+		d.Mapping(n, path, yamlpos.Fields{
+			"description": d.String(&e.Description),
+			"config": func(n *yamlpos.Node, path string) {
+				if d.Object(&e.Config)(n, path); e.Config != nil {
+					d.examples = append(d.examples, n)
 				}
-			}
+			},
+		}, "config")
+		if e.Config != nil {
+			*to = append(*to, e)
 		}
-		d.mapping(n, path, known)
-	}
-}
-
-func (d *decoder) metrics(to *[]MetricDoc) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.items(n, path, func(n *yaml.Node, path string) {
-			var m MetricDoc
-			d.mapping(n, path, fields{
-				"name": d.text(&m.Name), "unit": d.text(&m.Unit), "help": d.text(&m.Help),
-			}, "name")
-			*to = append(*to, m)
-		})
-	}
-}
-
-// exampleList reads the examples; their configs are held against the schema when
-// all of the manifest is known.
-func (d *decoder) exampleList(m *Manifest) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.items(n, path, func(n *yaml.Node, path string) {
-			var e Example
-			d.mapping(n, path, fields{
-				"description": d.text(&e.Description),
-				"config": func(n *yaml.Node, path string) {
-					if n.Kind != yaml.MappingNode {
-						d.failf(n, path, "want a mapping")
-					} else if doc, ok := d.json(n, path); ok {
-						e.Config = doc
-						d.examples = append(d.examples, n)
-					}
-				},
-			}, "config")
-			if e.Config != nil {
-				m.Examples = append(m.Examples, e)
-			}
-		})
-	}
+	})
 }
 
 // ParseSize reads a size in bytes: "65536", "64Ki", "32Mi", "1Gi".
@@ -247,7 +200,7 @@ func ParseSize(text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n == 0 || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%.40q is no size: want a number of bytes, as in 65536, 64Ki or 32Mi", text)
+		return 0, fmt.Errorf("%.40q is not a size: must be a number of bytes such as 65536, 64Ki or 32Mi", text)
 	}
 	return n * unit, nil
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // Placeholder matches "{{target.host}}" and the like in a command, and in what it is given in
@@ -72,7 +72,7 @@ func (s *Schema) Secrets() []string {
 			fields = append(fields, at)
 		}
 		for name, inner := range p.Properties {
-			walk(inner, join(at, name))
+			walk(inner, strings.TrimPrefix(at+"."+name, "."))
 		}
 	}
 	walk(s.source, "")
@@ -90,40 +90,30 @@ func AllowsVariable(patterns []string, name string) bool {
 }
 
 // environment reads the variables of a command.
-func (d *decoder) environment(m *Manifest) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.MappingNode {
-			d.failf(n, path, "want a mapping of variables")
-			return
-		}
-		m.Env = make(map[string]string)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, value := n.Content[i], n.Content[i+1]
-			_, twice := m.Env[key.Value]
-			var text string
-			switch d.text(&text)(value, join(path, key.Value)); {
-			case !variable.MatchString(key.Value):
-				d.failf(key, path, "%.80q is no name of a variable", key.Value)
-			case twice:
-				d.failf(key, join(path, key.Value), "the variable is there twice")
-			default:
-				m.Env[key.Value] = text
+func (d *decoder) environment(to *map[string]string) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		*to = make(map[string]string)
+		d.Entries(n, path, func(key, value *yamlpos.Node, path string) {
+			if !variable.MatchString(key.Value) {
+				d.Errorf(key, path, "%.80q is not the name of a variable", key.Value)
+				return
 			}
-		}
+			(*to)[key.Value], _ = d.Text(value, path)
+		})
 	}
 }
 
-// checkInput holds what a command is given against the rest of the manifest.
-func (d *decoder) checkInput(n *yaml.Node, m *Manifest) {
+// checkInput checks what a command gets against the rest of the manifest.
+func (d *decoder) checkInput(n *yamlpos.Node, m *Manifest) {
 	if m.Runtime != Nagios {
 		for field, set := range map[string]bool{"env": m.Env != nil, "stdin": m.Stdin != "", "secretsInArguments": m.SecretsInArguments} {
 			if set {
-				d.failf(n, field, "is for runtime: nagios")
+				d.Errorf(n, field, "must be set for runtime: nagios only")
 			}
 		}
 		return
 	}
 	if err := m.CheckSecrets(m.Config.Secrets()); err != nil {
-		d.fail(n, "", err)
+		d.Error(n, "", err)
 	}
 }

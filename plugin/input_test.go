@@ -12,13 +12,13 @@ const nagiosHead = "apiVersion: prober.dev/v1\nname: it\nversion: 1.0.0\nruntime
 
 func TestManifestInputErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		strings.Replace(nagiosHead, "nagios", "wasm", 1) + "env: {A: b}\n":                                                                 "plugin.yaml:1: env: is for runtime: nagios",
-		strings.Replace(nagiosHead, "nagios", "wasm", 1) + "stdin: x\n":                                                                    "plugin.yaml:1: stdin: is for runtime: nagios",
-		strings.Replace(nagiosHead, "nagios", "process", 1) + "secretsInArguments: true\n":                                                 "plugin.yaml:1: secretsInArguments: is for runtime: nagios",
-		nagiosHead + "command: [x]\nenv: [A]\n":                                                                                            "plugin.yaml:6: env: want a mapping of variables",
-		nagiosHead + "command: [x]\nenv: {A-B: c}\n":                                                                                       `plugin.yaml:6: env: "A-B" is no name of a variable`,
-		nagiosHead + "command: [x]\nenv: {A: [c]}\n":                                                                                       "plugin.yaml:6: env.A: want a text",
-		nagiosHead + "command: [x]\nenv: {A: b, A: c}\n":                                                                                   "plugin.yaml:6: env.A: the variable is there twice",
+		strings.Replace(nagiosHead, "nagios", "wasm", 1) + "env: {A: b}\n":                                                                 "plugin.yaml:1: env: must be set for runtime: nagios only",
+		strings.Replace(nagiosHead, "nagios", "wasm", 1) + "stdin: x\n":                                                                    "plugin.yaml:1: stdin: must be set for runtime: nagios only",
+		strings.Replace(nagiosHead, "nagios", "process", 1) + "secretsInArguments: true\n":                                                 "plugin.yaml:1: secretsInArguments: must be set for runtime: nagios only",
+		nagiosHead + "command: [x]\nenv: [A]\n":                                                                                            "plugin.yaml:6: env: must be a mapping, not a list",
+		nagiosHead + "command: [x]\nenv: {A-B: c}\n":                                                                                       `plugin.yaml:6: env.A-B: "A-B" is not the name of a variable`,
+		nagiosHead + "command: [x]\nenv: {A: [c]}\n":                                                                                       "plugin.yaml:6: env.A: must be a string, not a list",
+		nagiosHead + "command: [x]\nenv: {A: b, A: c}\n":                                                                                   "plugin.yaml:6: env.A: the field is set twice",
 		nagiosHead + "command: [x, '{{config.auth.pw}}']\nconfig: {schema: {properties: {auth: {properties: {pw: {writeOnly: true}}}}}}\n": "plugin.yaml:1: command[1]: config.auth.pw is secret, and all users of the host can read the arguments of a command: hand it over with env or stdin in plugin.yaml, or set secretsInArguments: true there",
 	} {
 		if _, err := plugin.ParseManifest("plugin.yaml", []byte(text)); err == nil || !slices.Contains(strings.Split(err.Error(), "\n"), want) {

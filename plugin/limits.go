@@ -219,7 +219,7 @@ func (f *limitField) set(to *int, text string) error {
 	if f.bytes {
 		value, err = ParseSize(text)
 	} else if value, err = strconv.ParseUint(text, 10, 64); err != nil || value < 1 {
-		err = errors.New("want a whole number of at least 1")
+		err = errors.New("must be an integer of at least 1")
 	}
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (f *limitField) set(to *int, text string) error {
 func (l *Limits) setIdle(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%.40q is no duration: want a time above 0, as in 30s or 5m", text)
+		return fmt.Errorf("%.40q is not a duration above 0, such as 30s or 5m", text)
 	}
 	if d > maxIdle {
 		return fmt.Errorf("%s is above %s, the most that is allowed", text, maxIdle)

@@ -100,8 +100,8 @@ func TestSetLimits(t *testing.T) {
 	}
 	for name, want := range map[plugin.LimitName]string{
 		"memory": "1Gi is above 256Mi, the most that is allowed",
-		"dials":  "want a whole number of at least 1",
-		"idle":   `"1Gi" is no duration: want a time above 0, as in 30s or 5m`,
+		"dials":  "must be an integer of at least 1",
+		"idle":   `"1Gi" is not a duration above 0, such as 30s or 5m`,
 		"colour": `unknown limit "colour"`,
 	} {
 		if err := l.Set(name, "1Gi"); err == nil || err.Error() != want {
@@ -130,9 +130,9 @@ func TestManifestSetsLimits(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"limits: {netRead: 1Gi}":   "p.yaml:4: limits.netRead: 1Gi is above 64Mi, the most that is allowed",
-		"limits: {netRead: [1]}":   "p.yaml:4: limits.netRead: want a number",
+		"limits: {netRead: [1]}":   "p.yaml:4: limits.netRead: must be a number, not a list",
 		"limits: {totalMemory: 1}": "p.yaml:4: limits.totalMemory: unknown field; known: calls, dials",
-		"exitCodes: unix":          `p.yaml:4: exitCodes: unknown value "unix"; known: nagios, exec`,
+		"exitCodes: unix":          `p.yaml:4: exitCodes: unknown value "unix"; known: exec, nagios`,
 		"errorPolicy: discard":     `p.yaml:4: errorPolicy: unknown value "discard"; known: error, failure`,
 	} {
 		if _, err := plugin.ParseManifest("p.yaml", []byte(head+text)); err == nil || !strings.HasPrefix(err.Error(), want) {

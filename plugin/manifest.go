@@ -9,7 +9,6 @@ package plugin
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 )
 
 // APIVersion is the version of manifests that this package reads.
@@ -147,22 +146,3 @@ func ValidName(name string) bool {
 	}
 	return true
 }
-
-// FieldError is an error with its place in a file.
-type FieldError struct {
-	File  string
-	Line  int
-	Field string // "config.schema.properties.maxLag"
-	Err   error
-}
-
-// Error returns "FILE:LINE: FIELD: message".
-func (e *FieldError) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
-	}
-	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Field, e.Err)
-}
-
-// Unwrap returns the error inside.
-func (e *FieldError) Unwrap() error { return e.Err }

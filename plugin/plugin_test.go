@@ -167,7 +167,7 @@ func TestNumbersThatAreTooLarge(t *testing.T) {
 }
 
 // Aliases must not make gigabytes of a manifest.
-func TestAliasesOfAManifest(t *testing.T) {
+func TestManifestAliasesAreBounded(t *testing.T) {
 	manifest := func(length, aliases int) error {
 		_, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: a\nversion: 1\nconfig:\n  schema:\n    x: &a '"+
 			strings.Repeat("x", length)+"'\n    y: [*a"+strings.Repeat(",*a", aliases)+"]\n"))
@@ -184,30 +184,30 @@ func TestAliasesOfAManifest(t *testing.T) {
 func TestBadManifests(t *testing.T) {
 	head := "apiVersion: prober.dev/v1\nname: x\nversion: 1.0.0\n"
 	for source, want := range map[string]string{
-		"":                               "p.yaml: the manifest is empty",
+		"":                               "p.yaml:1: the file is empty",
 		"a: [":                           "p.yaml:1: did not find expected node content",
 		head + "\tmode: reactor":         "p.yaml:3: found a tab character",
-		"[]":                             "p.yaml:1: want a mapping",
+		"[]":                             "p.yaml:1: must be a mapping, not a list",
 		"name: x":                        "p.yaml:1: apiVersion: the field is required",
-		head + "---\na: 1":               "one YAML document",
+		head + "---\na: 1":               "p.yaml:5: must be one document",
 		head + "colour: red":             "p.yaml:4: colour: unknown field; known: abi, apiVersion",
-		head + "version: 1.0.0":          "p.yaml:4: version: the field is there twice",
-		head + "abi: 2":                  "p.yaml:4: abi: version 2 is newer than this prober",
-		head + "abi: one":                "p.yaml:4: abi: want a whole number",
-		head + "mode: daemon":            `p.yaml:4: mode: unknown value "daemon"; known: reactor, command`,
-		head + "isolation: pooled":       "isolation: pooled is for plugins with stateful: true",
-		head + "stateful: maybe":         "p.yaml:4: stateful: want true or false",
-		head + "description: [x]":        "p.yaml:4: description: want a text",
-		head + "limits:\n  memory: lots": `p.yaml:5: limits.memory: "lots" is no size`,
-		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: want a whole number of at least 1",
+		head + "version: 1.0.0":          "p.yaml:4: version: the field is set twice",
+		head + "abi: 2":                  "p.yaml:4: abi: version 2 is newer than the version 1 of this prober",
+		head + "abi: one":                "p.yaml:4: abi: must be an integer, not a string",
+		head + "mode: daemon":            `p.yaml:4: mode: unknown value "daemon"; known: command, reactor`,
+		head + "isolation: pooled":       "isolation: pooled needs stateful: true",
+		head + "stateful: maybe":         "p.yaml:4: stateful: must be true or false",
+		head + "description: [x]":        "p.yaml:4: description: must be a string, not a list",
+		head + "limits:\n  memory: lots": `p.yaml:5: limits.memory: "lots" is not a size`,
+		head + "limits: {instances: 0}":  "p.yaml:4: limits.instances: must be an integer of at least 1",
 		head + "requests:\n- capability: net\n- allow: [x]":                       "p.yaml:6: requests[1].capability: the field is required",
 		head + "requests:\n- capability: net\n  allow:\n  - target\n  - tcp://db": `p.yaml:8: requests[0].allow[1]: grant "tcp://db"`,
-		head + "requests: {}":                          "p.yaml:4: requests: want a list",
+		head + "requests: {}":                          "p.yaml:4: requests: must be a list, not a mapping",
 		head + "config:\n  schema:\n    type: strange": "p.yaml:6: config.schema: type:",
 		head + "config: {schema: []}":                  "p.yaml:4: config.schema: a schema is an object",
 		head + "config: {schema: {type: object, required: [a]}}\nexamples:\n- config: {}": "p.yaml:6: examples[0]: config: missing property 'a'",
-		strings.Replace(head, "name: x", "name: No Good", 1):                              `p.yaml:2: name: "No Good" is no name`,
-		strings.Replace(head, "/v1", "/v2", 1):                                            `p.yaml:1: apiVersion: unknown value "prober.dev/v2"`,
+		strings.Replace(head, "name: x", "name: No Good", 1):                              `p.yaml:2: name: "No Good" is not a name`,
+		strings.Replace(head, "/v1", "/v2", 1):                                            `p.yaml:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`,
 	} {
 		if _, err := plugin.ParseManifest("p.yaml", []byte(source)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", source, err, want)

@@ -48,7 +48,7 @@ func TestProcessesThatAreRefused(t *testing.T) {
 		"it is a program, and its manifest says that its runtime is wasm": func(path string) error {
 			return os.WriteFile(path+".yaml", []byte(diskManifest+"runtime: wasm\n"), 0o600)
 		},
-		"unknown value \"jar\"; known: wasm, process, nagios": func(path string) error {
+		"unknown value \"jar\"; known: nagios, process, wasm": func(path string) error {
 			return os.WriteFile(path+".yaml", []byte(diskManifest+"runtime: jar\n"), 0o600)
 		},
 	} {

@@ -87,7 +87,7 @@ func TestReadManifestOfAnotherModule(t *testing.T) {
 		{string(version("1.0.0")) + "runtime: process\n", "demo.wasm", "and the plugin.yaml beside it says that its runtime is process"},
 		{"name: 1", "other.wasm", "other"},
 		{"name: 1", "demo.wasm", "plugin.yaml:1: apiVersion: the field is required"},
-		{"", "bare.wasm", "plugin.yaml: the manifest is empty"},
+		{"", "bare.wasm", "plugin.yaml:1: the file is empty"},
 	} {
 		write(t, []byte(c.manifest), dir, "plugin.yaml")
 		f, err := plugin.Read(filepath.Join(dir, c.path))

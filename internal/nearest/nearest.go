@@ -1,11 +1,12 @@
 // Package nearest guesses which name was meant.
 package nearest
 
-// Name returns the known name within two edits of name, or "".
+// Name returns the known name within two edits of name that has something in common with it,
+// or "".
 func Name(name string, known []string) string {
 	best, bestDistance := "", 3
 	for _, k := range known {
-		if d := distance(name, k); d < bestDistance {
+		if d := distance(name, k); d < bestDistance && d < max(len(name), len(k)) {
 			best, bestDistance = k, d
 		}
 	}

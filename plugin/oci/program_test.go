@@ -320,7 +320,7 @@ func TestPullRefusesPrograms(t *testing.T) {
 		{"placeless", manifestType, manifest(`{}`, code, beside), `config: "/" is no platform`},
 		{"nagios", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: nagios\ncommand: [sh]\n")), "its manifest says that its runtime is nagios"},
 		{"sandboxed", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: wasm\n")), "its manifest says that its runtime is wasm"},
-		{"path", manifestType, manifest(config, code, layer(oci.ManifestType, "apiVersion: prober.dev/v1\nname: ../demo\nversion: 1.0.0\n")), `"../demo" is no name`},
+		{"path", manifestType, manifest(config, code, layer(oci.ManifestType, "apiVersion: prober.dev/v1\nname: ../demo\nversion: 1.0.0\n")), `"../demo" is not a name`},
 		{"huge", manifestType, manifest(config, beside, strings.Replace(code, `"size":4`, `"size":268435457`, 1)), "of 268435457 bytes (application/vnd.prober.plugin.process.v1); at most 268435456 are allowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

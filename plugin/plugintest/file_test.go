@@ -12,17 +12,17 @@ import (
 func TestBadFiles(t *testing.T) {
 	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":             {"", "_test.yaml: the file is empty"},
+		"empty":             {"", "_test.yaml:1: the file is empty"},
 		"no mapping":        {"- a", "_test.yaml:1: want a mapping"},
 		"no YAML":           {"a: [", "_test.yaml:1: did not find expected node content"},
 		"nothing in it":     {"kind: PluginTest", "_test.yaml:1: cases: the field is required"},
 		"another version":   {"apiVersion: v2", `_test.yaml:1: apiVersion: unknown value "v2"; known: prober.dev/v1`},
-		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "one YAML document"},
+		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "must be one document"},
 		"a field too many":  {head + "- {name: a, want: {result: success, text: x}}", "_test.yaml:5: cases[0].want.text: unknown field; known: denied, kv, memory, message, metrics, result, virtualTime"},
 		"no result":         {head + "- {name: a, want: {}}", "_test.yaml:5: cases[0].want.result: the field is required"},
 		"an unknown result": {head + "- {name: a, want: {result: ok}}", `cases[0].want.result: "ok": want success, warning, failure, unknown or error(reason)`},
 		"a name twice":      {head + "- {name: a, want: {result: success}}\n- {name: a, want: {result: success}}", `_test.yaml:6: cases[1].name: the case of line 5 has the name "a" too`},
-		"a field twice":     {head + "- {name: a, name: b, want: {result: success}}", "cases[0].name: the field is there twice"},
+		"a field twice":     {head + "- {name: a, name: b, want: {result: success}}", "cases[0].name: the field is set twice"},
 		"a duration":        {head + "- {name: a, timeout: 5, want: {result: success}}", `cases[0].timeout: "5" is no duration`},
 		"no timeout":        {head + "- {name: a, timeout: 0s, want: {result: success}}", "cases[0].timeout: must be above 0"},
 		"a pattern":         {head + "- {name: a, want: {result: success, message: /(/}}", "cases[0].want.message: error parsing regexp"},

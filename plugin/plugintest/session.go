@@ -1,16 +1,14 @@
 package plugintest
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"net/netip"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -48,18 +46,9 @@ func parseSession(path string, data []byte) (*Case, error) {
 
 // oneDocument reads a file of one YAML document.
 func oneDocument(path string, data []byte) (*yaml.Node, error) {
-	var doc, more yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%s: the file is empty", path)
-	case err != nil:
-		return nil, plugin.SyntaxError(path, err)
-	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: want one YAML document", path)
-	}
-	return doc.Content[0], nil
+	d := yamlpos.Decoder{File: path}
+	root := d.Parse(data, maxFile)
+	return root, d.Err()
 }
 
 // replay has a case begin as the session that it names, and reports whether it could.

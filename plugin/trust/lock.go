@@ -3,16 +3,13 @@ package trust
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -122,128 +119,63 @@ func ReadLock(file string) (*Lock, error) {
 // ParseLock reads data, the contents of a lock file. Its errors are
 // [plugin.FieldError]s, joined where there are several.
 func ParseLock(file string, data []byte) (*Lock, error) {
-	r := lockReader{file: file, lock: &Lock{File: file}}
-	if root := r.root(data); root != nil {
-		r.read(root)
+	d := lockDecoder{yamlpos.Decoder{File: file}}
+	l := &Lock{File: file}
+	if root := d.Parse(data, maxLock); root != nil {
+		d.lock(root, l)
 	}
-	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
-	return r.lock, nil
+	return l, nil
 }
 
-// lockReader reads the nodes of a lock file.
-type lockReader struct {
-	file string
-	lock *Lock
-	errs []error
+// lockDecoder reads a lock file.
+type lockDecoder struct {
+	yamlpos.Decoder
 }
 
-func (r *lockReader) failf(line int, field, format string, args ...any) {
-	r.errs = append(r.errs, &plugin.FieldError{File: r.file, Line: max(line, 1), Field: field, Err: fmt.Errorf(format, args...)})
-}
-
-func (r *lockReader) root(data []byte) *yaml.Node {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		r.failf(1, "", "no lock: the file is empty")
-		return nil
-	case err != nil:
-		r.errs = append(r.errs, plugin.SyntaxError(r.file, err))
-		return nil
-	}
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		r.failf(more.Line, "", "something follows the lock")
-		return nil
-	}
-	return doc.Content[0]
-}
-
-func (r *lockReader) read(root *yaml.Node) {
-	plugins := &yaml.Node{}
-	r.fields(root, "", map[string]func(n *yaml.Node, path string){
-		"apiVersion": r.constant(plugin.APIVersion),
-		"kind":       r.constant(LockKind),
-		"plugins":    func(n *yaml.Node, _ string) { plugins = n },
-	}, "apiVersion", "kind", "plugins")
-	if len(r.errs) > 0 {
-		return
-	}
-	if plugins.Kind != yaml.SequenceNode {
-		r.failf(plugins.Line, "plugins", "want a list")
-		return
-	}
+func (d *lockDecoder) lock(n *yamlpos.Node, l *Lock) {
 	lines := make(map[string]int)
-	for i, n := range plugins.Content {
-		path := fmt.Sprintf("plugins[%d]", i)
-		p := r.entry(n, path)
-		if first, ok := lines[p.Name]; ok {
-			r.failf(n.Line, path+".name", "%q is there twice, first on line %d", p.Name, first)
-		}
-		lines[p.Name] = n.Line
-		r.lock.Plugins = append(r.lock.Plugins, p)
-	}
+	d.Mapping(n, "", yamlpos.Fields{
+		"apiVersion": d.Constant(plugin.APIVersion),
+		"kind":       d.Constant(LockKind),
+		"plugins": d.ListOf(func(n *yamlpos.Node, path string) {
+			p := d.entry(n, path)
+			if first, ok := lines[p.Name]; ok {
+				d.Errorf(n, path+".name", "%q is set twice, first on line %d", p.Name, first)
+			}
+			lines[p.Name] = n.Line
+			l.Plugins = append(l.Plugins, p)
+		}),
+	}, "apiVersion", "kind", "plugins")
 }
 
-var (
-	digestText = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	keyIDText  = regexp.MustCompile(`^[0-9a-f]{32}$`)
-)
-
-func (r *lockReader) entry(n *yaml.Node, path string) Locked {
+func (d *lockDecoder) entry(n *yamlpos.Node, path string) Locked {
 	p := Locked{line: n.Line}
-	anything := func(string) bool { return true }
-	r.fields(n, path, map[string]func(n *yaml.Node, path string){
-		"name":     r.text(&p.Name, "a name of a plugin", plugin.ValidName),
-		"version":  r.text(&p.Version, "a text", anything),
-		"digest":   r.text(&p.Digest, "sha256: and 64 hexadecimal digits in lower case", digestText.MatchString),
-		"manifest": r.text(&p.Manifest, "sha256: and 64 hexadecimal digits in lower case", digestText.MatchString),
-		"signer":   r.text(&p.Signer, "32 hexadecimal digits in lower case", keyIDText.MatchString),
-		"source":   r.text(&p.Source, "a text", anything),
+	d.Mapping(n, path, yamlpos.Fields{
+		"name":     yamlpos.Parsed(&d.Decoder, &p.Name, parseName),
+		"version":  d.String(&p.Version),
+		"digest":   d.Digest(&p.Digest),
+		"manifest": d.Digest(&p.Manifest),
+		"signer":   yamlpos.Parsed(&d.Decoder, &p.Signer, parseKeyID),
+		"source":   d.String(&p.Source),
 	}, "name", "version", "digest", "source")
 	return p
 }
 
-func (r *lockReader) text(to *string, want string, valid func(string) bool) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || !valid(n.Value) {
-			r.failf(n.Line, path, "%.80q: want %s", n.Value, want)
-			return
-		}
-		*to = n.Value
+func parseName(text string) (string, error) {
+	if !plugin.ValidName(text) {
+		return "", fmt.Errorf("%.80q is not the name of a plugin", text)
 	}
+	return text, nil
 }
 
-func (r *lockReader) constant(want string) func(*yaml.Node, string) {
-	var got string
-	return r.text(&got, want, func(value string) bool { return value == want })
-}
+var keyID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// fields reads a mapping whose fields are all known, each there once.
-func (r *lockReader) fields(n *yaml.Node, path string, known map[string]func(*yaml.Node, string), required ...string) {
-	if n.Kind != yaml.MappingNode {
-		r.failf(n.Line, path, "want a mapping")
-		return
+func parseKeyID(text string) (string, error) {
+	if !keyID.MatchString(text) {
+		return "", fmt.Errorf("%.80q is not the ID of a key: must be 32 hexadecimal digits in lower case", text)
 	}
-	at := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-	seen := make(map[string]bool)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		switch read, ok := known[key.Value]; {
-		case !ok:
-			r.failf(key.Line, at(key.Value), "unknown field; known: %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		case seen[key.Value]:
-			r.failf(key.Line, at(key.Value), "the field is there twice")
-		default:
-			read(value, at(key.Value))
-		}
-		seen[key.Value] = true
-	}
-	for _, name := range required {
-		if !seen[name] {
-			r.failf(n.Line, at(name), "required")
-		}
-	}
+	return text, nil
 }

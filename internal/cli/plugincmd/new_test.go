@@ -178,7 +178,7 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		{"build " + dir + "/two", dir + "/two: lib.rs says Rust, and main.c says C"},
 		{"build " + dir + "/wat", dir + "/wat: there are several .wat files, and no demo.wat"},
 		{"build " + dir + "/ts", dir + "/ts: index.ts does not import the SDK"},
-		{"build " + dir + "/wrong", dir + `/wrong/plugin.yaml:1: name: "7_up" is no name`},
+		{"build " + dir + "/wrong", dir + `/wrong/plugin.yaml:1: name: "7_up" is not a name`},
 		{"test", ".: no *_test.yaml file is there"},
 		{"test " + dir + "/rust", "no *_test.yaml file is there"},
 		{"test " + dir + "/cases", "/cases/a_test.yaml: plugin "},

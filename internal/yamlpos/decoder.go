@@ -1,0 +1,339 @@
+package yamlpos
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/nearest"
+)
+
+// Decoder reads the values of a file and gathers what is wrong with them. It is not safe
+// for concurrent use.
+type Decoder struct {
+	File string // the name of the file in errors
+
+	errs   []error
+	fields map[reflect.Type]map[string]reflect.Type // of Go types that were read
+}
+
+// Err returns all errors, joined, each an [*Error]; nil when there are none.
+func (d *Decoder) Err() error { return errors.Join(d.errs...) }
+
+// Errors returns all errors, each an [*Error].
+func (d *Decoder) Errors() []error { return d.errs }
+
+// Errorf adds an error of the value n at path. A nil n is the beginning of the file.
+func (d *Decoder) Errorf(n *Node, path, format string, args ...any) {
+	d.Error(n, path, fmt.Errorf(format, args...))
+}
+
+// Error adds err, or each of the errors that it joins, to the value n at path.
+func (d *Decoder) Error(n *Node, path string, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			d.Error(n, path, err)
+		}
+		return
+	}
+	line := 1
+	if n != nil {
+		line = max(n.Line, 1)
+	}
+	d.ErrorAt(line, path, err)
+}
+
+// ErrorAt adds an error of a line.
+func (d *Decoder) ErrorAt(line int, path string, err error) {
+	d.errs = append(d.errs, &Error{File: d.File, Line: line, Field: path, Err: err})
+}
+
+// Reader reads the value at a path.
+type Reader = func(n *Node, path string)
+
+// Fields are the fields that a mapping may have.
+type Fields = map[string]Reader
+
+// Join returns the path of a field below path. A name that would not read as one step is in
+// brackets: metadata.annotations[prober.dev/probes].
+func Join(path, name string) string {
+	switch {
+	case path == "":
+		return name
+	case strings.ContainsAny(name, "./[] "):
+		return path + "[" + name + "]"
+	default:
+		return path + "." + name
+	}
+}
+
+// Item returns the path of an item of the list at path.
+func Item(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }
+
+// Mapping reads the fields of a mapping. It reports unknown fields, and required ones that
+// are not set.
+func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string) {
+	ok := d.Entries(n, path, func(key, value *Node, path string) {
+		if read, ok := known[key.Value]; ok {
+			read(value, path)
+			return
+		}
+		d.Errorf(key, path, "unknown field%s", Known(key.Value, slices.Collect(maps.Keys(known))))
+	})
+	for _, name := range required {
+		if ok && Field(n, name) == nil {
+			d.Errorf(n, Join(path, name), "the field is required")
+		}
+	}
+}
+
+// One reads a mapping that has exactly one of the known fields.
+func (d *Decoder) One(n *Node, path string, known Fields) {
+	d.Mapping(n, path, known)
+	if n.Kind == Mapping && len(n.Content) != 2 {
+		d.Errorf(n, path, "must have exactly one of %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+}
+
+// Entries reads the fields of a mapping that may have any. It reports whether n is a
+// mapping.
+func (d *Decoder) Entries(n *Node, path string, entry func(key, value *Node, path string)) bool {
+	if n.Kind != Mapping {
+		d.Errorf(n, path, "must be a mapping, not %s", Kind(n))
+		return false
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		entry(key, value, Join(path, key.Value))
+	}
+	return true
+}
+
+// Field returns the value of a field of a mapping; nil when n is not a mapping or the field
+// is not set.
+func Field(n *Node, name string) *Node {
+	for i := 0; n.Kind == Mapping && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// Items reads the items of a list.
+func (d *Decoder) Items(n *Node, path string, item Reader) {
+	if n.Kind != List {
+		d.Errorf(n, path, "must be a list, not %s", Kind(n))
+		return
+	}
+	for i, child := range n.Content {
+		item(child, Item(path, i))
+	}
+}
+
+// ListOf returns a reader of a list.
+func (d *Decoder) ListOf(item Reader) Reader {
+	return func(n *Node, path string) { d.Items(n, path, item) }
+}
+
+// Text returns the text of a scalar; ok is false when n is not one, which is reported. Any
+// scalar but null is a string here: version: 1.10 is the string "1.10".
+func (d *Decoder) Text(n *Node, path string) (text string, ok bool) {
+	if n.Kind != Scalar || n.Tag == "!!null" {
+		d.Errorf(n, path, "must be a string, not %s", Kind(n))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// String returns a reader of a string, as [Decoder.Text] has it.
+func (d *Decoder) String(to *string) Reader {
+	return func(n *Node, path string) { *to, _ = d.Text(n, path) }
+}
+
+// NonEmpty returns a reader of a string that is not empty.
+func (d *Decoder) NonEmpty(to *string) Reader {
+	return func(n *Node, path string) {
+		text, ok := d.Text(n, path)
+		if ok && text == "" {
+			d.Errorf(n, path, "must not be empty")
+		}
+		*to = text
+	}
+}
+
+// Append returns a reader that appends a string.
+func (d *Decoder) Append(to *[]string) Reader {
+	return func(n *Node, path string) {
+		text, _ := d.Text(n, path)
+		*to = append(*to, text)
+	}
+}
+
+// Bool returns a reader of true or false.
+func (d *Decoder) Bool(to *bool) Reader {
+	return func(n *Node, path string) {
+		if n.Tag != "!!bool" || n.Decode(to) != nil {
+			d.Errorf(n, path, "must be true or false, not %s", Kind(n))
+		}
+	}
+}
+
+// Int returns a reader of an integer from least to most.
+func (d *Decoder) Int(to *int, least, most int) Reader {
+	return func(n *Node, path string) {
+		var v int
+		switch {
+		case n.Tag != "!!int":
+			d.Errorf(n, path, "must be an integer, not %s", Kind(n))
+		case n.Decode(&v) != nil:
+			d.Errorf(n, path, "%.40s is out of range", n.Value)
+		case v < least:
+			d.Errorf(n, path, "must be at least %d", least)
+		case v > most:
+			d.Errorf(n, path, "must be at most %d", most)
+		default:
+			*to = v
+		}
+	}
+}
+
+// Duration returns a reader of a duration that is not negative.
+func (d *Decoder) Duration(to *time.Duration) Reader {
+	return func(n *Node, path string) {
+		v, err := time.ParseDuration(n.Value)
+		switch {
+		case err != nil || n.Kind != Scalar:
+			d.Errorf(n, path, "must be a duration such as 50ms, 1s or 1m30s")
+		case v < 0:
+			d.Errorf(n, path, "must not be negative")
+		default:
+			*to = v
+		}
+	}
+}
+
+// PositiveDuration returns a reader of a duration above 0.
+func (d *Decoder) PositiveDuration(to *time.Duration) Reader {
+	return func(n *Node, path string) {
+		before := len(d.errs)
+		var v time.Duration
+		d.Duration(&v)(n, path)
+		switch {
+		case len(d.errs) > before:
+		case v == 0:
+			d.Errorf(n, path, "must be above 0")
+		default:
+			*to = v
+		}
+	}
+}
+
+// Parsed returns a reader of a string that parse turns into a value.
+func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error)) Reader {
+	return func(n *Node, path string) {
+		text, ok := d.Text(n, path)
+		if !ok {
+			return
+		}
+		value, err := parse(text)
+		if err != nil {
+			d.Error(n, path, err)
+			return
+		}
+		*to = value
+	}
+}
+
+// OneOf returns a reader of one of the known strings.
+func OneOf[T ~string](d *Decoder, to *T, known ...T) Reader {
+	return func(n *Node, path string) {
+		text, ok := d.Text(n, path)
+		switch {
+		case !ok:
+		case slices.Contains(known, T(text)):
+			*to = T(text)
+		default:
+			names := make([]string, len(known))
+			for i := range known {
+				names[i] = string(known[i])
+			}
+			d.Errorf(n, path, "unknown value %.80q%s", text, Known(text, names))
+		}
+	}
+}
+
+// Constant returns a reader of a string that can only be want.
+func (d *Decoder) Constant(want string) Reader {
+	return func(n *Node, path string) {
+		if text, ok := d.Text(n, path); ok && text != want {
+			d.Errorf(n, path, "must be %q, not %.80q", want, text)
+		}
+	}
+}
+
+// Digest returns a reader of a SHA-256 digest.
+func (d *Decoder) Digest(to *string) Reader {
+	return func(n *Node, path string) {
+		text, ok := d.Text(n, path)
+		switch {
+		case !ok:
+		case !digest.MatchString(text):
+			d.Errorf(n, path, "%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", text)
+		default:
+			*to = text
+		}
+	}
+}
+
+var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// maxKnown is the most names that [Known] lists.
+const maxKnown = 32
+
+// Known returns the end of an error about an unknown name: the known names, sorted, and the
+// nearest of them.
+func Known(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	slices.Sort(known)
+	text := ""
+	if len(known) <= maxKnown {
+		text = "; known: " + strings.Join(known, ", ")
+	}
+	if near := nearest.Name(name, known); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return text
+}
+
+// kind returns what n is, in the words of errors.
+func Kind(n *Node) string {
+	switch n.Kind {
+	case Mapping:
+		return "a mapping"
+	case List:
+		return "a list"
+	}
+	switch n.Tag {
+	case "!!str":
+		return "a string"
+	case "!!bool":
+		return "a boolean"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!null":
+		return "null"
+	case "!!timestamp":
+		return "a date"
+	default:
+		return "a value with the tag " + n.Tag
+	}
+}

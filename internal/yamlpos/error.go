@@ -1,0 +1,41 @@
+package yamlpos
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Error is an error with its place in a file.
+type Error struct {
+	File  string
+	Line  int    // from 1
+	Field string // such as "config.schema.properties.maxLag"; "" for the whole document
+	Err   error
+}
+
+// Error returns "FILE:LINE: FIELD: message".
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Field, e.Err)
+}
+
+// Unwrap returns the error without its place.
+func (e *Error) Unwrap() error { return e.Err }
+
+// parserPlace matches the place that the YAML parser puts in front of most of its errors.
+var parserPlace = regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
+
+// syntaxError returns an error of the YAML parser with its line as a number.
+func syntaxError(file string, err error) *Error {
+	text, line := err.Error(), 1
+	if m := parserPlace.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	return &Error{File: file, Line: line, Err: errors.New(strings.TrimPrefix(text, "yaml: "))}
+}

@@ -1,0 +1,86 @@
+package yamlpos
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Line returns the line of the field at path below n, or of the nearest field above it that
+// is set. Where a string holds YAML, such as that of an annotation, the path goes on inside.
+func Line(n *Node, path string) int {
+	line := n.Line
+	for path != "" {
+		var step string
+		step, path = cutStep(path)
+		if n.Kind == Scalar {
+			if n = embedded(n); n == nil {
+				return line
+			}
+		}
+		next, at := child(n, step)
+		if next == nil {
+			return line
+		}
+		n, line = next, at
+	}
+	return line
+}
+
+// cutStep splits the first step off a path like a.b[0][k.x].c.
+func cutStep(path string) (step, rest string) {
+	if inner, ok := strings.CutPrefix(path, "["); ok {
+		step, rest, _ = strings.Cut(inner, "]")
+	} else if i := strings.IndexAny(path, ".["); i >= 0 {
+		step, rest = path[:i], path[i:]
+	} else {
+		step = path
+	}
+	return step, strings.TrimPrefix(rest, ".")
+}
+
+// child returns what n has at step, and the line where it begins.
+func child(n *Node, step string) (next *Node, line int) {
+	switch n.Kind {
+	case Mapping:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == step {
+				return n.Content[i+1], n.Content[i].Line
+			}
+		}
+	case List:
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i], n.Content[i].Line
+		}
+	}
+	return nil, 0
+}
+
+// embedded returns the document that the string n holds, with its lines counted in the file;
+// nil when it holds none.
+func embedded(n *Node) *Node {
+	d := Decoder{}
+	roots := d.ParseAll([]byte(n.Value), MaxText)
+	if n.Tag != "!!str" || len(roots) == 0 {
+		return nil
+	}
+	offset := n.Line - 1
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		offset = n.Line
+	}
+	shift(roots[0], offset, make(map[*Node]bool))
+	return roots[0]
+}
+
+// shift moves n, and each node below it once, by lines.
+func shift(n *Node, lines int, done map[*Node]bool) {
+	if done[n] {
+		return
+	}
+	done[n] = true
+	n.Line += lines
+	for _, c := range n.Content {
+		shift(c, lines, done)
+	}
+}

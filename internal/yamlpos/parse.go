@@ -1,0 +1,180 @@
+package yamlpos
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of one document, with its aliases written out.
+const (
+	MaxDepth = 100      // levels of mappings and lists
+	MaxNodes = 500_000  // values and names of fields
+	MaxText  = 16 << 20 // bytes of scalars
+)
+
+// Node is a value in a document.
+type Node = yaml.Node
+
+// The kinds of a [Node] that a [Decoder] returns.
+const (
+	Mapping = yaml.MappingNode
+	List    = yaml.SequenceNode
+	Scalar  = yaml.ScalarNode
+)
+
+// Parse returns the root of the only document in data, which has at most maxBytes. It
+// returns nil when the document cannot be read. A field that is set twice is reported and
+// left out.
+func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
+	roots, ok := d.documents(data, maxBytes)
+	switch {
+	case !ok:
+		return nil
+	case len(roots) > 1:
+		d.Errorf(roots[1], "", "must be one document: another one begins here")
+		return nil
+	case len(roots) == 0 || roots[0].Tag == "!!null":
+		d.Errorf(nil, "", "the file is empty")
+		return nil
+	}
+	return roots[0]
+}
+
+// ParseAll returns the roots of all documents in data, without those that are empty. It
+// stops at the first that cannot be read.
+func (d *Decoder) ParseAll(data []byte, maxBytes int) []*Node {
+	roots, ok := d.documents(data, maxBytes)
+	var all []*Node
+	for _, root := range roots {
+		if root.Tag != "!!null" {
+			all = append(all, root)
+		}
+	}
+	if ok && len(all) == 0 {
+		d.Errorf(nil, "", "the file is empty")
+	}
+	return all
+}
+
+// documents returns the documents up to the first that cannot be read; ok reports whether
+// there is no such document.
+func (d *Decoder) documents(data []byte, maxBytes int) (roots []*Node, ok bool) {
+	if len(data) > maxBytes {
+		d.Errorf(nil, "", "must be at most %d bytes", maxBytes)
+		return nil, false
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document Node
+		switch err := documents.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return roots, true
+		case err != nil:
+			d.errs = append(d.errs, syntaxError(d.File, err))
+			return roots, false
+		}
+		root := document.Content[0]
+		check := structure{d: d, nodes: MaxNodes, text: MaxText}
+		if err := check.node(root, nil); err != nil {
+			d.Errorf(root, "", "%w", err)
+			return roots, false
+		}
+		roots = append(roots, root)
+	}
+}
+
+// step is the last step of a path, which is spelt out only for an error.
+type step struct {
+	parent *step
+	name   string // of a field; "" for an item
+	index  int
+	depth  int
+}
+
+func (s *step) path() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.name == "":
+		return Item(s.parent.path(), s.index)
+	default:
+		return Join(s.parent.path(), s.name)
+	}
+}
+
+// structure applies the rules of every document to its nodes, before anybody reads them.
+type structure struct {
+	d           *Decoder
+	nodes, text int // that are left
+}
+
+// node checks n and everything below it, and puts values in the place of their aliases. Its
+// error is a bound of the document that n exceeds.
+func (s *structure) node(n *Node, at *step) error {
+	s.nodes--
+	s.text -= len(n.Value)
+	switch {
+	case s.nodes < 0 || s.text < 0:
+		return errors.New("the document is too large with its aliases written out")
+	case at != nil && at.depth > MaxDepth:
+		return fmt.Errorf("the document has more than %d levels", MaxDepth)
+	case n.Kind == Mapping:
+		return s.mapping(n, at)
+	}
+	for i := range n.Content {
+		n.Content[i] = resolve(n.Content[i])
+		if err := s.node(n.Content[i], below(at, "", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapping checks a mapping, and takes fields out of it that no mapping can have.
+func (s *structure) mapping(n *Node, at *step) error {
+	seen := make(map[string]bool, len(n.Content)/2)
+	kept := n.Content[:0]
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := resolve(n.Content[i]), resolve(n.Content[i+1])
+		switch {
+		case key.Kind != Scalar:
+			s.d.Errorf(key, at.path(), "the name of a field must be a string, not %s", Kind(key))
+			continue
+		case key.Tag == "!!merge":
+			s.d.Errorf(key, at.path(), "merge keys (<<) are not supported")
+			continue
+		case seen[key.Value]:
+			s.d.Errorf(key, Join(at.path(), key.Value), "the field is set twice")
+			continue
+		}
+		seen[key.Value] = true
+		s.nodes--
+		s.text -= len(key.Value)
+		if err := s.node(value, below(at, key.Value, 0)); err != nil {
+			return err
+		}
+		kept = append(kept, key, value)
+	}
+	n.Content = kept
+	return nil
+}
+
+func below(at *step, name string, index int) *step {
+	s := &step{parent: at, name: name, index: index, depth: 1}
+	if at != nil {
+		s.depth = at.depth + 1
+	}
+	return s
+}
+
+// resolve returns the value that n is, or is an alias of.
+func resolve(n *Node) *Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}

@@ -1,0 +1,162 @@
+package yamlpos
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Into fills in into, a pointer to a Go type with JSON tags, from n at path. It is strict:
+// an unknown field, or a value of another type than the Go type has in JSON, is an error. It
+// reports whether there was none.
+func (d *Decoder) Into(n *Node, path string, into any) bool {
+	before := len(d.errs)
+	value := d.typed(n, reflect.TypeOf(into).Elem(), path)
+	if len(d.errs) > before {
+		return false
+	}
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		d.Errorf(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return err == nil
+}
+
+// typed returns n as encoding/json has it for a Go value of type t; nil when n is null or
+// wrong.
+func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case n.Tag == "!!null":
+		return nil
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return d.custom(n, t, path)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		fields := d.fieldsOf(t)
+		return d.object(n, path, func(name string) (reflect.Type, bool) {
+			t, ok := fields[name]
+			return t, ok
+		}, fields)
+	case reflect.Map:
+		return d.object(n, path, func(string) (reflect.Type, bool) { return t.Elem(), true }, nil)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return d.scalar(n, reflect.TypeFor[string](), path) // in base64
+		}
+		list := make([]any, 0, len(n.Content))
+		d.Items(n, path, func(n *Node, path string) { list = append(list, d.typed(n, t.Elem(), path)) })
+		return list
+	default:
+		return d.scalar(n, t, path)
+	}
+}
+
+// object reads a mapping whose fields have the types that typeOf knows.
+func (d *Decoder) object(n *Node, path string, typeOf func(name string) (reflect.Type, bool), known map[string]reflect.Type) any {
+	object := make(map[string]any)
+	d.Entries(n, path, func(key, value *Node, path string) {
+		t, ok := typeOf(key.Value)
+		if !ok {
+			names := make([]string, 0, len(known))
+			for name := range known {
+				names = append(names, name)
+			}
+			d.Errorf(key, path, "unknown field%s", Known(key.Value, names))
+			return
+		}
+		if v := d.typed(value, t, path); v != nil {
+			object[key.Value] = v
+		}
+	})
+	return object
+}
+
+// custom reads a type with a JSON form of its own: a port, a quantity, a time.
+func (d *Decoder) custom(n *Node, t reflect.Type, path string) any {
+	if n.Kind != Scalar {
+		d.Errorf(n, path, "must be a single value, not %s", Kind(n))
+		return nil
+	}
+	var v any = n.Value
+	if n.Tag == "!!int" {
+		var number int64
+		if err := n.Decode(&number); err != nil {
+			d.Errorf(n, path, "%.40s is out of range", n.Value)
+			return nil
+		}
+		v = number
+	}
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, reflect.New(t).Interface())
+	}
+	if err != nil {
+		d.Errorf(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil
+	}
+	return v
+}
+
+// scalar reads a string, a boolean or a number. Unlike [Decoder.Text] it takes no number for
+// a string.
+func (d *Decoder) scalar(n *Node, t reflect.Type, path string) any {
+	want, tags := "an integer", []string{"!!int"}
+	switch t.Kind() {
+	case reflect.String:
+		want, tags = "a string", []string{"!!str", "!!timestamp"}
+	case reflect.Bool:
+		want, tags = "true or false", []string{"!!bool"}
+	case reflect.Float32, reflect.Float64:
+		want, tags = "a number", []string{"!!int", "!!float"}
+	}
+	if n.Kind != Scalar || !slices.Contains(tags, n.Tag) {
+		d.Errorf(n, path, "must be %s, not %s", want, Kind(n))
+		return nil
+	}
+	if t.Kind() == reflect.String {
+		return n.Value
+	}
+	v := reflect.New(t)
+	if err := n.Decode(v.Interface()); err != nil {
+		d.Errorf(n, path, "%.40s is out of range", n.Value)
+		return nil
+	}
+	return v.Elem().Interface()
+}
+
+func (d *Decoder) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields, ok := d.fields[t]
+	if !ok {
+		if d.fields == nil {
+			d.fields = make(map[reflect.Type]map[string]reflect.Type)
+		}
+		fields = jsonFields(t)
+		d.fields[t] = fields
+	}
+	return fields
+}
+
+// jsonFields returns the types of the fields of t by their names in JSON.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	fields := make(map[string]reflect.Type)
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && (name == "" || slices.Contains(strings.Split(options, ","), "inline")):
+			for name, t := range jsonFields(f.Type) {
+				fields[name] = t
+			}
+		case name != "" && name != "-":
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}
