@@ -136,6 +136,10 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 		for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done; \
 	done
 
+.PHONY: docs
+docs: ## docs/metrics.md, from the metrics that prober declares
+	$(GO) generate ./internal/metricsdoc
+
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(BENCHCOUNT) -timeout 30m ./...

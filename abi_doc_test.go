@@ -394,7 +394,7 @@ func TestABILists(t *testing.T) {
 			}
 		}
 	}
-	metrics := source(t, "metrics/plugins.go")
+	metrics := source(t, "metrics/families.go")
 	for _, name := range regexp.MustCompile(`prober_plugin_\w+`).FindAllString(source(t, abiFile), -1) {
 		if !strings.Contains(metrics, strconv.Quote(name)) {
 			t.Errorf("there is no metric %s", name)

@@ -115,6 +115,7 @@ var rooms = map[string]struct {
 	"internal/netaddr":       {},
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
+	"internal/metricsdoc":    {ours: []string{"metrics"}},
 	"cmd/prober":             {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
 	"examples/quickstart":    {},
 	"test/soak":              {},

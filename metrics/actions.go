@@ -11,9 +11,7 @@ var (
 // newActions returns counters that are all there from the beginning: the rate of one that
 // appears with its first action would miss that action.
 func newActions() *prometheus.CounterVec {
-	actions := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prober_actions_total", Help: "Actions that users asked the agent for, by what became of them: ok, denied, not_found or error.",
-	}, []string{"action", "result"})
+	actions := actionsTotal.counterVec()
 	for _, action := range Actions {
 		for _, result := range ActionResults {
 			actions.WithLabelValues(action, result)

@@ -15,15 +15,13 @@ type AgentCounts struct {
 func RegisterAgent(r prometheus.Registerer, c AgentCounts) error {
 	for stream, count := range c.LogLinesDropped {
 		if err := register(r, count, prometheus.CounterOpts{
-			Name: "prober_log_lines_dropped_total", ConstLabels: prometheus.Labels{"stream": stream},
-			Help: "Lines for a stream of the agent that were dropped, since nobody read them or not fast enough.",
+			Name: linesDropped.Name, Help: linesDropped.Help, ConstLabels: prometheus.Labels{"stream": stream},
 		}); err != nil {
 			return err
 		}
 	}
 	return register(r, c.StateSaveFailures, prometheus.CounterOpts{
-		Name: "prober_state_save_failures_total",
-		Help: "Attempts to save the state of a pod that failed; each is made again.",
+		Name: saveFailures.Name, Help: saveFailures.Help,
 	})
 }
 

@@ -12,29 +12,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-var (
-	probeTotal = prometheus.NewDesc("prober_probe_total",
-		"Cumulative number of a liveness, readiness or startup probe for a container by result.",
-		[]string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}, nil)
-	probeDuration = prometheus.NewDesc("prober_probe_duration_seconds",
-		"Duration of a container's probes that succeeded, attempts that were tried again included.",
-		[]string{"probe_type", "container", "pod", "namespace"}, nil)
-	outcomesTotal = prometheus.NewDesc("prober_outcomes_total",
-		"Ticks by handler and by what their last attempt answered; an error counts as unknown.",
-		[]string{"handler", "result"}, nil)
-	attemptErrors = prometheus.NewDesc("prober_attempt_errors_total",
-		"Attempts that ended in an error, or in an outcome with a reason for not being a success; all attempts of a tick count under the reason of the last.",
-		[]string{"handler", "reason"}, nil)
-	stateTransitions = prometheus.NewDesc("prober_state_transitions_total",
-		"Changes of decided results by ticks.", []string{"kind", "from", "to"}, nil)
-	scheduleLag = prometheus.NewDesc("prober_schedule_lag_seconds",
-		"How long after they were due ticks began.", nil, nil)
-	runsSkipped = prometheus.NewDesc("prober_runs_skipped_total",
-		"Due ticks that were not run.", []string{"reason"}, nil)
-	workers  = prometheus.NewDesc("prober_workers", "Probes that have a worker.", nil, nil)
-	inflight = prometheus.NewDesc("prober_inflight", "Attempts under way.", nil, nil)
-)
-
 // workerCollector tells all that comes from ticks, save what handlers measured.
 type workerCollector struct{ m *Metrics }
 
@@ -42,10 +19,10 @@ var _ prometheus.Collector = workerCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c workerCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
+	for _, f := range []*family{
 		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight,
 	} {
-		ch <- d
+		ch <- f.desc
 	}
 }
 
@@ -97,7 +74,7 @@ var resultWords = [decidedResults]string{"unknown", "successful", "failed"}
 func (s *series) collectTotals(ch chan<- prometheus.Metric) {
 	for i := range s.totals {
 		if n := s.totals[i].Load(); n > 0 {
-			ch <- prometheus.MustNewConstMetric(probeTotal, prometheus.CounterValue, float64(n),
+			ch <- probeTotal.with(float64(n),
 				s.kind.Title(), resultWords[i], s.container, s.pod, s.namespace, s.podUID)
 		}
 	}
@@ -108,7 +85,7 @@ func (s *series) collectDuration(ch chan<- prometheus.Metric) {
 	if count == 0 {
 		return
 	}
-	ch <- prometheus.MustNewConstHistogram(probeDuration, count, time.Duration(s.durationSum.Load()).Seconds(), buckets,
+	ch <- prometheus.MustNewConstHistogram(probeDuration.desc, count, time.Duration(s.durationSum.Load()).Seconds(), buckets,
 		s.kind.Title(), s.container, s.pod, s.namespace)
 }
 
@@ -134,12 +111,12 @@ func (m *Metrics) allOutcomes() []*outcomes {
 
 func (o *outcomes) collect(ch chan<- prometheus.Metric) {
 	for r := range o.results {
-		ch <- prometheus.MustNewConstMetric(outcomesTotal, prometheus.CounterValue, float64(o.results[r].Load()),
+		ch <- outcomesTotal.with(float64(o.results[r].Load()),
 			o.handler, probe.Result(r).String())
 	}
 	for i := range o.reasons {
 		if n := o.reasons[i].Load(); n > 0 {
-			ch <- prometheus.MustNewConstMetric(attemptErrors, prometheus.CounterValue, float64(n), o.handler, string(reasons[i]))
+			ch <- attemptErrors.with(float64(n), o.handler, string(reasons[i]))
 		}
 	}
 }
@@ -149,19 +126,18 @@ func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
 		for from := range decidedResults {
 			for to := range decidedResults {
 				if from != to {
-					ch <- prometheus.MustNewConstMetric(stateTransitions, prometheus.CounterValue,
-						float64(m.transitions[kind][from][to].Load()), probe.Kind(kind).String(), decidedWords[from], decidedWords[to])
+					ch <- stateTransitions.with(float64(m.transitions[kind][from][to].Load()), probe.Kind(kind).String(), decidedWords[from], decidedWords[to])
 				}
 			}
 		}
 	}
 	for i, reason := range skipReasons {
-		ch <- prometheus.MustNewConstMetric(runsSkipped, prometheus.CounterValue, float64(m.skipped[i].Load()), string(reason))
+		ch <- runsSkipped.with(float64(m.skipped[i].Load()), string(reason))
 	}
 	count, buckets := cumulative(m.lag.bounds, m.lag.counts)
-	ch <- prometheus.MustNewConstHistogram(scheduleLag, count, time.Duration(m.lag.sum.Load()).Seconds(), buckets)
-	ch <- prometheus.MustNewConstMetric(workers, prometheus.GaugeValue, float64(m.workers.Load()))
-	ch <- prometheus.MustNewConstMetric(inflight, prometheus.GaugeValue, float64(m.inflight.Load()))
+	ch <- prometheus.MustNewConstHistogram(scheduleLag.desc, count, time.Duration(m.lag.sum.Load()).Seconds(), buckets)
+	ch <- workers.with(float64(m.workers.Load()))
+	ch <- inflight.with(float64(m.inflight.Load()))
 }
 
 // maxPluginSeries is how many metrics of one tick are shown.
@@ -192,7 +168,7 @@ func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 				continue
 			}
 			told[key] = true
-			desc := prometheus.NewDesc("prober_plugin_metric", "A number that a handler measured with its last answer.", names, nil)
+			desc := prometheus.NewDesc(pluginMetric.Name, pluginMetric.Help, names, nil)
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, metric.Value, values...)
 		}
 	}
@@ -201,7 +177,7 @@ func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 // pluginLabels returns the labels of one measured number. A label of the plugin's that
 // has the name of one of ours, or one that Prometheus does not take, is left out.
 func (s *series) pluginLabels(metric probe.Metric) (names, values []string) {
-	names = []string{"plugin", "metric", "unit", "probe_type", "container", "pod", "namespace"}
+	names = pluginMetric.labelNames()
 	values = []string{s.handler.Load().handler, metric.Name, metric.Unit, s.kind.Title(), s.container, s.pod, s.namespace}
 	ours := names
 	for _, name := range slices.Sorted(maps.Keys(metric.Labels)) {

@@ -63,28 +63,20 @@ func New(cfg Config) *Metrics {
 		seed: maphash.MakeSeed(), series: make(map[uint64]*series), handlers: make(map[string]*outcomes),
 		lag: histogram{bounds: lagBounds, counts: make([]atomic.Uint32, len(lagBounds)+1)},
 		build: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prober_build_info", Help: "1; its labels say which build this is.",
+			Name: buildInfo.Name, Help: buildInfo.Help,
 			ConstLabels: prometheus.Labels{
 				"version": cmp.Or(cfg.Version, "unknown"), "revision": cmp.Or(cfg.Revision, "unknown"),
 				"goversion": runtime.Version(),
 			},
 		}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "prober_plugin_call_seconds", Help: "Duration of the attempts of plugins' probes.", Buckets: callBuckets,
-		}, []string{"plugin"}),
-		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prober_restarts_total", Help: "Restarts of containers, by what asked for them: liveness, startup or exit.",
-		}, []string{"kind", "namespace", "pod", "container"}),
-		actions: newActions(),
-		sourceStale: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "prober_plugin_source_stale", Help: "Whether the last good version of a plugin stands in for what its registry has, which cannot be had.",
-		}, []string{"plugin"}),
-		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prober_config_last_reload_successful", Help: "Whether the last reload of files was successful.",
-		}),
-		reloadSuccess: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prober_config_last_reload_success_timestamp_seconds", Help: "When files were last reloaded successfully.",
-		}),
+			Name: pluginCalls.Name, Help: pluginCalls.Help, Buckets: callBuckets,
+		}, pluginCalls.labelNames()),
+		restarts:      restarts.counterVec(),
+		actions:       newActions(),
+		sourceStale:   sourceStale.gaugeVec(),
+		reloadOK:      reloadOK.gauge(),
+		reloadSuccess: reloadSuccess.gauge(),
 	}
 	m.build.Set(1)
 	return m
@@ -228,7 +220,7 @@ func (m *Metrics) PodGone(namespace, pod string) {
 // while there is none.
 func (m *Metrics) RegisterReload(r prometheus.Registerer, underWay func() time.Duration) error {
 	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "prober_config_reload_in_progress_seconds", Help: "How long the reload of files that is under way has taken; 0 while there is none.",
+		Name: reloadProgress.Name, Help: reloadProgress.Help,
 	}, func() float64 { return underWay().Seconds() }))
 }
 

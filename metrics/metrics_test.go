@@ -143,7 +143,7 @@ func TestDurationIsExact(t *testing.T) {
 		o.Tick(k)
 	}
 	var want strings.Builder
-	want.WriteString(`# HELP prober_probe_duration_seconds Duration of a container's probes that succeeded, attempts that were tried again included.
+	want.WriteString(`# HELP prober_probe_duration_seconds Duration of a container's successful probes, including attempts that were retried. The name and labels are the kubelet's.
 # TYPE prober_probe_duration_seconds histogram
 `)
 	for _, b := range []struct {

@@ -191,3 +191,10 @@ func (s *series) Skipped(reason worker.SkipReason, ticks int) {
 
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() { s.metrics.release(s) }
+
+func seconds(bounds []time.Duration) (all []float64) {
+	for _, b := range bounds {
+		all = append(all, b.Seconds())
+	}
+	return all
+}

@@ -1,0 +1,287 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
+// is written from [Families].
+type Family struct {
+	Group   string // "Probes", "Plugins" or "Agent"
+	Name    string
+	Type    Type
+	Unit    string // "" is a number without a unit
+	Help    string // one sentence
+	Labels  []Label
+	Buckets []float64 // of a histogram, in Unit
+	Alert   string    // when to alert, and why; "" where no rule is known
+}
+
+// Type is a type of Prometheus metrics.
+type Type string
+
+// The types in use.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Label is one label of a family.
+type Label struct {
+	Name   string
+	Values []string // all that there can be; nil if they are not known beforehand
+	About  string   // of values that are not known beforehand
+}
+
+// Families returns all metrics of prober in the order of docs/metrics.md.
+func Families() (all []Family) {
+	for _, g := range groups {
+		for _, f := range g.families {
+			made := f.Family
+			made.Group = g.name
+			all = append(all, made)
+		}
+	}
+	return all
+}
+
+// groups are all families. The Go and process collectors of client_golang are not among them.
+var groups = []struct {
+	name     string
+	families []*family
+}{
+	{"Probes", []*family{
+		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight, restarts,
+	}},
+	{"Plugins", []*family{
+		pluginInfo, pluginTrust, pluginReload, sourceStale, pluginShadow, pluginInstances, pluginMemory, pluginCalls,
+		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
+	}},
+	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, buildInfo}},
+}
+
+// family is a [Family] with its descriptor.
+type family struct {
+	Family
+	desc *prometheus.Desc
+}
+
+func newFamily(f Family) *family {
+	return &family{f, prometheus.NewDesc(f.Name, f.Help, f.labelNames(), nil)}
+}
+
+func (f *Family) labelNames() (names []string) {
+	for _, l := range f.Labels {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// with returns the current value of one series.
+func (f *family) with(value float64, labels ...string) prometheus.Metric {
+	kind := prometheus.GaugeValue
+	if f.Type == Counter {
+		kind = prometheus.CounterValue
+	}
+	return prometheus.MustNewConstMetric(f.desc, kind, value, labels...)
+}
+
+func (f *family) counterVec() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.labelNames())
+}
+
+func (f *family) gaugeVec() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, f.labelNames())
+}
+
+func (f *family) gauge() prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help})
+}
+
+// Labels that several families have.
+var (
+	namespaceLabel = Label{Name: "namespace", About: "namespace of the pod"}
+	podLabel       = Label{Name: "pod", About: "name of the pod"}
+	containerLabel = Label{Name: "container", About: "name of the container"}
+	typeLabel      = Label{Name: "probe_type", Values: []string{"Liveness", "Readiness", "Startup"}}
+	kindLabel      = Label{Name: "kind", Values: []string{"liveness", "readiness", "startup"}}
+	handlerLabel   = Label{Name: "handler", About: "`exec`, `http`, `tcp`, `grpc`, or the name of a plugin"}
+	pluginLabel    = Label{Name: "plugin", About: "name of the plugin"}
+)
+
+// The probes.
+var (
+	probeTotal = newFamily(Family{
+		Name: "prober_probe_total", Type: Counter,
+		Help:   "Results of the probes of a container. A warning counts as successful; errors are not counted. The name and labels are the kubelet's.",
+		Labels: []Label{typeLabel, {Name: "result", Values: resultWords[:]}, containerLabel, podLabel, namespaceLabel, {Name: "pod_uid", About: "UID of the pod"}},
+		Alert:  "`result=\"failed\"` of a liveness probe grows: the container restarts soon, or has a target that is down.",
+	})
+	probeDuration = newFamily(Family{
+		Name: "prober_probe_duration_seconds", Type: Histogram, Unit: "seconds",
+		Help:   "Duration of a container's successful probes, including attempts that were retried. The name and labels are the kubelet's.",
+		Labels: []Label{typeLabel, containerLabel, podLabel, namespaceLabel}, Buckets: seconds(durationBounds[:]),
+	})
+	outcomesTotal = newFamily(Family{
+		Name: "prober_outcomes_total", Type: Counter,
+		Help:   "Ticks by handler and by the result of their last attempt. An error counts as unknown.",
+		Labels: []Label{handlerLabel, {Name: "result", Values: outcomeWords()}},
+	})
+	attemptErrors = newFamily(Family{
+		Name: "prober_attempt_errors_total", Type: Counter,
+		Help:   "Attempts that ended in an error, or in a failure with a reason. All attempts of a tick count under the reason of the last one.",
+		Labels: []Label{handlerLabel, {Name: "reason", Values: reasonWords()}},
+		Alert: "`reason=\"host_stall\"` or `reason=\"host_resources\"` grows: the host of the agent is in trouble, not the targets. " +
+			"`trap`, `memory`, `instantiate`, `protocol` or `guest` grows: the plugin is broken.",
+	})
+	stateTransitions = newFamily(Family{
+		Name: "prober_state_transitions_total", Type: Counter,
+		Help:   "Changes of decided results.",
+		Labels: []Label{kindLabel, {Name: "from", Values: decidedWords[:]}, {Name: "to", Values: decidedWords[:]}},
+		Alert:  "A high rate: probes flap, and their thresholds are too low.",
+	})
+	scheduleLag = newFamily(Family{
+		Name: "prober_schedule_lag_seconds", Type: Histogram, Unit: "seconds",
+		Help: "Time from when a tick was due until it began.", Buckets: seconds(lagBounds),
+		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and failures tell more about it than about the targets.",
+	})
+	runsSkipped = newFamily(Family{
+		Name: "prober_runs_skipped_total", Type: Counter,
+		Help:   "Due ticks that did not run.",
+		Labels: []Label{{Name: "reason", Values: skipWords()}},
+		Alert:  "`busy` grows: a probe takes longer than its period. `no_slot` grows: a plugin needs more `instances` or memory.",
+	})
+	workers  = newFamily(Family{Name: "prober_workers", Type: Gauge, Help: "Probes that have a worker."})
+	inflight = newFamily(Family{Name: "prober_inflight", Type: Gauge, Help: "Attempts in progress."})
+	restarts = newFamily(Family{
+		Name: "prober_restarts_total", Type: Counter,
+		Help:   "Restarts of containers, by their cause.",
+		Labels: []Label{{Name: "kind", Values: []string{"liveness", "startup", "exit"}}, namespaceLabel, podLabel, containerLabel},
+		Alert:  "More than a few in an hour: the container crashes, or its probe is too strict.",
+	})
+)
+
+// The plugins.
+var (
+	pluginInfo = newFamily(Family{
+		Name: "prober_plugin_info", Type: Gauge, Help: "1 for each loaded plugin.",
+		Labels: []Label{
+			{Name: "name", About: "name of the plugin"}, {Name: "version", About: "version in its manifest"},
+			{Name: "digest", About: "SHA-256 of the module or program"}, {Name: "runtime", Values: []string{"wasm", "process", "nagios"}},
+		},
+	})
+	pluginTrust = newFamily(Family{
+		Name: "prober_plugin_trust_info", Type: Gauge, Help: "1 for each loaded plugin, by what vouches for it.",
+		Labels: []Label{pluginLabel, {Name: "trust", Values: []string{"signed", "unsigned", "unchecked", "dev"}}},
+		Alert:  "`trust=\"dev\"` in production: a plugin runs that `--plugin-dev` let past all checks.",
+	})
+	pluginReload = newFamily(Family{
+		Name: "prober_plugin_last_reload_successful", Type: Gauge,
+		Help:   "Whether the newest version of a plugin is in use. With 0 an older version goes on, if there is one.",
+		Labels: []Label{pluginLabel}, Alert: "0 for some minutes: `GET /api/v1/plugins` says why.",
+	})
+	sourceStale = newFamily(Family{
+		Name: "prober_plugin_source_stale", Type: Gauge,
+		Help:   "Whether the last good version of a plugin stands in for what its registry has, because that cannot be fetched or is not accepted.",
+		Labels: []Label{pluginLabel}, Alert: "1 for an hour: the registry is away, or a new version is not vouched for.",
+	})
+	pluginShadow = newFamily(Family{
+		Name: "prober_plugin_shadow_total", Type: Counter,
+		Help:   "Ticks of a plugin with a shadow version, by whether both gave the same result.",
+		Labels: []Label{pluginLabel, {Name: "agreement", Values: []string{"agree", "disagree", "error", "skipped"}}},
+		Alert:  "`disagree` or `error` grows: do not promote the shadow.",
+	})
+	pluginInstances = newFamily(Family{
+		Name: "prober_plugin_instances", Type: Gauge, Help: "Instances of a plugin.",
+		Labels: []Label{pluginLabel, {Name: "state", Values: []string{"idle", "busy"}}},
+	})
+	pluginMemory = newFamily(Family{
+		Name: "prober_plugin_memory_bytes", Type: Gauge, Unit: "bytes", Help: "Memory of the instances of all plugins, including snapshots.",
+		Alert: "Close to `totalMemory` of prober.yaml: ticks will be skipped with `no_slot`.",
+	})
+	pluginCalls = newFamily(Family{
+		Name: "prober_plugin_call_seconds", Type: Histogram, Unit: "seconds", Help: "Duration of the attempts of a plugin's probes.",
+		Labels: []Label{pluginLabel}, Buckets: callBuckets,
+	})
+	pluginDenied = newFamily(Family{
+		Name: "prober_plugin_denied_total", Type: Counter, Help: "Requests of a plugin that its grants do not allow.",
+		Labels: []Label{pluginLabel, {Name: "capability", Values: []string{"net"}}},
+		Alert:  "It grows: a grant is missing, or a plugin tries what it must not do.",
+	})
+	pluginLimits = newFamily(Family{
+		Name: "prober_plugin_limit_hits_total", Type: Counter,
+		Help:   "Runs in which a plugin reached a limit. For `calls` and `idle`: instances that were renewed.",
+		Labels: []Label{pluginLabel, {Name: "limit", About: "a limit, as `prober plugin inspect` names it"}},
+		Alert:  "`memory`, `totalMemory` or `instances` grows: raise the limit, or find what the plugin uses it for.",
+	})
+	pluginQuarantined = newFamily(Family{
+		Name: "prober_plugin_quarantined_probes", Type: Gauge,
+		Help:   "Probes of a plugin that pause because several ticks in a row ended in errors.",
+		Labels: []Label{pluginLabel}, Alert: "Above 0 for some minutes: `last.error` in `GET /api/v1/probes` says why.",
+	})
+	pluginMetric = newFamily(Family{
+		Name: "prober_plugin_metric", Type: Gauge,
+		Help: "A number that a plugin measured in its last attempt. The plugin may add labels.",
+		Labels: []Label{
+			pluginLabel, {Name: "metric", About: "its name, chosen by the plugin"}, {Name: "unit", About: "its unit, chosen by the plugin; may be empty"},
+			typeLabel, containerLabel, podLabel, namespaceLabel,
+		},
+	})
+)
+
+// The agent.
+var (
+	reloadOK = newFamily(Family{
+		Name: "prober_config_last_reload_successful", Type: Gauge, Help: "Whether the last reload of files succeeded.",
+		Alert: "0 for some minutes: a manifest or prober.yaml is wrong, and the last good one is in use.",
+	})
+	reloadSuccess = newFamily(Family{
+		Name: "prober_config_last_reload_success_timestamp_seconds", Type: Gauge, Unit: "seconds since the epoch",
+		Help: "Time of the last successful reload of files.",
+	})
+	reloadProgress = newFamily(Family{
+		Name: "prober_config_reload_in_progress_seconds", Type: Gauge, Unit: "seconds",
+		Help: "Duration so far of the reload in progress; 0 without one.", Alert: "Above 60: a plugin compiles slowly, or hangs.",
+	})
+	actionsTotal = newFamily(Family{
+		Name: "prober_actions_total", Type: Counter, Help: "Actions that users asked the agent for.",
+		Labels: []Label{{Name: "action", Values: Actions}, {Name: "result", Values: ActionResults}},
+		Alert:  "`result=\"denied\"` grows: somebody tries actions without the token.",
+	})
+	linesDropped = newFamily(Family{
+		Name: "prober_log_lines_dropped_total", Type: Counter, Help: "Log lines that were dropped because the stream's reader is too slow or gone.",
+		Labels: []Label{{Name: "stream", Values: []string{"stdout", "stderr"}}}, Alert: "It grows: logs are incomplete.",
+	})
+	saveFailures = newFamily(Family{
+		Name: "prober_state_save_failures_total", Type: Counter, Help: "Failed attempts to save the state of a pod. Each is retried.",
+		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
+	})
+	buildInfo = newFamily(Family{
+		Name: "prober_build_info", Type: Gauge, Help: "1; the labels describe the build.",
+		Labels: []Label{{Name: "version", About: "of prober"}, {Name: "revision", About: "commit of the source"}, {Name: "goversion", About: "version of Go"}},
+	})
+)
+
+func outcomeWords() (words []string) {
+	for r := range len(outcomes{}.results) {
+		words = append(words, probe.Result(r).String())
+	}
+	return words
+}
+
+func reasonWords() (words []string) {
+	for _, r := range reasons {
+		words = append(words, string(r))
+	}
+	return words
+}
+
+func skipWords() (words []string) {
+	for _, r := range skipReasons {
+		words = append(words, string(r))
+	}
+	return words
+}

@@ -1,0 +1,112 @@
+package metrics_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
+)
+
+// shadowed is a host of a plugin with a shadow.
+type shadowed struct{ twoPlugins }
+
+func (shadowed) Plugins() map[string]metrics.PluginStats {
+	all := twoPlugins{}.Plugins()
+	redis := all["redis"]
+	redis.Shadow = map[string]uint64{"agree": 1, "disagree": 1, "error": 1, "skipped": 1}
+	all["redis"] = redis
+	return all
+}
+
+// everything returns a scrape with every metric that there is.
+func everything(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
+	m, registry := setup(t)
+	none := func() uint64 { return 0 }
+	for _, err := range []error{
+		m.RegisterPlugins(registry, shadowed{}),
+		m.RegisterReload(registry, func() time.Duration { return 0 }),
+		metrics.RegisterAgent(registry, metrics.AgentCounts{
+			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
+		}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range probe.Kinds {
+		info := web
+		info.Kind = kind
+		o := m.Observe(info)
+		for _, r := range []results.Result{results.Success, results.Failure, results.Unknown} {
+			k := tick(probe.Success, r)
+			k.Outcome.Reason = probe.ReasonBody
+			k.Outcome.Metrics = []probe.Metric{{Name: "lag", Value: 1, Unit: "seconds"}}
+			o.Tick(k)
+		}
+		o.Skipped(worker.SkipBusy, 1)
+	}
+	for _, kind := range []string{"liveness", "startup", "exit"} {
+		m.Restarted(kind, "default", "shop", "web")
+	}
+	m.PluginSources(map[string]bool{"redis": true})
+	m.TimeCalls("redis", nil)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+func TestFamiliesDescribeEveryMetricOfAScrape(t *testing.T) {
+	known := make(map[string]metrics.Family)
+	for _, f := range metrics.Families() {
+		known[f.Name] = f
+	}
+	scraped := make(map[string]bool)
+	for _, got := range everything(t) {
+		name := got.GetName()
+		scraped[name] = true
+		want, ok := known[name]
+		if !ok {
+			t.Errorf("%s is not in Families", name)
+			continue
+		}
+		if kind := strings.ToLower(got.GetType().String()); kind != string(want.Type) || got.GetHelp() != want.Help {
+			t.Errorf("%s: got %s %q, want %s %q", name, kind, got.GetHelp(), want.Type, want.Help)
+		}
+		for _, m := range got.Metric {
+			checkLabels(t, name, want.Labels, m.Label)
+		}
+		if buckets := got.Metric[0].GetHistogram().GetBucket(); len(buckets) != len(want.Buckets) {
+			t.Errorf("%s: %d buckets, want %d", name, len(buckets), len(want.Buckets))
+		}
+	}
+	for name := range known {
+		if !scraped[name] {
+			t.Errorf("%s is in Families, and the scrape does not have it", name)
+		}
+	}
+}
+
+func checkLabels(t *testing.T, name string, want []metrics.Label, got []*dto.LabelPair) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: got labels %v, want %v", name, got, want)
+	}
+	for _, pair := range got {
+		at := slices.IndexFunc(want, func(l metrics.Label) bool { return l.Name == pair.GetName() })
+		if at < 0 {
+			t.Errorf("%s: unknown label %s", name, pair.GetName())
+		} else if l := want[at]; l.Values != nil && !slices.Contains(l.Values, pair.GetValue()) {
+			t.Errorf("%s: label %s is %q, which is not in %q", name, l.Name, pair.GetValue(), l.Values)
+		}
+	}
+}
