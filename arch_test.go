@@ -40,7 +40,10 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "core/worker", "core/results", "internal/redact"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
-	"handlers": {ours: []string{"probe", "internal/nearest"}},
+	"handlers":            {ours: []string{"probe", "internal/nearest"}},
+	"handlers/shadow":     {ours: []string{"probe"}},
+	"handlers/replace":    {ours: []string{"probe", "handlers/shadow"}},
+	"handlers/quarantine": {ours: []string{"probe"}},
 	"handlers/builtin": {
 		ours:   []string{"probe", "handlers", "internal/explain"},
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
@@ -55,11 +58,11 @@ var rooms = map[string]struct {
 	},
 	"plugin/trust": {ours: []string{"plugin", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
+		ours:   []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
+		ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -88,11 +91,11 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods/local", "internal/cli/*", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods/local", "internal/cli/*", "internal/nearest", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	"internal/cli/command": {
-		ours:   []string{"handlers"},
+		ours:   []string{"internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli/oneshot": {
@@ -102,7 +105,7 @@ var rooms = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent", "agent/access", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/regular",
+			"internal/cli/command", "internal/cli/oneshot", "internal/nearest", "internal/regular",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/shadow"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
@@ -117,7 +117,7 @@ func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
 	if r.shadow != nil {
 		p.Shadow = r.shadow.status(compared)
 	} else if s.refusedShadows[r.name] != nil {
-		p.Shadow = new(shadowRecord).status(handlers.Shadowing{})
+		p.Shadow = new(shadowRecord).status(shadow.Counts{})
 	}
 	if p.Shadow != nil && wrong != nil {
 		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(wrong)), refusedStatus(wrong)
@@ -141,7 +141,7 @@ func refusedStatus(err error) *RefusedStatus {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-func (sh *shadowRecord) status(now handlers.Shadowing) *ShadowStatus {
+func (sh *shadowRecord) status(now shadow.Counts) *ShadowStatus {
 	seen := now.Less(sh.from)
 	p := &ShadowStatus{Compared: map[string]uint64{
 		"agree": seen.Agree, "disagree": seen.Disagree, "error": seen.Errors, "skipped": seen.Skipped,

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/probe"
 )
 
 // pluginRecord is one plugin, whatever stands behind it at the moment.
 type pluginRecord struct {
-	name string         // read-only
-	swap *handlers.Swap // read-only
-	busy chan struct{}  // holds a token while somebody loads, replaces or drops it
+	name string           // read-only
+	swap *replace.Handler // read-only
+	busy chan struct{}    // holds a token while somebody loads, replaces or drops it
 
 	// Owned by who has locked it.
 	here bool // in the registry
@@ -63,7 +63,7 @@ func (r *pluginRecord) unlock() { <-r.busy }
 
 // running is one generation of a plugin.
 type running struct {
-	handler probe.Handler // which [handlers.Swap] closes
+	handler probe.Handler // which [replace.Handler] closes
 	f       Admitted      // which it is, without its bytes; guarded as the record
 	runtime string        // "wasm", "process" or "nagios"
 	stats   func() metrics.PluginStats
@@ -175,7 +175,7 @@ func (s *handlerSet) newRecord(name string) *pluginRecord {
 		return r
 	}
 	r := &pluginRecord{name: name, busy: make(chan struct{}, 1), running: make(map[probe.Handler]*running), past: metrics.PluginStats{Limits: make(map[string]uint64)}}
-	r.swap = handlers.NewSwap(handlers.SwapConfig{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
+	r.swap = replace.New(replace.Config{Name: name, Closed: func(h probe.Handler, err error) { s.ended(r, h, err) }})
 	s.plugins[name] = r
 	return r
 }

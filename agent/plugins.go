@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
@@ -49,7 +49,7 @@ func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
 		}
 		bare, g.stats = h, func() metrics.PluginStats { return statsOf(h) }
 	}
-	g.handler = handlers.NewQuarantine(endable{bare, s}, handlers.QuarantineConfig{})
+	g.handler = quarantine.New(endable{bare, s}, quarantine.Config{})
 	return g, nil
 }
 

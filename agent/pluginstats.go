@@ -3,8 +3,8 @@ package agent
 import (
 	"maps"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/shadow"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
@@ -69,8 +69,8 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 }
 
 // shadowTotals names what was counted; nil when there was nothing.
-func shadowTotals(s handlers.Shadowing) map[string]uint64 {
-	if s == (handlers.Shadowing{}) {
+func shadowTotals(s shadow.Counts) map[string]uint64 {
+	if s == (shadow.Counts{}) {
 		return nil
 	}
 	return map[string]uint64{"agree": s.Agree, "disagree": s.Disagree, "error": s.Errors, "skipped": s.Skipped}

@@ -22,6 +22,8 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -188,7 +190,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 		t.Fatal(err)
 	}
 	r := &replacements{probes: probes, lags: make([]time.Duration, 0, 1<<18)}
-	swap := handlers.NewSwap(handlers.SwapConfig{Name: "demo", Closed: func(_ probe.Handler, err error) {
+	swap := replace.New(replace.Config{Name: "demo", Closed: func(_ probe.Handler, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -198,7 +200,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 		if err != nil {
 			return err
 		}
-		next := handlers.NewQuarantine(h, handlers.QuarantineConfig{})
+		next := quarantine.New(h, quarantine.Config{})
 		if err := swap.Replace(t.Context(), next); err != nil {
 			return fmt.Errorf("%w%v", err, io.Closer(next).Close())
 		}
@@ -253,7 +255,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 }
 
 // replacedPods runs the probes.
-func replacedPods(t testing.TB, swap *handlers.Swap, r *replacements) *manager.Manager {
+func replacedPods(t testing.TB, swap *replace.Handler, r *replacements) *manager.Manager {
 	t.Helper()
 	var registry handlers.Registry
 	if err := registry.Register("demo", "test", swap); err != nil {

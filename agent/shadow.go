@@ -7,7 +7,8 @@ import (
 	"io"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/replace"
+	"github.com/daeace23/prober/handlers/shadow"
 )
 
 // shadowRecord is a version of a plugin that runs, or is to run, beside the one that
@@ -19,9 +20,9 @@ type shadowRecord struct {
 	tried   string // the mark of what was tried last
 	err     error  // why that does not run beside
 	after   config.PromoteAfter
-	from    handlers.Shadowing // what was counted before it came, or before the other one changed
-	base    string             // the mark of what decides, since from
-	refused bool               // it was due to be promoted, and could not be
+	from    shadow.Counts // what was counted before it came, or before the other one changed
+	base    string        // the mark of what decides, since from
+	refused bool          // it was due to be promoted, and could not be
 }
 
 // updateShadow brings the version that runs beside r, which the caller has locked, to what
@@ -179,7 +180,7 @@ func (s *handlerSet) promoteLocked(ctx context.Context, r *pluginRecord, sh *sha
 	gone := sh == nil || r.shadow != sh || sh.mark == ""
 	s.mu.Unlock()
 	if gone {
-		return fmt.Errorf("plugin %q: %w", r.name, handlers.ErrNoShadow)
+		return fmt.Errorf("plugin %q: %w", r.name, replace.ErrNoShadow)
 	}
 	if err := r.swap.Promote(ctx); err != nil {
 		return fmt.Errorf("plugin %q: %w", r.name, err)

@@ -2,12 +2,16 @@
 //
 // A [Registry] is a value: two managers in one process may know different
 // handlers, and nothing registers itself. The built-in handlers are in
-// handlers/builtin, those that run WebAssembly plugins in handlers/wasm.
+// handlers/builtin, those that run WebAssembly plugins in handlers/wasm, and those that run
+// plugins as processes in handlers/process. Three packages wrap any handler:
+// handlers/replace swaps it while probes use it, handlers/shadow compares it with another
+// one, and handlers/quarantine pauses it while it is broken.
 package handlers
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -29,9 +33,8 @@ type entry struct {
 	origin  string
 }
 
-// Register adds h under name. origin says where the handler comes from ("built in",
-// a file's path) and is quoted when a second handler asks for the same name, which
-// is an error.
+// Register adds h under name. A name that is taken is an error, which quotes the origin of the
+// handler that has it: "built in", or a file's path.
 func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	if name == "" || h == nil {
 		return fmt.Errorf("register handler %q of %s: a name and a handler are required", name, origin)
@@ -48,8 +51,8 @@ func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	return nil
 }
 
-// Remove takes the handler called name away without closing it, and returns it; nil where
-// there is none.
+// Remove removes the handler called name without closing it, and returns it; nil if there is
+// none.
 func (r *Registry) Remove(name string) probe.Handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +61,8 @@ func (r *Registry) Remove(name string) probe.Handler {
 	return h
 }
 
-// Lookup returns the handler called name. That of an unknown name is an [UnknownError].
+// Lookup returns the handler called name. The error for an unknown name is an
+// [UnknownError].
 func (r *Registry) Lookup(name string) (probe.Handler, error) {
 	r.mu.RLock()
 	e, ok := r.entries[name]
@@ -77,7 +81,7 @@ func (r *Registry) Names() []string {
 }
 
 // Prepare returns the handler called name, bound to config and target. An empty
-// config stands for "{}". A handler that is no [probe.Preparer] takes no config.
+// config stands for "{}". A handler that is not a [probe.Preparer] takes no config.
 func (r *Registry) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	h, err := r.Lookup(name)
 	if err != nil {
@@ -101,8 +105,7 @@ func (r *Registry) Prepare(name string, config []byte, target probe.Target) (pro
 	return bound, nil
 }
 
-// Close closes every handler that is an [io.Closer] and empties the registry. A handler
-// that panics does not keep the others from being closed.
+// Close closes every handler that is an [io.Closer] and empties the registry.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -110,31 +113,32 @@ func (r *Registry) Close() error {
 	r.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err := closeHandler(entries[name].handler); err != nil {
+		c, ok := entries[name].handler.(io.Closer)
+		if !ok {
+			continue
+		}
+		if err := c.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close handler %q: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// UnknownError says that there is no handler called Name.
+// UnknownError is the error of a name that no handler has.
 type UnknownError struct {
-	Name  string   // "": none was named
+	Name  string   // "": no name was given
 	Known []string // the names there are, sorted
 }
 
-// Error lists the known names, and the one that may have been meant.
+// Error lists the known names, and suggests the nearest one.
 func (e *UnknownError) Error() string {
 	known := strings.Join(e.Known, ", ")
 	if e.Name == "" {
 		return "no handler named; known: " + known
 	}
 	msg := fmt.Sprintf("unknown handler %q; known: %s", e.Name, known)
-	if near := Nearest(e.Name, e.Known); near != "" {
+	if near := nearest.Name(e.Name, e.Known); near != "" {
 		msg += fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return msg
 }
-
-// Nearest returns the known name within two edits of name, or "".
-func Nearest(name string, known []string) string { return nearest.Name(name, known) }

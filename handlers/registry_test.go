@@ -145,24 +145,6 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// panickyCloser panics when it is closed.
-type panickyCloser struct{ answering }
-
-func (panickyCloser) Close() error { panic("at the disco") }
-
-func TestCloseAfterAPanic(t *testing.T) {
-	reg := registry(t, "plain")
-	var closed []string
-	for name, h := range map[string]probe.Handler{"a": panickyCloser{}, "b": &fake{name: "other", closed: &closed}} {
-		if err := reg.Register(name, "a test", h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := reg.Close(); err == nil || err.Error() != `close handler "a": panic: at the disco` || len(closed) != 1 {
-		t.Errorf("got %v, closed %v", err, closed)
-	}
-}
-
 func TestRegistryIsConcurrent(t *testing.T) {
 	reg := registry(t, "tcp")
 	var wg sync.WaitGroup

@@ -1,5 +1,7 @@
 package probe
 
+import "context"
+
 // Releaser is implemented by prepared handlers that must know when they are no longer
 // used. A prepared handler is one that a [Preparer] has returned.
 type Releaser interface {
@@ -21,8 +23,8 @@ func Release(h Handler) {
 type Inheritor interface {
 	Handler
 	// Inherit is called before the first attempt, and again if from has changed by then.
-	// from may be of any type and have an attempt in flight, and it stays in use if the
-	// replacement fails. Inherit must not block.
+	// from may be of any type and have an attempt in flight. Locks are held: Inherit must
+	// neither block nor call another handler than from.
 	Inherit(from Handler)
 }
 
@@ -31,6 +33,15 @@ func Inherit(h, from Handler) {
 	if heir, ok := h.(Inheritor); ok && from != nil {
 		heir.Inherit(from)
 	}
+}
+
+// Trier is implemented by prepared handlers that can be tried without touching what they
+// probe.
+type Trier interface {
+	Handler
+	// Try makes an attempt that has no effect, and returns when ctx ends at the latest. Its
+	// error means that the code is broken; what it would say about a target does not count.
+	Try(ctx context.Context) error
 }
 
 // SecretChecker is implemented by prepared handlers that show parts of their config to

@@ -17,8 +17,8 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -106,7 +106,7 @@ func TestHostileProcessesHoldNobodyUp(t *testing.T) {
 			all.Done()
 		}
 		bad[name] = s
-		start(name, 0, handlers.NewQuarantine(hostile(t, name), handlers.QuarantineConfig{Errors: 1 << 20}), 100*time.Millisecond, s)
+		start(name, 0, quarantine.New(hostile(t, name), quarantine.Config{Errors: 1 << 20}), 100*time.Millisecond, s)
 	}
 	good := make([]*schedule, natives)
 	for i := range good {

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
@@ -33,7 +32,7 @@ type bound struct {
 }
 
 var (
-	_ handlers.Inheritor = (*bound)(nil)
+	_ probe.Inheritor    = (*bound)(nil)
 	_ probe.SecretKeeper = (*bound)(nil)
 	_ probe.Releaser     = (*bound)(nil)
 )
@@ -75,7 +74,7 @@ func (b *bound) secretOf(redact func(text string) string) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q", b.config, redact(string(b.config)), redact(fmt.Sprint(read))))
 }
 
-// Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
+// Inherit implements [probe.Inheritor]: what a probe keeps is its own, and no new
 // version of the plugin loses it. An attempt of the old one may still add to it.
 func (b *bound) Inherit(from probe.Handler) {
 	if old, ok := from.(*bound); ok {

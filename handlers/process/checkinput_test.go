@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -68,14 +69,14 @@ func TestCheckRefusesSecretsInArguments(t *testing.T) {
 	const want = "command[4]: config.auth.password is secret, and all users of the host can read the arguments of a command: " +
 		"hand it over with env or stdin in plugin.yaml, or set secretsInArguments: true there"
 	resolve := func(string, string) (string, error) { return "hunter2", nil }
-	swap := handlers.NewSwap(handlers.SwapConfig{Name: "it"})
+	swap := replace.New(replace.Config{Name: "it"})
 	t.Cleanup(func() { _ = swap.Close() })
 	replace := func(manifest string) error {
 		c, err := process.LoadCheck(process.Config{}, inputCheck(t, manifest))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return swap.Replace(t.Context(), handlers.NewQuarantine(c, handlers.QuarantineConfig{}))
+		return swap.Replace(t.Context(), quarantine.New(c, quarantine.Config{}))
 	}
 	ask := func(config string) (probe.Outcome, error) {
 		resolved, secrets, err := manager.ResolveSecrets([]byte(config), resolve)
@@ -100,14 +101,14 @@ func TestCheckRefusesSecretsInArguments(t *testing.T) {
 // TestCheckRefusesSecretsInLaterVersions has a new version of a plugin, which does not take
 // the secrets of a probe that its predecessor took.
 func TestCheckRefusesSecretsInLaterVersions(t *testing.T) {
-	swap := handlers.NewSwap(handlers.SwapConfig{Name: "it"})
+	swap := replace.New(replace.Config{Name: "it"})
 	t.Cleanup(func() { _ = swap.Close() })
 	replace := func(more string) error {
 		c, err := process.LoadCheck(process.Config{}, inputCheck(t, `[check_it, args, "{{config.password}}"]`+more))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return swap.Replace(t.Context(), handlers.NewQuarantine(c, handlers.QuarantineConfig{}))
+		return swap.Replace(t.Context(), quarantine.New(c, quarantine.Config{}))
 	}
 	if err := replace("\nsecretsInArguments: true"); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -110,7 +111,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 }
 
 // RegisterAll loads the plugins that were found and registers them, each in a
-// [handlers.Quarantine]. They start side by side, so that one that hangs delays no other.
+// [quarantine.Handler]. They start side by side, so that one that hangs delays no other.
 // A plugin that fails does not keep back the others; the errors name it.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, cfg Config, found []plugin.Found) error {
 	loaded, errs := make([]*Handler, len(found)), make([]error, len(found))
@@ -127,7 +128,7 @@ func RegisterAll(ctx context.Context, reg *handlers.Registry, cfg Config, found 
 		if h == nil {
 			continue
 		}
-		if err := reg.Register(found[i].Manifest.Name, found[i].Path, handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+		if err := reg.Register(found[i].Manifest.Name, found[i].Path, quarantine.New(h, quarantine.Config{})); err != nil {
 			errs[i] = errors.Join(err, h.Close())
 		}
 	}

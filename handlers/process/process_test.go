@@ -16,6 +16,8 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
@@ -150,7 +152,7 @@ func TestWhatIsKept(t *testing.T) {
 // What a probe keeps is its own: a new version of the plugin goes on with it.
 func TestWhatIsKeptOutlivesAVersion(t *testing.T) {
 	keeps := func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} }
-	s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+	s := replace.New(replace.Config{Name: "tester"})
 	defer s.Close()
 	var b probe.Handler
 	for _, want := range []string{"1", "2", "3"} {
@@ -158,7 +160,7 @@ func TestWhatIsKeptOutlivesAVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Replace(t.Context(), handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+		if err := s.Replace(t.Context(), quarantine.New(h, quarantine.Config{})); err != nil {
 			t.Fatal(err)
 		}
 		if b == nil {

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -19,14 +20,14 @@ import (
 func TestSecretsOfAProbe(t *testing.T) {
 	log := newWatchedLog()
 	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+	s := replace.New(replace.Config{Name: "tester"})
 	defer s.Close()
 	replace := func() {
 		h, err := process.Load(t.Context(), cfg, found())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Replace(t.Context(), handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+		if err := s.Replace(t.Context(), quarantine.New(h, quarantine.Config{})); err != nil {
 			t.Fatal(err)
 		}
 	}

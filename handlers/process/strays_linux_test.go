@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -41,21 +41,21 @@ func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 // What a plugin has started ends with it, wherever it has gone, and however the plugin
 // ends.
 func TestNothingGetsAwayFromAPlugin(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *handlers.Swap, pid int){
-		"closed": func(t *testing.T, _ *process.Handler, s *handlers.Swap, _ int) {
+	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *replace.Handler, pid int){
+		"closed": func(t *testing.T, _ *process.Handler, s *replace.Handler, _ int) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		},
-		"killed": func(_ *testing.T, _ *process.Handler, _ *handlers.Swap, pid int) {
+		"killed": func(_ *testing.T, _ *process.Handler, _ *replace.Handler, pid int) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		},
-		"crashed": func(t *testing.T, h *process.Handler, _ *handlers.Swap, _ int) {
+		"crashed": func(t *testing.T, h *process.Handler, _ *replace.Handler, _ int) {
 			if _, err := attempt(t, bind(t, h, "die"), patience); err == nil {
 				t.Error("it has not crashed")
 			}
 		},
-		"replaced": func(t *testing.T, _ *process.Handler, s *handlers.Swap, _ int) {
+		"replaced": func(t *testing.T, _ *process.Handler, s *replace.Handler, _ int) {
 			next, err := process.Load(t.Context(), unhurried(process.Config{}), found())
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func TestNothingGetsAwayFromAPlugin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := handlers.NewSwap(handlers.SwapConfig{Name: "tester"})
+			s := replace.New(replace.Config{Name: "tester"})
 			if err := s.Replace(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -208,7 +208,7 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	h := load(t, process.Config{Env: []string{"START=once", "FLAG=" + flag}, StartTimeout: 6 * time.Second, Pause: 100 * time.Millisecond})
 	pid := pidOf(t, bind(t, h, "pid"))
-	q := handlers.NewQuarantine(h, handlers.QuarantineConfig{})
+	q := quarantine.New(h, quarantine.Config{})
 	probes := [2]probe.Handler{bind(t, q, "ok"), bind(t, q, "ok")}
 	ended := watchEnd(t, pid)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -221,7 +221,7 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 		}
 	}
 	_, err := attempt(t, probes[1], patience)
-	if e, ok := errors.AsType[*handlers.QuarantineError](err); !ok || !e.Skipped || probe.ReasonOf(err) != probe.ReasonInstantiate ||
+	if e, ok := errors.AsType[*quarantine.Error](err); !ok || !e.Skipped || probe.ReasonOf(err) != probe.ReasonInstantiate ||
 		!strings.Contains(err.Error(), "exit status 9") {
 		t.Errorf("another probe: got %v, want a quarantine of all", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -354,7 +355,7 @@ func (h *Host) evictIdle() bool {
 }
 
 // RegisterAll loads the plugins that were found and registers them, each in a
-// [handlers.Quarantine]. A plugin that fails does not keep back the others; the errors
+// [quarantine.Handler]. A plugin that fails does not keep back the others; the errors
 // name it.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	var errs []error
@@ -367,7 +368,7 @@ func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found 
 			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
 			continue
 		}
-		if err := reg.Register(f.Manifest.Name, f.Path, handlers.NewQuarantine(h, handlers.QuarantineConfig{})); err != nil {
+		if err := reg.Register(f.Manifest.Name, f.Path, quarantine.New(h, quarantine.Config{})); err != nil {
 			errs = append(errs, err, h.Close())
 		}
 	}

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/probe"
 )
 
 var (
-	_ handlers.Inheritor = (*bound)(nil)
-	_ handlers.Trier     = (*bound)(nil)
+	_ probe.Inheritor = (*bound)(nil)
+	_ probe.Trier     = (*bound)(nil)
 )
 
-// Inherit implements [handlers.Inheritor]: what a probe keeps is its own, and no new
+// Inherit implements [probe.Inheritor]: what a probe keeps is its own, and no new
 // version of the plugin takes that away. Neither does it make the probe one of which
 // nothing is known.
 func (b *bound) Inherit(from probe.Handler) {
@@ -27,7 +26,7 @@ func (b *bound) Inherit(from probe.Handler) {
 // tryTimeout is the timeout of the attempt that [bound.Try] makes.
 const tryTimeout = time.Second
 
-// Try implements [handlers.Trier]. It calls probe out of reach of the network, of names
+// Try implements [probe.Trier]. It calls probe out of reach of the network, of names
 // and of what the probe keeps. The guest finds that its host calls fail, so that its
 // verdict, and an error of its own, say nothing; nor does a deadline, since it may wait
 // for a target. But it must not trap, and must keep the contract.

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -15,13 +16,13 @@ import (
 // A new version of a plugin finds what its probes have kept, and their quarantine is
 // over.
 func TestProbesKeepOverAReplacement(t *testing.T) {
-	swap := handlers.NewSwap(handlers.SwapConfig{Name: "kv"})
+	swap := replace.New(replace.Config{Name: "kv"})
 	replace := func() {
 		p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := swap.Replace(t.Context(), handlers.NewQuarantine(p, handlers.QuarantineConfig{Errors: 1})); err != nil {
+		if err := swap.Replace(t.Context(), quarantine.New(p, quarantine.Config{Errors: 1})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,12 +47,12 @@ func TestProbesKeepOverAReplacement(t *testing.T) {
 
 // A probe that is bound anew, as with a secret that has rotated, finds what it has kept.
 func TestProbesKeepOverANewBinding(t *testing.T) {
-	swap := handlers.NewSwap(handlers.SwapConfig{Name: "kv"})
+	swap := replace.New(replace.Config{Name: "kv"})
 	p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := swap.Replace(t.Context(), handlers.NewQuarantine(p, handlers.QuarantineConfig{})); err != nil {
+	if err := swap.Replace(t.Context(), quarantine.New(p, quarantine.Config{})); err != nil {
 		t.Fatal(err)
 	}
 	var last probe.Handler
@@ -80,10 +81,10 @@ func TestTry(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		err = h.(handlers.Trier).Try(t.Context())
+		err = h.(probe.Trier).Try(t.Context())
 		for want != "" && err == nil && time.Since(start) >= time.Second { // a deadline says nothing: the machine stood still
 			start = time.Now()
-			err = h.(handlers.Trier).Try(t.Context())
+			err = h.(probe.Trier).Try(t.Context())
 		}
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
+	"github.com/daeace23/prober/internal/nearest"
 )
 
 // Version is set by the build.
@@ -93,7 +93,7 @@ func flagHint(cmd *cobra.Command, err error) string {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := handlers.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+	if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
 		hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
 	}
 	return hint

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/internal/nearest"
 )
 
 // The formats of -o.
@@ -80,7 +80,7 @@ func RequireCommand(cmd *cobra.Command, args []string) error {
 func Unknown(cmd *cobra.Command, word string) error {
 	names := Names(cmd)
 	hint := "known: " + strings.Join(names, ", ")
-	if near := handlers.Nearest(word, names); near != "" {
+	if near := nearest.Name(word, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	if !cmd.HasParent() {

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
@@ -205,7 +206,7 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if len(names) > 0 {
 		hint = "known: " + strings.Join(names, ", ")
 	}
-	if near := handlers.Nearest(name, names); near != "" {
+	if near := nearest.Name(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	return plugin.Found{}, command.Usage(hint, "no plugin called %q", name)

@@ -1,4 +1,4 @@
-package handlers_test
+package quarantine_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -74,12 +75,12 @@ func (s *sick) called(config string) int {
 type ward struct {
 	t *testing.T
 	*sick
-	q *handlers.Quarantine
+	q *quarantine.Handler
 }
 
 func newWard(t *testing.T) *ward {
 	s := newSick()
-	return &ward{t, s, handlers.NewQuarantine(s, handlers.QuarantineConfig{Jitter: func() float64 { return 0 }})}
+	return &ward{t, s, quarantine.New(s, quarantine.Config{Jitter: func() float64 { return 0 }})}
 }
 
 func (w *ward) prepare(config string) probe.Handler {
@@ -105,7 +106,7 @@ func tick(h probe.Handler) (err error) {
 // untilOf returns how long the quarantine that err tells of still lasts; 0 where it
 // tells of none.
 func untilOf(err error) time.Duration {
-	if q, ok := errors.AsType[*handlers.QuarantineError](err); ok {
+	if q, ok := errors.AsType[*quarantine.Error](err); ok {
 		return time.Until(q.Until)
 	}
 	return 0
@@ -202,7 +203,7 @@ func TestQuarantine(t *testing.T) {
 	})
 	bubble(t, "pauses differ by up to a fifth", func(t *testing.T) {
 		w := newWard(t)
-		w.q = handlers.NewQuarantine(w.sick, handlers.QuarantineConfig{Errors: 1, Jitter: func() float64 { return 0.5 }})
+		w.q = quarantine.New(w.sick, quarantine.Config{Errors: 1, Jitter: func() float64 { return 0.5 }})
 		w.becomes("a", errTrap)
 		if err := tick(w.prepare("a")); untilOf(err) != 33*time.Second {
 			t.Errorf("got %s", untilOf(err))
@@ -362,7 +363,7 @@ func TestQuarantineIsAHandler(t *testing.T) {
 func TestQuarantineKeepsTheContract(t *testing.T) {
 	probetest.HandlerSuite(t, func(*testing.T) probetest.HandlerUnderTest {
 		around := func(steps ...probetest.Step) probe.Handler {
-			return handlers.NewQuarantine(probetest.NewHandler(steps...), handlers.QuarantineConfig{})
+			return quarantine.New(probetest.NewHandler(steps...), quarantine.Config{})
 		}
 		return probetest.HandlerUnderTest{
 			Good: around(), Hanging: around(probetest.Hang()), Erring: around(probetest.Error(errTrap)),

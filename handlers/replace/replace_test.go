@@ -1,9 +1,10 @@
-package handlers_test
+package replace_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,9 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/probe"
 )
+
+var errTrap = &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("trap")}
 
 // version is one generation of a plugin: it answers with its number and its config.
 type version struct {
@@ -76,18 +79,23 @@ func (b *boundVersion) Try(context.Context) error {
 
 func (b *boundVersion) Release() { b.of.ended.Add(1) }
 
-// swapOf returns a Swap that begins with v.
-func swapOf(t testing.TB, v probe.Handler, cfg handlers.SwapConfig) *handlers.Swap {
+// handlerWith returns a Handler whose first generation is v.
+func handlerWith(t testing.TB, v probe.Handler, cfg replace.Config) *replace.Handler {
 	t.Helper()
 	cfg.Name = "demo"
-	s := handlers.NewSwap(cfg)
-	if err := s.Replace(t.Context(), v); err != nil {
+	h := replace.New(cfg)
+	if err := h.Replace(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return h
 }
 
-func prepareProbe(t testing.TB, s *handlers.Swap, config string) probe.Handler {
+func current(h *replace.Handler) probe.Handler {
+	current, _ := h.Current()
+	return current
+}
+
+func prepareProbe(t testing.TB, s *replace.Handler, config string) probe.Handler {
 	t.Helper()
 	h, err := s.Prepare([]byte(config), probe.Target{})
 	if err != nil {
@@ -96,7 +104,7 @@ func prepareProbe(t testing.TB, s *handlers.Swap, config string) probe.Handler {
 	return h
 }
 
-func says(t testing.TB, h probe.Handler, want string) {
+func wantAnswer(t testing.TB, h probe.Handler, want string) {
 	t.Helper()
 	out, err := h.Probe(t.Context(), probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Second}})
 	if err != nil || out.Output != want {
@@ -108,33 +116,33 @@ func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v1, v2 := &version{number: 1}, &version{number: 2}
 		var closed []probe.Handler
-		s := swapOf(t, v1, handlers.SwapConfig{Closed: func(h probe.Handler, _ error) { closed = append(closed, h) }})
+		s := handlerWith(t, v1, replace.Config{Closed: func(h probe.Handler, _ error) { closed = append(closed, h) }})
 		a, b := prepareProbe(t, s, `{"a":1}`), prepareProbe(t, s, `{"b":1}`)
-		says(t, a, `v1 {"a":1} 1`)
+		wantAnswer(t, a, `v1 {"a":1} 1`)
 		if err := s.Replace(t.Context(), v2); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if !v1.closed.Load() || len(closed) != 1 || closed[0] != v1 || v1.ended.Load() != 2 {
-			t.Errorf("v1 closed: %v, told %v, %d of its probes; want both of them", v1.closed.Load(), closed, v1.ended.Load())
+			t.Errorf("v1 closed: %v, callback for %v, %d of its probes; want both of them", v1.closed.Load(), closed, v1.ended.Load())
 		}
-		says(t, a, `v2 {"a":1} 2`) // what the probe keeps is the probe's
-		says(t, b, `v2 {"b":1} 1`)
-		if s.Generation() != 2 || s.Handler() != v2 || v2.prepared.Load() != 2 || v2.tried.Load() != 1 {
-			t.Errorf("generation %d, %v, prepared %d, tried %d", s.Generation(), s.Handler(), v2.prepared.Load(), v2.tried.Load())
+		wantAnswer(t, a, `v2 {"a":1} 2`) // it keeps what it has stored
+		wantAnswer(t, b, `v2 {"b":1} 1`)
+		if s.Generation() != 2 || current(s) != v2 || v2.prepared.Load() != 2 || v2.tried.Load() != 1 {
+			t.Errorf("generation %d, %v, prepared %d, tried %d", s.Generation(), current(s), v2.prepared.Load(), v2.tried.Load())
 		}
 		if err := s.Close(); err != nil || !v2.closed.Load() {
 			t.Errorf("closed %v, %v", v2.closed.Load(), err)
 		}
-		if err := s.Replace(t.Context(), v1); !errors.Is(err, handlers.ErrSwapClosed) {
+		if err := s.Replace(t.Context(), v1); !errors.Is(err, replace.ErrClosed) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-func TestABadGenerationChangesNothing(t *testing.T) {
+func TestReplaceRefusedChangesNothing(t *testing.T) {
 	v1 := &version{number: 1}
-	s := swapOf(t, v1, handlers.SwapConfig{})
+	s := handlerWith(t, v1, replace.Config{})
 	defer s.Close()
 	a, b := prepareProbe(t, s, `{"key":"hunter2"}`), prepareProbe(t, s, `{"b":1}`)
 	a.(probe.SecretKeeper).KeepSecret(func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") })
@@ -154,12 +162,12 @@ func TestABadGenerationChangesNothing(t *testing.T) {
 				t.Errorf("closed %v, %d probes prepared, %d ended", c.v.closed.Load(), c.v.prepared.Load(), c.v.ended.Load())
 			}
 			out, err := b.Probe(t.Context(), probe.Request{})
-			if err != nil || !strings.HasPrefix(out.Output, "v1 ") || s.Handler() != v1 || s.Generation() != 1 {
+			if err != nil || !strings.HasPrefix(out.Output, "v1 ") || current(s) != v1 || s.Generation() != 1 {
 				t.Errorf("got %q, %v, generation %d", out.Output, err, s.Generation())
 			}
 		})
 	}
-	// A config of a probe that has ended is held against nobody.
+	// The config of a probe that has ended does not count.
 	if probe.Release(a); s.Live() != 1 {
 		t.Errorf("%d live", s.Live())
 	}
@@ -170,10 +178,10 @@ func TestABadGenerationChangesNothing(t *testing.T) {
 
 func TestWithdraw(t *testing.T) {
 	v1 := &version{number: 1}
-	s := swapOf(t, v1, handlers.SwapConfig{})
+	s := handlerWith(t, v1, replace.Config{})
 	defer s.Close()
 	a := prepareProbe(t, s, `{}`)
-	says(t, a, "v1 {} 1")
+	wantAnswer(t, a, "v1 {} 1")
 	why := errors.New("its file is gone")
 	s.Withdraw(why)
 	_, err := a.Probe(t.Context(), probe.Request{})
@@ -186,20 +194,20 @@ func TestWithdraw(t *testing.T) {
 	if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
 		t.Fatal(err)
 	}
-	says(t, a, "v2 {} 2")
+	wantAnswer(t, a, "v2 {} 2")
 }
 
-// What has a live probe is not unloaded, and what is not comes back with the next handler.
+// A handler with a live probe is not unloaded.
 func TestUnload(t *testing.T) {
 	v1 := &version{number: 1}
-	s := swapOf(t, v1, handlers.SwapConfig{})
+	s := handlerWith(t, v1, replace.Config{})
 	defer s.Close()
 	a := prepareProbe(t, s, `{}`)
-	why := errors.New("nobody uses it")
+	why := errors.New("it is not used")
 	if s.Unload(why) {
 		t.Error("a handler with a live probe was unloaded")
 	}
-	says(t, a, "v1 {} 1")
+	wantAnswer(t, a, "v1 {} 1")
 	probe.Release(a)
 	if h, n := s.Current(); h != v1 || n != 1 {
 		t.Errorf("got %v, generation %d", h, n)
@@ -216,33 +224,33 @@ func TestUnload(t *testing.T) {
 	if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
 		t.Fatal(err)
 	}
-	says(t, prepareProbe(t, s, `{}`), "v2 {} 1")
+	wantAnswer(t, prepareProbe(t, s, `{}`), "v2 {} 1")
 }
 
-// The attempts of an old generation end in it, for as long as the longest timeout lets
-// them; the next ones do not wait for that.
-func TestDrain(t *testing.T) {
+// An old generation is closed after its last attempt, or after the longest timeout. Attempts
+// in the new one do not wait for that.
+func TestAttemptsOfOldGenerationEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v1 := &version{number: 1, hold: make(chan struct{})}
-		s := swapOf(t, v1, handlers.SwapConfig{})
+		s := handlerWith(t, v1, replace.Config{})
 		a := prepareProbe(t, s, `{}`)
-		said := make(chan string)
+		answer := make(chan string)
 		ask := func() {
 			out, err := a.Probe(t.Context(), probe.Request{Spec: probe.Spec{Timeout: 10 * time.Second}})
-			said <- fmt.Sprint(out.Output, err)
+			answer <- fmt.Sprint(out.Output, err)
 		}
 		go ask()
 		synctest.Wait()
 		if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, a, "v2 {} 1")
+		wantAnswer(t, a, "v2 {} 1")
 		time.Sleep(9 * time.Second)
 		if v1.closed.Load() {
 			t.Error("closed while an attempt was under way")
 		}
 		close(v1.hold)
-		if got := <-said; got != "v1 {} 2<nil>" {
+		if got := <-answer; got != "v1 {} 2<nil>" {
 			t.Errorf("got %s", got)
 		}
 		synctest.Wait()
@@ -261,14 +269,14 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%v after %s, closed %v", err, time.Since(start), v3.closed.Load())
 		}
 		close(v3.hold)
-		<-said
+		<-answer
 	})
 }
 
 // Probes go on, and none meets a generation that is closed, while there are replacements
 // and while others come and go.
 func TestReplaceUnderLoad(t *testing.T) {
-	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+	s := handlerWith(t, &version{number: 1}, replace.Config{})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 4 {
@@ -313,12 +321,12 @@ func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{}, nil
 }
 
-// BenchmarkSwap is what an attempt pays for the handler to be replaceable.
-func BenchmarkSwap(b *testing.B) {
+// BenchmarkProbe is what an attempt pays for the handler to be replaceable.
+func BenchmarkProbe(b *testing.B) {
 	direct := probe.Handler(quick{})
-	s := swapOf(b, direct, handlers.SwapConfig{})
-	held := prepareProbe(b, s, "{}")
-	for name, h := range map[string]probe.Handler{"direct": direct, "swap": held} {
+	s := handlerWith(b, direct, replace.Config{})
+	bound := prepareProbe(b, s, "{}")
+	for name, h := range map[string]probe.Handler{"direct": direct, "replaceable": bound} {
 		b.Run("handler="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -335,13 +343,42 @@ func BenchmarkSwap(b *testing.B) {
 	}
 }
 
+// A probe that is bound anew keeps what it has stored, also if the generation is replaced
+// before it inherits or after.
+func TestInheritAndReplace(t *testing.T) {
+	for _, first := range []string{"inherit", "replace"} {
+		t.Run(first+" first", func(t *testing.T) {
+			s := handlerWith(t, &version{number: 1}, replace.Config{})
+			defer s.Close()
+			old := prepareProbe(t, s, "a")
+			wantAnswer(t, old, "v1 a 1")
+			heir := prepareProbe(t, s, "b")
+			steps := []func(){
+				func() { probe.Inherit(heir, old) },
+				func() {
+					if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
+						t.Error(err)
+					}
+				},
+			}
+			if first == "replace" {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				step()
+			}
+			wantAnswer(t, heir, "v2 b 2")
+		})
+	}
+}
+
 // A probe may be under way when it is released, and make one more attempt.
-func TestAttemptAfterTheEnd(t *testing.T) {
+func TestAttemptAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+		s := handlerWith(t, &version{number: 1}, replace.Config{})
 		h := prepareProbe(t, s, "a")
 		probe.Release(h)
-		says(t, h, "v1 a 1")
+		wantAnswer(t, h, "v1 a 1")
 		if err := s.Replace(t.Context(), &version{number: 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -354,9 +391,9 @@ func TestAttemptAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A version that gives no answer to a config is not asked about thousands of others.
-func TestReplaceThatHangs(t *testing.T) {
-	s := swapOf(t, &version{number: 1}, handlers.SwapConfig{})
+// A version that does not answer for the first config is not asked about the others.
+func TestReplaceStopsAtFirstTimeout(t *testing.T) {
+	s := handlerWith(t, &version{number: 1}, replace.Config{})
 	for range 3 {
 		prepareProbe(t, s, "a")
 	}

@@ -1,0 +1,208 @@
+// Package quarantine pauses the probes of a handler that is broken.
+//
+// Read handler.go first: it wraps the handler and its probes. breaker.go decides when a pause
+// begins and when it ends.
+package quarantine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Config configures a [Handler]. Every field may be left zero.
+type Config struct {
+	// Errors is the number of consecutive ticks that must end in an error before a pause. The
+	// attempts of a tick count once. 0 means 5.
+	Errors int
+	// Jitter returns a number from 0 up to 1: the part of a fifth that is added to a pause, so
+	// that probes that failed together do not come back together. It is called by several
+	// goroutines, with a lock held, and must not block. Nil means a random number.
+	Jitter func() float64
+}
+
+// Handler wraps a handler that may be broken: a plugin. After some consecutive ticks in which
+// a probe could not be carried out it pauses the probe, which saves work and log lines. Then
+// it makes one trial, and a trial that ends without an error ends the quarantine. What the
+// target does, a Failure or a deadline, is not an error and does not count.
+//
+// Every probe is counted by itself: a target that makes the plugin trap must not pause the
+// others. Only errors with [probe.ReasonInstantiate], which no target causes, are counted for
+// all probes together and pause all of them.
+//
+// It is safe for concurrent use.
+type Handler struct {
+	handler probe.Handler
+	cfg     Config
+	all     breaker // of errors that no target causes
+	bare    bound
+}
+
+var (
+	_ probe.Preparer = (*Handler)(nil)
+	_ io.Closer      = (*Handler)(nil)
+)
+
+// New returns h with a quarantine around its probes.
+func New(h probe.Handler, cfg Config) *Handler {
+	cfg.Errors = cmp.Or(cfg.Errors, 5)
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.Float64
+	}
+	q := &Handler{handler: h, cfg: cfg}
+	q.bare = bound{of: q, handler: h}
+	return q
+}
+
+// Unwrap returns the handler inside.
+func (q *Handler) Unwrap() probe.Handler { return q.handler }
+
+// Prepare implements [probe.Preparer]. The probe that it returns is not in quarantine.
+func (q *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	h := q.handler
+	if p, ok := h.(probe.Preparer); ok {
+		var err error
+		if h, err = p.Prepare(config, target); err != nil {
+			return nil, err
+		}
+	}
+	return &bound{of: q, handler: h}, nil
+}
+
+// Probe implements [probe.Handler].
+func (q *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return q.bare.Probe(ctx, req)
+}
+
+// Close implements [io.Closer].
+func (q *Handler) Close() error {
+	if c, ok := q.handler.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Error is the error of a probe that is in quarantine.
+type Error struct {
+	Until time.Time // of the next trial
+	Err   error     // the last one before the quarantine
+	// Skipped is true if no attempt was made. Otherwise the error is that of an attempt which
+	// began the quarantine, or of a later one in the same tick.
+	Skipped bool
+}
+
+// Error returns the text of Err. If the attempt was skipped, it says until when as well.
+func (e *Error) Error() string {
+	if !e.Skipped {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("in quarantine until %s: %v", e.Until.UTC().Format(time.RFC3339), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes the error of a skipped attempt match [probe.ErrNoSlot].
+func (e *Error) Is(target error) bool { return e.Skipped && target == probe.ErrNoSlot }
+
+// QuarantinedUntil returns the time of the next trial.
+func (e *Error) QuarantinedUntil() time.Time { return e.Until }
+
+// bound is one probe.
+type bound struct {
+	of      *Handler
+	handler probe.Handler
+	own     breaker
+}
+
+var (
+	_ probe.Inheritor     = (*bound)(nil)
+	_ probe.Trier         = (*bound)(nil)
+	_ probe.Releaser      = (*bound)(nil)
+	_ probe.SecretKeeper  = (*bound)(nil)
+	_ probe.SecretChecker = (*bound)(nil)
+)
+
+// Inherit implements [probe.Inheritor] for the handler inside. A quarantine is not inherited:
+// its cause was another handler, or one with another secret.
+func (b *bound) Inherit(from probe.Handler) {
+	if old, ok := from.(*bound); ok {
+		from = old.handler
+	}
+	probe.Inherit(b.handler, from)
+}
+
+// Try implements [probe.Trier] for the handler inside.
+func (b *bound) Try(ctx context.Context) error {
+	if t, ok := b.handler.(probe.Trier); ok {
+		return t.Try(ctx)
+	}
+	return nil
+}
+
+// CheckSecrets implements [probe.SecretChecker] for the handler inside.
+func (b *bound) CheckSecrets(fields []string) error {
+	return probe.CheckSecrets(b.handler, fields)
+}
+
+// KeepSecret implements [probe.SecretKeeper] for the handler inside.
+func (b *bound) KeepSecret(redact func(text string) string) {
+	if k, ok := b.handler.(probe.SecretKeeper); ok {
+		k.KeepSecret(redact)
+	}
+}
+
+// Release implements [probe.Releaser] for the handler inside.
+func (b *bound) Release() { probe.Release(b.handler) }
+
+// Probe implements [probe.Handler]. Only the first attempt of a tick can be skipped.
+func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Outcome, err error) {
+	cfg := &b.of.cfg
+	all := attempt{cfg: cfg, first: req.Attempt <= 1, pause: minPause}
+	own := attempt{cfg: cfg, first: req.Attempt <= 1, pause: max(minPause, req.Spec.Period)}
+	if err := b.of.all.begin(&all); err != nil {
+		return probe.Outcome{}, err
+	}
+	defer func() { // also if the handler panics: a trial must end
+		until := later(b.of.all.end(&all, err), b.own.end(&own, err))
+		if err != nil && !until.IsZero() && !errors.Is(err, probe.ErrNoSlot) {
+			err = &Error{Until: until, Err: err}
+		}
+	}()
+	if err := b.own.begin(&own); err != nil {
+		return probe.Outcome{}, err
+	}
+	outcome, err = b.handler.Probe(ctx, req)
+	all.health, own.health = healthOf(ctx, err)
+	return outcome, err
+}
+
+// healthOf returns what the error of an attempt says about the handler for all probes, and
+// about one probe.
+func healthOf(ctx context.Context, err error) (all, own health) {
+	switch {
+	case err == nil, ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded):
+		return healthy, healthy
+	case ctx.Err() != nil, errors.Is(err, probe.ErrNoSlot): // cancelled, or not attempted
+		return unknown, unknown
+	case probe.IsHostTrouble(err):
+		return unknown, unknown
+	case probe.ReasonOf(err) == probe.ReasonInstantiate:
+		return broken, unknown
+	default:
+		return healthy, broken
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

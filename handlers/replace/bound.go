@@ -1,0 +1,189 @@
+package replace
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// bound is one probe: what [Handler.Prepare] returns.
+type bound struct {
+	of     *Handler
+	config []byte // read-only
+	target probe.Target
+	active atomic.Pointer[binding]             // nil: there is no generation
+	shadow atomic.Pointer[binding]             // nil: there is no shadow
+	redact atomic.Pointer[func(string) string] // nil: the config has no known secrets
+	secret atomic.Pointer[[]string]            // the secret fields of the config; nil as with redact
+
+	former probe.Handler // the last one, while there is no generation; guarded by of.mu
+}
+
+// binding is one probe's handler in one generation.
+type binding struct {
+	gen     *generation
+	handler probe.Handler
+}
+
+var (
+	_ probe.Inheritor     = (*bound)(nil)
+	_ probe.Releaser      = (*bound)(nil)
+	_ probe.SecretKeeper  = (*bound)(nil)
+	_ probe.SecretChecker = (*bound)(nil)
+)
+
+// errReleased is the error of an attempt after the probe was released.
+var errReleased = errors.New("the probe has ended")
+
+// Probe implements [probe.Handler].
+func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	if int64(req.Spec.Timeout) > b.of.longest.Load() {
+		b.of.noteTimeout(req.Spec.Timeout) // before acquire: the end of a generation waits as long
+	}
+	for {
+		active := b.active.Load()
+		if active == nil {
+			return probe.Outcome{}, b.of.missing()
+		}
+		if active.gen.acquire() {
+			defer active.gen.release()
+			return b.attempt(ctx, active.handler, &req)
+		}
+		// The generation was replaced, and b has the next one already. A probe that was
+		// released gets no other.
+		if b.active.Load() == active {
+			return probe.Outcome{}, errReleased
+		}
+	}
+}
+
+// attempt makes an attempt with h, and one with the shadow on the first attempt of a tick.
+func (b *bound) attempt(ctx context.Context, h probe.Handler, req *probe.Request) (probe.Outcome, error) {
+	if req.Attempt <= 1 {
+		if s := b.shadow.Load(); s != nil && s.gen.acquire() {
+			return b.of.compared.Probe(ctx, *req, h, s.handler, s.gen.release)
+		}
+	}
+	return h.Probe(ctx, *req)
+}
+
+// Inherit implements [probe.Inheritor]: a probe that is bound anew, since a secret in its
+// config has changed, keeps what it has stored.
+func (b *bound) Inherit(from probe.Handler) {
+	old, ok := from.(*bound)
+	if !ok {
+		return
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	heir, former := b.active.Load(), old.active.Load()
+	if heir != nil && former != nil {
+		probe.Inherit(heir.handler, former.handler)
+	}
+}
+
+// predecessorLocked returns the handler that the next one of b inherits from; nil if there
+// was none.
+func (b *bound) predecessorLocked() probe.Handler {
+	if active := b.active.Load(); active != nil {
+		return active.handler
+	}
+	return b.former
+}
+
+// changeOverLocked makes next, which may be nil, the binding of b, and returns the handler
+// that it replaces; nil if there is none.
+func (b *bound) changeOverLocked(next *binding) (replaced probe.Handler) {
+	former := b.predecessorLocked()
+	if old := b.active.Load(); old != nil {
+		replaced = old.handler
+	}
+	if b.former = former; next != nil {
+		b.former = nil
+		probe.Inherit(next.handler, former)
+	}
+	b.active.Store(next)
+	return replaced
+}
+
+// CheckSecrets implements [probe.SecretChecker]. Later generations are asked as well.
+func (b *bound) CheckSecrets(fields []string) error {
+	b.secret.Store(&fields)
+	if active := b.active.Load(); active != nil {
+		return probe.CheckSecrets(active.handler, fields)
+	}
+	return nil
+}
+
+// KeepSecret implements [probe.SecretKeeper]. Errors of later generations are redacted as
+// well: a refused config may be quoted in them.
+func (b *bound) KeepSecret(redact func(text string) string) { b.redact.Store(&redact) }
+
+// redactText takes what is secret by now out of a text.
+func (b *bound) redactText(text string) string {
+	if redact := b.redact.Load(); redact != nil {
+		return (*redact)(text)
+	}
+	return text
+}
+
+func (b *bound) redactError(err error) error {
+	if b.redact.Load() == nil {
+		return err
+	}
+	return &redactedError{err, b.redactText(err.Error())}
+}
+
+// redactedError is an error without secrets in its text.
+type redactedError struct {
+	err  error
+	text string
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
+
+// prepare prepares h with the config of b, and tells it what is secret.
+func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {
+	prepared, err := prepare(h, b.config, b.target)
+	if err != nil {
+		return nil, err
+	}
+	if fields := b.secret.Load(); fields != nil {
+		if err := probe.CheckSecrets(prepared, *fields); err != nil {
+			probe.Release(prepared)
+			return nil, err
+		}
+	}
+	if k, ok := prepared.(probe.SecretKeeper); ok {
+		k.KeepSecret(b.redactText)
+	}
+	return prepared, nil
+}
+
+func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler, error) {
+	if p, ok := h.(probe.Preparer); ok {
+		return p.Prepare(config, target)
+	}
+	if len(config) > 0 && string(config) != "{}" {
+		return nil, errors.New("it takes no config")
+	}
+	return h, nil
+}
+
+// Release implements [probe.Releaser]. Later generations are not prepared with b's config.
+func (b *bound) Release() {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if _, ok := b.of.live[b]; !ok {
+		return
+	}
+	delete(b.of.live, b)
+	for _, one := range []*binding{b.active.Load(), b.shadow.Swap(nil)} {
+		if one != nil {
+			one.gen.discard(one.handler)
+		}
+	}
+}

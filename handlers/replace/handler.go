@@ -1,0 +1,224 @@
+package replace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/probe"
+)
+
+// Config configures a [Handler].
+type Config struct {
+	// Name is the handler's name, for errors.
+	Name string
+	// Closed is called once for every handler that was replaced or withdrawn, after it was
+	// closed, with the error of Close. It may be nil.
+	Closed func(h probe.Handler, err error)
+}
+
+// Handler is a handler whose code is replaced while probes use it. What is behind it at one
+// time is a generation: any handler, which Handler owns and closes.
+//
+// [Handler.Replace] prepares the new handler with the configs of all live probes before
+// anything changes. Then all probes change over to it at once: an attempt runs in one
+// generation from beginning to end, and the next attempt begins in the new one. The schedule,
+// the thresholds and the decided results of a probe are not affected. The old generation is
+// closed when its last attempt has ended, at the latest after the longest timeout that a
+// probe has asked for.
+//
+// A probe is live from Prepare until the [probe.Releaser] that Prepare returns is released.
+// Handler is safe for concurrent use.
+type Handler struct {
+	cfg       Config
+	longest   atomic.Int64 // timeout of all attempts so far
+	compared  shadow.Comparison
+	ending    sync.WaitGroup // generations that are being closed
+	replacing sync.Mutex     // held during Replace, Withdraw, Unload, Shadow, Unshadow and Promote; before mu
+
+	mu     sync.Mutex
+	active *generation // nil: there is none
+	why    error       // there is none
+	number int         // of generations so far
+	live   map[*bound]struct{}
+	shadow *generation // nil: there is none
+	closed bool
+}
+
+var (
+	_ probe.Preparer = (*Handler)(nil)
+	_ io.Closer      = (*Handler)(nil)
+)
+
+// ErrClosed is the error of a Handler that is closed.
+var ErrClosed = errors.New("the handler is closed")
+
+var errNotLoaded = errors.New("nothing has been loaded yet")
+
+// New returns a Handler without a generation: its probes end in an error until
+// [Handler.Replace].
+func New(cfg Config) *Handler {
+	return &Handler{cfg: cfg, live: make(map[*bound]struct{}), why: errNotLoaded}
+}
+
+// Replace makes next the handler behind h. It prepares every live probe with next. If there
+// is a generation to lose, it also tries next with one of them (see [probe.Trier]). After an
+// error nothing has changed, and next is still the caller's to close.
+//
+// Only one of Replace, Withdraw, Unload, Shadow, Unshadow, Promote and Close runs at a time.
+// next must not call them.
+func (h *Handler) Replace(ctx context.Context, next probe.Handler) error {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	active, _ := h.Current()
+	return h.bringUp(ctx, newGeneration(next), active != nil, h.installLocked)
+}
+
+// Withdraw takes the handler away. Until there is another one, probes end in an error that
+// wraps why, so that their decided results stay as they are.
+func (h *Handler) Withdraw(why error) {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.withdrawLocked(why)
+}
+
+// Unload takes the handler away as [Handler.Withdraw] does, unless there is a live probe. It
+// reports whether it did.
+func (h *Handler) Unload(why error) bool {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.live) > 0 {
+		return false
+	}
+	h.withdrawLocked(why)
+	return true
+}
+
+// Close implements [io.Closer]. It waits, for a bounded time, until the attempts under way
+// have ended and all generations are closed.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.Withdraw(ErrClosed)
+	h.ending.Wait()
+	return nil
+}
+
+// Current returns the handler behind h, nil if there is none, and the number of generations
+// so far.
+func (h *Handler) Current() (current probe.Handler, generation int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.active != nil {
+		current = h.active.handler
+	}
+	return current, h.number
+}
+
+// Generation returns the number of generations so far.
+func (h *Handler) Generation() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.number
+}
+
+// Live returns the number of live probes.
+func (h *Handler) Live() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.live)
+}
+
+// Prepare implements [probe.Preparer]. It returns a [probe.Releaser].
+func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	b := &bound{of: h, config: slices.Clone(config), target: target}
+	for {
+		gen, err := h.acquire()
+		if err != nil {
+			return nil, err
+		}
+		prepared, err := b.prepare(gen.handler)
+		current := h.bind(b, gen, prepared)
+		if !current && err == nil {
+			probe.Release(prepared)
+		}
+		gen.release()
+		switch {
+		case !current: // its answer no longer counts
+		case err != nil:
+			return nil, err
+		default:
+			h.bindShadow(b)
+			return b, nil
+		}
+	}
+}
+
+// bind reports whether gen is still the active generation. If it is, b becomes live with
+// prepared, unless that is nil.
+func (h *Handler) bind(b *bound, gen *generation, prepared probe.Handler) (current bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.active != gen {
+		return false
+	}
+	if prepared != nil {
+		b.active.Store(&binding{gen, prepared})
+		h.live[b] = struct{}{}
+	}
+	return true
+}
+
+// acquire acquires the active generation.
+func (h *Handler) acquire() (*generation, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.active == nil {
+		return nil, h.missingLocked()
+	}
+	h.active.acquire() // not retired: it would not be active
+	return h.active, nil
+}
+
+// Probe implements [probe.Handler] for probes that were not prepared.
+func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	h.noteTimeout(req.Spec.Timeout)
+	gen, err := h.acquire()
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	defer gen.release()
+	return gen.handler.Probe(ctx, req)
+}
+
+// noteTimeout remembers the longest timeout.
+func (h *Handler) noteTimeout(timeout time.Duration) {
+	for {
+		longest := h.longest.Load()
+		if int64(timeout) <= longest || h.longest.CompareAndSwap(longest, int64(timeout)) {
+			return
+		}
+	}
+}
+
+// missing is the error of an attempt without a generation.
+func (h *Handler) missing() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.missingLocked()
+}
+
+func (h *Handler) missingLocked() error {
+	return &probe.Error{Reason: probe.ReasonInstantiate, Err: fmt.Errorf("plugin %q: %w", h.cfg.Name, h.why)}
+}

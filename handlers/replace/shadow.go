@@ -1,0 +1,111 @@
+package replace
+
+import (
+	"context"
+	"errors"
+
+	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/probe"
+)
+
+// ErrNoShadow is the error of [Handler.Promote] without a shadow.
+var ErrNoShadow = errors.New("there is no other version beside it")
+
+// Shadow runs next beside the handler of h, on the first attempt of each tick and with its
+// timeout. It decides nothing and delays nothing: its answers are compared, see
+// [Handler.Shadowing]. It begins with empty stores, and replaces the shadow that there was.
+// next is prepared with all live probes before, and tried, as by [Handler.Replace]. After an
+// error nothing has changed, and next is still the caller's to close.
+func (h *Handler) Shadow(ctx context.Context, next probe.Handler) error {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	return h.bringUp(ctx, newGeneration(next), true, h.installShadowLocked)
+}
+
+func (h *Handler) installShadowLocked(gen *generation, all prepared) error {
+	if h.active == nil {
+		return h.missingLocked()
+	}
+	h.dropShadowLocked()
+	h.shadow = gen
+	for b := range h.live {
+		b.shadow.Store(&binding{gen, all[b]})
+	}
+	return nil
+}
+
+// bindShadow prepares a new probe with the shadow, if there is one.
+func (h *Handler) bindShadow(b *bound) {
+	h.mu.Lock()
+	gen := h.shadow
+	h.mu.Unlock()
+	if gen == nil || !gen.acquire() {
+		return
+	}
+	defer gen.release()
+	p, err := b.prepare(gen.handler)
+	if err != nil {
+		h.compared.Refused() // Promote will say why
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.live[b]; ok && h.shadow == gen && b.shadow.CompareAndSwap(nil, &binding{gen, p}) {
+		return
+	}
+	gen.discard(p)
+}
+
+// Unshadow ends the shadow, if there is one.
+func (h *Handler) Unshadow() {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dropShadowLocked()
+}
+
+// Promote makes the shadow the handler that decides, as [Handler.Replace] does with a new
+// one. After an error nothing has changed.
+func (h *Handler) Promote(ctx context.Context) error {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	h.mu.Lock()
+	gen := h.shadow
+	h.mu.Unlock()
+	if gen == nil {
+		return ErrNoShadow
+	}
+	// The probes are prepared again: they keep their own stores, not those of the shadow.
+	return h.bringUp(ctx, gen, true, h.installLocked)
+}
+
+// ShadowHandler returns the shadow, nil if there is none.
+func (h *Handler) ShadowHandler() probe.Handler {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shadow == nil {
+		return nil
+	}
+	return h.shadow.handler
+}
+
+// Shadowing returns how the answers of all shadows so far compare with those that decided.
+func (h *Handler) Shadowing() shadow.Counts { return h.compared.Counts() }
+
+// dropShadowLocked ends the shadow, if there is one.
+func (h *Handler) dropShadowLocked() {
+	gen := h.shadow
+	h.shadow = nil
+	h.endLocked(gen, h.unbindShadowLocked())
+}
+
+// unbindShadowLocked takes the shadow away from all live probes, and returns its handlers.
+func (h *Handler) unbindShadowLocked() (probes []probe.Handler) {
+	for b := range h.live {
+		if s := b.shadow.Swap(nil); s != nil {
+			probes = append(probes, s.handler)
+		}
+	}
+	return probes
+}

@@ -1,0 +1,118 @@
+// Package shadow compares what a second handler answers with what the one that decides
+// answers. [Comparison.Probe] is one tick; which handler is the shadow is up to
+// handlers/replace.
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	maxAttempts    = 8                // of shadows, under way at a time
+	defaultTimeout = 10 * time.Second // of attempts that have none
+)
+
+// Counts says how the answers of shadows compare with those that decided the same ticks.
+type Counts struct {
+	Agree    uint64 // both answered the same
+	Disagree uint64 // they did not
+	Errors   uint64 // the shadow had no verdict where the other had one
+	Skipped  uint64 // the shadow made no attempt, since too many were under way
+}
+
+// Compared is the number of ticks with an answer of the shadow.
+func (c Counts) Compared() uint64 { return c.Agree + c.Disagree + c.Errors }
+
+// Less returns what was counted after earlier.
+func (c Counts) Less(earlier Counts) Counts {
+	return Counts{c.Agree - earlier.Agree, c.Disagree - earlier.Disagree, c.Errors - earlier.Errors, c.Skipped - earlier.Skipped}
+}
+
+// Comparison counts how shadows compare with what decides. The zero value is ready to use;
+// it is safe for concurrent use.
+type Comparison struct {
+	busy                             atomic.Int64 // attempts of shadows under way
+	agree, disagree, errors, skipped atomic.Uint64
+}
+
+// Counts returns what was counted so far.
+func (c *Comparison) Counts() Counts {
+	return Counts{c.agree.Load(), c.disagree.Load(), c.errors.Load(), c.skipped.Load()}
+}
+
+// Refused counts a probe whose config the shadow does not accept.
+func (c *Comparison) Refused() { c.errors.Add(1) }
+
+// Probe makes an attempt with decides and returns its answer. At the same time it makes one
+// with shadow, unless too many are under way, and compares them. It does not wait for shadow:
+// done is called once, when shadow is no longer used.
+func (c *Comparison) Probe(ctx context.Context, req probe.Request, decides, shadow probe.Handler, done func()) (outcome probe.Outcome, err error) {
+	if c.busy.Add(1) > maxAttempts {
+		c.busy.Add(-1)
+		c.skipped.Add(1)
+		done()
+		return decides.Probe(ctx, req)
+	}
+	decision := make(chan string, 1)
+	go func() {
+		defer done()
+		mine := ask(context.WithoutCancel(ctx), shadow, req)
+		c.busy.Add(-1)
+		c.count(mine, <-decision)
+	}()
+	verdict := ""
+	defer func() { decision <- verdict }() // also if decides panics
+	outcome, err = decides.Probe(ctx, req)
+	verdict = verdictOf(outcome, err)
+	return outcome, err
+}
+
+func (c *Comparison) count(shadow, decision string) {
+	switch {
+	case decision == "": // the tick was skipped or cancelled
+	case shadow == "":
+		c.skipped.Add(1)
+	case shadow == decision:
+		c.agree.Add(1)
+	case shadow == verdictError:
+		c.errors.Add(1)
+	default:
+		c.disagree.Add(1)
+	}
+}
+
+const verdictError = "error"
+
+// verdictOf returns the word for an answer; "" for one that says nothing.
+func verdictOf(outcome probe.Outcome, err error) string {
+	switch {
+	case err == nil:
+		return outcome.Result.String()
+	case errors.Is(err, context.DeadlineExceeded):
+		return probe.Failure.String()
+	case errors.Is(err, probe.ErrNoSlot), errors.Is(err, context.Canceled):
+		return ""
+	default:
+		return verdictError
+	}
+}
+
+// ask returns the shadow's verdict.
+func ask(ctx context.Context, shadow probe.Handler, req probe.Request) (verdict string) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(req.Spec.Timeout, defaultTimeout))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil { // as a worker does with a handler that panics
+			verdict = verdictOf(probe.Outcome{}, fmt.Errorf("panic: %v", p))
+		}
+	}()
+	req.Trace = nil // the trace of the tick is that of the handler that decides
+	return verdictOf(shadow.Probe(ctx, req))
+}
