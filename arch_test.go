@@ -27,7 +27,7 @@ var rooms = map[string]struct {
 	"internal/explain":           {ours: []string{"probe"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
-	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "handlers/wasm"}},
+	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "plugin/schema", "handlers/wasm"}},
 	"internal/pluginpb":          {others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"internal/pluginpb/generate": {},
 	"sdk/process": {
@@ -49,9 +49,9 @@ var rooms = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours:   []string{"probe", "internal/abi", "internal/regular", "internal/yamlpos"},
-		others: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"},
+		ours: []string{"probe", "internal/abi", "internal/regular", "internal/yamlpos", "plugin/schema"},
 	},
+	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
 		ours:   []string{"plugin", "internal/netaddr", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
@@ -68,7 +68,7 @@ var rooms = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "internal/abi", "internal/explain", "internal/regular", "internal/yamlpos"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/abi", "internal/explain", "internal/regular", "internal/yamlpos"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
 	"pods/local": {
@@ -87,7 +87,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/schema", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -163,7 +164,7 @@ func withoutReferences(err error, config []byte) error {
 	noteReferences(document, "config", unknown)
 	var rest []error
 	for _, err := range leaves(err) {
-		if e, ok := errors.AsType[*plugin.ConfigError](err); !ok || !unknown[e.Field] {
+		if e, ok := errors.AsType[*schema.FieldError](err); !ok || !unknown[e.Field] {
 			rest = append(rest, err)
 		}
 	}

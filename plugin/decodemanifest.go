@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/plugin/schema"
 )
 
 // manifest reads the document.
@@ -75,19 +76,19 @@ func (d *decoder) abi(to *int) yamlpos.Reader {
 	}
 }
 
-func (d *decoder) config(to **Schema) yamlpos.Reader {
+func (d *decoder) config(to **schema.Schema) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Mapping(n, path, yamlpos.Fields{"schema": func(n *yamlpos.Node, path string) {
 			var doc []byte
 			if d.JSON(&doc)(n, path); doc == nil {
 				return
 			}
-			schema, err := NewSchema(doc)
+			s, err := schema.New(doc)
 			if err != nil {
 				d.Error(n, path, err)
 				return
 			}
-			*to = schema
+			*to = s
 		}}, "schema")
 	}
 }

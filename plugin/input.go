@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -51,33 +50,6 @@ func (m *Manifest) argumentOf(fields []string) (at int, field string) {
 		}
 	}
 	return 0, ""
-}
-
-// Secrets returns the fields of a config that the schema calls secret, with writeOnly: true or
-// format: password.
-func (s *Schema) Secrets() []string {
-	type property struct {
-		Format     string
-		WriteOnly  bool
-		Properties map[string]json.RawMessage
-	}
-	var fields []string
-	var walk func(schema []byte, at string)
-	walk = func(schema []byte, at string) {
-		var p property
-		if json.Unmarshal(schema, &p) != nil { // true or false
-			return
-		}
-		if at != "" && (p.WriteOnly || p.Format == "password") {
-			fields = append(fields, at)
-		}
-		for name, inner := range p.Properties {
-			walk(inner, strings.TrimPrefix(at+"."+name, "."))
-		}
-	}
-	walk(s.source, "")
-	slices.Sort(fields)
-	return fields
 }
 
 // AllowsVariable reports whether one of patterns, such as PGPASSWORD and MYSQL_*, matches the

@@ -9,6 +9,8 @@ package plugin
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/daeace23/prober/plugin/schema"
 )
 
 // APIVersion is the version of manifests that this package reads.
@@ -85,9 +87,9 @@ type Manifest struct {
 	SDK         string    // what it was built with; for people
 	Isolation   Isolation // Reset when empty in the file
 	Stateful    bool
-	ExitCodes   ExitCodes   // of Command; NagiosCodes when empty in the file
-	ErrorPolicy ErrorPolicy // PolicyError when empty in the file
-	Config      *Schema     // of the plugin's config; never nil
+	ExitCodes   ExitCodes      // of Command; NagiosCodes when empty in the file
+	ErrorPolicy ErrorPolicy    // PolicyError when empty in the file
+	Config      *schema.Schema // of the plugin's config; never nil
 	Requests    []Request
 	Limits      Limits
 	Metrics     []MetricDoc
@@ -124,7 +126,7 @@ type Example struct {
 // Minimal returns the manifest of a plugin that came without one: nothing but its
 // name, and any config.
 func Minimal(name string) *Manifest {
-	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, ExitCodes: NagiosCodes, ErrorPolicy: PolicyError, Config: &Schema{}}
+	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, ExitCodes: NagiosCodes, ErrorPolicy: PolicyError, Config: &schema.Schema{}}
 }
 
 // Digest returns the digest of a module's bytes as pins spell it: "sha256:…".

@@ -92,77 +92,12 @@ func TestSchemaFillsInDefaults(t *testing.T) {
 		`{"user":1}`:                        "config.user: got number, want string",
 		`{"user":"a","tls":{"verify":"x"}}`: "config.tls.verify: got string, want boolean",
 		`{"user":"a","uesr":"b"}`:           "config: additional properties 'uesr' not allowed",
-		`[]`:                                "config: want an object",
+		`[]`:                                "config: must be an object",
 		`{`:                                 "config: unexpected EOF",
 	} {
 		if _, err := m.Config.Apply([]byte(config)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", config, err, want)
 		}
-	}
-}
-
-func TestSchemaReachesNothingOutside(t *testing.T) {
-	for _, ref := range []string{"file:///etc/hosts", "http://127.0.0.1/schema"} {
-		_, err := plugin.NewSchema([]byte(`{"$ref":"` + ref + `"}`))
-		if err == nil || !strings.Contains(err.Error(), "nothing outside of itself") {
-			t.Errorf("%s: got %v", ref, err)
-		}
-	}
-	// A schema that refers to itself must not make the defaults endless.
-	s, err := plugin.NewSchema([]byte(`{"properties":{"next":{"$ref":"#","default":{}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Apply(nil); err != nil {
-		t.Error(err)
-	}
-}
-
-// A schema of a few lines must not take all the time and memory there is.
-func TestSchemasThatExplode(t *testing.T) {
-	var levels []string
-	for i := range 30 {
-		ref := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
-		levels = append(levels, fmt.Sprintf(`"a%d":{"KIND":[%s,%s]}`, i, ref, ref))
-	}
-	refs := `{"$ref":"#/$defs/a0","$defs":{` + strings.Join(levels, ",") + `,"a30":{"type":"object"}}}`
-	child := `{"$ref":"#","default":{}}`
-	for what, source := range map[string]string{
-		"all of":       strings.ReplaceAll(refs, "KIND", "allOf"),
-		"any of":       strings.ReplaceAll(refs, "KIND", "anyOf"),
-		"one of":       strings.ReplaceAll(refs, "KIND", "oneOf"),
-		"defaults":     `{"properties":{"a":` + child + `,"b":` + child + `,"c":` + child + `}}`,
-		"long default": `{"properties":{"a":` + child + `,"b":` + child + `,"c":{"default":"` + strings.Repeat("x", 10_000) + `"}}}`,
-		"long name":    `{"properties":{"a":` + child + `,"b":` + child + `,"` + strings.Repeat("x", 10_000) + `":{"default":1}}}`,
-	} {
-		s, err := plugin.NewSchema([]byte(source))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Apply(nil); err == nil || !strings.Contains(err.Error(), "the schema is too complicated") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
-// A number in the annotation of a pod must not end the agent.
-func TestNumbersThatAreTooLarge(t *testing.T) {
-	for _, keyword := range []string{`"type":"integer"`, `"maximum":5`, `"multipleOf":5`, `"enum":[5]`, `"const":5`} {
-		s, err := plugin.NewSchema([]byte(`{"properties":{"n":{"items":{` + keyword + `}}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range []string{"1e1000000", "1E+99999999999999999999", "-1e-10000000", "1e401", "1" + strings.Repeat("0", 400)} {
-			if _, err := s.Apply([]byte(`{"n":[` + n + `]}`)); err == nil || !strings.Contains(err.Error(), "config.n.0: the number") {
-				t.Errorf("%s against %s: %v", n, keyword, err)
-			}
-		}
-		if got, err := s.Apply([]byte(`{"n":[5]}`)); err != nil {
-			t.Errorf("5 against %s: %s, %v", keyword, got, err)
-		}
-	}
-	if _, err := plugin.NewSchema([]byte(`{"maximum":1e1000000}`)); err == nil {
-		t.Error("a schema with such a number")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -63,11 +64,11 @@ func TestResults(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	schema, err := plugin.NewSchema([]byte(`{"properties": {"mode": {"type": "string", "default": "warning"}}}`))
+	config, err := schema.New([]byte(`{"properties": {"mode": {"type": "string", "default": "warning"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := load(t, process.Config{StartTimeout: 8 * time.Second}, func(m *plugin.Manifest) { m.Config = schema })
+	h := load(t, process.Config{StartTimeout: 8 * time.Second}, func(m *plugin.Manifest) { m.Config = config })
 	b, err := h.Prepare(nil, probe.Target{})
 	if err != nil {
 		t.Fatal(err)

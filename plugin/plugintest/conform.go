@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -103,7 +104,7 @@ var silent = regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin 
 // schema is easily made too weak.
 func (s *session) badConfigs(ctx context.Context) (failures []string, err error) {
 	open := *s.manifest
-	open.Config = &plugin.Schema{}
+	open.Config = &schema.Schema{}
 	w, err := s.open(ctx, s.plain(plugin.Fresh), &open, s.grants()...)
 	if err != nil {
 		return nil, err

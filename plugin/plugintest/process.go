@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -40,7 +41,7 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 		return nil, fmt.Errorf("%s: plugin %s is a program, which this test does not start", f.Path, path)
 	}
 	open := *found.Manifest
-	open.Config = &plugin.Schema{} // it is applied here, so that one process serves all
+	open.Config = &schema.Schema{} // it is applied here, so that one process serves all
 	s := &processSession{session: newSession(cfg, nil, found.Manifest, f)}
 	found.Manifest = &open
 	if s.guide, err = newGuide(); err != nil {
@@ -197,7 +198,7 @@ func (s *processSession) conformance(ctx context.Context) (results []Result) {
 func (s *processSession) badConfigs(ctx context.Context) (failures []string) {
 	own := s.manifest
 	open := *own
-	open.Config = &plugin.Schema{}
+	open.Config = &schema.Schema{}
 	strange := s.strangeConfigs()
 	s.manifest = &open
 	defer func() { s.manifest = own }()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
 )
@@ -61,7 +62,7 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, err := schemaBeside(file)
+	config, err := schemaBeside(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			for _, failure := range attempt(t, p, c, schema) {
+			for _, failure := range attempt(t, p, c, config) {
 				t.Errorf("%s:%d: %s", file, c.Line, failure)
 			}
 		})
@@ -81,11 +82,11 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 
 // schemaBeside returns the schema of the plugin's config; one that takes everything where
 // there is no manifest.
-func schemaBeside(file string) (*plugin.Schema, error) {
+func schemaBeside(file string) (*schema.Schema, error) {
 	path := filepath.Join(filepath.Dir(file), "plugin.yaml")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &plugin.Schema{}, nil
+		return &schema.Schema{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -98,10 +99,10 @@ func schemaBeside(file string) (*plugin.Schema, error) {
 }
 
 // attempt carries out a case in a bubble, and says what is not as the case wants it.
-func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, schema *plugin.Schema) (failures []string) {
+func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
 		world := plugintest.NewNative(c)
-		config, err := schema.Apply(c.ConfigJSON())
+		config, err := s.Apply(c.ConfigJSON())
 		var handler probe.Handler
 		if err == nil {
 			handler, err = sdk.Native(p).Prepare(config, c.Target)

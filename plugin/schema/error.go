@@ -1,0 +1,79 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// FieldError is what is wrong with one field of a config.
+type FieldError struct {
+	Field   string // its path, like config.limits.maxLag
+	Message string
+}
+
+// Error returns "FIELD: message".
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// schemaError returns the errors of a schema that is not valid itself.
+func schemaError(err error) error {
+	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
+			return fieldErrors(v, "")
+		}
+	}
+	return err
+}
+
+func configError(err error) error {
+	v, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return fmt.Errorf("config: %w", err)
+	}
+	return fieldErrors(v, "config")
+}
+
+// fieldErrors joins the errors at the bottom of v in the order of the fields. The validator
+// ranges over maps, and returns them in another order each time.
+func fieldErrors(v *jsonschema.ValidationError, root string) error {
+	errs := leaves(v, root)
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// leaves returns the errors at the bottom of v, each with its field's path.
+func leaves(v *jsonschema.ValidationError, root string) []error {
+	if len(v.Causes) > 0 {
+		var errs []error
+		for _, cause := range v.Causes {
+			errs = append(errs, leaves(cause, root)...)
+		}
+		return errs
+	}
+	if unknown, ok := v.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(unknown.Properties)
+	}
+	path := strings.Join(append([]string{root}, v.InstanceLocation...), ".")
+	return []error{&FieldError{strings.TrimPrefix(path, "."), messageOf(v)}}
+}
+
+// messageOf returns the message of v without a string of the config. That may be a password,
+// and people see the message who may not see the config.
+func messageOf(v *jsonschema.ValidationError) string {
+	switch k := v.ErrorKind.(type) {
+	case *kind.Pattern:
+		return fmt.Sprintf("the value does not match pattern '%s'", k.Want)
+	case *kind.Format:
+		return fmt.Sprintf("the value is not valid %s", k.Want)
+	}
+	if unit := v.BasicOutput(); unit.Error != nil {
+		return unit.Error.String()
+	} else if len(unit.Errors) > 0 && unit.Errors[0].Error != nil {
+		return unit.Errors[0].Error.String()
+	}
+	return "invalid"
+}
