@@ -36,6 +36,8 @@ NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*
 
 # Where plugin authors work, beside the system that make runs on.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
+# What a release is built for.
+RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 export CGO_ENABLED = 0
 
@@ -152,6 +154,13 @@ fuzz: ## every fuzz target for FUZZTIME each
 		done; \
 	done
 
+# The same commit and Go version give the same bytes. A changed file makes the version end in
+# -dirty.
+.PHONY: release
+release: ## dist: archives for RELEASE_PLATFORMS, SBOMs and checksums
+	$(GO) run ./internal/release -go '$(GO)' -version '$(VERSION)' -date "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
+		-platforms '$(RELEASE_PLATFORMS)' -out dist
+
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin examples/plugins/*/*.wasm
+	rm -rf bin dist examples/plugins/*/*.wasm

@@ -119,6 +119,7 @@ var rooms = map[string]struct {
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"internal/metricsdoc":    {ours: []string{"metrics"}},
+	"internal/release":       {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/prober":             {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
 	"examples/quickstart":    {},
 	"test/soak":              {},

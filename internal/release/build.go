@@ -1,0 +1,85 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// compile returns the program for a platform.
+func (r *release) compile(goos, goarch string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "prober-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "prober")
+	cmd := exec.Command(r.goTool, "build", "-trimpath", "-o", out,
+		"-ldflags", "-s -w -buildid= -X github.com/daeace23/prober/internal/cli.Version="+r.version, "./cmd/prober")
+	cmd.Dir, cmd.Stderr = r.source, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
+	if err := cmd.Run(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(out)
+}
+
+// packTar returns a .tar.gz archive of files in a folder. All have the same time and owner.
+func packTar(folder string, files []file, date time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	w := tar.NewWriter(z)
+	for _, f := range files {
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Size: int64(len(f.data)), Mode: mode(f), ModTime: date, Format: tar.FormatUSTAR,
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(w.Close(), z.Close())
+	return b.Bytes(), err
+}
+
+// packZip returns a .zip archive of files in a folder.
+func packZip(folder string, files []file, date time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(out, flate.BestCompression)
+	})
+	for _, f := range files {
+		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: date}
+		header.SetMode(os.FileMode(mode(f)))
+		entry, err := w.CreateHeader(header)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := entry.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+func mode(f file) int64 {
+	if f.exec {
+		return 0o755
+	}
+	return 0o644
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/internal/cli/clitest"
+)
+
+var date = time.Unix(1_700_000_000, 0).UTC()
+
+// buildHost builds a release for the host's platform and returns its files by name.
+func buildHost(t *testing.T, source string) map[string][]byte {
+	t.Helper()
+	r := release{source: source, out: filepath.Join(t.TempDir(), "dist"), version: "0.1.0", date: date, goTool: "go"}
+	if err := r.build([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string][]byte)
+	entries, err := os.ReadDir(r.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(r.out, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// copySource copies the source of the module to another folder.
+func copySource(t *testing.T) string {
+	t.Helper()
+	from, to := os.DirFS("../.."), t.TempDir()
+	err := fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, d.Name()) {
+			return fs.SkipDir
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, path), 0o755)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := fs.ReadFile(from, path)
+		return errors.Join(err, os.WriteFile(filepath.Join(to, path), data, 0o644))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// The test links prober twice, which takes some seconds.
+func TestReleaseIsReproducibleFromAnotherFolder(t *testing.T) {
+	t.Setenv("GOFLAGS", "-buildvcs=false") // the copy has no repository
+	files := buildHost(t, "../..")
+	again := buildHost(t, copySource(t))
+	if diff := cmp.Diff(string(files["checksums.txt"]), string(again["checksums.txt"])); diff != "" {
+		t.Errorf("the checksums of two builds differ\n%s", diff)
+	}
+	base := "prober_0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH
+	for line := range strings.Lines(string(files["checksums.txt"])) {
+		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if sum := sha256.Sum256(files[name]); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s: its checksum is not %s", name, want)
+		}
+	}
+	if len(files) != 3 {
+		t.Errorf("%d files, want an archive, an SBOM and checksums", len(files))
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	archive := untar(t, files[base+".tar.gz"])
+	program := archive[base+"/prober"]
+	checkSBOM(t, program, files[base+".cdx.json"])
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "completions/_prober", "man/prober.1", "man/prober-plugin-push.1"} {
+		if len(archive[base+"/"+name]) == 0 {
+			t.Errorf("the archive does not have %s", name)
+		}
+	}
+}
+
+// checkSBOM compares an SBOM with the modules that a program says it has.
+func checkSBOM(t *testing.T, program, data []byte) {
+	t.Helper()
+	info, err := buildinfo.Read(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bom
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"pkg:golang/stdlib@" + strings.TrimPrefix(runtime.Version(), "go")}
+	for _, m := range info.Deps {
+		want = append(want, "pkg:golang/"+m.Path+"@"+strings.ReplaceAll(m.Version, "+", "%2B"))
+	}
+	var listed []string
+	for _, c := range got.Components {
+		listed = append(listed, c.PURL)
+	}
+	slices.Sort(want)
+	slices.Sort(listed)
+	if diff := cmp.Diff(want, listed); diff != "" || len(want) < 20 {
+		t.Errorf("%d modules; (-program +SBOM)\n%s", len(want), diff)
+	}
+	sum := sha256.Sum256(program)
+	if h := got.Metadata.Component.Hashes; len(h) != 1 || h[0].Content != hex.EncodeToString(sum[:]) {
+		t.Errorf("the SBOM is of another program: %v", h)
+	}
+}
+
+func untar(t *testing.T, data []byte) map[string][]byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string][]byte)
+	for r := tar.NewReader(z); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[header.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+		if !header.ModTime.Equal(date) {
+			t.Errorf("%s has the time %v, want that of the commit", header.Name, header.ModTime)
+		}
+	}
+}
+
+func TestZipHasAllFiles(t *testing.T) {
+	data, err := packZip("p", []file{{name: "prober.exe", data: []byte("MZ"), exec: true}, {name: "man/a.1", data: []byte("a")}}, date)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"p/prober.exe", "p/man/a.1"} {
+		if r.File[i].Name != want || !r.File[i].Modified.Equal(date) {
+			t.Errorf("got %s of %v, want %s of %v", r.File[i].Name, r.File[i].Modified, want, date)
+		}
+	}
+}
+
+// helped returns all commands as the help texts list them, "prober" first.
+func helped(t *testing.T, path ...string) (all []string) {
+	t.Helper()
+	_, stdout, _ := clitest.Run(nil, append(path, "--help")...)
+	all = []string{strings.Join(append([]string{"prober"}, path...), "-")}
+	_, list, _ := strings.Cut(stdout, "\nAvailable Commands:\n")
+	for line := range strings.Lines(list) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			break
+		}
+		all = append(all, helped(t, append(slices.Clone(path), fields[0])...)...)
+	}
+	return all
+}
+
+func TestManPagesNameEveryCommand(t *testing.T) {
+	pages := make(map[string]string)
+	for _, f := range manPages("0.1.0", date) {
+		pages[strings.TrimSuffix(strings.TrimPrefix(f.name, "man/"), ".1")] = string(f.data)
+	}
+	want := helped(t)
+	if len(want) != len(pages) || len(want) < 25 {
+		t.Errorf("%d pages for %d commands", len(pages), len(want))
+	}
+	for _, name := range want {
+		page := pages[name]
+		if !strings.Contains(page, ".SH SYNOPSIS") || !strings.Contains(pages["prober"], roff(name)) {
+			t.Errorf("%s has no page, or the page of prober does not name it", name)
+		}
+	}
+	if page := pages["prober-run"]; !strings.Contains(page, roff("-f, --filename")) || !strings.Contains(page, roff("--restart-backoff=DURATION")) {
+		t.Errorf("the page of prober run does not have its flags:\n%s", page)
+	}
+}
+
+func TestCompletionsAskProberForItsCommands(t *testing.T) {
+	scripts, err := completions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(scripts) != 4 {
+		t.Errorf("%d scripts, want bash, zsh, fish and powershell", len(scripts))
+	}
+	for _, s := range scripts {
+		if !strings.Contains(string(s.data), "__complete") {
+			t.Errorf("%s does not call prober __complete", s.name)
+		}
+	}
+	for _, name := range helped(t) {
+		path := strings.Split(name, "-")[1:]
+		if len(path) == 0 {
+			continue
+		}
+		_, stdout, _ := clitest.Run(nil, append([]string{"__complete"}, path...)...)
+		if last := path[len(path)-1]; !strings.Contains(stdout, last+"\t") {
+			t.Errorf("%s: shells are not offered it: %q", name, stdout)
+		}
+	}
+}
+
+func TestRoffEscapes(t *testing.T) {
+	for text, want := range map[string]string{`a-b\n`: `a\-b\en`, ".SH": `\&.SH`, "a\n'b": "a\n\\&'b"} {
+		if got := roff(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
