@@ -60,7 +60,10 @@ func sbom(program []byte, version string, date time.Time) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(program)
-	self := library(info.Main.Path, "v"+version, "")
+	if version[0] >= '0' && version[0] <= '9' {
+		version = "v" + version // as Go spells it
+	}
+	self := library(info.Main.Path, version, "")
 	self.Type, self.Hashes = "application", []hash{{"SHA-256", hex.EncodeToString(sum[:])}}
 	b := bom{
 		Format: "CycloneDX", SpecVersion: "1.6", Version: 1, SerialNumber: serial(sum),
