@@ -56,6 +56,7 @@ var rooms = map[string]struct {
 		ours:   []string{"plugin", "internal/netaddr", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/trust": {ours: []string{"plugin", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
@@ -87,7 +88,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/oci", "plugin/schema", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

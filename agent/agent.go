@@ -70,7 +70,7 @@ type Config struct {
 	PluginDirs       []string
 	ConfigFile       string            // prober.yaml; "": defaults
 	LockFile         string            // prober.plugins.lock, which must name every plugin; "": none
-	DevPlugins       map[string]string // see [AdmissionConfig]
+	DevPlugins       map[string]string // see [admit.Config]
 	Listen           string            // "": [DefaultListen]
 	AllowedHosts     []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
 	WebConfigFile    string            // TLS, users and headers of the HTTP server, as exporter-toolkit has them; "": plain HTTP

@@ -32,9 +32,7 @@ func PrepareUntil(ctx context.Context, h probe.Handler) error {
 // wanted.
 func Remembered(a *Agent) (sources, wanted int) {
 	s := a.handlers
-	s.sources.mu.Lock()
-	sources = len(s.sources.asked)
-	s.sources.mu.Unlock()
+	sources = s.sources.Len()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sources, len(s.wanted)
@@ -43,7 +41,7 @@ func Remembered(a *Agent) (sources, wanted int) {
 // ProbeAsks does what a probe does that asks for a plugin which was never loaded: it looks what
 // there is, before who follows the files does, and says that something is wrong.
 func ProbeAsks(a *Agent) error {
-	_, err := a.handlers.survey()
+	_, err := a.handlers.scan()
 	a.plugins.knock("probe", false)
 	return err
 }

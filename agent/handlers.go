@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,13 +10,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
 )
@@ -29,7 +30,8 @@ type handlerSet struct {
 	metrics  *metrics.Metrics // read-only after newHandlers, as is what follows up to loading
 	log      *slog.Logger
 	cfg      Config
-	sources  *Sources
+	sources  *admit.Sources
+	scanner  *admit.Scanner
 	builtins []string
 
 	ending   context.Context         // ends what plugins are waited for that a probe asks for; read-only after newHandlers, as is what follows
@@ -39,7 +41,7 @@ type handlerSet struct {
 
 	preparing sync.WaitGroup // of handlers, by plugins
 	closing   sync.WaitGroup // of plugins that were removed
-	surveying sync.Mutex     // held by who looks what there is
+	scanning  sync.Mutex     // held while a snapshot is taken and noted
 
 	mu      sync.Mutex
 	host    *wasm.Host                  // nil: there was no plugin yet
@@ -52,21 +54,13 @@ type handlerSet struct {
 	mayBe   map[string]bool             // those of the manifests that were read since, or are being read
 	seen    map[string]bool             // those of the manifests that were read last
 	muted   map[string]time.Time        // plugins that do not answer, and until when they are not asked again
-	surveys int                         // how many there were
-	secrets secretPolicy                // by the last survey
+	latest  *admit.Snapshot             // without code; nil: there was none yet
+	secrets secretPolicy                // by latest
 
 	otherSecrets bool // secrets is another one than when allowsOthers was last asked
 
-	watched []string         // files beside those in plugin folders, by the last survey, as is what follows
-	waiting map[string]bool  // plugins whose registry has not answered yet
-	refused map[string]error // why plugins may not be loaded
-	stale   map[string]error // why what their registries have was not taken
-
-	sourced map[string]bool // the plugins that are in registries
-
-	refusedShadows, staleShadows map[string]error // the same of those that are to run beside
-
-	wanting bool // a registry has not said what it should
+	watched    []string // files beside those in plugin folders, by latest
+	incomplete bool     // a registry has given no good answer
 }
 
 var (
@@ -134,9 +128,8 @@ func (s *handlerSet) Close() error {
 // there are. stamp is that of the files from before they were read.
 func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, m *metrics.Metrics, log *slog.Logger) (s *handlerSet, stamp string, err error) {
 	s = &handlerSet{
-		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), demanded: func(error) {},
+		metrics: m, log: log, cfg: cfg, sources: newSources(cfg), latest: new(admit.Snapshot), demanded: func(error) {},
 		plugins: make(map[string]*pluginRecord), wanted: make(map[string]bool), mayBe: make(map[string]bool), muted: make(map[string]time.Time),
-		stale: make(map[string]error), staleShadows: make(map[string]error), sourced: make(map[string]bool),
 	}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.started = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
@@ -145,6 +138,7 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 		return nil, "", err
 	}
 	s.builtins = s.Names()
+	s.scanner = newScanner(&cfg, s.builtins, s.sources)
 	stamp = s.stamp()
 	s.pull(ctx, true, true, func() {})
 	_, err = s.reload(ctx, false)
@@ -153,56 +147,85 @@ func newHandlers(ctx context.Context, cfg Config, runner builtin.CommandRunner, 
 }
 
 // warn says what nobody vouches for, and what may not be meant.
-func warn(log *slog.Logger, f Admitted) {
+func warn(log *slog.Logger, f admit.Plugin) {
 	attrs := []any{"handler", f.Manifest.Name, "path", f.Path, "digest", f.Digest}
 	if f.Inside != "" {
 		log.Warn("plugin has another manifest inside than the plugin.yaml beside it, which takes precedence", attrs...)
 	}
 	switch f.Verdict.State {
-	case underDevelopment:
+	case admit.Dev:
 		log.Warn("plugin is under development: no pin, no signature and no lock holds for it", attrs...)
 	case trust.Unsigned:
 		log.Warn("plugin is "+f.Verdict.String(), attrs...)
 	}
 }
 
-// loadConfig reads prober.yaml; "" stands for defaults.
-func loadConfig(file string) (*config.Agent, error) {
-	if file == "" {
-		return config.Default(), nil
-	}
-	return config.Load(file)
+// newScanner returns the scanner of the plugins of an agent.
+func newScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
+	return admit.NewScanner(admit.ScannerConfig{
+		Config:     admit.Config{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins},
+		PluginDirs: cfg.PluginDirs, Builtins: builtins, Sources: sources,
+	})
 }
 
-var errNowhere = errors.New("is in none of the plugin folders")
-
-// place returns the plugin that p is about among found, to which it adds it when it
-// has a source of its own.
-func place(p *config.Plugin, fetch func(*config.Plugin) (plugin.Found, error), found *[]plugin.Found, taken []string) (*plugin.Found, error) {
-	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == p.Name })
-	switch {
-	case p.Source == "" && at < 0:
-		return nil, fmt.Errorf("plugin %q %w", p.Name, errNowhere)
-	case p.Source == "":
-		return &(*found)[at], nil
-	case at >= 0:
-		return nil, fmt.Errorf("plugin %q of %s: the name is taken by %s", p.Name, p.Source, (*found)[at].Path)
-	case slices.Contains(taken, p.Name):
-		return nil, fmt.Errorf("plugin %q of %s: the name is taken by a built-in handler", p.Name, p.Source)
+// newSources returns the sources of an agent.
+func newSources(cfg Config) *admit.Sources {
+	c := admit.SourcesConfig{Version: cfg.Version}
+	if cfg.LookupEnv != nil {
+		c.DockerConfig = oci.DockerConfig(cfg.LookupEnv)
 	}
-	f, err := fetch(p)
+	c.CacheDir, _ = admit.CacheDir(cfg.StateDir) // the error is reported when a cache is needed
+	return admit.NewSources(c)
+}
+
+// scan takes a snapshot, and notes what it says of all plugins together. The error means
+// that nothing can be said of any plugin.
+func (s *handlerSet) scan() (*admit.Snapshot, error) {
+	s.scanning.Lock()
+	defer s.scanning.Unlock()
+	v, err := s.scanner.Scan()
 	if err != nil {
 		return nil, err
 	}
-	*found = append(*found, f)
-	return &(*found)[len(*found)-1], nil
+	s.take(v, append(slices.Clone(v.Files), commands(v)...))
+	return v, nil
 }
 
-// fetch reads the plugin in the file that the source of p leads to.
-func fetch(p *config.Plugin, configFile string) (plugin.Found, error) {
-	f, err := plugin.Read(beside(configFile, p.Source))
-	if err == nil && f.Manifest.Name != p.Name {
-		err = fmt.Errorf("source %s: its manifest calls the plugin %q", p.Source, f.Manifest.Name)
+// commands returns the files of the commands that plugins run.
+func commands(v *admit.Snapshot) (files []string) {
+	for _, e := range v.Plugins() {
+		if !e.Loadable() || e.Plugin.Manifest.Runtime != plugin.Nagios {
+			continue
+		}
+		if path, _, _, err := process.CommandOf(e.Plugin.Found); err == nil {
+			files = append(files, path)
+		}
 	}
-	return f, err
+	return files
+}
+
+// take notes what v says of all plugins together.
+func (s *handlerSet) take(v *admit.Snapshot, files []string) {
+	secrets := secretPolicyOf(s.cfg.ConfigFile, v.Config)
+	s.metrics.PluginSources(v.Remote())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest, s.watched = v.WithoutCode(), files
+	s.otherSecrets = s.otherSecrets || !slices.Equal(s.secrets.allow, secrets.allow)
+	s.secrets = secrets
+	if total := v.Config.TotalMemory; s.total != total {
+		if s.total, s.resized = total, true; s.host != nil {
+			s.host.SetTotalMemory(total)
+		}
+	}
+}
+
+// wasResized reports whether totalMemory has changed since it was last asked: what found no
+// room may find some.
+func (s *handlerSet) wasResized() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resized := s.resized
+	s.resized = false
+	return resized
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/shadow"
-	"github.com/daeace23/prober/plugin/trust"
+	"github.com/daeace23/prober/plugin/admit"
 )
 
 // pluginList is the answer of /api/v1/plugins.
@@ -74,9 +74,9 @@ func (s *handlerSet) statuses() []PluginStatus {
 	for _, r := range s.plugins {
 		all = append(all, s.statusLocked(r))
 	}
-	for name, err := range s.refused {
-		if s.plugins[name] == nil {
-			all = append(all, PluginStatus{Name: name, State: "failed", Error: oneLine(err), Refused: refusedStatus(err)})
+	for _, e := range s.latest.Plugins() {
+		if e.State == admit.Refused && s.plugins[e.Name] == nil {
+			all = append(all, PluginStatus{Name: e.Name, State: "failed", Error: oneLine(e.Reason), Refused: refusedStatus(e.Reason)})
 		}
 	}
 	slices.SortFunc(all, func(a, b PluginStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -98,7 +98,7 @@ func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
 	case now != nil:
 		p.State, f, runtime = "running", now.f, now.runtime
 	case r.withdrawn:
-		p.State, p.Error, f = "withdrawn", errWithdrawn.Error(), Admitted{}
+		p.State, p.Error, f = "withdrawn", errWithdrawn.Error(), admit.Plugin{}
 	case err == nil:
 		p.State = "unused"
 	}
@@ -109,18 +109,18 @@ func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
 	if err != nil {
 		p.Error = oneLine(err)
 	}
-	p.Refused = refusedStatus(cmp.Or(s.refused[r.name], s.stale[r.name]))
-	if stale := s.stale[r.name]; stale != nil {
-		p.Stale = oneLine(stale)
+	e, beside := s.latest.Plugin(r.name), s.latest.Shadow(r.name)
+	p.Refused = refusedStatus(e.Reason)
+	if e.State == admit.Stale {
+		p.Stale = oneLine(e.Reason)
 	}
-	wrong := cmp.Or(s.refusedShadows[r.name], s.staleShadows[r.name])
 	if r.shadow != nil {
 		p.Shadow = r.shadow.status(compared)
-	} else if s.refusedShadows[r.name] != nil {
+	} else if beside.State == admit.Refused {
 		p.Shadow = new(shadowRecord).status(shadow.Counts{})
 	}
-	if p.Shadow != nil && wrong != nil {
-		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(wrong)), refusedStatus(wrong)
+	if p.Shadow != nil && beside.Reason != nil {
+		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(beside.Reason)), refusedStatus(beside.Reason)
 	}
 	return p
 }
@@ -128,15 +128,11 @@ func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
 // refusedStatus is what can be seen of the version that err says may not be loaded, nil
 // where it says nothing of the kind.
 func refusedStatus(err error) *RefusedStatus {
-	r, ok := errors.AsType[*refusal](err)
+	r, ok := errors.AsType[*admit.RefusedError](err)
 	if !ok {
 		return nil
 	}
-	p := &RefusedStatus{Digest: r.digest, Path: r.path, Error: oneLine(r)}
-	if untrusted, ok := errors.AsType[*trust.Refusal](err); ok {
-		p.Trust = string(cmp.Or(untrusted.State, "bad-signature"))
-	}
-	return p
+	return &RefusedStatus{Digest: r.Digest, Path: r.Path, Trust: r.Trust(), Error: oneLine(r)}
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -23,7 +24,7 @@ type pluginRecord struct {
 	seen int  // the number of the survey that it was last brought to
 
 	// Guarded by the mu of the handlerSet, and written by who has locked it.
-	inUse     Admitted                   // what runs, or would if a probe asked for it, without its bytes
+	inUse     admit.Plugin               // what runs, or would if a probe asked for it, without its bytes
 	runtime   string                     // of inUse
 	mark      string                     // of inUse; "": nothing runs
 	tried     string                     // the mark of what was tried last
@@ -64,7 +65,7 @@ func (r *pluginRecord) unlock() { <-r.busy }
 // running is one generation of a plugin.
 type running struct {
 	handler probe.Handler // which [replace.Handler] closes
-	f       Admitted      // which it is, without its bytes; guarded as the record
+	f       admit.Plugin  // which it is, without its bytes; guarded as the record
 	runtime string        // "wasm", "process" or "nagios"
 	stats   func() metrics.PluginStats
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
 
 // load makes a handler of a plugin, off the path of probes.
-func (s *handlerSet) load(ctx context.Context, f Admitted) (*running, error) {
+func (s *handlerSet) load(ctx context.Context, f admit.Plugin) (*running, error) {
 	g := &running{runtime: string(cmp.Or(f.Manifest.Runtime, plugin.Wasm)), f: f}
 	g.f.Module, g.f.Signatures = nil, nil
 	var bare probe.Handler
@@ -86,12 +87,12 @@ const maxLoads = 4
 // cannot be used, the old one stays; it is tried again when it has changed, or with again.
 // The error tells of all that is wrong; changed says that there is another plugin now.
 func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
-	v, err := s.survey()
+	v, err := s.scan()
 	if err != nil {
 		return false, err
 	}
 	again = s.wasResized() || again
-	names := v.names()
+	names := v.Names()
 	for _, r := range s.records() {
 		if !slices.Contains(names, r.name) {
 			names = append(names, r.name)
@@ -111,21 +112,21 @@ func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err 
 	if ctx.Err() != nil {
 		return slices.Contains(did, true), context.Cause(ctx)
 	}
-	return slices.Contains(did, true), errors.Join(append([]error{v.err, v.shadowErr}, errs...)...)
+	return slices.Contains(did, true), errors.Join(append([]error{v.Err()}, errs...)...)
 }
 
 // bringTo brings the plugin called name to what v found.
-func (s *handlerSet) bringTo(ctx context.Context, name string, v *survey, again bool) (changed bool, err error) {
+func (s *handlerSet) bringTo(ctx context.Context, name string, v *admit.Snapshot, again bool) (changed bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	_, here := v.plugin(name)
+	here := v.Plugin(name).Loadable()
 	r := s.record(name)
 	if r == nil && here {
 		r = s.newRecord(name)
 	}
 	if r == nil { // a shadow and nothing else
-		return false, v.alone(name)
+		return false, v.WithoutPlugin(name)
 	}
 	if err := r.lock(ctx); err != nil {
 		return false, err
@@ -138,13 +139,13 @@ func (s *handlerSet) bringTo(ctx context.Context, name string, v *survey, again 
 }
 
 // reconcile brings r, which the caller has locked, and its shadow to what v found.
-func (s *handlerSet) reconcile(ctx context.Context, r *pluginRecord, v *survey, again bool) (changed bool, err error) {
-	if v.number < r.seen { // who came before us knew more
+func (s *handlerSet) reconcile(ctx context.Context, r *pluginRecord, v *admit.Snapshot, again bool) (changed bool, err error) {
+	if v.Number < r.seen { // who came before us knew more
 		return false, s.failed(r)
 	}
-	r.seen = v.number
-	if f, here := v.plugin(r.name); here {
-		changed, err = s.update(ctx, r, f, v, again)
+	r.seen = v.Number
+	if e := v.Plugin(r.name); e.Loadable() {
+		changed, err = s.update(ctx, r, e.Plugin, v, again)
 	} else {
 		err = s.missing(r, v)
 	}
@@ -152,14 +153,14 @@ func (s *handlerSet) reconcile(ctx context.Context, r *pluginRecord, v *survey, 
 	case ctx.Err() != nil:
 		return changed, context.Cause(ctx)
 	case s.record(r.name) != r: // it was dropped
-		return changed, errors.Join(err, v.lonely(r.name))
+		return changed, errors.Join(err, v.WithoutPlugin(r.name))
 	}
 	return changed, errors.Join(err, s.updateShadow(ctx, r, v, again))
 }
 
 // markOf tells apart what would be other generations of a plugin: by its bytes, its
 // manifest and what the operator says of it.
-func markOf(f *Admitted) string {
+func markOf(f *admit.Plugin) string {
 	m := *f.Manifest
 	schema := m.Config.JSON()
 	m.Config = nil
@@ -168,7 +169,7 @@ func markOf(f *Admitted) string {
 }
 
 // markOfCommand tells apart what would be other commands of a check; "" for what is none.
-func markOfCommand(f *Admitted) string {
+func markOfCommand(f *admit.Plugin) string {
 	if f.Manifest.Runtime != plugin.Nagios {
 		return ""
 	}
@@ -185,9 +186,9 @@ func markOfCommand(f *Admitted) string {
 }
 
 // update brings a plugin to what was found of it.
-func (s *handlerSet) update(ctx context.Context, r *pluginRecord, f Admitted, v *survey, again bool) (changed bool, err error) {
+func (s *handlerSet) update(ctx context.Context, r *pluginRecord, f admit.Plugin, v *admit.Snapshot, again bool) (changed bool, err error) {
 	mark := markOf(&f)
-	switch wrong := v.about(r.name, ""); {
+	switch wrong := v.About(r.name, ""); {
 	case r.mark == "" && !r.withdrawn && !s.isWanted(r.name):
 		if err := s.owned(r, f.Path); err != nil {
 			s.settle(r, "", err) // to be tried again: it may be elsewhere by then
@@ -219,7 +220,7 @@ func (s *handlerSet) update(ctx context.Context, r *pluginRecord, f Admitted, v 
 }
 
 // vouched notes who vouches for the bytes that run: a signature may come later than they.
-func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
+func (s *handlerSet) vouched(r *pluginRecord, f admit.Plugin) {
 	s.mu.Lock()
 	same := r.inUse.Verdict.String() == f.Verdict.String()
 	r.inUse.Verdict = f.Verdict
@@ -234,7 +235,7 @@ func (s *handlerSet) vouched(r *pluginRecord, f Admitted) {
 }
 
 // offer notes a plugin that waits for a probe, and reports whether it is new.
-func (s *handlerSet) offer(r *pluginRecord, f Admitted) (isNew bool, err error) {
+func (s *handlerSet) offer(r *pluginRecord, f admit.Plugin) (isNew bool, err error) {
 	f.Module, f.Signatures = nil, nil
 	isNew = !r.here
 	s.mu.Lock()
@@ -257,7 +258,7 @@ func (s *handlerSet) owned(r *pluginRecord, path string) error {
 }
 
 // replace makes f the plugin of r.
-func (s *handlerSet) replace(ctx context.Context, r *pluginRecord, f Admitted, mark string) error {
+func (s *handlerSet) replace(ctx context.Context, r *pluginRecord, f admit.Plugin, mark string) error {
 	start := time.Now()
 	next, err := s.load(ctx, f)
 	if err != nil {
@@ -286,7 +287,7 @@ func (s *handlerSet) found(r *pluginRecord, path, mark string) {
 }
 
 // installed notes that f runs now.
-func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string, took time.Duration) error {
+func (s *handlerSet) installed(r *pluginRecord, f admit.Plugin, mark, runtime string, took time.Duration) error {
 	f.Module, f.Signatures = nil, nil
 	s.mu.Lock()
 	r.inUse, r.runtime, r.mark, r.withdrawn = f, runtime, mark, false
@@ -302,14 +303,14 @@ func (s *handlerSet) installed(r *pluginRecord, f Admitted, mark, runtime string
 }
 
 // missing brings a plugin that was not found to what that means.
-func (s *handlerSet) missing(r *pluginRecord, v *survey) error {
-	switch wrong := v.about(r.name, r.place); {
-	case v.waiting[r.name]: // nobody knows yet
+func (s *handlerSet) missing(r *pluginRecord, v *admit.Snapshot) error {
+	switch wrong := v.About(r.name, r.place); {
+	case v.Plugin(r.name).State == admit.Pending: // nobody knows yet
 	case r.mark == "" && !r.withdrawn: // it never ran
 		s.forget(r)
 	case wrong != nil:
 		s.settle(r, r.tried, wrong) // told already
-	case r.mark != "" && !isGone(r.place, s.cfg.PluginDirs):
+	case r.mark != "" && !v.IsGone(r.place):
 		err := fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.place)
 		s.settle(r, r.tried, err)
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -176,7 +177,7 @@ func (s *handlerSet) want(name string) (first bool) {
 // bring loads r, which the caller has locked.
 func (s *handlerSet) bring(ctx context.Context, r *pluginRecord) error {
 	s.log.Info("loading plugin", "handler", r.name) // takes seconds where it was never compiled
-	v, err := s.survey()
+	v, err := s.scan()
 	if err != nil { // nothing can be said of any plugin
 		s.settle(r, "", err)
 		return err
@@ -202,11 +203,11 @@ var errNotLoaded = errors.New("it was not loaded")
 func (s *handlerSet) absent(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch refused := s.refused[name]; {
-	case s.waiting[name]:
-		return fmt.Errorf("plugin %q: its registry has not answered yet", name)
-	case refused != nil:
-		return refused
+	switch e := s.latest.Plugin(name); e.State {
+	case admit.Pending:
+		return fmt.Errorf("plugin %q: %w", name, admit.ErrPending)
+	case admit.Refused:
+		return e.Reason
 	}
 	return nil
 }

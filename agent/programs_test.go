@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
-	"github.com/daeace23/prober/plugin/trust"
 )
 
 // pushProgram puts a program under tester:1, and returns the digest of its artifact.
@@ -36,7 +33,7 @@ func TestAProgramComesFromARegistry(t *testing.T) {
 	}
 	digest := h.pushProgram(t, oci.Program{Code: code, Manifest: []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")})
 	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, fileHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester@"+digest+"\n")
+	write(t, config, configHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester@"+digest+"\n")
 	pod := strings.ReplaceAll(trapped, "{name: trap}", "{name: tester, config: {mode: warning}}")
 	for range 2 {
 		r := start(t, pod, func(c *agent.Config) { c.ConfigFile = config })
@@ -44,137 +41,6 @@ func TestAProgramComesFromARegistry(t *testing.T) {
 		r.stop()
 		h.away.Store(true)
 	}
-}
-
-// What a registry has may run programs on this host where somebody that the operator
-// trusts has said so of all that there is, and nowhere else.
-func TestProgramsAreVouchedFor(t *testing.T) {
-	h := newHub(t)
-	s := newShelf(t)
-	program := oci.Program{Code: []byte("a program"), Manifest: []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")}
-	of := func(p oci.Program) *plugin.Found {
-		return &plugin.Found{Module: p.Code, Beside: plugin.Digest(p.Manifest)}
-	}
-	signature, err := s.key.Sign(of(program), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := program
-	other.Manifest = []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nlimits: {instances: 64}\n")
-	lockFile := func(p oci.Program) string {
-		m, err := plugin.ParseManifest("", p.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := of(p)
-		f.Manifest = m
-		data, err := trust.NewLock([]plugin.Found{*f}, unsigned).Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), trust.LockFile)
-		put(t, file, data)
-		return file
-	}
-	signed, swapped := program, other
-	signed.Signature, swapped.Signature = signature, signature
-	code, beside := plugin.Digest(program.Code), plugin.Digest(program.Manifest)
-	const keys = "trust: {keys: [%s]}\n"
-	for _, tc := range []struct {
-		name    string
-		program oci.Program
-		pins    string // of the plugin
-		more    string // of the file
-		lock    string
-		pinned  bool   // source has a digest
-		want    string // "": it may be loaded
-	}{
-		{"nobody", program, "", "", "", false, "is a program, which could do here whatever prober may: want digest and manifest, a source with @sha256:, or the signature of a trusted key"},
-		{"a signature that nobody asked for", signed, "", "", "", false, "is a program, which could do here"},
-		{"a source with a digest", program, "", "", "", true, ""},
-		{"a key", signed, "", keys, "", false, ""},
-		{"a key, of another manifest", swapped, "", keys, "", false, "is not of this plugin"},
-		{"a key that did not sign", program, "", keys, "", false, "is a program, which could do here"},
-		{"a digest", program, "  digest: " + code + "\n", "", "", false, "digest is of oci://"},
-		{"a digest, and what is missing", program, "  digest: " + code + "\n", "", "", false, "and not of the manifest beside it: want manifest: " + beside + " as well, or a signature, or a lock"},
-		{"both digests", program, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, ""},
-		{"both digests, of another manifest", other, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, "manifest of oci://"},
-		{"a digest and a key", signed, "  digest: " + code + "\n", keys, "", false, ""},
-		{"a lock", program, "", "", lockFile(program), false, ""},
-		{"a lock of another manifest", other, "", "", lockFile(program), false, "the manifest beside it is not the one that was locked: " + plugin.Digest(other.Manifest) + ", want " + beside},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			ref := ":1"
-			if digest := h.pushProgram(t, tc.program); tc.pinned {
-				ref = "@" + digest
-			}
-			more := tc.more
-			if more != "" {
-				more = fmt.Sprintf(more, s.path("ops.pub"))
-			}
-			for _, shadow := range []string{"", "  shadow: true\n"} {
-				file := filepath.Join(t.TempDir(), "prober.yaml")
-				write(t, file, fileHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester"+ref+"\n"+shadow+tc.pins+more)
-				a, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: file, LockFile: tc.lock})
-				if err != nil {
-					t.Fatal(err)
-				}
-				pulled := a.Pull(t.Context(), agent.NewSources(agent.SourcesConfig{CacheDir: filepath.Join(t.TempDir(), "plugins")}))
-				admitted, err := a.Find(nil, nil)
-				count := len(admitted)
-				if shadow != "" {
-					shadows, shadowErr := a.Shadows()
-					count, err = len(shadows), shadowErr
-				}
-				if (err == nil) != (tc.want == "") || (count == 1) != (tc.want == "") {
-					t.Fatalf("%d plugins, %v", count, err)
-				}
-				if err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n")) {
-					t.Errorf("got %v, want %s", err, tc.want)
-				}
-				if err != nil && pulled[0].Err == nil {
-					t.Error("it was kept as one that is good")
-				}
-			}
-		})
-	}
-}
-
-// A pin is of all that decides what a plugin of a folder does: of a manifest beside it too.
-func TestPinsOfManifestsBeside(t *testing.T) {
-	s := newShelf(t)
-	path := s.path("plugins/prober-plugin-tester")
-	put(t, path, []byte("a program"))
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")
-	f, err := plugin.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pin := "plugins:\n- name: tester\n  digest: " + f.Digest + "\n"
-	both := pin + "  manifest: " + f.Beside + "\n"
-	lock := s.lock(trust.NewLock([]plugin.Found{f}, unsigned))
-	find := func(want, file string, change ...func(*agent.AdmissionConfig)) {
-		t.Helper()
-		got, err := s.find(file, change...)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(got) != 1 {
-			t.Errorf("got %v, %v; want %q", got, err, want)
-		}
-	}
-	find("", "plugins: []\n")
-	find("prober.yaml:4: plugins[0]: digest is of "+path+" alone, and not of the manifest beside it: want manifest: "+f.Beside+" as well", pin)
-	find("", both)
-	find("", pin, lock)
-	s.sign(f)
-	find("", pin+"trust: {keys: [ops.pub]}\n")
-
-	// Whoever can write to the manifest alone changes nothing by it.
-	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nlimits: {instances: 64}\n")
-	find("prober.yaml:4: plugins[0]: manifest of "+path+" is sha256:", both)
-	find(`plugin "tester" of `+path+": the manifest beside it is not the one that was locked: sha256:", pin, lock)
-	find("is not of this plugin", pin+"trust: {keys: [ops.pub]}\n")
 }
 
 // A tag that leads back to an older version is followed, and told of.

@@ -183,3 +183,18 @@ func (a *Agent) demanded(err error) {
 		a.plugins.knock("probe", false)
 	}
 }
+
+// registryAnswered hears that a registry has a new answer about a plugin. It is known to
+// the API and the metrics at once.
+func (a *Agent) registryAnswered() {
+	_, _ = a.handlers.scan() // the round that follows reports the error
+	a.plugins.knock("registry", false)
+}
+
+// textOf is the text of an error, "" for nil.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -198,7 +198,7 @@ func (a *Agent) followRegistries(ctx context.Context) {
 		case <-next.C:
 			r.again = true
 		}
-		a.handlers.pull(ctx, len(r.answers) > 0, r.again, func() { a.plugins.knock("registry", false) })
+		a.handlers.pull(ctx, len(r.answers) > 0, r.again, a.registryAnswered)
 		r.done(nil) // what went wrong is told of the plugins
 		next.Reset(a.handlers.untilNextPull())
 	}

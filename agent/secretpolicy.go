@@ -27,7 +27,7 @@ func secretPolicyOf(configFile string, file *config.Agent) secretPolicy {
 	p := secretPolicy{configFile: configFile}
 	for _, pattern := range file.Secrets.Allow {
 		if name, ok := strings.CutPrefix(pattern, config.SecretFile); ok {
-			at, _ := filepath.Abs(beside(configFile, name)) // "" matches nothing
+			at, _ := filepath.Abs(config.Beside(configFile, name)) // "" matches nothing
 			pattern = config.SecretFile + at
 		}
 		p.allow = append(p.allow, pattern)

@@ -9,12 +9,13 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/handlers/replace"
 	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/plugin/admit"
 )
 
 // shadowRecord is a version of a plugin that runs, or is to run, beside the one that
 // decides. It is guarded as the record that it belongs to.
 type shadowRecord struct {
-	f       Admitted // without its bytes
+	f       admit.Plugin // without its bytes
 	runtime string
 	mark    string
 	tried   string // the mark of what was tried last
@@ -27,20 +28,20 @@ type shadowRecord struct {
 
 // updateShadow brings the version that runs beside r, which the caller has locked, to what
 // v found of it.
-func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, v *survey, again bool) error {
-	f, here := v.shadow(r.name)
+func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, v *admit.Snapshot, again bool) error {
+	f := v.Shadow(r.name)
 	switch {
-	case !here && (v.shadowErr != nil || v.waitingShadows[r.name]):
+	case f.State == admit.Refused || f.State == admit.Pending:
 		return nil // what cannot be read is not what was removed
-	case !here:
+	case f.State == admit.Absent:
 		s.unshadow(r)
 		return nil
 	case s.runs(r) && r.mark == "": // it was withdrawn
-		return v.lonely(r.name)
+		return v.WithoutPlugin(r.name)
 	case r.mark == "":
 		return nil // no probe has asked for the plugin yet, or it is not to be had
 	}
-	mark := markOf(&f.Admitted)
+	mark := markOf(&f.Plugin)
 	if mark == r.mark { // it was promoted, or put in the place of the other
 		s.unshadow(r)
 		return nil
@@ -61,7 +62,7 @@ func (s *handlerSet) updateShadow(ctx context.Context, r *pluginRecord, v *surve
 	case tried && err != nil && !again:
 		return err
 	}
-	err = s.runBeside(ctx, r, sh, f.Admitted, mark)
+	err = s.runBeside(ctx, r, sh, f.Plugin, mark)
 	if ctx.Err() == nil {
 		s.settleShadow(sh, mark, err)
 	}
@@ -74,7 +75,7 @@ func (s *handlerSet) settleShadow(sh *shadowRecord, mark string, err error) {
 	sh.tried, sh.err = mark, err
 }
 
-func (s *handlerSet) runBeside(ctx context.Context, r *pluginRecord, sh *shadowRecord, f Admitted, mark string) error {
+func (s *handlerSet) runBeside(ctx context.Context, r *pluginRecord, sh *shadowRecord, f admit.Plugin, mark string) error {
 	next, err := s.load(ctx, f)
 	if err != nil {
 		return fmt.Errorf("%w (%s)", err, f.Path)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -85,7 +86,7 @@ func TestAShadowThatComesAfterARefusal(t *testing.T) {
 // What is shown of a comparison that begins anew is never less than nothing, and is no reason
 // to promote a version.
 func TestAComparisonThatBeginsAnew(t *testing.T) {
-	s := &handlerSet{plugins: make(map[string]*pluginRecord)}
+	s := &handlerSet{plugins: make(map[string]*pluginRecord), latest: new(admit.Snapshot)}
 	r := s.newRecord("demo")
 	for _, step := range []func(context.Context, probe.Handler) error{r.swap.Replace, r.swap.Shadow} {
 		if err := step(t.Context(), new(well)); err != nil {

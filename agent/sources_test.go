@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"context"
 	"io"
 	"log"
 	"net/http"
@@ -223,32 +222,6 @@ func TestABadSource(t *testing.T) {
 	_, err := agent.New(t.Context(), agent.Config{Paths: []string{pod}, ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), Listen: "127.0.0.1:0"})
 	if err == nil || !strings.Contains(err.Error(), cache+" is writable to others") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestSourcesOffline(t *testing.T) {
-	h := newHub(t)
-	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	cache := filepath.Join(t.TempDir(), "plugins")
-	pull := func(offline bool) agent.Pulled {
-		t.Helper()
-		a, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", "")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := a.Pull(context.Background(), agent.NewSources(agent.SourcesConfig{CacheDir: cache, Offline: offline}))
-		if len(all) != 1 {
-			t.Fatalf("%d plugins", len(all))
-		}
-		return all[0]
-	}
-	if r := pull(true); r.Err == nil || !strings.Contains(r.Err.Error(), "it is not in the plugin cache") {
-		t.Errorf("%+v", r.Err)
-	}
-	for _, offline := range []bool{false, true} {
-		if r := pull(offline); r.Err != nil || r.Stale != nil || r.Found.Manifest.Version != "1.0.0" {
-			t.Errorf("%+v", r)
-		}
 	}
 }
 

@@ -12,12 +12,31 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
+// shelf is a folder with a key that signs plugins, and its public half in ops.pub.
+type shelf struct {
+	dir string
+	key trust.PrivateKey
+}
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	key, err := trust.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shelf{t.TempDir(), key}
+	write(t, s.path("ops.pub"), string(key.PEM()))
+	return s
+}
+
+func (s *shelf) path(name string) string { return filepath.Join(s.dir, name) }
+
 // A running agent takes signatures as seriously as one that starts: what is not vouched
 // for replaces nothing, and the last good version goes on.
 func TestTrustWhileRunning(t *testing.T) {
 	shelf := newShelf(t)
 	file := shelf.path("prober.yaml")
-	write(t, file, fileHead+"trust: {keys: [ops.pub]}\n")
+	write(t, file, configHead+"trust: {keys: [ops.pub]}\n")
 	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
 	path := filepath.Join(folder, "demo.wasm")
 	signed := func(module []byte, name string) {
@@ -50,7 +69,7 @@ func TestTrustWhileRunning(t *testing.T) {
 	signed(v1, path)
 	reload(http.StatusOK)
 	trusted("signed")
-	write(t, file, fileHead+"trust: {require: true, keys: [ops.pub]}\n")
+	write(t, file, configHead+"trust: {require: true, keys: [ops.pub]}\n")
 	reload(http.StatusOK)
 
 	// Other bytes under the old signature.
@@ -89,7 +108,7 @@ func TestLockWhileRunning(t *testing.T) {
 		return plugin.Found{Manifest: m, Path: "demo.wasm", Module: module}
 	}
 	locked := func(module []byte) {
-		data, err := trust.NewLock([]plugin.Found{found(module)}, unsigned).Encode()
+		data, err := trust.NewLock([]plugin.Found{found(module)}, func(plugin.Found) string { return "" }).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +132,7 @@ func TestLockWhileRunning(t *testing.T) {
 func TestRefusalsAreShown(t *testing.T) {
 	shelf := newShelf(t)
 	file := shelf.path("prober.yaml")
-	write(t, file, fileHead+"trust: {keys: [ops.pub]}\n")
+	write(t, file, configHead+"trust: {keys: [ops.pub]}\n")
 	r, _, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
 	demo, other, beside := filepath.Join(folder, "demo.wasm"), filepath.Join(folder, "other.wasm"), shelf.path("next.wasm")
 	v1, v2 := guestSpec{text: "v1"}.plugin("demo", "1.0.0"), guestSpec{text: "v2"}.plugin("demo", "2.0.0")
@@ -128,7 +147,7 @@ func TestRefusalsAreShown(t *testing.T) {
 		put(t, path+trust.Suffix, data)
 	}
 	put(t, demo, v2)
-	write(t, file, fileHead+"trust: {require: true, keys: [ops.pub]}\nplugins: [{name: demo, shadow: true, source: next.wasm}]\n")
+	write(t, file, configHead+"trust: {require: true, keys: [ops.pub]}\nplugins: [{name: demo, shadow: true, source: next.wasm}]\n")
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
 		t.Errorf("%d %s", status, body)
 	}
@@ -153,7 +172,7 @@ func TestRefusalsAreShown(t *testing.T) {
 	refused(other, "bad-signature", module)(all["other"].Refused, all["other"].Error)
 
 	put(t, demo, v1)
-	write(t, file, fileHead+"trust: {keys: [ops.pub]}\nplugins: [{name: other, digest: "+plugin.Digest(v1)+"}]\n")
+	write(t, file, configHead+"trust: {keys: [ops.pub]}\nplugins: [{name: other, digest: "+plugin.Digest(v1)+"}]\n")
 	r.do("POST", "/-/reload")
 	all = r.pluginsByName()
 	if p := all["demo"]; p.Refused != nil || p.Error != "" || p.Shadow != nil || p.Trust != "signed" {

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
@@ -32,15 +33,18 @@ func Validate(ctx context.Context, cfg Config) (notes Notes, err error) {
 	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
 		return notes, err
 	}
-	if o.survey, err = newSurvey(&cfg, o.registry.Names(), NewSources(SourcesConfig{})); err != nil {
+	if o.plugins, err = newScanner(&cfg, o.registry.Names(), admit.NewSources(admit.SourcesConfig{})).Scan(); err != nil {
 		return notes, err
 	}
-	errs := []error{o.survey.err, o.survey.shadowErr}
-	for _, name := range o.survey.names() {
-		errs = append(errs, o.survey.alone(name))
+	o.secrets = secretPolicyOf(cfg.ConfigFile, o.plugins.Config)
+	errs := []error{o.plugins.Err()}
+	for _, name := range o.plugins.Names() {
+		errs = append(errs, o.plugins.WithoutPlugin(name))
 	}
-	for _, f := range o.survey.found {
-		errs = append(errs, o.registry.Register(f.Manifest.Name, f.Path, static{found: f.Found}))
+	for _, e := range o.plugins.Plugins() {
+		if e.Loadable() {
+			errs = append(errs, o.registry.Register(e.Name, e.Plugin.Path, static{found: e.Plugin.Found}))
+		}
 	}
 	source := newSource(&cfg, "")
 	source.Check = func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }
@@ -64,7 +68,8 @@ type Notes struct {
 // offline prepares handlers without running anything.
 type offline struct {
 	cfg      Config
-	survey   *survey
+	plugins  *admit.Snapshot
+	secrets  secretPolicy
 	registry handlers.Registry
 	missing  map[string]bool // handlers that were asked for, and of which nothing is known
 	exposed  map[string]bool // handlers that get secrets in arguments
@@ -74,13 +79,13 @@ type offline struct {
 func (o *offline) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	known := slices.Contains(o.registry.Names(), name)
 	switch {
-	case !known && (o.unnamed() || o.survey.waiting[name]):
+	case !known && (o.unnamed() || o.plugins.Plugin(name).State == admit.Pending):
 		o.missing[name] = true
 		return static{}, nil
-	case !known && o.survey.about(name, "") != nil:
+	case !known && o.plugins.About(name, "") != nil:
 		return static{}, nil // told already
 	}
-	if f, ok := o.survey.plugin(name); ok && f.Manifest.SecretsInArguments && f.Manifest.HasInArguments(manager.SecretFields(config)) {
+	if e := o.plugins.Plugin(name); e.Loadable() && e.Plugin.Manifest.SecretsInArguments && e.Plugin.Manifest.HasInArguments(manager.SecretFields(config)) {
 		o.exposed[name] = true
 	}
 	return o.registry.Prepare(name, config, target)
@@ -146,9 +151,9 @@ func (o *offline) keepReference(source, name string) (string, error) {
 	switch {
 	case o.unnamed():
 	case source == "env":
-		err = o.survey.secrets.variable(name)
+		err = o.secrets.variable(name)
 	default:
-		_, err = o.survey.secrets.written(name)
+		_, err = o.secrets.written(name)
 	}
 	return "${" + source + ":" + name + "}", err
 }
@@ -163,7 +168,7 @@ func withoutReferences(err error, config []byte) error {
 	unknown := make(map[string]bool)
 	noteReferences(document, "config", unknown)
 	var rest []error
-	for _, err := range leaves(err) {
+	for _, err := range admit.Leaves(err) {
 		if e, ok := errors.AsType[*schema.FieldError](err); !ok || !unknown[e.Field] {
 			rest = append(rest, err)
 		}

@@ -72,24 +72,24 @@ func TestAReloadSaysOnceWhatIsWrong(t *testing.T) {
 // what prober.yaml says of it has changed.
 func TestMoreMemoryIsAReasonToTryAgain(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, fileHead)
+	write(t, config, configHead)
 	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = config })
-	write(t, config, fileHead+"totalMemory: 1Ki\n")
+	write(t, config, configHead+"totalMemory: 1Ki\n")
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	r.lines.await(t, 0, "plugins cannot all be used", "no instance of the plugin is free: totalMemory, which all plugins share")
-	write(t, config, fileHead)
+	write(t, config, configHead)
 	awaitOutput(t, events, "v2")
 }
 
 // So it is where a probe that asks for another plugin has seen first that there is more.
 func TestMoreMemoryThatAProbeHasSeenFirst(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, fileHead)
+	write(t, config, configHead)
 	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile, c.PollInterval = config, time.Hour })
-	write(t, config, fileHead+"totalMemory: 1Ki\n")
+	write(t, config, configHead+"totalMemory: 1Ki\n")
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -97,7 +97,7 @@ func TestMoreMemoryThatAProbeHasSeenFirst(t *testing.T) {
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
 		t.Fatalf("%d %s", status, body)
 	}
-	write(t, config, fileHead)
+	write(t, config, configHead)
 	if err := agent.ProbeAsks(r.agent); err != nil {
 		t.Fatal(err)
 	}

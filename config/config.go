@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -110,6 +111,15 @@ type Trust struct {
 
 // Default returns what holds without a file.
 func Default() *Agent { return &Agent{} }
+
+// Beside returns the path of a file that the file at configFile names: a relative path is
+// from the folder of configFile.
+func Beside(configFile, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(configFile), path)
+}
 
 // patience bounds how long the writer of a named pipe is waited for.
 const patience = 5 * time.Second

@@ -20,6 +20,7 @@ import (
 	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
@@ -52,16 +53,16 @@ func (f *pluginFlags) addAgentFile(c *cobra.Command) {
 // find returns the plugin called name, and as the agent's file wants it where one was
 // named.
 func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) {
-	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: f.agentFile})
+	policy, err := admit.New(admit.Config{ConfigFile: f.agentFile})
 	if err != nil {
 		return plugin.Found{}, command.Usage("", "%w", err)
 	}
-	found, err := located(env, name, f.agentFile, admission, f.dirs)
+	found, err := located(env, name, f.agentFile, policy, f.dirs)
 	if err != nil {
 		return found, err
 	}
 	tellManifest(env, found)
-	verdict, err := admission.Admit(&found)
+	verdict, err := policy.Admit(&found)
 	if err != nil {
 		return found, command.Usage("", "%w", err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
 
 	"github.com/daeace23/prober/internal/cli/command"
@@ -82,12 +82,12 @@ func newInspect(env *command.Env) *cobra.Command {
 		Args:              command.Arguments("FILE|NAME"),
 		ValidArgsFunction: completePlugins(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
-			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+			policy, err := admit.New(admit.Config{ConfigFile: configFile})
 			if err != nil {
 				return command.Usage("", "%w", err)
 			}
-			cfg := admission.Config()
-			f, err := inspected(env, args[0], configFile, admission, dirs)
+			cfg := policy.Config()
+			f, err := inspected(env, args[0], configFile, policy, dirs)
 			if err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 	if len(files) > 0 {
 		policy, err = policyOf(files)
 	} else {
-		policy, err = agent.TrustPolicy(configFile, cfg)
+		policy, err = admit.TrustPolicy(configFile, cfg)
 	}
 	if err != nil {
 		return v, err
@@ -173,12 +173,12 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 }
 
 // inspected returns the plugin called name with what the agent's file says of it.
-func inspected(env *command.Env, name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
-	f, err := located(env, name, configFile, admission, dirs)
+func inspected(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
+	f, err := located(env, name, configFile, policy, dirs)
 	if err != nil {
 		return f, err
 	}
-	if err := admission.Constrain(&f); err != nil {
+	if err := policy.Constrain(&f); err != nil {
 		return f, command.Usage("", "%w", err)
 	}
 	return f, nil
@@ -186,12 +186,12 @@ func inspected(env *command.Env, name, configFile string, admission *agent.Admis
 
 // located returns the plugin called name: from where the agent's file says, or else from
 // dirs. One of a registry is that which was pulled last.
-func located(env *command.Env, name, configFile string, admission *agent.Admission, dirs []string) (plugin.Found, error) {
-	cfg := admission.Config()
+func located(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
+	cfg := policy.Config()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
 	if at >= 0 && cfg.Plugins[at].Source != "" {
 		if _, ok := cfg.Plugins[at].Reference(); ok {
-			return pulled(env, name, configFile, admission)
+			return pulled(env, name, configFile, policy)
 		}
 		name = cfg.Plugins[at].Source
 		if !filepath.IsAbs(name) {

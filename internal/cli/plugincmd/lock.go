@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
 
 	"github.com/daeace23/prober/internal/cli/command"
@@ -35,7 +35,7 @@ func newLock(env *command.Env) *cobra.Command {
 			if len(dirs) == 0 && configFile == "" {
 				return command.Usage("--plugins names a folder of plugins", "lock: --plugins or --config is required")
 			}
-			return lockPlugins(cmd.Context(), env, agent.AdmissionConfig{ConfigFile: configFile}, dirs, file)
+			return lockPlugins(cmd.Context(), env, admit.Config{ConfigFile: configFile}, dirs, file)
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
@@ -44,15 +44,15 @@ func newLock(env *command.Env) *cobra.Command {
 	return c
 }
 
-func lockPlugins(ctx context.Context, env *command.Env, cfg agent.AdmissionConfig, dirs []string, file string) error {
-	admission, err := agent.NewAdmission(cfg)
+func lockPlugins(ctx context.Context, env *command.Env, cfg admit.Config, dirs []string, file string) error {
+	policy, err := admit.New(cfg)
 	if err != nil {
 		return command.Usage("", "%w", err)
 	}
-	if _, err := pullSources(ctx, env, admission, ""); err != nil {
+	if _, err := pullSources(ctx, env, policy, ""); err != nil {
 		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "no lock was written"}
 	}
-	admitted, err := admission.Find(dirs, builtinNames())
+	admitted, err := policy.Find(dirs, builtinNames())
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.Usage("no lock was written", "%w", err)
 	}

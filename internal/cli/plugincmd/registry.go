@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
 
@@ -261,11 +261,11 @@ func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out str
 
 // prefetch pulls the plugins of the file into the cache of an agent.
 func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string) error {
-	admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+	policy, err := admit.New(admit.Config{ConfigFile: configFile})
 	if err != nil {
 		return command.Usage("", "%w", err)
 	}
-	all, err := pullSources(ctx, env, admission, stateDir)
+	all, err := pullSources(ctx, env, policy, stateDir)
 	for _, r := range all {
 		if r.Err == nil {
 			fmt.Fprintln(env.Stdout, strings.TrimPrefix(r.Found.Path, plugin.OCIScheme))
@@ -282,14 +282,14 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 
 // pullSources pulls the plugins of prober.yaml that are in registries. One that is not
 // what its registry has now is an error, too.
-func pullSources(ctx context.Context, env *command.Env, admission *agent.Admission, stateDir string) ([]agent.Pulled, error) {
+func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, stateDir string) ([]admit.Pulled, error) {
 	sources, err := sources(env, stateDir, false)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := env.Interruptible(ctx)
 	defer stop()
-	all := admission.Pull(ctx, sources)
+	all := policy.Pull(ctx, sources)
 	var errs []error
 	for _, r := range all {
 		if r.Newest != "" {
@@ -305,27 +305,27 @@ func pullSources(ctx context.Context, env *command.Env, admission *agent.Admissi
 }
 
 // sources returns where an agent with this state folder has plugins of registries from.
-func sources(env *command.Env, stateDir string, offline bool) (*agent.Sources, error) {
+func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, error) {
 	if stateDir == "" {
 		stateDir, _ = env.LookupEnv("PROBER_STATE_DIR")
 	}
-	dir, err := agent.PluginCache(stateDir)
+	dir, err := admit.CacheDir(stateDir)
 	if err != nil {
 		return nil, err
 	}
-	return agent.NewSources(agent.SourcesConfig{
+	return admit.NewSources(admit.SourcesConfig{
 		CacheDir: dir, DockerConfig: oci.DockerConfig(env.LookupEnv), Version: env.Version, Offline: offline,
 	}), nil
 }
 
 // pulled returns the plugin of prober.yaml that was pulled last. It asks no registry.
-func pulled(env *command.Env, name, configFile string, admission *agent.Admission) (plugin.Found, error) {
+func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (plugin.Found, error) {
 	sources, err := sources(env, "", true)
 	if err != nil {
 		return plugin.Found{}, command.Usage("", "%w", err)
 	}
-	all := admission.Pull(context.Background(), sources)
-	at := slices.IndexFunc(all, func(r agent.Pulled) bool { return r.Name == name && !r.Shadow })
+	all := policy.Pull(context.Background(), sources)
+	at := slices.IndexFunc(all, func(r admit.Pulled) bool { return r.Name == name && !r.Shadow })
 	if at < 0 {
 		return plugin.Found{}, command.Usage("", "no plugin called %q in %s", name, configFile)
 	}

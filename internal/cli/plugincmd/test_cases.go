@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/plugintest"
 
 	"github.com/daeace23/prober/internal/cli/command"
@@ -53,11 +53,11 @@ func newTest(env *command.Env) *cobra.Command {
 					return command.Usage("", "--run: %w", err)
 				}
 			}
-			admission, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: configFile})
+			policy, err := admit.New(admit.Config{ConfigFile: configFile})
 			if err != nil {
 				return command.Usage("", "%w", err)
 			}
-			cfg.Folders = admission.Folders()
+			cfg.Folders = policy.Folders()
 			cfg.Process = startProgram(cfg, configFile != "")
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()

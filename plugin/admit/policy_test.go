@@ -1,4 +1,4 @@
-package agent_test
+package admit_test
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
@@ -23,6 +23,26 @@ type shelf struct {
 	t   *testing.T
 	dir string
 	key trust.PrivateKey
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// moduleOf is the module of a plugin that does nothing.
+func moduleOf(t *testing.T, name, version string) []byte {
+	t.Helper()
+	module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nversion: "+version+"\nname: "+name+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 func newShelf(t *testing.T) *shelf {
@@ -66,18 +86,18 @@ func (s *shelf) sign(f plugin.Found) {
 }
 
 // find asks for the plugins of the folder, with prober.yaml as given.
-func (s *shelf) find(file string, change ...func(*agent.AdmissionConfig)) ([]string, error) {
+func (s *shelf) find(file string, change ...func(*admit.Config)) ([]string, error) {
 	s.t.Helper()
-	cfg := agent.AdmissionConfig{ConfigFile: s.path("prober.yaml")}
+	cfg := admit.Config{ConfigFile: s.path("prober.yaml")}
 	write(s.t, cfg.ConfigFile, fileHead+file)
 	for _, c := range change {
 		c(&cfg)
 	}
-	admission, err := agent.NewAdmission(cfg)
+	policy, err := admit.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	admitted, err := admission.Find([]string{s.path("plugins")}, []string{"http"})
+	admitted, err := policy.Find([]string{s.path("plugins")}, []string{"http"})
 	var got []string
 	for _, f := range admitted {
 		got = append(got, f.Manifest.Name+" "+string(f.Verdict.State))
@@ -85,7 +105,7 @@ func (s *shelf) find(file string, change ...func(*agent.AdmissionConfig)) ([]str
 	return got, err
 }
 
-func (s *shelf) lock(l *trust.Lock) func(*agent.AdmissionConfig) {
+func (s *shelf) lock(l *trust.Lock) func(*admit.Config) {
 	s.t.Helper()
 	data, err := l.Encode()
 	if err != nil {
@@ -93,12 +113,12 @@ func (s *shelf) lock(l *trust.Lock) func(*agent.AdmissionConfig) {
 	}
 	file := s.path(trust.LockFile)
 	write(s.t, file, string(data))
-	return func(cfg *agent.AdmissionConfig) { cfg.LockFile = file }
+	return func(cfg *admit.Config) { cfg.LockFile = file }
 }
 
 func unsigned(plugin.Found) string { return "" }
 
-func TestAdmission(t *testing.T) {
+func TestFind(t *testing.T) {
 	s := newShelf(t)
 	a, b := s.put("plugins/a.wasm", "a", "a"), s.put("plugins/b.wasm", "b", "b")
 	s.sign(a)
@@ -106,7 +126,7 @@ func TestAdmission(t *testing.T) {
 	whole := s.lock(trust.NewLock([]plugin.Found{a, b}, unsigned))
 	for _, c := range []struct {
 		name, file string
-		change     []func(*agent.AdmissionConfig)
+		change     []func(*admit.Config)
 		want       []string // plugins that are let in
 		refused    []string // each in a line of the error
 	}{
@@ -117,15 +137,15 @@ func TestAdmission(t *testing.T) {
 		{"a pin", "plugins: [{name: a, digest: '" + a.Digest + "'}]\n", nil, []string{"a unchecked", "b unchecked"}, nil},
 		{"a pin of other bytes", "plugins: [{name: a, digest: '" + b.Digest + "'}]\n", nil, []string{"b unchecked"}, []string{
 			"prober.yaml:3: plugins[0]: digest of " + a.Path + " is " + a.Digest + ", want " + b.Digest}},
-		{"a lock", "", []func(*agent.AdmissionConfig){whole}, []string{"a unchecked", "b unchecked"}, nil},
+		{"a lock", "", []func(*admit.Config){whole}, []string{"a unchecked", "b unchecked"}, nil},
 		{"a key that is not there", "trust: {keys: [ops.pub, nosuch.pub]}\n", nil, nil, []string{
 			"prober.yaml:3: trust: key: open " + s.path("nosuch.pub")}},
 		{"a key twice", "trust: {keys: [ops.pub, ./ops.pub]}\n", nil, nil, []string{"prober.yaml:3: trust: keys " + s.key.ID, "are the same"}},
-		{"no key", "trust: {require: true}\n", nil, nil, []string{"prober.yaml:1: trust.keys: trust.require needs at least one key"}},
-		{"a lock that is not there", "", []func(*agent.AdmissionConfig){func(cfg *agent.AdmissionConfig) { cfg.LockFile = s.path("nosuch.lock") }},
+		{"no key", "trust: {require: true}\n", nil, nil, []string{"prober.yaml:3: trust.keys: trust.require needs at least one key"}},
+		{"a lock that is not there", "", []func(*admit.Config){func(cfg *admit.Config) { cfg.LockFile = s.path("nosuch.lock") }},
 			nil, []string{"lock: open " + s.path("nosuch.lock")}},
 		{"a plugin under development", "trust: {require: true, keys: [ops.pub]}\nplugins: [{name: a, digest: '" + a.Digest + "', source: nosuch.wasm}]\n",
-			[]func(*agent.AdmissionConfig){whole, func(cfg *agent.AdmissionConfig) { cfg.Dev = map[string]string{"a": changed.Path} }},
+			[]func(*admit.Config){whole, func(cfg *admit.Config) { cfg.Dev = map[string]string{"a": changed.Path} }},
 			[]string{"a dev"}, []string{`plugin "b" of ` + b.Path + ": not signed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,8 +229,8 @@ func TestPluginsUnderDevelopment(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put("project/new.wasm", "new", "new")
-	dev := func(name, path string) func(*agent.AdmissionConfig) {
-		return func(cfg *agent.AdmissionConfig) { cfg.Dev = map[string]string{name: path} }
+	dev := func(name, path string) func(*admit.Config) {
+		return func(cfg *admit.Config) { cfg.Dev = map[string]string{name: path} }
 	}
 	got, err := s.find("trust: {keys: [ops.pub]}\n", dev("new", s.path("project")))
 	if want := []string{"a unsigned", "new dev"}; err != nil || !slices.Equal(got, want) {

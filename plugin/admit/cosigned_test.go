@@ -1,4 +1,4 @@
-package agent_test
+package admit_test
 
 import (
 	"crypto/ecdsa"
@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 )
 
 // put sends what cosign would to the registry.
@@ -66,24 +66,24 @@ func newKey(t *testing.T) (key *ecdsa.PrivateKey, file string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "cosign.pub")
-	put(t, file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	write(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 	return key, file
 }
 
 // What cosign signed in a registry is known as signed, and kept with its signature.
-func TestCosignedInARegistry(t *testing.T) {
+func TestCosignedPluginOfRegistryIsSigned(t *testing.T) {
 	h := newHub(t)
 	key, file := newKey(t)
 	other, _ := newKey(t)
 	cache := filepath.Join(t.TempDir(), "plugins")
 	source := "oci://" + h.host + "/demo:1"
-	pull := func(offline bool) (agent.Pulled, []agent.Admitted) {
+	pull := func(offline bool) (admit.Pulled, []admit.Plugin) {
 		t.Helper()
-		a, err := agent.NewAdmission(agent.AdmissionConfig{ConfigFile: sourced(t, source, "trust: {require: true, keys: ["+file+"]}\n")})
+		a, err := admit.New(admit.Config{ConfigFile: sourced(t, source, "trust: {require: true, keys: ["+file+"]}\n")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := a.Pull(t.Context(), agent.NewSources(agent.SourcesConfig{CacheDir: cache, Offline: offline}))
+		all := a.Pull(t.Context(), admit.NewSources(admit.SourcesConfig{CacheDir: cache, Offline: offline}))
 		admitted, _ := a.Find(nil, nil)
 		return all[0], admitted
 	}
@@ -93,7 +93,7 @@ func TestCosignedInARegistry(t *testing.T) {
 			t.Errorf("got %v, %d plugins; want %q", r.Err, len(admitted), want)
 		}
 	}
-	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+	first := h.push(t, "1", moduleOf(t, "demo", "1.0.0"))
 	refused("not signed, and trust.require is set")
 	h.cosign(t, other, first, first)
 	refused("no trusted key verifies it")
@@ -107,7 +107,7 @@ func TestCosignedInARegistry(t *testing.T) {
 		}
 	}
 	// An unsigned version takes the place of nothing.
-	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
+	h.push(t, "1", moduleOf(t, "demo", "2.0.0"))
 	r, admitted := pull(false)
 	if r.Stale == nil || !strings.Contains(r.Stale.Error(), "not signed") || len(admitted) != 1 || admitted[0].Manifest.Version != "1.0.0" {
 		t.Errorf("%v, %v, %d plugins", r.Err, r.Stale, len(admitted))

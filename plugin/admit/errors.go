@@ -1,0 +1,65 @@
+package admit
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// PluginError says which plugin may not be loaded, and why.
+type PluginError struct {
+	Name string
+	Err  error
+}
+
+// Error returns the text of e.Err, which names the plugin or its file.
+func (e *PluginError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *PluginError) Unwrap() error { return e.Err }
+
+// RefusedError says which version of a plugin may not be loaded, and why: its digest, the
+// lock or its signatures speak against it.
+type RefusedError struct {
+	Path   string
+	Digest string // of the module or program
+	Err    error
+}
+
+// Error returns the text of e.Err, which names the plugin or its file.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Trust returns what the signatures say: "unsigned", "unknown-key" or "bad-signature"; ""
+// where they were not checked.
+func (e *RefusedError) Trust() string {
+	refusal, ok := errors.AsType[*trust.Refusal](e.Err)
+	if !ok {
+		return ""
+	}
+	return string(cmp.Or(refusal.State, "bad-signature"))
+}
+
+func refuse(f *plugin.Found, err error) error {
+	return &RefusedError{f.Path, cmp.Or(f.Digest, plugin.Digest(f.Module)), err}
+}
+
+// Leaves returns the errors that err joins, at any depth; none for nil.
+func Leaves(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if err == nil {
+			return nil
+		}
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, Leaves(e)...)
+	}
+	return all
+}

@@ -1,0 +1,193 @@
+package admit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// Plugin is a plugin that may be loaded.
+type Plugin struct {
+	plugin.Found
+	Verdict trust.Verdict
+}
+
+// WithoutCode returns p without the bytes of its module and signatures, which may be large.
+func (p Plugin) WithoutCode() Plugin {
+	p.Module, p.Signatures = nil, nil
+	return p
+}
+
+// Shadow is a plugin that may run beside the one of its name.
+type Shadow struct {
+	Plugin
+	PromoteAfter config.PromoteAfter
+}
+
+var errNotFound = errors.New("is in none of the plugin folders")
+
+// Find returns the plugins of folders and of prober.yaml that may be loaded, along with the
+// errors of the others. taken are the names of built-in handlers. It runs no plugin.
+func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
+	found, errs := p.find(dirs, taken)
+	var all []Plugin
+	for _, f := range found {
+		verdict, err := p.Admit(&f)
+		if err != nil {
+			errs = append(errs, &PluginError{f.Manifest.Name, err})
+			continue
+		}
+		all = append(all, Plugin{f, verdict})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.cfg.Dev)) {
+		f, err := p.develop(name, taken)
+		if err != nil {
+			errs = append(errs, &PluginError{name, fmt.Errorf("plugin-dev %s=%s: %w", name, p.cfg.Dev[name], err)})
+			continue
+		}
+		all = append(all, f)
+	}
+	return all, errors.Join(errs...)
+}
+
+// find returns the plugins of folders and of prober.yaml, before any of them is admitted.
+// Those under development are left out.
+func (p *Policy) find(dirs, taken []string) ([]plugin.Found, []error) {
+	found, err := plugin.Find(dirs, taken...)
+	bad, errs := Leaves(err), []error(nil)
+	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return p.cfg.Dev[f.Manifest.Name] != "" })
+	for i, e := range p.file.Plugins {
+		if p.cfg.Dev[e.Name] != "" || e.Shadow {
+			continue
+		}
+		err := p.addSource(&e, &found, taken)
+		if at := errorOf(bad, e.Name); at >= 0 && errors.Is(err, errNotFound) {
+			err = bad[at]
+			bad = slices.Delete(bad, at, at+1)
+		}
+		if err != nil {
+			errs = append(errs, &PluginError{e.Name, p.fieldError(i, err)})
+		}
+	}
+	return found, append(bad, errs...)
+}
+
+// addSource adds the plugin that e names a source for to found. Without a source it must be
+// there already.
+func (p *Policy) addSource(e *config.Plugin, found *[]plugin.Found, taken []string) error {
+	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == e.Name })
+	switch {
+	case e.Source == "" && at < 0:
+		return fmt.Errorf("plugin %q %w", e.Name, errNotFound)
+	case e.Source == "":
+		return nil
+	case at >= 0:
+		return fmt.Errorf("plugin %q of %s: the name is taken by %s", e.Name, e.Source, (*found)[at].Path)
+	case slices.Contains(taken, e.Name):
+		return fmt.Errorf("plugin %q of %s: the name is taken by a built-in handler", e.Name, e.Source)
+	}
+	f, err := p.fetch(e)
+	if err == nil {
+		*found = append(*found, f)
+	}
+	return err
+}
+
+// errorOf returns the index of the error about a file or folder that is named after the
+// plugin; -1 for none.
+func errorOf(errs []error, name string) int {
+	return slices.IndexFunc(errs, func(err error) bool {
+		found, ok := errors.AsType[*plugin.FindError](err)
+		if !ok {
+			return false
+		}
+		file := filepath.Base(found.Path)
+		return file == name || file == name+".wasm" || strings.TrimSuffix(file, ".exe") == plugin.ProcessPrefix+name
+	})
+}
+
+// Shadows returns the plugins of prober.yaml that may run beside others, along with the
+// errors of those that may not be loaded.
+func (p *Policy) Shadows() ([]Shadow, error) {
+	var all []Shadow
+	var errs []error
+	for i, e := range p.file.Plugins {
+		if !e.Shadow {
+			continue
+		}
+		f, err := p.fetch(&e)
+		var verdict trust.Verdict
+		if err == nil {
+			verdict, err = p.admitShadow(&f, &e)
+		}
+		if err != nil {
+			errs = append(errs, &PluginError{e.Name, p.fieldError(i, err)})
+			continue
+		}
+		all = append(all, Shadow{Plugin{f, verdict}, e.PromoteAfter})
+	}
+	return all, errors.Join(errs...)
+}
+
+// fetch returns the plugin at the source of e: a file, or what was pulled from a registry.
+func (p *Policy) fetch(e *config.Plugin) (plugin.Found, error) {
+	if _, ok := e.Reference(); !ok {
+		f, err := plugin.Read(config.Beside(p.cfg.ConfigFile, e.Source))
+		if err == nil && f.Manifest.Name != e.Name {
+			err = otherName(e, f.Manifest.Name)
+		}
+		return f, err
+	}
+	for _, r := range p.pulled {
+		if r.Name == e.Name && r.Shadow == e.Shadow {
+			return r.Found, r.Err
+		}
+	}
+	return plugin.Found{}, fmt.Errorf("source %s: it was not pulled", e.Source)
+}
+
+func otherName(e *config.Plugin, name string) error {
+	return fmt.Errorf("source %s: its manifest calls the plugin %q", e.Source, name)
+}
+
+// develop reads a plugin under development. Its grants and limits are the operator's.
+func (p *Policy) develop(name string, taken []string) (Plugin, error) {
+	if slices.Contains(taken, name) {
+		return Plugin{}, errors.New("the name is taken by a built-in handler")
+	}
+	f, err := plugin.Read(developed(p.cfg.Dev[name], name))
+	if err != nil {
+		return Plugin{}, err
+	}
+	if f.Manifest.Name != name {
+		return Plugin{}, fmt.Errorf("its manifest calls the plugin %q", f.Manifest.Name)
+	}
+	p.allowCommands(&f)
+	for _, e := range p.file.Plugins {
+		if e.Name == name && !e.Shadow {
+			constrain(&f, &e)
+		}
+	}
+	return Plugin{f, trust.Verdict{State: Dev}}, nil
+}
+
+// developed returns the file or folder of the plugin under development at path. A folder
+// without a plugin.yaml has NAME.wasm.
+func developed(path, name string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return path
+	}
+	if _, err := os.Stat(filepath.Join(path, plugin.ManifestFile)); err == nil {
+		return path
+	}
+	return filepath.Join(path, name+".wasm")
+}

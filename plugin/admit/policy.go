@@ -1,0 +1,210 @@
+package admit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/trust"
+)
+
+// Config names the files with which an operator decides which plugins may be loaded.
+type Config struct {
+	ConfigFile string // prober.yaml, with pins and trusted keys; "": none
+	LockFile   string // prober.plugins.lock, which must name every plugin; "": none
+	// Dev are the paths of plugins under development, by name. Each is loaded in place of
+	// the plugin of that name, and no pin, signature or lock is checked. A path is of a
+	// module, or of a folder with a module of that name.
+	Dev map[string]string
+}
+
+// Policy decides which plugins may be loaded. It does not change after [New], except that
+// [Policy.Pull] sets the plugins of registries.
+type Policy struct {
+	cfg    Config
+	file   *config.Agent
+	trust  *trust.Policy
+	lock   *trust.Lock // nil: none
+	pulled []Pulled
+}
+
+// Dev is the trust state of a plugin under development, of which nothing was checked.
+const Dev trust.State = "dev"
+
+// New reads the files that cfg names.
+func New(cfg Config) (*Policy, error) {
+	p := &Policy{cfg: cfg, file: config.Default()}
+	var err error
+	if cfg.ConfigFile != "" {
+		if p.file, err = config.Load(cfg.ConfigFile); err != nil {
+			return nil, err
+		}
+	}
+	if p.trust, err = TrustPolicy(cfg.ConfigFile, p.file); err != nil {
+		return nil, err
+	}
+	if cfg.LockFile != "" {
+		if p.lock, err = trust.ReadLock(cfg.LockFile); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Config returns what prober.yaml says, or the defaults where there is none.
+func (p *Policy) Config() *config.Agent { return p.file }
+
+// TrustPolicy reads the keys that cfg, the file at configFile, trusts.
+func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {
+	files := make([]string, len(cfg.Trust.Keys))
+	for i, file := range cfg.Trust.Keys {
+		files[i] = config.Beside(configFile, file)
+	}
+	keys, err := trust.ReadKeys(files)
+	var policy *trust.Policy
+	if err == nil {
+		policy, err = trust.New(trust.Config{Keys: keys, Require: cfg.Trust.Require})
+	}
+	if err != nil {
+		return nil, &plugin.FieldError{File: configFile, Line: max(cfg.Trust.Line, 1), Field: "trust", Err: err}
+	}
+	return policy, nil
+}
+
+// Admit checks f against the pins, signatures and lock for a plugin of its name, and sets
+// its grants and limits. It decides about the bytes in f.Module, so these must be loaded.
+func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
+	if err := p.Constrain(f); err != nil {
+		return trust.Verdict{}, err
+	}
+	verdict, err := p.vouch(f)
+	for i, e := range p.file.Plugins {
+		if err == nil && e.Name == f.Manifest.Name && !e.Shadow {
+			if err = p.covered(f, &e, verdict); err != nil {
+				err = p.fieldError(i, err)
+			}
+		}
+	}
+	return verdict, err
+}
+
+// admitShadow is [Policy.Admit] for a plugin that e wants beside the one of its name.
+func (p *Policy) admitShadow(f *plugin.Found, e *config.Plugin) (trust.Verdict, error) {
+	if err := pinned(f, e); err != nil {
+		return trust.Verdict{}, refuse(f, err)
+	}
+	p.allowCommands(f)
+	constrain(f, p.withDefaults(*e))
+	verdict, err := p.vouch(f)
+	if err == nil {
+		err = p.covered(f, e, verdict)
+	}
+	return verdict, err
+}
+
+// Constrain is [Policy.Admit] without signatures and the lock.
+func (p *Policy) Constrain(f *plugin.Found) error {
+	p.allowCommands(f)
+	for i, e := range p.file.Plugins {
+		if e.Name != f.Manifest.Name || e.Shadow {
+			continue
+		}
+		if err := pinned(f, &e); err != nil {
+			return refuse(f, p.fieldError(i, err))
+		}
+		constrain(f, &e)
+	}
+	return nil
+}
+
+// covered returns an error where a pin or a signature leaves a part of f unchecked that
+// must be checked. A signature, a lock and a source with a digest cover all of f.
+func (p *Policy) covered(f *plugin.Found, e *config.Plugin, verdict trust.Verdict) error {
+	ref, remote := e.Reference()
+	switch {
+	case verdict.State == trust.Signed, p.lock != nil, ref.Digest != "", f.Beside == "":
+		return nil
+	case e.Digest != "" && e.Manifest == "":
+		return fmt.Errorf("digest is of %s alone, and not of the manifest beside it: want manifest: %s as well, or a signature, or a lock", f.Path, f.Beside)
+	case remote && e.Digest == "":
+		return fmt.Errorf("%s is a program, which could do here whatever prober may: want digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
+	}
+	return nil
+}
+
+// vouch checks f against the lock and the trusted keys.
+func (p *Policy) vouch(f *plugin.Found) (trust.Verdict, error) {
+	if p.lock != nil {
+		if err := p.lock.Check(*f); err != nil {
+			return trust.Verdict{}, refuse(f, err)
+		}
+	}
+	verdict, err := p.trust.Check(*f)
+	if err != nil {
+		return verdict, refuse(f, &plugin.FieldError{
+			File: p.cfg.ConfigFile, Line: max(p.file.Trust.Line, 1), Field: "trust",
+			Err: fmt.Errorf("plugin %q of %w", f.Manifest.Name, err),
+		})
+	}
+	return verdict, nil
+}
+
+// allowCommands sets the folders from which f may run commands, and their variables.
+func (p *Policy) allowCommands(f *plugin.Found) {
+	f.Folders, f.Env = nil, nil
+	if f.Manifest.Runtime == plugin.Nagios {
+		f.Folders, f.Env = p.Folders(), p.file.Nagios.Env
+	}
+}
+
+// Folders returns the folders from which the operator lets commands run.
+func (p *Policy) Folders() (folders []string) {
+	for _, folder := range p.file.Nagios.Folders {
+		folders = append(folders, config.Beside(p.cfg.ConfigFile, folder))
+	}
+	return folders
+}
+
+// pinned checks f against the digests of e.
+func pinned(f *plugin.Found, e *config.Plugin) error {
+	if digest := plugin.Digest(f.Module); e.Digest != "" && e.Digest != digest {
+		return fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, e.Digest)
+	}
+	if e.Manifest != "" && e.Manifest != f.Beside {
+		return fmt.Errorf("manifest of %s is %s, want %s", f.Path, cmp.Or(f.Beside, "inside"), e.Manifest)
+	}
+	return nil
+}
+
+// constrain sets the grants, limits and error policy of f to those of e.
+func constrain(f *plugin.Found, e *config.Plugin) {
+	f.Grants, f.Limits = e.Grants, e.Limits
+	if e.ErrorPolicy != "" {
+		manifest := *f.Manifest
+		manifest.ErrorPolicy = e.ErrorPolicy
+		f.Manifest = &manifest
+	}
+}
+
+// withDefaults returns the shadow e, with what it does not set taken from the plugin of its
+// name.
+func (p *Policy) withDefaults(e config.Plugin) *config.Plugin {
+	i := slices.IndexFunc(p.file.Plugins, func(o config.Plugin) bool { return o.Name == e.Name && !o.Shadow })
+	if i < 0 {
+		return &e
+	}
+	base := &p.file.Plugins[i]
+	if e.Grants == nil {
+		e.Grants = base.Grants
+	}
+	e.Limits = cmp.Or(e.Limits, base.Limits)
+	e.ErrorPolicy = cmp.Or(e.ErrorPolicy, base.ErrorPolicy)
+	return &e
+}
+
+// fieldError places err at the i-th plugin of prober.yaml.
+func (p *Policy) fieldError(i int, err error) error {
+	return &plugin.FieldError{File: p.cfg.ConfigFile, Line: p.file.Plugins[i].Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err}
+}

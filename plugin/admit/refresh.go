@@ -1,0 +1,59 @@
+package admit
+
+import (
+	"context"
+	"slices"
+)
+
+// RefreshConfig says which registries [Scanner.Refresh] asks.
+type RefreshConfig struct {
+	All   bool // also those of plugins with a digest, which cannot change
+	Again bool // also those that were asked a short time ago
+	// Each is called with the result for one plugin as soon as it is known. It is called
+	// concurrently.
+	Each func(Refreshed)
+}
+
+// Refreshed is what a registry has answered.
+type Refreshed struct {
+	Pulled
+	Changed  bool // the answer is not the one before
+	WasStale bool // the answer before was [Stale]
+}
+
+// Refresh asks the registries of prober.yaml for its plugins. The next [Scanner.Scan] uses
+// the answers. It reports whether some registry has not given a good answer, so that it is
+// to be asked again soon. The error means that prober.yaml cannot be read.
+func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bool, err error) {
+	policy, err := New(s.cfg.Config)
+	if err != nil {
+		return false, err
+	}
+	from := s.cfg.Sources
+	if cfg.Again {
+		from.expire()
+	}
+	all := policy.remote()
+	before := make(map[*Pulled]answer)
+	for _, r := range all {
+		before[r], _ = from.last(&r.entry)
+	}
+	if !cfg.All {
+		all = slices.DeleteFunc(all, func(r *Pulled) bool { return r.hasDigest() && before[r].digest != "" && before[r].stale == nil })
+	}
+	policy.pullEach(ctx, from, all, func(r *Pulled) {
+		last, _ := from.last(&r.entry)
+		cfg.Each(Refreshed{Pulled: *r, Changed: !last.same(before[r]), WasStale: before[r].stale != nil})
+	})
+	all = policy.remote()
+	from.retain(all)
+	for _, r := range all {
+		last, _ := from.last(&r.entry)
+		incomplete = incomplete || last.digest == "" || last.stale != nil
+	}
+	return incomplete, nil
+}
+
+// hasDigest reports whether prober.yaml names the digest of r, so that no registry could
+// answer anything new.
+func (r *Pulled) hasDigest() bool { return r.ref.Digest != "" || r.entry.Digest != "" }
