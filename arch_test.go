@@ -40,10 +40,11 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "core/worker", "core/results", "internal/redact"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
-	"handlers":            {ours: []string{"probe", "internal/nearest"}},
-	"handlers/shadow":     {ours: []string{"probe"}},
-	"handlers/replace":    {ours: []string{"probe", "handlers/shadow"}},
-	"handlers/quarantine": {ours: []string{"probe"}},
+	"handlers":                  {ours: []string{"probe", "internal/nearest"}},
+	"handlers/shadow":           {ours: []string{"probe"}},
+	"handlers/replace":          {ours: []string{"probe", "handlers/shadow"}},
+	"handlers/quarantine":       {ours: []string{"probe"}},
+	"handlers/internal/attempt": {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
 	"handlers/builtin": {
 		ours:   []string{"probe", "handlers", "internal/explain"},
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
@@ -59,11 +60,11 @@ var rooms = map[string]struct {
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/trust": {ours: []string{"plugin", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
+		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
+		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},

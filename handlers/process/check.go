@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/plugin"
@@ -34,11 +33,8 @@ type Check struct {
 	strays   sweeper
 	runs     atomic.Uint64
 
-	mu     sync.Mutex
-	busy   int
-	closed bool
-	idle   chan struct{} // closed when the last run ends after Close has begun
-	hits   map[plugin.LimitName]uint64
+	hits attempt.Hits
+	gate gate // of runs
 }
 
 var _ probe.Preparer = (*Check)(nil)
@@ -50,7 +46,7 @@ var _ probe.Preparer = (*Check)(nil)
 func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	c, err := loadCheck(cfg, found)
 	if err != nil {
-		return nil, fmt.Errorf("plugin %q: %w", found.Manifest.Name, &probe.Error{Reason: probe.ReasonInstantiate, Err: err})
+		return nil, attempt.LoadError(found.Manifest.Name, err)
 	}
 	return c, nil
 }
@@ -98,27 +94,17 @@ func (c *Check) Digest() string { return c.command.digest }
 
 // Stats returns the figures of this moment: each run is a process.
 func (c *Check) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := Stats{Running: true, Busy: c.busy, Limits: make(map[plugin.LimitName]uint64, len(c.hits))}
-	maps.Copy(s.Limits, c.hits)
-	return s
+	return Stats{Running: true, Busy: c.gate.busyNow(), Limits: c.hits.Counts()}
 }
 
 // Close takes no more attempts, waits for those in flight, which end with their deadlines,
 // and ends what they have left behind.
 func (c *Check) Close() error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	idle, ok := c.gate.close()
+	if !ok {
 		return nil
 	}
-	c.closed, c.idle = true, make(chan struct{})
-	if c.busy == 0 {
-		close(c.idle)
-	}
-	c.mu.Unlock()
-	<-c.idle
+	<-idle
 	if c.runs.Load() > 0 {
 		c.strays.close(c.mark)
 	}
@@ -159,40 +145,16 @@ func (c *Check) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return b.Probe(ctx, req)
 }
 
-func (c *Check) admit() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return errClosed
+// enter counts a run in, if there is room for it.
+func (c *Check) enter() error {
+	err := c.gate.enter(c.limits.Instances)
+	if err == errFull {
+		c.hits[plugin.LimitInstances].Add(1)
 	}
-	if most := c.limits.Instances; most > 0 && c.busy >= most {
-		c.hitLocked(plugin.LimitInstances)
-		return errFull
-	}
-	c.busy++
-	return nil
+	return err
 }
 
-func (c *Check) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy--; c.closed && c.busy == 0 {
-		close(c.idle)
-	}
-}
-
-func (c *Check) hit(limit int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hitLocked(limit)
-}
-
-func (c *Check) hitLocked(limit int) {
-	if c.hits == nil {
-		c.hits = make(map[plugin.LimitName]uint64)
-	}
-	c.hits[plugin.LimitNames[limit]]++
-}
+func (c *Check) hit(limit int) { c.hits[limit].Add(1) }
 
 // boundCheck is a check together with the config of one probe.
 type boundCheck struct {
@@ -210,10 +172,7 @@ func (b *boundCheck) CheckSecrets(fields []string) error {
 // Probe implements [probe.Handler].
 func (b *boundCheck) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	out, err := b.attempt(ctx, &req)
-	if err != nil {
-		return probe.Outcome{}, fmt.Errorf("plugin %q: %w", b.check.manifest.Name, err)
-	}
-	return out, nil
+	return out, attempt.Named(b.check.manifest.Name, err)
 }
 
 func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Outcome, error) {
@@ -221,10 +180,10 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if ctx.Err() != nil {
 		return ended(ctx, req, start)
 	}
-	if err := c.admit(); err != nil {
+	if err := c.enter(); err != nil {
 		return probe.Outcome{}, err
 	}
-	defer c.leave()
+	defer c.gate.leave()
 	args := []string{c.command.path}
 	for i, a := range c.args {
 		words, err := a.expand(b.config, req)

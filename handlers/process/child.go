@@ -256,9 +256,9 @@ func (c *child) wasKilled() bool {
 	return c.killed && c.err != nil && c.err.Error() == "signal: killed"
 }
 
-// epitaph is how the process has ended, for people; "" while it runs. asked is as for
-// [lineLog.lastWords].
-func (c *child) epitaph(asked bool) string {
+// exitStatus returns how the process has ended, and what it wrote last; "" while it runs. v is
+// as for [lineLog.lastWords].
+func (c *child) exitStatus(v *validation) string {
 	select {
 	case <-c.exited:
 	default:
@@ -268,7 +268,7 @@ func (c *child) epitaph(asked bool) string {
 	if c.err != nil {
 		text = c.err.Error()
 	}
-	if last := c.lines.lastWords(asked); last != "" {
+	if last := c.lines.lastWords(v); last != "" {
 		text += ": " + last
 	}
 	return text

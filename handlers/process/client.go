@@ -215,7 +215,7 @@ func (in *instance) explain(ctx context.Context, err error) error {
 		return errors.New("the process does not serve within the time that it has to start")
 	}
 	in.child.awaitEnd(ctx)
-	if end := in.child.epitaph(true); end != "" && !in.child.wasKilled() {
+	if end := in.child.exitStatus(nil); end != "" && !in.child.wasKilled() {
 		return fmt.Errorf("the process ended when it started: %s", end)
 	}
 	if strings.HasPrefix(text, "Unrecognized remote plugin message") {

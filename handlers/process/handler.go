@@ -3,19 +3,14 @@ package process
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -30,27 +25,11 @@ type Handler struct {
 	keeps    bool // its probes keep keys and values
 	keeper   *keeper
 
-	validating atomic.Int32              // configs, for which the log is shut
-	refused    atomic.Pointer[time.Time] // when a config last was, or was not answered for; nil: never
+	secrets secrets
+	hits    attempt.Hits
 
-	mu     sync.Mutex
-	calls  map[*call]struct{} // attempts in flight
-	hits   map[plugin.LimitName]uint64
-	secret map[*bound]func(string) string
-	late   []lateSecret // of probes that have ended, the first first; no two are the same
-	closed bool
-	idle   chan struct{} // closed when the last call ends after Close has begun
+	gate gate // of attempts
 }
-
-// lateSecret is what a probe that has ended keeps secret until a time.
-type lateSecret struct {
-	of     [sha256.Size]byte // see secretOf
-	redact func(text string) string
-	until  time.Time
-}
-
-// lateFor is how long what a probe kept secret stays so after it has ended.
-const lateFor = 10 * time.Minute
 
 var _ probe.Preparer = (*Handler)(nil)
 
@@ -74,10 +53,7 @@ func (h *Handler) Stats() Stats {
 	h.keeper.mu.Lock()
 	s := Stats{Running: h.keeper.current != nil && h.keeper.current.ready(), Starts: h.keeper.starts}
 	h.keeper.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.Busy, s.Limits = len(h.calls), make(map[plugin.LimitName]uint64, len(h.hits))
-	maps.Copy(s.Limits, h.hits)
+	s.Busy, s.Limits = h.gate.busyNow(), h.hits.Counts()
 	return s
 }
 
@@ -98,7 +74,7 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	if err := h.validate(ctx, config, target); err != nil {
 		return nil, err
 	}
-	return &bound{plugin: h, config: config, store: new(store)}, nil
+	return &bound{plugin: h, config: config, store: new(attempt.Store)}, nil
 }
 
 // validate asks the process, and once more where it has ended meanwhile.
@@ -122,29 +98,18 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	if in, err = h.keeper.await(ctx); err != nil || !in.about.GetValidatesConfig() {
 		return in, nil, err
 	}
-	doc := abi.Request{
-		ABI: abi.Version, Plugin: abi.Plugin{Name: h.manifest.Name, Version: h.manifest.Version, Digest: h.digest},
-		Target: guestTarget(target), Config: config, Host: abi.Host{Version: h.cfg.Version, Features: h.features()},
-	}
 	in.used.Store(true)
-	in.child.lines.begin()
-	h.validating.Add(1) // nobody says yet what of the config is secret
-	defer func() {
-		refused := err != nil || answer.GetCode() != 0
-		in.child.lines.end(refused)
-		if refused { // and nobody will
-			h.refused.Store(new(time.Now()))
-		}
-		h.validating.Add(-1)
-	}()
-	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: abi.AppendRequest(nil, &doc)})
+	in.child.lines.validate()
+	v := h.secrets.validate()
+	defer func() { v.end(err != nil || answer.GetCode() != 0) }()
+	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about().ConfigRequest(config, target)})
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
 	case err != nil && ctx.Err() == context.Canceled: // nobody wants to know any more
 		err = ctx.Err()
 	case err != nil:
-		err = in.fault(ctx, err, true)
+		err = in.fault(ctx, err, &v)
 	}
 	return in, answer, err
 }
@@ -155,119 +120,47 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	return (&bound{plugin: h, config: config, store: new(store)}).Probe(ctx, req)
+	return (&bound{plugin: h, config: config, store: new(attempt.Store)}).Probe(ctx, req)
 }
 
-// Close takes no more attempts, waits for those in flight, and ends the process.
+// Close refuses further attempts, waits for those in flight, and ends the process.
 func (h *Handler) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+	drained, ok := h.gate.close()
+	if !ok {
 		return nil
 	}
-	h.closed, h.idle = true, make(chan struct{})
-	if len(h.calls) == 0 {
-		close(h.idle)
-	}
-	h.mu.Unlock()
-	drained := time.NewTimer(h.cfg.DrainTimeout)
-	defer drained.Stop()
+	timer := time.NewTimer(h.cfg.DrainTimeout)
+	defer timer.Stop()
 	select {
-	case <-h.idle:
-	case <-drained.C: // what is left has no deadline worth the name
+	case <-drained:
+	case <-timer.C: // what is left has no deadline worth the name
 	}
 	return h.keeper.close()
 }
 
-// admit takes in an attempt, if there is room for it.
-func (h *Handler) admit(c *call) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return errClosed
+// enter counts an attempt in, if there is room for it.
+func (h *Handler) enter() error {
+	err := h.gate.enter(h.limits.Instances)
+	if err == errFull {
+		h.hits[plugin.LimitInstances].Add(1)
 	}
-	if most := h.limits.Instances; most > 0 && len(h.calls) >= most {
-		h.hitLocked(plugin.LimitInstances)
-		return errFull
-	}
-	h.calls[c] = struct{}{}
-	return nil
-}
-
-// leave ends what admit began.
-func (h *Handler) leave(c *call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.calls, c)
-	for i, hit := range c.hits {
-		if hit {
-			h.hitLocked(i)
-		}
-	}
-	if h.closed && len(h.calls) == 0 {
-		close(h.idle)
-	}
-}
-
-func (h *Handler) hitLocked(limit int) {
-	if h.hits == nil {
-		h.hits = make(map[plugin.LimitName]uint64)
-	}
-	h.hits[plugin.LimitNames[limit]]++
+	return err
 }
 
 // newLines is the log of a process that is about to start.
 func (h *Handler) newLines() *lineLog {
 	return &lineLog{
-		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes, redact: h.redact,
-		muted: h.isMuted,
+		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes,
+		secrets: &h.secrets, unknown: h.secrets.unknowns(),
 	}
 }
 
-// isMuted reports whether what processes write may be about a config of which nobody has said
-// what is secret. What was written about one that was refused may be read a moment later.
-func (h *Handler) isMuted() bool {
-	if h.validating.Load() > 0 { // first: what is refused is noted before it is no longer asked about
-		return true
-	}
-	refused := h.refused.Load()
-	return refused != nil && time.Since(*refused) < outputGrace
-}
-
-// redact takes the secrets of all probes, also of those that have ended lately, and of all
-// attempts in flight, out of a text that a process wrote on behalf of one of them, nobody
-// knows which.
-func (h *Handler) redact(text string) string {
-	h.mu.Lock()
-	redact := slices.Collect(maps.Values(h.secret))
-	for _, l := range h.lateLocked() {
-		redact = append(redact, l.redact)
-	}
-	for c := range h.calls {
-		if c.req.Redact != nil {
-			redact = append(redact, c.req.Redact)
-		}
-	}
-	h.mu.Unlock()
-	return redactAll(text, redact)
-}
-
-// lateLocked forgets what need not be secret any more, and returns the rest.
-func (h *Handler) lateLocked() []lateSecret {
-	past := slices.IndexFunc(h.late, func(l lateSecret) bool { return time.Now().Before(l.until) })
-	if past < 0 {
-		past = len(h.late)
-	}
-	h.late = slices.Delete(h.late, 0, past)
-	return h.late
-}
-
-// features are the capabilities that the plugin asked for: nothing holds a process to
-// less.
-func (h *Handler) features() []string {
-	var all []string
+// about returns what the requests of h have in common. Its features are all capabilities that
+// the plugin asks for: a process is not confined to fewer.
+func (h *Handler) about() *attempt.Plugin {
+	p := &attempt.Plugin{Manifest: h.manifest, Digest: h.digest, HostVersion: h.cfg.Version}
 	for _, r := range h.manifest.Requests {
-		all = append(all, r.Capability)
+		p.Features = append(p.Features, r.Capability)
 	}
-	return all
+	return p
 }

@@ -30,8 +30,8 @@ func TestAnswersThatBreakTheContract(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}, Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	for mode, want := range map[string]string{
 		"huge":        "protocol: the process answers ResourceExhausted: ",
-		"fat":         "protocol: a result of 131086 bytes; at most 65536 are allowed",
-		"metrics":     "protocol: a result of ",
+		"fat":         "protocol: result of 131086 bytes; at most 65536 are allowed",
+		"metrics":     "protocol: result of ",
 		"many":        "protocol: result: ",
 		"nan":         "protocol: result: ",
 		"infinite":    "protocol: result: ",

@@ -30,20 +30,18 @@ type lineLog struct {
 	logger          *slog.Logger
 	name            string // of the plugin
 	maxLines, bytes int
-	redact          func(text string) string
-	muted           func() bool // while nothing is handed on to anyone but who asked
+	secrets         *secrets
+	unknown         uint64 // secrets.unknowns when the process began
 
 	mu           sync.Mutex
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	said, hushed words     // while it was not muted, and while it was, since it was last asked about a config
-	asking       int       // questions about configs that are under way
-	refused      time.Time // when a config last was, or was not answered for
-	shared       bool      // hushed may be of several questions
+	said         words // for any error
+	aside        words // during the last validation, for its error
 }
 
-// words are what is quoted of standard error.
+// words are the lines of standard error that are quoted in errors.
 type words struct {
 	last  []byte // the last line
 	fault []byte // the first that tells of a panic
@@ -93,26 +91,29 @@ func (p *pace) add(n int) {
 
 // line logs one line, and reports whether it was within the limits.
 func (l *lineLog) line(stream string, text []byte) bool {
-	take, muted, dropped := l.take(stream, text)
+	private, validating := l.secrets.state() // before the line is logged: it is older
+	take, dropped := l.take(stream, text, validating)
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
 	}
-	if take && !muted && !l.muted() && l.logger.Enabled(context.Background(), slog.LevelDebug) {
-		l.logger.Debug(l.redact(strings.ToValidUTF8(string(text), "\uFFFD")), "handler", l.name, "from", stream)
+	if !take || private || !l.logger.Enabled(context.Background(), slog.LevelDebug) {
+		return take
+	}
+	if private, _ = l.secrets.state(); !private {
+		l.logger.Debug(strings.ToValidUTF8(string(text), "\uFFFD"), "handler", l.name, "from", stream)
 	}
 	return take
 }
 
-// take holds a line to the limits, and notes whether it is one of those that are not handed
-// on. dropped is how many lines were dropped before, when a window has ended in which some were.
-func (l *lineLog) take(stream string, text []byte) (take, muted bool, dropped int) {
+// take holds a line to the limits, and notes it for errors. dropped is how many lines were
+// dropped in the last window, when a new one begins.
+func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	muted = l.muted()
 	switch {
 	case stream != "stderr":
-	case muted:
-		l.hushed.note(text)
+	case validating:
+		l.aside.note(text)
 	default:
 		l.said.note(text)
 	}
@@ -122,71 +123,36 @@ func (l *lineLog) take(stream string, text []byte) (take, muted bool, dropped in
 	}
 	if l.lines >= l.maxLines || l.taken+len(text) > l.bytes {
 		l.dropped++
-		return false, muted, dropped
+		return false, dropped
 	}
 	l.lines++
 	l.taken += len(text)
-	return true, muted, dropped
+	return true, dropped
 }
 
-// begin notes that the process is asked about a config.
-func (l *lineLog) begin() {
+// validate notes that a config is to be validated.
+func (l *lineLog) validate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shared = l.asking > 0 || time.Since(l.refused) < outputGrace
-	l.hushed = words{}
-	l.asking++
+	l.aside = words{}
 }
 
-// end notes that it has answered, or will not.
-func (l *lineLog) end(refused bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asking--
-	if refused {
-		l.refused = time.Now()
+// lastWords returns what the process wrote last, for an error; "" if it may hold an unknown
+// secret. Only the error of v may quote what was written during a validation: whoever asked
+// knows what is secret. v is nil for any other error.
+func (l *lineLog) lastWords(v *validation) string {
+	if l.secrets.unknowns() != l.unknown {
+		return ""
 	}
-}
-
-// lastWords is what the process said at last, for an error. What it said while it was muted
-// is for who asked it: he alone knows what of it is secret. Where several have asked at once,
-// nobody knows whom of them it is for.
-func (l *lineLog) lastWords(asked bool) string {
-	var hushed words
+	var aside words
 	l.mu.Lock()
-	if asked && !l.shared {
-		hushed = l.hushed
+	if v != nil && v.alone() {
+		aside = l.aside
 	}
-	text := cmp.Or(string(hushed.fault), string(l.said.fault), string(hushed.last), string(l.said.last))
+	text := cmp.Or(string(aside.fault), string(l.said.fault), string(aside.last), string(l.said.last))
 	l.mu.Unlock()
-	text = l.redact(strings.ToValidUTF8(text, "\uFFFD"))
+	text = l.secrets.redacted(strings.ToValidUTF8(text, "\uFFFD"))
 	return oneLine(text[:min(len(text), maxWords)])
-}
-
-// redactAll takes out of a text what each of redact does, of which none knows the others'
-// secrets. Where one of these is part of another, or they overlap, what is left depends on
-// which comes first: then nothing of the text is.
-func redactAll(text string, redact []func(text string) string) string {
-	found := make(map[string]func(string) string) // by what it leaves of the text: most find nothing, or the same
-	for _, r := range redact {
-		if left := r(text); left != text {
-			found[left] = r
-		}
-	}
-	result, some := text, false
-	for first := range found {
-		left := first
-		for other, r := range found {
-			if other != first {
-				left = r(left)
-			}
-		}
-		if some && left != result {
-			return "[redacted]"
-		}
-		result, some = left, true
-	}
-	return result
 }
 
 // oneLine is the first line of what a process says, to be quoted in an error: it may be

@@ -18,17 +18,14 @@ package process
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/daeace23/prober/handlers"
-	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
-	"github.com/daeace23/prober/probe"
 )
 
 // StartTimeout is how long a process may take until it serves, where nothing else is said.
@@ -77,10 +74,7 @@ func (c Config) withDefaults() Config {
 func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
 	h, err := load(ctx, cfg.withDefaults(), found)
 	if err != nil {
-		if _, ok := errors.AsType[*probe.Error](err); !ok {
-			err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
-		}
-		return nil, fmt.Errorf("plugin %q: %w", found.Manifest.Name, err)
+		return nil, attempt.LoadError(found.Manifest.Name, err)
 	}
 	return h, nil
 }
@@ -97,7 +91,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	}
 	h := &Handler{
 		cfg: cfg, manifest: found.Manifest, digest: plugin.Digest(found.Module),
-		limits: plugin.Resolve(found.Manifest.Limits, found.Limits), calls: make(map[*call]struct{}),
+		limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
 	}
 	for _, r := range found.Manifest.Requests {
 		h.keeps = h.keeps || r.Capability == plugin.CapabilityKV
@@ -110,27 +104,11 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	return h, nil
 }
 
-// RegisterAll loads the plugins that were found and registers them, each in a
-// [quarantine.Handler]. They start side by side, so that one that hangs delays no other.
-// A plugin that fails does not keep back the others; the errors name it.
+// RegisterAll loads the plugins that were found and registers each in a
+// [quarantine.Handler]. They start side by side, so that one that hangs delays no other. The
+// others are loaded even if one fails; the errors name the plugin.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, cfg Config, found []plugin.Found) error {
-	loaded, errs := make([]*Handler, len(found)), make([]error, len(found))
-	var wg sync.WaitGroup
-	for i, f := range found {
-		wg.Go(func() {
-			if loaded[i], errs[i] = Load(ctx, cfg, f); errs[i] != nil {
-				errs[i] = fmt.Errorf("%w (%s)", errs[i], f.Path)
-			}
-		})
-	}
-	wg.Wait()
-	for i, h := range loaded {
-		if h == nil {
-			continue
-		}
-		if err := reg.Register(found[i].Manifest.Name, found[i].Path, quarantine.New(h, quarantine.Config{})); err != nil {
-			errs[i] = errors.Join(err, h.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return attempt.RegisterAll(ctx, reg, found, len(found), func(ctx context.Context, f plugin.Found) (*Handler, error) {
+		return Load(ctx, cfg, f)
+	})
 }

@@ -8,23 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/probe"
-)
-
-// skipped is the error of an attempt that could not begin. It says nothing of the target.
-type skipped struct{ err error }
-
-func (e *skipped) Error() string { return e.err.Error() }
-
-// Unwrap returns the error inside.
-func (e *skipped) Unwrap() error { return e.err }
-
-// Is makes the error match [probe.ErrNoSlot].
-func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
-
-var (
-	errClosed = errors.New("the plugin has been closed")
-	errFull   = &skipped{errors.New("as many attempts as the limit allows are in flight")}
 )
 
 // keeper keeps one process of a plugin running. A process that has ended is started again
@@ -53,21 +38,21 @@ func newKeeper(h *Handler, p *program) *keeper {
 	return k
 }
 
-// process returns the running process; attempt is the number of the attempt in its tick.
+// process returns the running process; number is that of the attempt in its tick.
 // It waits for a start, and no longer than ctx lasts. Its error matches [probe.ErrNoSlot]
 // where the plugin is only on its way.
-func (k *keeper) process(ctx context.Context, attempt int) (*instance, error) {
+func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 	k.mu.Lock()
 	if k.program == nil {
 		k.mu.Unlock()
-		return nil, errClosed
+		return nil, attempt.ErrClosed
 	}
 	if in := k.current; in != nil && in.ready() {
 		k.mu.Unlock()
 		return in, nil
 	}
 	if k.starting == nil {
-		if err := k.beginLocked(attempt); err != nil {
+		if err := k.beginLocked(number); err != nil {
 			k.mu.Unlock()
 			return nil, err
 		}
@@ -77,19 +62,19 @@ func (k *keeper) process(ctx context.Context, attempt int) (*instance, error) {
 	select {
 	case <-starting:
 	case <-ctx.Done():
-		return nil, &skipped{errors.New("the process has not started yet")}
+		return nil, &attempt.Skipped{Err: errors.New("the process has not started yet")}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch in := k.current; {
 	case k.program == nil:
-		return nil, errClosed
+		return nil, attempt.ErrClosed
 	case in != nil && in.ready():
 		return in, nil
 	case in != nil: // it has ended already
 		k.buryLocked(in)
 	}
-	return nil, k.failureLocked(attempt)
+	return nil, k.failureLocked(number)
 }
 
 // await is process for one that has time: it waits for the end of a pause too, if that
@@ -97,7 +82,7 @@ func (k *keeper) process(ctx context.Context, attempt int) (*instance, error) {
 func (k *keeper) await(ctx context.Context) (*instance, error) {
 	for {
 		in, err := k.process(ctx, 1)
-		if err == nil || err == errClosed {
+		if err == nil || err == attempt.ErrClosed {
 			return in, err
 		}
 		k.mu.Lock()
@@ -117,12 +102,12 @@ func (k *keeper) await(ctx context.Context) (*instance, error) {
 }
 
 // beginLocked begins a start, unless it is too early for one.
-func (k *keeper) beginLocked(attempt int) error {
+func (k *keeper) beginLocked(number int) error {
 	if k.current != nil {
 		k.buryLocked(k.current)
 	}
-	if k.cause != nil && (attempt > 1 || time.Now().Before(k.restAt)) {
-		return k.failureLocked(attempt)
+	if k.cause != nil && (number > 1 || time.Now().Before(k.restAt)) {
+		return k.failureLocked(number)
 	}
 	k.starting = make(chan struct{})
 	k.starts++
@@ -172,7 +157,7 @@ func (k *keeper) watch(in *instance) {
 // buryLocked notes how the current process has ended, and cleans up after it.
 func (k *keeper) buryLocked(in *instance) {
 	k.current = nil
-	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.epitaph(false)), !in.used.Load()
+	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(nil)), !in.used.Load()
 	if time.Since(in.since) > k.of.cfg.MaxPause {
 		k.ends = 0
 	}
@@ -201,7 +186,7 @@ func (k *keeper) restLocked() {
 // failureLocked is the error of an attempt for which there is no process. A plugin that is
 // of no use is one that cannot be instantiated. One that has worked is on its way back:
 // the tick is skipped, unless it is the one in which the process has ended.
-func (k *keeper) failureLocked(attempt int) error {
+func (k *keeper) failureLocked(number int) error {
 	err := k.cause
 	if rest := time.Until(k.restAt); rest > 0 {
 		err = fmt.Errorf("%w (it is started again in %s)", err, rest.Round(time.Millisecond))
@@ -209,10 +194,10 @@ func (k *keeper) failureLocked(attempt int) error {
 	switch {
 	case k.broken:
 		return startError(err)
-	case attempt > 1:
+	case number > 1:
 		return &probe.Error{Reason: probe.ReasonTrap, Err: err}
 	default:
-		return &skipped{err}
+		return &attempt.Skipped{Err: err}
 	}
 }
 

@@ -1,0 +1,88 @@
+package attempt
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// DecodeResult decodes a result document, which may be empty. Bytes that are not UTF-8 are
+// replaced. With strict, fields that the contract does not know are an error.
+func DecodeResult(doc []byte, strict bool) (abi.Result, error) {
+	switch {
+	case len(doc) == 0:
+		return abi.Result{}, nil
+	case !utf8.Valid(doc):
+		doc = bytes.ToValidUTF8(doc, []byte("\uFFFD"))
+	}
+	if strict {
+		return abi.DecodeStrictResult(doc)
+	}
+	return abi.DecodeResult(doc)
+}
+
+// Outcome returns the outcome of an attempt that the plugin has answered with a number and a
+// result document. What exceeds limits is cut or dropped, and hit is called with the limit. A
+// negative number is an error with [probe.ReasonGuest].
+func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Limits, hit func(limit int)) (probe.Outcome, error) {
+	message, details, metrics := cut(req, answer.Message, limits, hit), answer.Details, answer.Metrics
+	if len(details) > limits.Message { // half an object cannot be decoded
+		hit(plugin.LimitMessage)
+		details = nil
+	}
+	if len(metrics) > limits.Series {
+		hit(plugin.LimitSeries)
+		metrics = metrics[:limits.Series]
+	}
+	if code < 0 {
+		text := cmp.Or(message, fmt.Sprintf("the plugin returned %d", code))
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: errors.New(text)}
+	}
+	result, ok := probe.FromExitCode(code)
+	if !ok {
+		return probe.Outcome{}, ProtocolError("the plugin returned %d; want 0 to 3, or a negative number", code)
+	}
+	if answer.HasResult && answer.Result != result {
+		return probe.Outcome{}, ProtocolError("the plugin returned %d (%v), but its result says %v", code, result, answer.Result)
+	}
+	return probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}, nil
+}
+
+// cut cuts a message to its limit, after its secrets were removed: half a secret would not be
+// found later.
+func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(limit int)) string {
+	if len(message) <= limits.Message {
+		return message
+	}
+	hit(plugin.LimitMessage)
+	message = req.Redacted(message)
+	return strings.ToValidUTF8(message[:min(len(message), limits.Message)], "")
+}
+
+// FailureOf returns the Failure that the error policy failure makes of err, the error of the
+// last attempt of a tick, and reports whether it does so: the plugin must have broken down.
+func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (probe.Outcome, bool) {
+	if m.ErrorPolicy != plugin.PolicyFailure || req.Attempt < probe.MaxAttempts {
+		return probe.Outcome{}, false
+	}
+	switch reason := probe.ReasonOf(err); reason {
+	case probe.ReasonTrap, probe.ReasonMemory, probe.ReasonInstantiate:
+		return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(req.Redacted(err.Error()))}, true
+	default:
+		return probe.Outcome{}, false
+	}
+}
+
+// TimedOut returns the outcome of an attempt whose deadline has come. Without a timeout of its
+// own it says how long it took.
+func TimedOut(req *probe.Request, took time.Duration) probe.Outcome {
+	return probe.TimedOut(cmp.Or(req.Spec.Timeout, took.Round(time.Millisecond)))
+}

@@ -1,0 +1,49 @@
+package attempt
+
+import (
+	"sync"
+
+	"github.com/daeace23/prober/internal/abi"
+)
+
+// Store holds the keys and values that a probe keeps from attempt to attempt. It is safe for
+// concurrent use; the zero value is empty.
+type Store struct {
+	mu   sync.Mutex
+	data map[string][]byte // never changed, only replaced
+}
+
+// Load returns all keys and values, which must not be changed.
+func (s *Store) Load() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data
+}
+
+// Replace replaces all keys and values by data, which the store owns from then on.
+func (s *Store) Replace(data map[string][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+}
+
+// ReplaceWithin replaces all keys and values by data, unless there are too many of them or
+// they have more than most bytes.
+func (s *Store) ReplaceWithin(data map[string][]byte, most int) error {
+	if n := len(data); n > abi.MaxKVKeys {
+		return ProtocolError("%d keys; at most %d are allowed", n, abi.MaxKVKeys)
+	}
+	if size := Size(data); size > most {
+		return ProtocolError("keys and values of %d bytes; at most %d are allowed", size, most)
+	}
+	s.Replace(data)
+	return nil
+}
+
+// Size returns the number of bytes of all keys and values.
+func Size(data map[string][]byte) (size int) {
+	for key, value := range data {
+		size += len(key) + len(value)
+	}
+	return size
+}
