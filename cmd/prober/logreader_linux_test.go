@@ -21,6 +21,7 @@ import (
 // TestLogReaderStopsNothing has a reader of the log that ends, or reads no more: containers
 // run and are probed as before, until a signal ends them with grace.
 func TestLogReaderStopsNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		stop func(reader *os.File) error

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,12 +13,14 @@ import (
 // TestNoOrphanOfAPlugin kills an agent, and looks for a plugin that is a program, and for
 // what that has started by itself, whose parents have ended.
 func TestNoOrphanOfAPlugin(t *testing.T) {
+	t.Parallel()
 	plugins := t.TempDir()
 	path := filepath.Join(plugins, "prober-plugin-tester")
-	if out, err := exec.Command("go", "build", "-o", path, "../../handlers/process/testdata/plugin").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := testerProgram()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o700); err != nil {
+	if err := os.WriteFile(path, program, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path+".yaml", []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"), 0o600); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -62,8 +63,13 @@ spec:
 // TestPodOfSixContainers runs the binary and holds what the API shows at every stage
 // of a pod's life against what must be.
 func TestPodOfSixContainers(t *testing.T) {
+	t.Parallel()
 	plugins := t.TempDir()
-	if err := buildRedis(t.Context(), filepath.Join(plugins, "redis.wasm")); err != nil {
+	module, err := redisModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(plugins, "redis.wasm"), module, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	flags := newControl("proxy")
@@ -115,14 +121,10 @@ func TestPodOfSixContainers(t *testing.T) {
 	}
 }
 
-// buildRedis builds the example plugin with the Go toolchain alone.
-func buildRedis(ctx context.Context, out string) error {
-	module, err := sdktest.Build(ctx, "../../examples/plugins/redis")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(out, module, 0o600)
-}
+// redisModule returns the example plugin redis, which is built once.
+var redisModule = sync.OnceValues(func() ([]byte, error) {
+	return sdktest.Build(context.Background(), "../../examples/plugins/redis")
+})
 
 // fillIn completes the manifest and returns it with the ports of the containers.
 func fillIn(t *testing.T, server *httptest.Server) (ports map[string]string, manifest string) {
