@@ -73,8 +73,10 @@ var rooms = map[string]struct {
 		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/abi", "internal/explain", "internal/regular", "internal/yamlpos"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
 	},
+	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"internal/filestamp": {},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "internal/descriptors", "internal/nearest", "internal/regular"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/descriptors", "internal/nearest", "internal/regular"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"metrics": {
@@ -89,12 +91,12 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods/local", "metrics", "config", "internal/explain", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods/local", "internal/cli/*", "internal/nearest", "internal/regular"},
-		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "internal/cli/*", "internal/nearest", "internal/regular"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
 		ours:   []string{"internal/nearest"},

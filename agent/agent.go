@@ -20,21 +20,16 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/core/manager"
@@ -42,8 +37,10 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/metrics"
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // DefaultListen is where the HTTP server listens when nothing is said.
@@ -62,29 +59,28 @@ const (
 	retrySecrets  = 30 * time.Second
 )
 
-// Config is what an agent needs. Only Paths is required.
+// Config is what an agent needs. Only Source is required.
 type Config struct {
-	Paths            []string  // manifests: files, folders and "-"
-	Stdin            io.Reader // of "-"
-	AllowUnsupported bool      // fields that a process cannot have are warnings
-	PluginDirs       []string
-	ConfigFile       string            // prober.yaml; "": defaults
-	LockFile         string            // prober.plugins.lock, which must name every plugin; "": none
-	DevPlugins       map[string]string // see [admit.Config]
-	Listen           string            // "": [DefaultListen]
-	AllowedHosts     []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
-	WebConfigFile    string            // TLS, users and headers of the HTTP server, as exporter-toolkit has them; "": plain HTTP
-	InsecureListen   bool              // Listen may be reached from other hosts without TLS and credentials
-	Socket           string            // unix socket that takes actions; "": none
-	SocketOptional   bool              // a Socket that cannot be had is a line in the log, and no error
-	TokenFile        string            // has the token of actions over TCP; "": New makes one
-	ShowToken        bool              // show that one on Stderr, which must be a terminal
-	AddrFile         string            // gets the bound address; "": none
-	RestartBackoff   time.Duration
-	StateDir         string
-	Compat           probe.Compat
-	Profiling        bool // serve /debug/pprof
-	ShowOutput       bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
+	// Source makes the source of pods, and checks what can be checked before anything is
+	// started: its error is New's. ctx is New's.
+	Source         func(ctx context.Context, host pods.Host) (PodSource, error)
+	PluginDirs     []string
+	ConfigFile     string            // prober.yaml; "": defaults
+	LockFile       string            // prober.plugins.lock, which must name every plugin; "": none
+	DevPlugins     map[string]string // see [admit.Config]
+	Listen         string            // "": [DefaultListen]
+	AllowedHosts   []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
+	WebConfigFile  string            // TLS, users and headers of the HTTP server, as exporter-toolkit has them; "": plain HTTP
+	InsecureListen bool              // Listen may be reached from other hosts without TLS and credentials
+	Socket         string            // unix socket that takes actions; "": none
+	SocketOptional bool              // a Socket that cannot be had is a line in the log, and no error
+	TokenFile      string            // has the token of actions over TCP; "": New makes one
+	ShowToken      bool              // show that one on Stderr, which must be a terminal
+	AddrFile       string            // gets the bound address; "": none
+	StateDir       string            // is locked for as long as the agent lives, and keeps plugins of registries; "": none
+	Compat         probe.Compat
+	Profiling      bool // serve /debug/pprof
+	ShowOutput     bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
@@ -97,8 +93,6 @@ type Config struct {
 	// PollInterval is how often all files are looked at; 0 means 500 ms. A change is
 	// applied when it has rested for as long, or files have gone on changing for 2 s.
 	PollInterval time.Duration
-	// Executable is started as the shim of containers; "": this program.
-	Executable string
 	// Compiler is started to compile WebAssembly modules, see wasm.Config; "": they are
 	// compiled in this process, without limits of time and memory.
 	Compiler          string
@@ -120,8 +114,7 @@ type Agent struct {
 	stderr   *logWriter
 	stdout   *logWriter
 	handlers *handlerSet
-	source   *local.Source
-	pods     *local.Pods
+	source   PodSource
 	manager  *manager.Manager
 	metrics  *metrics.Metrics
 	registry *prometheus.Registry
@@ -134,17 +127,11 @@ type Agent struct {
 	guard    access.Guard
 	refused  refusals
 
-	wanted      []*v1.Pod             // owned by followManifests after New
-	applied     map[types.UID]*v1.Pod // those of them that run as they are; owned by followManifests
-	stamp       string                // of the manifests that wanted came from; owned by followManifests
-	secrets     secretFiles           // of the manifests that were read last; owned by followManifests after New
-	pluginStamp string                // of prober.yaml and plugins as they were last read; owned by followPlugins after New
+	pluginStamp string      // of prober.yaml and plugins as they were last read; owned by followPlugins after New
+	secretFiles secretFiles // that probes refer to
+	retry       *time.Timer // has the pods reloaded, for their secrets
 
-	retry *time.Timer // has manifests read again for their secrets; owned by followManifests after New
-
-	manifests, plugins, registries *door // of the loops
-
-	applies, replacements atomic.Int64 // of manifests and plugins, so far
+	podsTrigger, pluginsTrigger, registriesTrigger *trigger // of the loops
 
 	kill   context.CancelFunc // ends the grace of containers
 	killed context.Context
@@ -152,7 +139,7 @@ type Agent struct {
 	running  atomic.Bool // pods were applied, and are not being stopped
 	stopping atomic.Bool
 	mu       sync.Mutex
-	reload   reloadState
+	last     progress
 }
 
 // New reads manifests, configuration and plugins and returns an agent that can run
@@ -161,20 +148,19 @@ type Agent struct {
 // the end of Run: one that is in use by another is an error before anything is pulled or
 // compiled. Requests that come before Run wait for it.
 func New(ctx context.Context, cfg Config) (*Agent, error) {
-	if len(cfg.Paths) == 0 {
-		return nil, errors.New("no manifests given")
+	if cfg.Source == nil {
+		return nil, errors.New("no source of pods is set")
 	}
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
 		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
-		metrics:   metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
-		source:    newSource(&cfg, runtime.GOOS),
-		manifests: newDoor("manifests"), plugins: newDoor("plugins"), registries: newDoor("registries"),
+		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
+		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
-	a.retry = time.AfterFunc(time.Hour, func() { a.manifests.knock(retriedSecrets, false) })
+	a.retry = time.AfterFunc(time.Hour, func() { a.podsTrigger.request(retriedSecrets, false) })
 	a.retry.Stop()
-	a.cfg.mark = local.NewMark()
+	a.cfg.mark = "PROBER_AGENT_ID=" + rand.Text()
 	a.cfg.idleAfter = cmp.Or(cfg.idleAfter, idleAfter)
 	a.cfg.askEvery = cmp.Or(cfg.askEvery, askEvery)
 	a.cfg.retrySecrets = cmp.Or(cfg.retrySecrets, retrySecrets)
@@ -195,11 +181,6 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// newSource returns the manifests of a config, to be run by system; "": only to be read.
-func newSource(cfg *Config, system string) *local.Source {
-	return &local.Source{Paths: cfg.Paths, Stdin: cfg.Stdin, AllowUnsupported: cfg.AllowUnsupported, System: system}
-}
-
 // assemble makes the parts, from the bottom up.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
@@ -210,25 +191,18 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err = a.listen(ctx); err != nil {
 		return err
 	}
-	runner := &builtin.HostRunner{}
+	runner := &containerRunner{}
 	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
 		return err
 	}
 	a.handlers.demanded = a.demanded
-	if a.wanted, err = a.newest(ctx, true); err != nil {
+	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
 		return err
 	}
-	if a.pods, err = local.New(local.Config{
-		Recorder: a.events, Runner: runner, Logger: a.log, Output: a.stdout, RestartBackoff: a.cfg.RestartBackoff,
-		StateDir: a.cfg.StateDir, Restarted: a.restarted, Unprobed: a.unprobed, Executable: a.cfg.Executable,
-		Mark: a.cfg.mark, Marked: a.handlers.runsPrograms,
-	}); err != nil {
-		return err
-	}
-	runner.Environment = a.pods.Environment
+	runner.source, _ = a.source.(builtin.CommandRunner)
 	a.manager, err = manager.New(manager.Config{
-		Status: a.pods, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host, explainer{a.log}}, RestartGrace: local.RestartGrace,
+		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
+		Observers: []worker.Observer{a.metrics, a.hub, a.host, explainer{a.log}}, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -256,12 +230,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.logChanges(follow) })
-	watching.Go(func() { a.followPods(follow) })
+	watching.Go(func() { a.watchPods(follow) })
 	watching.Go(func() { a.events.followFolds(follow) })
 
-	a.pods.Start(a.manager)
+	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){a.followManifests, a.followPlugins, a.followRegistries, a.followSignals, a.keepHouse} {
+	for _, loop := range []func(context.Context){a.followPods, a.followPlugins, a.followRegistries, a.followSignals, a.maintainPlugins} {
 		loops.Go(func() { loop(ctx) })
 	}
 	<-ctx.Done()
@@ -278,7 +252,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) end(cause error) error {
 	a.stopping.Store(true)
 	a.log.Info("stopping pods", "cause", cause.Error())
-	return errors.Join(a.pods.Stop(a.killed), a.endProbes())
+	return errors.Join(a.source.Stop(a.killed), a.endProbes())
 }
 
 // endProbes ends all probes. A handler that does not return is left behind.
@@ -314,6 +288,7 @@ func (a *Agent) close() {
 		_ = a.lock.Close()
 	}
 	a.kill()
+	a.retry.Stop()
 	a.host.close()
 	closeLogs(a.stdout, a.stderr)
 }
@@ -332,16 +307,6 @@ func writeFile(path, text string) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// restarted is told of every restart of a container.
-func (a *Agent) restarted(r local.Restart) {
-	a.metrics.Restarted(r.Cause, r.Namespace, r.Pod, r.Container)
-	attrs := []any{"namespace", r.Namespace, "pod", r.Pod, "container", r.Container, "cause", r.Cause, "count", r.Count, "exitCode", r.ExitCode}
-	if r.Signal != "" {
-		attrs = append(attrs, "signal", r.Signal)
-	}
-	a.log.Warn("container restarted", attrs...)
 }
 
 // MaxSecret is the most bytes that the file of a secret may have.

@@ -80,7 +80,7 @@ func TestBlockedStderrDelaysNoProbe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, web.external("shop"))
 	stderr := stuck{make(chan struct{})}
-	a, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: stderr})
+	a, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), Listen: "127.0.0.1:0", Stderr: stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *Agent) servePods(w http.ResponseWriter, _ *http.Request) {
-	answer(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: maskedPods(a.pods.Pods())})
+	answer(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: maskedPods(a.source.Pods())})
 }
 
 func (a *Agent) serveEvents(w http.ResponseWriter, _ *http.Request) {

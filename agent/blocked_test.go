@@ -41,12 +41,11 @@ spec:
 
 func TestLongReloadIsReported(t *testing.T) {
 	web := newTarget(t)
-	var pods string
 	blocked, release := blockedSecret(t)
 	r := start(t, web.external("one"), blocked, func(c *agent.Config) {
-		pods = c.Paths[0]
 		agent.LongReload(c, time.Millisecond)
 	})
+	pods := r.manifest
 	const metric = "prober_config_reload_in_progress_seconds"
 	write(t, pods, web.external("one")+"---\n"+blockedPod)
 	_, next := r.lines.await(t, 0, "level=WARN", "reload takes long", "of=manifests", `cause="changed files"`, "since=")
@@ -80,13 +79,13 @@ spec:
   - name: main
     command: [sh, -c, 'trap "echo terminated; exit" TERM; echo armed; while :; do sleep 0.01; done']
 `
-	var pods string
 	said := newLines()
 	blocked, release := blockedSecret(t)
 	r := start(t, running, blocked, func(c *agent.Config) {
-		pods, c.Stdout = c.Paths[0], said
+		c.Stdout = said
 		agent.LongReload(c, time.Millisecond)
 	})
+	pods := r.manifest
 	said.await(t, 0, "armed")
 	write(t, pods, running+"---\n"+blockedPod)
 	r.lines.await(t, 0, "reload takes long", "of=manifests")

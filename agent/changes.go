@@ -48,9 +48,9 @@ func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
 
-// followPods keeps what hangs on pods up to date until ctx ends.
-func (a *Agent) followPods(ctx context.Context) {
-	for c := range a.pods.Watch(ctx) {
+// watchPods keeps the metrics and the streams up to date with the pods, until ctx ends.
+func (a *Agent) watchPods(ctx context.Context) {
+	for c := range a.source.Watch(ctx) {
 		if c.Removed {
 			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name)
 		}

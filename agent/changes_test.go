@@ -24,7 +24,7 @@ spec:
   - name: main
     command: [sleep, "1000"]
 `)
-	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
+	r := start(t, "", func(c *agent.Config) { c.Source = fromFiles(time.Millisecond, path) })
 	next, line := 0, ""
 	for range 6 { // the back-off doubles
 		line, next = r.lines.await(t, next, "result changed", "result=failure")

@@ -80,7 +80,7 @@ func TestAnAgentRunsWhileAPluginIsStillAsked(t *testing.T) {
 		go func() {
 			var err error
 			a, err = agent.New(t.Context(), agent.Config{
-				Paths: []string{pods}, PluginDirs: []string{folder}, Listen: "127.0.0.1:0", Stderr: lines, PollInterval: time.Millisecond,
+				Source: fromFiles(0, pods), PluginDirs: []string{folder}, Listen: "127.0.0.1:0", Stderr: lines, PollInterval: time.Millisecond,
 			})
 			made <- err
 		}()

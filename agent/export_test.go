@@ -42,7 +42,7 @@ func Remembered(a *Agent) (sources, wanted int) {
 // there is, before who follows the files does, and says that something is wrong.
 func ProbeAsks(a *Agent) error {
 	_, err := a.handlers.scan()
-	a.plugins.knock("probe", false)
+	a.pluginsTrigger.request("probe", false)
 	return err
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,13 +43,9 @@ func (l *lockedText) String() string {
 // Attempts that failed for the host's own trouble show in an event about the
 // host, in the log and in readyz, at most once a minute.
 func TestHostTroubleIsShown(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: List\nitems: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedText
-		a, err := New(t.Context(), Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: &log})
+		a, err := New(t.Context(), Config{Source: NewMemory().Open, Listen: "127.0.0.1:0", Stderr: &log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,11 +19,11 @@ func TestAPluginThatIsNotUsedAnyMore(t *testing.T) {
 	put(t, beside, guestSpec{text: "v2", result: 2}.plugin("demo", "2.0.0"))
 	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
 	web := newTarget(t)
-	var pods string
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
-		c.ConfigFile, pods = file, c.Paths[0]
+		c.ConfigFile = file
 		agent.IdleAfter(c, 50*time.Millisecond)
 	})
+	pods := r.manifest
 	next := 0
 	for generation := 1; generation <= 3; generation++ {
 		_, next = r.lines.await(t, next, "runs beside the one that decides", "version=2.0.0")
@@ -45,12 +45,11 @@ func TestAPluginThatIsNotUsedAnyMore(t *testing.T) {
 
 // However soon plugins are unloaded, each probe finds its own.
 func TestAPluginIsUnloadedWhenItIsWanted(t *testing.T) {
-	var pods string
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
-		pods = c.Paths[0]
 		c.PollInterval = time.Millisecond
 		agent.IdleAfter(c, 1)
 	})
+	pods := r.manifest
 	web := newTarget(t)
 	for i := range 20 {
 		write(t, pods, web.external("web"))
@@ -71,11 +70,10 @@ func TestAPluginIsUnloadedWhenItIsWanted(t *testing.T) {
 
 // What was wrong with a plugin that no manifest names any more is of no interest.
 func TestAFailureOfAPluginThatIsNotUsedAnyMore(t *testing.T) {
-	var pods string
 	r, _, _ := withPlugins(t, func(c *agent.Config) {
-		pods = c.Paths[0]
 		put(t, filepath.Join(c.PluginDirs[0], "broken.wasm"), guestSpec{trapsStart: true}.plugin("broken", "1.0.0"))
 	})
+	pods := r.manifest
 	write(t, pods, strings.Replace(asks, "name: demo", "name: broken", 1))
 	_, next := r.lines.await(t, 0, "plugins cannot all be used", "unreachable")
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]plugins failed") {
@@ -90,8 +88,8 @@ func TestAFailureOfAPluginThatIsNotUsedAnyMore(t *testing.T) {
 
 // A plugin that was withdrawn is forgotten with the last of its probes.
 func TestAWithdrawnPluginThatNobodyUses(t *testing.T) {
-	var pods string
-	r, _, folder := withPlugins(t, func(c *agent.Config) { pods = c.Paths[0] })
+	r, _, folder := withPlugins(t)
+	pods := r.manifest
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
 		t.Fatal(err)
 	}

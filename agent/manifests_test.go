@@ -22,7 +22,7 @@ func TestManifestsAreWatched(t *testing.T) {
 	web := newTarget(t)
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, web.external("one"))
-	r := start(t, "", func(c *agent.Config) { c.Paths = []string{path} })
+	r := start(t, "", func(c *agent.Config) { c.Source = fromFiles(0, path) })
 	events := r.stream()
 	one := awaitProbe(t, events, "the first pod is ready", ready)
 
@@ -94,8 +94,8 @@ func keepChanging(t *testing.T, path, text string, every time.Duration) (stop fu
 // A load of several hundred pods takes longer than the pause between two changes of the files.
 func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
 	web := newTarget(t)
-	var pods string
-	r := start(t, web.external("one"), func(c *agent.Config) { pods, c.PollInterval = c.Paths[0], time.Millisecond })
+	r := start(t, web.external("one"), func(c *agent.Config) { c.PollInterval = time.Millisecond })
+	pods := r.manifest
 	var many strings.Builder
 	for i := range 300 {
 		many.WriteString("---\n" + strings.ReplaceAll(web.external(fmt.Sprint("pod", i)), "period: 20ms", "period: 1h"))
@@ -111,8 +111,8 @@ func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
 // read to the end, which tells what is wrong with them.
 func TestAHangingPluginIsReportedUnderSteadyChange(t *testing.T) {
 	folder, _ := processFolder(t)
-	var pods string
-	r := start(t, newTarget(t).external("one"), func(c *agent.Config) { c.PluginDirs, pods = []string{folder}, c.Paths[0] })
+	r := start(t, newTarget(t).external("one"), func(c *agent.Config) { c.PluginDirs = []string{folder} })
+	pods := r.manifest
 	stop := keepChanging(t, pods, slowly(1), 200*time.Millisecond)
 	r.lines.await(t, 0, "manifests cannot be used", "does not say within 5s whether it takes a config")
 	stop()
@@ -129,7 +129,7 @@ spec:
   - name: main
     command: [sh, -c, "exit 1"]
 `)
-	r := start(t, "", func(c *agent.Config) { c.Paths, c.RestartBackoff = []string{path}, time.Millisecond })
+	r := start(t, "", func(c *agent.Config) { c.Source = fromFiles(time.Millisecond, path) })
 	events := r.stream()
 	r.lines.await(t, 0, "container restarted", "pod=job", "container=main", "cause=exit", "count=1", "exitCode=1")
 	const series = `prober_restarts_total{container="main",kind="exit",namespace="default",pod="job"}`
@@ -153,9 +153,9 @@ func TestAPodThatGetsItsProbeLater(t *testing.T) {
 			"'trap \"until test -e " + goOn + "; do sleep 0.01; done; exit\" TERM; echo armed; while :; do sleep 0.01; done']\n  terminationGracePeriodSeconds: 600\n"
 	}
 	web := newTarget(t).external("web")
-	var pods string
 	said := newLines()
-	r, events, folder := withPlugins(t, func(c *agent.Config) { c.Stdout, pods = said, c.Paths[0] })
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.Stdout = said })
+	pods := r.manifest
 	write(t, pods, pod(""))
 	said.await(t, 0, "armed")
 	write(t, pods, web)
@@ -235,13 +235,13 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 		change         func(*agent.Config)
 		want           string
 	}{
-		{"no manifests", pod("{}"), func(c *agent.Config) { c.Paths = nil }, "no manifests given"},
+		{"no manifests", pod("{}"), func(c *agent.Config) { c.Source = fromFiles(0) }, "no manifests given"},
 		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `unknown handler "htpp"; known: exec, grpc, http, tcp (did you mean "http"?)`},
 		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: redis}}}}"), nil, `[web].readiness: unknown handler "redis"`},
 		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), func(c *agent.Config) { c.ConfigFile = allowing(t, "env:NOPE") }, "${env:NOPE}: the agent has no such variable"},
 		{"secret without an allow-list", pod("{web: {readiness: {exec: {command: [\"${file:/etc/shadow}\"]}}}}"), nil,
 			`${file:/etc/shadow}: not allowed: add "file:/etc/shadow" to secrets.allow in a prober.yaml for --config`},
-		{"no such file", pod("{}"), func(c *agent.Config) { c.Paths = []string{"/nosuch.yaml"} }, "/nosuch.yaml: "},
+		{"no such file", pod("{}"), func(c *agent.Config) { c.Source = fromFiles(0, "/nosuch.yaml") }, "/nosuch.yaml: "},
 		{"no such plugin folder", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{"/nosuch"} }, "/nosuch"},
 		{"cut module", pod("{}"), func(c *agent.Config) { c.PluginDirs = []string{folder} }, filepath.Join(folder, "cut.wasm")},
 		{"no such config", pod("{}"), func(c *agent.Config) { c.ConfigFile = "/nosuch.yaml" }, "/nosuch.yaml"},
@@ -251,7 +251,7 @@ func TestNothingStartsWhenAFileIsBad(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pod.yaml")
 			write(t, path, c.manifest)
-			cfg := agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: io.Discard}
+			cfg := agent.Config{Source: fromFiles(0, path), Listen: "127.0.0.1:0", Stderr: io.Discard}
 			if c.change != nil {
 				c.change(&cfg)
 			}

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/pods/local"
 )
 
 const planted = "hunter2-hunter2"
@@ -52,10 +54,12 @@ spec:
 // the stream and in the log.
 func TestSecretsOfPodsAreMasked(t *testing.T) {
 	w := newTarget(t)
-	r := start(t, secretive(w), func(c *agent.Config) {
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	write(t, manifest, secretive(w))
+	r := start(t, "", func(c *agent.Config) {
 		c.LogLevel = -4
 		c.LookupEnv = func(string) (string, bool) { return planted, true }
-		c.AllowUnsupported = true
+		c.Source = (&files{Source: local.Source{Paths: []string{manifest}, AllowUnsupported: true}}).open
 		dir := t.TempDir()
 		put(t, dir+"/demo.wasm", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 		c.PluginDirs = []string{dir}

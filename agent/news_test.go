@@ -25,7 +25,7 @@ func TestMoreFilesAreNoNews(t *testing.T) {
 		}
 		return b.String()
 	}
-	news := &round{cause: changedFiles}
+	news := &request{cause: changedFiles}
 	put(config, "a")
 	first := stamp(config)
 	more := stamp(config, named) // which is not there

@@ -59,10 +59,10 @@ plugins:
 - name: dial
   grants: ["tcp://*:*", "tcp://0.0.0.0/0:*", "tcp://[::/0]:*"]
 `)
-	var path string
 	r := start(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: idle}\nspec: {containers: [{name: none}]}\n", func(c *agent.Config) {
-		c.PluginDirs, c.ConfigFile, path = []string{folder}, config, c.Paths[0]
+		c.PluginDirs, c.ConfigFile = []string{folder}, config
 	})
+	path := r.manifest
 	_, ownPort, _ := net.SplitHostPort(strings.TrimPrefix(r.url, "http://"))
 	_, otherPort, _ := net.SplitHostPort(other.Addr().String())
 	_, declaredPort, _ := net.SplitHostPort(declared.Addr().String())

@@ -80,7 +80,7 @@ func TestNothingStartsOnceItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	a, err := agent.New(ctx, agent.Config{Paths: []string{path}, PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
+	a, err := agent.New(ctx, agent.Config{Source: fromFiles(0, path), PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
 	if !errors.Is(err, stopped) {
 		t.Errorf("got %v, %v", a, err)
 	}

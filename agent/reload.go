@@ -6,62 +6,105 @@ import (
 	"time"
 )
 
-// reloadState is how it went with what was last read. What has an error is as it was
-// before.
-type reloadState struct {
-	manifestsAt, pluginsAt time.Time
-	manifests, plugins     error
+// progress is how it went with the last attempts to reload the pods and the plugins. What
+// failed is as it was before.
+type progress struct{ pods, plugins attempt }
+
+// attempt is how it went with one of the two.
+type attempt struct {
+	at      time.Time
+	err     error
+	version int // changes so far
+	against int // the version of the other one when the attempt began
+}
+
+// begin notes that an attempt begins, where other is the other one.
+func (a *attempt) begin(other *attempt) { a.against = other.version }
+
+// end notes how the attempt went.
+func (a *attempt) end(now time.Time, changed bool, err error) {
+	a.at, a.err = now, err
+	if changed {
+		a.version++
+	}
+}
+
+// retries returns what is to be tried again: what has failed, where the other one has changed
+// since that attempt began. A pod may need a plugin that came too late, and a plugin may not
+// fit a pod that has gone. It returns each retry once.
+func (p *progress) retries() (pods, plugins bool) {
+	return p.pods.retry(&p.plugins), p.plugins.retry(&p.pods)
+}
+
+func (a *attempt) retry(other *attempt) bool {
+	if a.err == nil || a.against == other.version {
+		return false
+	}
+	a.against = other.version
+	return true
+}
+
+// update changes what is known of the last attempts, and asks for retries. It returns what
+// was known before.
+func (a *Agent) update(change func(p *progress)) (before progress) {
+	a.mu.Lock()
+	before = a.last
+	change(&a.last)
+	pods, plugins := a.last.retries()
+	a.mu.Unlock()
+	if pods {
+		a.podsTrigger.request("other plugins", false)
+	}
+	if plugins {
+		a.pluginsTrigger.request(otherManifests, true)
+	}
+	return before
+}
+
+// ended notes how an attempt went. It returns what was known before.
+func (a *Agent) ended(which func(p *progress) *attempt, changed bool, err error) (before progress) {
+	now := time.Now()
+	return a.update(func(p *progress) {
+		which(p).end(now, changed, err)
+		a.metrics.Reloaded(p.pods.err == nil && p.plugins.err == nil, now)
+	})
+}
+
+func (p *progress) ofPods() *attempt    { return &p.pods }
+func (p *progress) ofPlugins() *attempt { return &p.plugins }
+
+// lastReload returns how it went with the last attempts.
+func (a *Agent) lastReload() progress {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
 }
 
 // reloading returns how long the reload that is under way has taken, the longer one where
 // there are two; 0 where there is none.
 func (a *Agent) reloading() (took time.Duration) {
-	for _, at := range []*door{a.manifests, a.plugins} {
-		if since := at.underWay(); !since.IsZero() {
+	for _, t := range []*trigger{a.podsTrigger, a.pluginsTrigger} {
+		if since := t.underWay(); !since.IsZero() {
 			took = max(took, time.Since(since))
 		}
 	}
 	return took
 }
 
-// noteManifests notes how it went with the manifests.
-func (a *Agent) noteManifests(err error) {
-	a.note(func(s *reloadState, now time.Time) { s.manifests, s.manifestsAt = err, now })
-}
-
-// notePlugins notes how it went with the plugins.
-func (a *Agent) notePlugins(err error) {
-	a.note(func(s *reloadState, now time.Time) { s.plugins, s.pluginsAt = err, now })
-}
-
-func (a *Agent) note(change func(s *reloadState, now time.Time)) {
-	now := time.Now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change(&a.reload, now)
-	a.metrics.Reloaded(a.reload.manifests == nil && a.reload.plugins == nil, now)
-}
-
-func (a *Agent) lastReload() reloadState {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.reload
-}
-
-// Reload has registries asked, and manifests, prober.yaml and plugins read again now, and
-// returns when they are applied or found to be bad; at the latest at the end of ctx, when
+// Reload asks the registries, and reads manifests, prober.yaml and plugins again. It returns
+// when they are applied or found to be bad; at the latest at the end of ctx, when
 // that goes on without it. Its error tells of all that is wrong.
-func (a *Agent) Reload(ctx context.Context) error { return a.readAgain(ctx, "request") }
+func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "request") }
 
-// readAgain has everything read again. The plugins come first: the manifests may name a
+// reloadAll reloads everything. The plugins come first: the manifests may name a
 // new one. A plugin that was refused is tried again with new manifests, since it may be
 // one of the old that it did not fit.
-func (a *Agent) readAgain(ctx context.Context, cause string) error {
-	_ = a.registries.ask(ctx, cause) // what they said is told of the plugins; where who asked has gone, all goes on
-	plugins := a.plugins.ask(ctx, cause)
-	manifests := a.manifests.ask(ctx, cause)
+func (a *Agent) reloadAll(ctx context.Context, cause string) error {
+	_ = a.registriesTrigger.requestAndWait(ctx, cause) // what they said is reported by the plugins
+	plugins := a.pluginsTrigger.requestAndWait(ctx, cause)
+	manifests := a.podsTrigger.requestAndWait(ctx, cause)
 	if manifests == nil && plugins != nil && ctx.Err() == nil {
-		plugins = a.plugins.ask(ctx, otherManifests)
+		plugins = a.pluginsTrigger.requestAndWait(ctx, otherManifests)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -69,126 +112,66 @@ func (a *Agent) readAgain(ctx context.Context, cause string) error {
 	return errors.Join(manifests, plugins)
 }
 
-// readPlugins brings the plugins to what prober.yaml and folders have. Manifests that were
-// refused are read again where there are other plugins now, and all where other secrets are
-// allowed.
-func (a *Agent) readPlugins(ctx context.Context, r *round) error {
-	applied := a.applies.Load()
+// reloadPlugins brings the plugins to what prober.yaml and folders have.
+func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
+	a.update(func(p *progress) { p.plugins.begin(&p.pods) })
 	known := a.pluginStamp
 	a.pluginStamp = a.handlers.stamp()
-	other := a.pluginStamp != known || r.cause == changedFiles
-	changed, err := a.handlers.reload(ctx, r.again)
+	filesChanged := a.pluginStamp != known || r.cause == changedFiles
+	changed, err := a.handlers.reload(ctx, r.retry)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if changed {
-		a.replacements.Add(1)
+	if a.handlers.allowsOthers() {
+		a.podsTrigger.request("other secrets.allow", false)
 	}
-	last := a.lastReload()
-	a.notePlugins(err)
+	last := a.ended((*progress).ofPlugins, changed, err)
 	switch {
-	case err != nil && (textOf(err) != textOf(last.plugins) || r.isNews(known, a.pluginStamp)):
+	case err != nil && (textOf(err) != textOf(last.plugins.err) || r.isNews(known, a.pluginStamp)):
 		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", r.cause, "error", err.Error())
-	case err == nil && (changed || last.plugins != nil):
+	case err == nil && (changed || last.plugins.err != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}
-	if a.handlers.allowsOthers() {
-		a.manifests.knock("other secrets.allow", false)
-	} else if changed && last.manifests != nil {
-		a.manifests.knock("other plugins", false)
-	}
-	if err != nil && a.applies.Load() != applied { // they were not told of each other
-		a.plugins.knock(otherManifests, true)
-	}
 	switch {
-	case other: // whatever this round was asked for: no other will see it
-		a.registries.knock(changedFiles, false)
+	case filesChanged: // whatever the request was: no other will see the change
+		a.registriesTrigger.request(changedFiles, false)
 	case a.handlers.awaitsRegistry():
-		a.registries.knock("a plugin that was not pulled", false)
+		a.registriesTrigger.request("a plugin that was not pulled", false)
 	}
 	return err
 }
 
-// isNews reports whether a round that found what was wrong before is to say so: somebody
+// isNews reports whether an error that is the same as before is logged again: somebody
 // asked, or files are others than those with the stamp known.
-func (r *round) isNews(known, stamp string) bool {
+func (r *request) isNews(known, stamp string) bool {
 	switch r.cause {
 	case otherManifests:
 		return false
 	case changedFiles:
 		return !onlyMoreFiles(known, stamp)
 	default:
-		return r.again
+		return r.retry
 	}
 }
 
-// readManifests reads the manifests and applies them if they are good. Plugins that were
-// refused are tried again where there are other manifests now.
-func (a *Agent) readManifests(ctx context.Context, r *round) error {
-	replaced := a.replacements.Load()
-	pods, err := a.newest(ctx, len(r.answers) > 0)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		a.handlers.refuses()
-		secrets := a.refreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if len(r.answers) == 0 { // else all pods were checked, with their secrets
-			err = errors.Join(err, secrets)
-		}
-		last := a.lastReload()
-		a.noteManifests(err)
-		if r.cause != retriedSecrets || textOf(err) != textOf(last.manifests) {
-			a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.cause, "error", err.Error())
-		}
-		if a.replacements.Load() != replaced { // they were not told of each other
-			a.manifests.knock("other plugins", false)
-		}
-		return err
-	}
-	a.wanted = pods
-	if err = a.apply(ctx, r.cause); ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	a.applies.Add(1)
-	if err != nil && a.replacements.Load() != replaced { // a plugin came too late, or went too early
-		a.manifests.knock("other plugins", false)
-	}
-	if err == nil && a.lastReload().plugins != nil {
-		a.plugins.knock(otherManifests, true)
-	}
-	return err
-}
-
-// promoted notes that there is another plugin now, which may take what manifests were
-// refused for.
+// promoted notes that a shadow has taken the place of its plugin.
 func (a *Agent) promoted() {
-	a.replacements.Add(1)
-	if a.lastReload().manifests != nil {
-		a.manifests.knock("other plugins", false)
-	}
+	a.update(func(p *progress) { p.plugins.version++ })
 }
 
-// unprobed hears that a pod goes without a probe that could not be had. With the manifests it
-// is asked for again, now, and when there are other plugins.
-func (a *Agent) unprobed() { a.manifests.knock("a probe that could not be had", false) }
-
-// demanded hears how it went with a plugin that a probe asked for. What is known of all of
-// them follows.
+// demanded hears how it went with a plugin that a probe asked for, and has the plugins
+// reloaded where that tells something new of them.
 func (a *Agent) demanded(err error) {
-	if err != nil || a.lastReload().plugins != nil {
-		a.plugins.knock("probe", false)
+	if err != nil || a.lastReload().plugins.err != nil {
+		a.pluginsTrigger.request("probe", false)
 	}
 }
 
 // registryAnswered hears that a registry has a new answer about a plugin. It is known to
 // the API and the metrics at once.
 func (a *Agent) registryAnswered() {
-	_, _ = a.handlers.scan() // the round that follows reports the error
-	a.plugins.knock("registry", false)
+	_, _ = a.handlers.scan() // the reload that follows reports the error
+	a.pluginsTrigger.request("registry", false)
 }
 
 // textOf is the text of an error, "" for nil.

@@ -191,8 +191,8 @@ func TestPluginIsWithdrawnBesideBrokenFile(t *testing.T) {
 
 // Manifests that name a plugin which is not there wait for it.
 func TestAPluginIsAdded(t *testing.T) {
-	var path string
-	r, events, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	r, events, folder := withPlugins(t)
+	path := r.manifest
 	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: new", 1)))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: demo, exec, grpc, http, tcp`)
 	put(t, filepath.Join(folder, "new.wasm"), guestSpec{text: "new"}.plugin("new", "1.0.0"))

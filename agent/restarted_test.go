@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,8 @@ import (
 
 // TestRestartTellsHowTheContainerEnded has containers that end by a code and by a signal.
 func TestRestartTellsHowTheContainerEnded(t *testing.T) {
-	r := start(t, `apiVersion: v1
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	write(t, manifest, `apiVersion: v1
 kind: Pod
 metadata: {name: job}
 spec:
@@ -20,7 +22,8 @@ spec:
     command: [sh, -c, "exit 3"]
   - name: killed
     command: [sh, -c, "kill -9 $$$$"]
-`, func(c *agent.Config) { c.RestartBackoff = time.Millisecond })
+`)
+	r := start(t, "", func(c *agent.Config) { c.Source = fromFiles(time.Millisecond, manifest) })
 	r.lines.await(t, 0, "container restarted", "container=fails", "cause=exit", "exitCode=3")
 	r.lines.await(t, 0, "container restarted", "container=killed", "cause=exit", "exitCode=137 signal=SIGKILL")
 	for _, text := range []string{"exit code 3", "exit code 137 (SIGKILL)"} {

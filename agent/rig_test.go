@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 )
 
@@ -118,6 +121,31 @@ type running struct {
 	local *http.Client // asks over the agent's socket
 	lines *lines
 	stop  func() error
+
+	manifest string // the file
+}
+
+// files are manifests whose pods run on this host.
+type files struct {
+	local.Source
+	backoff  time.Duration
+	stateDir string
+}
+
+// open is the Source of an agent's config.
+func (f *files) open(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+	runner := &builtin.HostRunner{}
+	follower, err := local.Follow(ctx, &f.Source, local.Config{Runner: runner, RestartBackoff: f.backoff, StateDir: f.stateDir}, host)
+	if err != nil {
+		return nil, err
+	}
+	runner.Environment = follower.Environment
+	return follower, nil
+}
+
+// fromFiles returns the source of the manifests at the paths.
+func fromFiles(backoff time.Duration, paths ...string) func(context.Context, pods.Host) (agent.PodSource, error) {
+	return (&files{Source: local.Source{Paths: paths, System: runtime.GOOS}, backoff: backoff}).open
 }
 
 // start runs an agent on the manifest until the test ends.
@@ -125,14 +153,16 @@ func start(t *testing.T, manifest string, change ...func(*agent.Config)) *runnin
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, manifest)
-	r := &running{t: t, lines: newLines()}
+	r := &running{t: t, manifest: path, lines: newLines()}
+	source := &files{Source: local.Source{Paths: []string{path}, System: runtime.GOOS}}
 	cfg := agent.Config{
-		Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: r.lines, PollInterval: 20 * time.Millisecond,
+		Source: source.open, Listen: "127.0.0.1:0", Stderr: r.lines, PollInterval: 20 * time.Millisecond,
 		Socket: filepath.Join(shortDir(t), "s"),
 	}
 	for _, c := range change {
 		c(&cfg)
 	}
+	source.stateDir = cfg.StateDir
 	if cfg.ConfigFile == "" { // secrets of tests are variables, and files in their folders
 		cfg.ConfigFile = allowing(t, "env:*", "file:"+filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(path))), "*/*/*"))
 	}

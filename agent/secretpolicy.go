@@ -140,6 +140,10 @@ func (a *Agent) secret(source, name string) (string, error) {
 		}
 		return Secret(a.cfg.LookupEnv, source, name)
 	}
+	if _, err := policy.written(name); err != nil {
+		return "", err
+	}
+	a.secretFiles.note(name)
 	for attempt := 1; ; attempt++ {
 		file, err := policy.file(name)
 		if err != nil {

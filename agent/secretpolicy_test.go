@@ -70,7 +70,7 @@ func TestSecretsThatAreAllowed(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "pod.yaml")
 		write(t, path, secretPod(reference))
 		a, err := agent.New(t.Context(), agent.Config{
-			Paths: []string{path}, Listen: "127.0.0.1:0", Stderr: io.Discard, ConfigFile: config,
+			Source: fromFiles(0, path), Listen: "127.0.0.1:0", Stderr: io.Discard, ConfigFile: config,
 			LookupEnv: func(string) (string, bool) { return "secret", true },
 		})
 		if a != nil {
@@ -86,11 +86,12 @@ func TestSecretsThatAreAllowed(t *testing.T) {
 // mended then.
 func TestSecretsThatAreAllowedLater(t *testing.T) {
 	web := newTarget(t)
-	path, config := "", allowing(t, "env:OTHER")
+	config := allowing(t, "env:OTHER")
 	r := start(t, web.external("one"), func(c *agent.Config) {
-		path, c.ConfigFile = c.Paths[0], config
+		c.ConfigFile = config
 		c.LookupEnv = func(string) (string, bool) { return "secret", true }
 	})
+	path := r.manifest
 	write(t, path, secretPod("${env:TOKEN}"))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "not allowed: add")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")

@@ -1,96 +1,90 @@
 package agent
 
 import (
-	"context"
 	"maps"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// refreshSecrets lets probes use the secrets that there are now. Where some of them cannot, for
-// the want of file descriptors or of time, say, it is tried again after a pause.
-func (a *Agent) refreshSecrets(ctx context.Context) error {
-	a.retry.Stop()
-	err := a.manager.RefreshSecrets(ctx)
-	if err != nil && ctx.Err() == nil {
-		a.retry.Reset(a.cfg.retrySecrets)
-	}
-	return err
-}
-
-// secretFiles are the files that manifests refer to with ${file:…}. It is owned by the loop
-// that follows manifests.
+// secretFiles are the files that probes refer to with ${file:…}. It is safe for concurrent
+// use. The zero value is ready to use.
 type secretFiles struct {
-	stamps      map[string]string    // of each as it was before it was read last
-	byPod, last map[*v1.Pod][]string // those of the pods, which are read-only, of this load and the last
-	inUse       map[string]bool      // those of this load
+	mu     sync.Mutex
+	stamps map[string]string    // of each file, from before it was last read
+	byPod  map[*v1.Pod][]string // the files of the pods that run, which are read-only
 }
 
-// begin begins a load of manifests, in which the files are read again. It returns those
-// that have changed since the last one.
+// begin begins to read all files again. It returns those that have changed since they were
+// last read.
 func (s *secretFiles) begin() (changed []string) {
-	stamps := make(map[string]string, len(s.stamps))
-	for file, stamp := range s.stamps {
-		stamps[file] = stampOf(file)
-		if stamps[file] != stamp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for file, known := range s.stamps {
+		if s.stamps[file] = filestamp.Of(file); s.stamps[file] != known {
 			changed = append(changed, file)
 		}
 	}
-	s.stamps, s.inUse = stamps, make(map[string]bool)
-	s.last, s.byPod = s.byPod, make(map[*v1.Pod][]string, len(s.byPod))
 	slices.Sort(changed)
 	return changed
 }
 
-// add notes the files of a pod, before they are read.
-func (s *secretFiles) add(pod *v1.Pod) {
-	files, known := s.last[pod]
-	if !known {
-		files = filesOf(pod)
+// note notes a file that is about to be read.
+func (s *secretFiles) note(file string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.stamps[file]; known {
+		return // the earlier stamp may be that of what another probe has read
 	}
-	s.byPod[pod] = files
-	for _, file := range files {
-		s.inUse[file] = true
-		if _, known := s.stamps[file]; !known {
-			s.stamps[file] = stampOf(file)
+	if s.stamps == nil {
+		s.stamps = make(map[string]string)
+	}
+	s.stamps[file] = filestamp.Of(file)
+}
+
+// keep forgets the files that none of the pods refers to.
+func (s *secretFiles) keep(pods []*v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byPod, used := make(map[*v1.Pod][]string, len(pods)), make(map[string]bool)
+	for _, pod := range pods {
+		files, known := s.byPod[pod]
+		if !known {
+			files = filesOf(pod)
+		}
+		byPod[pod] = files
+		for _, file := range files {
+			used[file] = true
 		}
 	}
+	s.byPod = byPod
+	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
 }
 
-// keep ends a load that went well: no other files are followed from here on. After one that
-// did not, those of the pods that run are followed too.
-func (s *secretFiles) keep() {
-	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !s.inUse[file] })
-}
-
-// known returns the stamp of all files as they were before they were read last.
+// known returns the stamp of all files from before they were last read.
 func (s *secretFiles) known() string {
-	return s.text(func(file string) string { return s.stamps[file] })
-}
-
-// now returns the stamp of all files as they are.
-func (s *secretFiles) now() string { return s.text(stampOf) }
-
-func (s *secretFiles) text(stamp func(file string) string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var b strings.Builder
 	for _, file := range slices.Sorted(maps.Keys(s.stamps)) {
-		b.WriteString(stamp(file))
+		b.WriteString(s.stamps[file])
 	}
 	return b.String()
 }
 
-// stampOf returns a text that changes when a file does, or what a link to it leads to.
-func stampOf(file string) string {
+// now returns the stamp of all files as they are.
+func (s *secretFiles) now() string {
+	s.mu.Lock()
+	files := slices.Sorted(maps.Keys(s.stamps))
+	s.mu.Unlock()
 	var b strings.Builder
-	if info, err := os.Stat(file); err != nil {
-		b.WriteString(file + " " + err.Error() + "\n")
-	} else {
-		stampInfo(&b, file, info)
+	for _, file := range files {
+		b.WriteString(filestamp.Of(file))
 	}
 	return b.String()
 }

@@ -162,13 +162,12 @@ func TestSecretIsTriedAgain(t *testing.T) {
 	g := newGuarded(t)
 	var password atomic.Value
 	password.Store("one")
-	var path string
 	manifest := g.pod("${env:PASSWORD}", "20ms")
 	r := start(t, manifest, func(c *agent.Config) {
-		path = c.Paths[0]
 		c.LookupEnv = func(name string) (string, bool) { s := password.Load().(string); return s, s != "" }
 		agent.RetrySecrets(c, 50*time.Millisecond)
 	})
+	path := r.manifest
 	g.await(t, "one")
 	password.Store("")
 	write(t, path, manifest+"# read again\n")
@@ -189,9 +188,9 @@ func TestSecretIsUsedBesideBrokenManifest(t *testing.T) {
 	g, dir := newGuarded(t), t.TempDir()
 	file := filepath.Join(dir, "password")
 	put(t, file, []byte("one"))
-	var path string
 	good := g.pod("${file:"+file+"}", "20ms")
-	r := start(t, good, func(c *agent.Config) { path = c.Paths[0] })
+	r := start(t, good)
+	path := r.manifest
 	g.await(t, "one")
 	write(t, path, good+"---\nkind: Pot\n")
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "Pot")
@@ -204,8 +203,8 @@ func TestSecretIsUsedBesideBrokenManifest(t *testing.T) {
 func TestManifestWaitsForItsSecret(t *testing.T) {
 	g, dir := newGuarded(t), t.TempDir()
 	file := filepath.Join(dir, "password")
-	var path string
-	r := start(t, g.pod("one", "20ms"), func(c *agent.Config) { path = c.Paths[0] })
+	r := start(t, g.pod("one", "20ms"))
+	path := r.manifest
 	g.await(t, "one")
 	write(t, path, g.pod("${file:"+file+"}", "20ms"))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "pod.yaml:8: ", "no such file")

@@ -154,8 +154,8 @@ func (a *Agent) ready() []healthCheck {
 		pods = healthCheck{"pods", "-", "not applied yet"}
 	}
 	last := a.lastReload()
-	checks := append(a.live(), pods, a.reloadCheck("reload", a.manifests, last.manifestsAt, last.manifests),
-		a.reloadCheck("plugins", a.plugins, last.pluginsAt, last.plugins))
+	checks := append(a.live(), pods, a.reloadCheck("reload", a.podsTrigger, &last.pods),
+		a.reloadCheck("plugins", a.pluginsTrigger, &last.plugins))
 	for _, name := range a.handlers.withdrawn() {
 		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
 	}
@@ -169,7 +169,7 @@ func (a *Agent) ready() []healthCheck {
 
 // stateChecks tells of state that could not be saved.
 func (a *Agent) stateChecks() []healthCheck {
-	saving := a.pods.Saving()
+	saving := a.saving()
 	if saving.Err == nil {
 		return nil
 	}
@@ -177,16 +177,15 @@ func (a *Agent) stateChecks() []healthCheck {
 		saving.Since.Format(time.RFC3339), oneLine(saving.Err))}}
 }
 
-// reloadCheck tells whether a reload of the loop behind of is under way for long, and the
-// error of the last one, which was read at the time at.
-func (a *Agent) reloadCheck(name string, of *door, at time.Time, err error) healthCheck {
+// reloadCheck tells whether a reload has been under way for long, and the error of the last one.
+func (a *Agent) reloadCheck(name string, t *trigger, last *attempt) healthCheck {
 	var wrong []string
-	if since := of.underWay(); !since.IsZero() && time.Since(since) >= a.cfg.longReload {
+	if since := t.underWay(); !since.IsZero() && time.Since(since) >= a.cfg.longReload {
 		wrong = append(wrong, "under way since "+since.Format(time.RFC3339))
 	}
-	if err != nil {
+	if last.err != nil {
 		wrong = append(wrong, fmt.Sprintf("failed at %s, the last good state is kept: %s",
-			at.Format(time.RFC3339), strings.ReplaceAll(err.Error(), "\n", "; ")))
+			last.at.Format(time.RFC3339), oneLine(last.err)))
 	}
 	if len(wrong) == 0 {
 		return healthCheck{name, "+", "ok"}
@@ -224,6 +223,6 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 func (a *Agent) counts() metrics.AgentCounts {
 	return metrics.AgentCounts{
 		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.dropped.Load, "stderr": a.stderr.dropped.Load},
-		StateSaveFailures: func() uint64 { return a.pods.Saving().Failures },
+		StateSaveFailures: func() uint64 { return a.saving().Failures },
 	}
 }

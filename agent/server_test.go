@@ -56,11 +56,12 @@ func TestTakenAddressIsAnErrorBeforePluginsAreLoaded(t *testing.T) {
 	defer listener.Close()
 	write(t, file, "of the agent that has the address")
 	lines := newLines()
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
 	cfg := agent.Config{
-		Paths: []string{filepath.Join(t.TempDir(), "pod.yaml")}, PluginDirs: []string{folder},
+		Source: fromFiles(0, manifest), PluginDirs: []string{folder},
 		Listen: listener.Addr().String(), AddrFile: file, Stderr: lines,
 	}
-	write(t, cfg.Paths[0], asks)
+	write(t, manifest, asks)
 	if _, err := agent.New(t.Context(), cfg); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("got %v, want %v", err, syscall.EADDRINUSE)
 	}
@@ -73,7 +74,7 @@ func TestTakenAddressIsAnErrorBeforePluginsAreLoaded(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	write(t, cfg.Paths[0], "oops")
+	write(t, manifest, "oops")
 	for range 2 {
 		if _, err := agent.New(t.Context(), cfg); err == nil || errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("got %v", err)

@@ -115,12 +115,12 @@ func TestManifestsThatWaitForAPromotion(t *testing.T) {
 	file := filepath.Join(dir, "prober.yaml")
 	put(t, filepath.Join(dir, "next.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
-	var pods string
 	r, _, _ := withPlugins(t, func(c *agent.Config) {
-		c.ConfigFile, pods = file, c.Paths[0]
+		c.ConfigFile = file
 		put(t, filepath.Join(c.PluginDirs[0], "demo.wasm"), withManifest(guestSpec{text: "v1"}.module(),
 			"apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nconfig: {schema: {additionalProperties: false, properties: {a: {type: integer}}}}\n"))
 	})
+	pods := r.manifest
 	r.lines.await(t, 0, "plugin runs beside the one that decides")
 	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "b")
@@ -137,8 +137,8 @@ func TestAShadowAfterOneThatWasRefused(t *testing.T) {
 	put(t, beside, withManifest(guestSpec{text: "v2"}.module(),
 		"apiVersion: prober.dev/v1\nname: demo\nversion: 2.0.0\nconfig: {schema: {additionalProperties: false, properties: {a: {type: integer}}}}\n"))
 	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
-	var pods string
-	r, events, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	r, events, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	pods := r.manifest
 	r.lines.await(t, 0, "plugin runs beside the one that decides", "version=2.0.0")
 	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
 	r.lines.await(t, 0, "manifests applied", "pods=2")

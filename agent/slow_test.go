@@ -37,8 +37,8 @@ func TestAHangingRegistry(t *testing.T) {
 	file, beside := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "next.wasm")
 	put(t, beside, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
-	var pods string
-	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
+	pods := r.manifest
 	r.lines.await(t, 0, "plugin runs beside the one that decides")
 
 	put(t, file, []byte(configHead+"plugins:\n- {name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 1, agreement: 0.1}}\n"+
@@ -119,8 +119,8 @@ func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
 	file, module := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "x.wasm")
 	put(t, module, guestSpec{text: "v1"}.plugin("tester", "1.0.0"))
 	put(t, file, []byte(configHead+"plugins: [{name: tester, source: x.wasm}]\n"))
-	var pods string
-	r := start(t, slowly(1), func(c *agent.Config) { c.ConfigFile, pods = file, c.Paths[0] })
+	r := start(t, slowly(1), func(c *agent.Config) { c.ConfigFile = file })
+	pods := r.manifest
 	awaitOutput(t, r.stream(), "v1")
 	put(t, file, []byte(configHead+"plugins: [{name: tester, source: "+program+"}]\n"))
 	write(t, pods, slowly(1)+"---\n"+newTarget(t).external("shop"))
@@ -135,8 +135,8 @@ func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
 func TestManifestsThatWaitAreSuperseded(t *testing.T) {
 	folder, _ := processFolder(t)
 	web := newTarget(t)
-	var pods string
-	r := start(t, web.external("one"), func(c *agent.Config) { c.PluginDirs, pods = []string{folder}, c.Paths[0] })
+	r := start(t, web.external("one"), func(c *agent.Config) { c.PluginDirs = []string{folder} })
+	pods := r.manifest
 	write(t, pods, slowly(100))
 	_, next := r.lines.await(t, 0, "loading plugin", "handler=tester")
 	write(t, pods, web.external("one")+"---\n"+web.external("two"))
@@ -165,8 +165,9 @@ func TestAStartThatIsEnded(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			ended := make(chan error, 1)
-			cfg := agent.Config{Paths: []string{filepath.Join(t.TempDir(), "pods.yaml")}, PluginDirs: []string{folder(t)}, Listen: "127.0.0.1:0", Stderr: lines}
-			write(t, cfg.Paths[0], slowly(100))
+			manifest := filepath.Join(t.TempDir(), "pods.yaml")
+			cfg := agent.Config{Source: fromFiles(0, manifest), PluginDirs: []string{folder(t)}, Listen: "127.0.0.1:0", Stderr: lines}
+			write(t, manifest, slowly(100))
 			go func() {
 				_, err := agent.New(ctx, cfg)
 				ended <- err
@@ -192,7 +193,7 @@ func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	write(t, path, slowly(1000))
 	ended := make(chan error, 1)
 	go func() {
-		_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
+		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
 		ended <- err
 	}()
 	select {

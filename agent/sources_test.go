@@ -209,7 +209,7 @@ func TestABadSource(t *testing.T) {
 		{"oci://" + h.host + "/demo:1", "  digest: " + wrong + "\n", "the digest of its module is " + plugin.Digest(module) + ", want " + wrong},
 	} {
 		file := sourced(t, tc.source, tc.more)
-		_, err := agent.New(t.Context(), agent.Config{Paths: []string{pod}, ConfigFile: file, Listen: "127.0.0.1:0"})
+		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: file, Listen: "127.0.0.1:0"})
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), file+":4: plugins[0]: ") || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.source, err, tc.want)
 		}
@@ -219,7 +219,7 @@ func TestABadSource(t *testing.T) {
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := agent.New(t.Context(), agent.Config{Paths: []string{pod}, ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), Listen: "127.0.0.1:0"})
+	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), Listen: "127.0.0.1:0"})
 	if err == nil || !strings.Contains(err.Error(), cache+" is writable to others") {
 		t.Errorf("got %v", err)
 	}

@@ -21,14 +21,14 @@ func TestAStateDirectoryBelongsToOneAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, web.external("web"))
 	want := fmt.Sprintf("state directory %s is in use by another prober (pid %d)", state, os.Getpid())
-	if _, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, StateDir: state, Listen: "127.0.0.1:0"}); err == nil || err.Error() != want {
+	if _, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), StateDir: state, Listen: "127.0.0.1:0"}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
 	write(t, path, "oops")
-	if _, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, StateDir: state, Listen: "127.0.0.1:0"}); err == nil {
+	if _, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), StateDir: state, Listen: "127.0.0.1:0"}); err == nil {
 		t.Error("it is no manifest")
 	}
 	start(t, web.external("web"), mine)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods"
 )
 
 const (
@@ -67,7 +67,7 @@ func infoKey(i worker.Info) manager.Key {
 // pod says that the probes of a pod may have changed.
 func (h *hub) pod(uid types.UID) { h.each(func(s *stream) { s.touched[uid] = true }) }
 
-func (h *hub) podChanged(c local.Change) {
+func (h *hub) podChanged(c pods.Change) {
 	h.each(func(s *stream) {
 		s.pods[c.Pod.UID] = c
 		s.touched[c.Pod.UID] = true
@@ -138,13 +138,13 @@ type stream struct {
 type news struct {
 	probes  map[manager.Key]worker.Info
 	touched map[types.UID]bool // pods all of whose probes may have changed
-	pods    map[types.UID]local.Change
+	pods    map[types.UID]pods.Change
 	events  []v1.Event
 }
 
 func newNews() news {
 	return news{
-		probes: make(map[manager.Key]worker.Info), touched: make(map[types.UID]bool), pods: make(map[types.UID]local.Change),
+		probes: make(map[manager.Key]worker.Info), touched: make(map[types.UID]bool), pods: make(map[types.UID]pods.Change),
 	}
 }
 
@@ -220,7 +220,7 @@ func pauseAfter(took time.Duration, streams int) time.Duration {
 // everything is the state that a stream begins with.
 func (a *Agent) everything() []byte {
 	var b bytes.Buffer
-	for _, pod := range a.pods.Pods() {
+	for _, pod := range a.source.Pods() {
 		writeEvent(&b, "pod", podItem{Pod: masked(&pod)})
 	}
 	for _, p := range a.probes() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,7 +15,7 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -29,7 +27,7 @@ func TestAStreamRemembersEachThingOnce(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			h.Observe(worker.Info{Subject: results.Subject{PodUID: "u", Container: name}, Kind: probe.Liveness}).Tick(nil)
 		}
-		h.podChanged(local.Change{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: int64(round)}}})
+		h.podChanged(pods.Change{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: int64(round)}}})
 		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Count: int32(round)})
 	}
 	n := s.take()
@@ -89,12 +87,8 @@ func (s *slowReader) SetWriteDeadline(time.Time) error { return nil }
 
 // A stream to a slow reader pauses for a second at most, however many there are.
 func TestStreamSlowReaderIsNotSilent(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: List\nitems: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
-		a, err := New(t.Context(), Config{Paths: []string{path}, Listen: "127.0.0.1:0"})
+		a, err := New(t.Context(), Config{Source: NewMemory().Open, Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,15 +13,14 @@ import (
 // What no probe asks for is not loaded: a folder may hold plugins that this host has
 // granted nothing, or that do not work here.
 func TestAPluginThatNobodyAsksFor(t *testing.T) {
-	var path string
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
-		path = c.Paths[0]
 		folder := c.PluginDirs[0]
 		put(t, filepath.Join(folder, "greedy", "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nname: greedy\nversion: 1.0.0\nrequests: [{capability: kv, allow: [kv], reason: to remember}]\n"))
 		put(t, filepath.Join(folder, "greedy", "x.wasm"), guestSpec{text: "greedy"}.module())
 		put(t, filepath.Join(folder, "broken.wasm"), guestSpec{trapsStart: true}.plugin("broken", "1.0.0"))
 		put(t, filepath.Join(folder, "other.wasm"), guestSpec{text: "other"}.plugin("other", "1.0.0"))
 	})
+	path := r.manifest
 	if _, text := r.do("GET", "/metrics"); strings.Count(text, "prober_plugin_info{") != 1 {
 		t.Errorf("plugins are loaded that nobody asks for:\n%s", text)
 	}
@@ -46,8 +45,8 @@ func TestAPluginThatNobodyAsksFor(t *testing.T) {
 
 // What was wrong with a plugin is forgotten when it is right.
 func TestAPluginThatWasInTheWrongFile(t *testing.T) {
-	var path string
-	r, events, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	r, events, folder := withPlugins(t)
+	path := r.manifest
 	other := guestSpec{text: "other"}.plugin("other", "1.0.0")
 	put(t, filepath.Join(folder, "demo.wasm"), other)
 	_, next := r.lines.await(t, 0, "plugins cannot all be used", "is the file of the plugin")
@@ -61,8 +60,8 @@ func TestAPluginThatWasInTheWrongFile(t *testing.T) {
 // That a plugin was wanted is forgotten with it: one that comes later is loaded when a probe
 // asks for it.
 func TestAPluginThatWasWantedOnce(t *testing.T) {
-	var path string
-	r, _, folder := withPlugins(t, func(c *agent.Config) { path = c.Paths[0] })
+	r, _, folder := withPlugins(t)
+	path := r.manifest
 	write(t, path, newTarget(t).external("web"))
 	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
@@ -136,14 +135,14 @@ func TestACommandThatChanges(t *testing.T) {
 
 // A plugin that cannot be loaded, since prober.yaml cannot be read, is loaded when it can.
 func TestAPluginThatWaitsForItsConfig(t *testing.T) {
-	var path string
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	const good = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	write(t, config, good)
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
-		path, c.ConfigFile = c.Paths[0], config
+		c.ConfigFile = config
 		put(t, filepath.Join(c.PluginDirs[0], "other.wasm"), guestSpec{text: "other"}.plugin("other", "1.0.0"))
 	})
+	path := r.manifest
 	write(t, config, good+"oops: 1\n")
 	_, next := r.lines.await(t, 0, "plugins cannot all be used", "oops")
 	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))

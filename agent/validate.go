@@ -27,8 +27,9 @@ import (
 // Validate checks what [New] checks of cfg's manifests, plugins and prober.yaml, in the same
 // way, as far as that needs neither code nor this host: it compiles and runs no plugin,
 // asks no registry, reads no secret, and takes commands on every system. Its error joins
-// all that is wrong.
-func Validate(ctx context.Context, cfg Config) (notes Notes, err error) {
+// all that is wrong. load reads the pods, and calls check for each that is otherwise right;
+// [Config].Source is not used.
+func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, check func(*v1.Pod) []error) error) (notes Notes, err error) {
 	o := &offline{cfg: cfg, missing: make(map[string]bool), exposed: make(map[string]bool)}
 	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
 		return notes, err
@@ -46,11 +47,7 @@ func Validate(ctx context.Context, cfg Config) (notes Notes, err error) {
 			errs = append(errs, o.registry.Register(e.Name, e.Plugin.Path, static{found: e.Plugin.Found}))
 		}
 	}
-	source := newSource(&cfg, "")
-	source.Check = func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }
-	if _, err := source.Load(ctx); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, load(ctx, func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }))
 	notes.Unchecked, notes.SecretsInArguments = slices.Sorted(maps.Keys(o.missing)), slices.Sorted(maps.Keys(o.exposed))
 	return notes, errors.Join(errs...)
 }

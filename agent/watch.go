@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -62,7 +63,7 @@ func stampFolder(b *strings.Builder, dir string, depth int) {
 		case err != nil:
 			fmt.Fprintf(b, "%q %v\n", path, err)
 		case !info.IsDir():
-			stampInfo(b, path, info)
+			filestamp.Write(b, path, info)
 		case depth > 0:
 			stampFolder(b, path, depth-1)
 		}
@@ -77,22 +78,15 @@ func stampFile(b *strings.Builder, path string) {
 	case info.IsDir():
 		stampFolder(b, path, 0)
 	default:
-		stampInfo(b, path, info)
+		filestamp.Write(b, path, info)
 		manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program, beside it
 		if strings.HasSuffix(path, ".wasm") {
 			manifest = filepath.Join(filepath.Dir(path), plugin.ManifestFile)
 		}
 		for _, file := range append(trust.Files(path), manifest) {
 			if info, err := os.Stat(file); err == nil {
-				stampInfo(b, file, info)
+				filestamp.Write(b, file, info)
 			}
 		}
 	}
-}
-
-// stampInfo adds what may decide whether a file can be used: its bytes, and who may read,
-// run and change it.
-func stampInfo(b *strings.Builder, path string, info os.FileInfo) {
-	number, owner := inode(info)
-	fmt.Fprintf(b, "%q %d %d %d %v %d\n", path, info.Size(), info.ModTime().UnixNano(), number, info.Mode(), owner)
 }

@@ -125,7 +125,7 @@ func TestListenRefusesOtherHosts(t *testing.T) {
 	write(t, path, newTarget(t).external("shop"))
 	users, _ := webConfig(t, webUsers)
 	for _, c := range []struct{ listen, config string }{{"0.0.0.0:0", ""}, {":0", ""}, {"[::]:0", ""}, {"0.0.0.0:0", users}} {
-		_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, Listen: c.listen, WebConfigFile: c.config})
+		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), Listen: c.listen, WebConfigFile: c.config})
 		if !errors.Is(err, access.ErrExposed) {
 			t.Errorf("listen on %s with the web config %q: %v", c.listen, c.config, err)
 		}
@@ -133,7 +133,7 @@ func TestListenRefusesOtherHosts(t *testing.T) {
 	for _, c := range []agent.Config{
 		{AllowedHosts: []string{"http://a"}}, {TokenFile: path + "x"}, {WebConfigFile: path + "x"}, {WebConfigFile: path}, {Socket: path},
 	} {
-		c.Paths, c.Listen = []string{path}, "127.0.0.1:0"
+		c.Source, c.Listen = fromFiles(0, path), "127.0.0.1:0"
 		if _, err := agent.New(t.Context(), c); err == nil {
 			t.Errorf("an agent with %+v", c)
 		}
@@ -151,7 +151,7 @@ func TestSocketInUse(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, newTarget(t).external("shop"))
-	_, err := agent.New(t.Context(), agent.Config{Paths: []string{path}, Listen: "127.0.0.1:0", Socket: socket})
+	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), Listen: "127.0.0.1:0", Socket: socket})
 	if !errors.Is(err, access.ErrSocketInUse) {
 		t.Errorf("a socket that was asked for: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -19,7 +20,9 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
 
@@ -29,9 +32,38 @@ import (
 // runOptions are the flags of `prober run` that are not fields of the agent's config.
 type runOptions struct {
 	agent.Config
+	manifests
+	restartBackoff time.Duration
+
 	compat   string
 	logLevel string
 	dev      []string // NAME=PATH
+}
+
+// manifests says where pods are.
+type manifests struct {
+	paths            []string
+	allowUnsupported bool // fields that a process cannot have are warnings
+}
+
+// source returns the reader of the manifests, to be run by system; "": only to be read.
+func (m *manifests) source(env *command.Env, system string) *local.Source {
+	return &local.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
+}
+
+// follow returns what makes the agent's source of pods: those of the manifests, which run on this host.
+func (o *runOptions) follow(env *command.Env) func(context.Context, pods.Host) (agent.PodSource, error) {
+	return func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+		runner := &builtin.HostRunner{}
+		f, err := local.Follow(ctx, o.source(env, runtime.GOOS), local.Config{
+			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir,
+		}, host)
+		if err != nil {
+			return nil, err
+		}
+		runner.Environment = f.Environment
+		return f, nil
+	}
 }
 
 func newRun(env *command.Env) *cobra.Command {
@@ -49,10 +81,10 @@ func newRun(env *command.Env) *cobra.Command {
 			"  kubectl get pod shop -o yaml | prober run --allow-unsupported -f -",
 		Args: cobra.ArbitraryArgs, // more paths of -f
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(o.Paths) == 0 {
+			if len(o.paths) == 0 {
 				return command.Usage("prober run -f pod.yaml", "run: -f is required")
 			}
-			o.Paths = append(o.Paths, args...)
+			o.paths = append(o.paths, args...)
 			return o.run(cmd.Context(), env)
 		},
 	}
@@ -62,7 +94,7 @@ func newRun(env *command.Env) *cobra.Command {
 
 func (o *runOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVarP(&o.Paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
+	f.StringArrayVarP(&o.paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
@@ -75,9 +107,9 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.Socket, "socket", "", "unix socket that takes actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
-	f.DurationVar(&o.RestartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
+	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
 	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets, and the plugins of registries, over a restart of the agent")
-	f.BoolVar(&o.AllowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
+	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the body of a failed HTTP probe, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly as this kubelet, quirks included")
@@ -129,8 +161,8 @@ func (o *runOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return command.Usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
 	}
-	if o.RestartBackoff <= 0 {
-		return command.Usage("", "--restart-backoff %s: must be above 0", o.RestartBackoff)
+	if o.restartBackoff <= 0 {
+		return command.Usage("", "--restart-backoff %s: must be above 0", o.restartBackoff)
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
@@ -150,7 +182,8 @@ func (o *runOptions) complete(env *command.Env) error {
 	b := thisBuild(env)
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
-	o.Stdin, o.Stdout, o.Stderr, o.LookupEnv = env.Stdin, env.Stdout, env.Stderr, env.LookupEnv
+	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
+	o.Source = o.follow(env)
 	return nil
 }
 

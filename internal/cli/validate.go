@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
@@ -46,13 +47,14 @@ func newValidate(env *command.Env) *cobra.Command {
 	f.StringArrayVar(&v.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
-	f.BoolVar(&v.AllowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
+	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
 	return c
 }
 
 // validation is one run of `prober validate`.
 type validation struct {
 	agent.Config
+	manifests
 	env        *command.Env
 	agentFiles []string // among the paths
 	badAgent   bool     // an agent file among the paths is wrong, and told
@@ -75,14 +77,13 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 			return command.Usage("", "%w", err)
 		}
 		if !other {
-			v.Paths = append(v.Paths, path)
+			v.paths = append(v.paths, path)
 		}
 	}
 	if err := v.chooseConfig(); err != nil {
 		return err
 	}
-	v.Stdin = v.env.Stdin
-	notes, err := agent.Validate(ctx, v.Config)
+	notes, err := agent.Validate(ctx, v.Config, v.load)
 	if ctx.Err() != nil {
 		return command.Failed(context.Cause(ctx))
 	}
@@ -97,6 +98,14 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil
+}
+
+// load reads the manifests, and calls check for each pod that is otherwise right.
+func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) error {
+	source := v.source(v.env, "")
+	source.Check = check
+	_, err := source.Load(ctx)
+	return err
 }
 
 // chooseConfig takes the agent's file among the paths in place of --config. One that is

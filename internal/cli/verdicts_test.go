@@ -4,10 +4,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/local"
 
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
@@ -102,8 +105,11 @@ func TestValidateAgreesWithRun(t *testing.T) {
 				}
 			}
 			clitest.WriteTree(t, dir, files)
-			cfg := agent.Config{Paths: []string{filepath.Join(dir, "pods")}, Listen: "127.0.0.1:0"}
-			args := []string{"validate", cfg.Paths[0]}
+			manifests := filepath.Join(dir, "pods")
+			cfg := agent.Config{Listen: "127.0.0.1:0", Source: func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+				return local.Follow(ctx, &local.Source{Paths: []string{manifests}, System: runtime.GOOS}, local.Config{}, host)
+			}}
+			args := []string{"validate", manifests}
 			for name, set := range map[string]func(string){
 				"plugins":     func(path string) { cfg.PluginDirs = []string{path}; args = append(args, "--plugins", path) },
 				"prober.yaml": func(path string) { cfg.ConfigFile = path; args = append(args, "--config", path) },

@@ -80,29 +80,6 @@ type Config struct {
 	Marked func(handler string) bool
 }
 
-// Restart says that a container was started again.
-type Restart struct {
-	Namespace, Pod, Container string
-	UID                       types.UID
-	Count                     int32 // restarts of this container so far
-	// Cause is "liveness" or "startup" for a probe, "exit" when the container ended by
-	// itself, "changed" when its definition did.
-	Cause string
-	// ExitCode is how the container ended before, 128 and the signal's number where a signal
-	// ended it. Signal is its name, "SIGKILL"; "": none did.
-	ExitCode int32
-	Signal   string
-}
-
-// String says why and after what end the container was started again.
-func (r *Restart) String() string {
-	text := fmt.Sprintf("cause %s, exit code %d", r.Cause, r.ExitCode)
-	if r.Signal != "" {
-		text += " (" + r.Signal + ")"
-	}
-	return text
-}
-
 // Pods runs pods on this host. It is safe for concurrent use. It is the
 // [manager.StatusSource] of the manager that probes them.
 //
@@ -329,12 +306,6 @@ func (p *Pods) Pods() []v1.Pod {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	return all
-}
-
-// Change is a pod that changed, or is gone.
-type Change struct {
-	Pod     *v1.Pod // a copy, with its status
-	Removed bool    // the pod has ended and is no longer wanted
 }
 
 // Watch returns the changes of all pods from now until ctx ends, beginning with what

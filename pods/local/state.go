@@ -63,13 +63,6 @@ const (
 	maxSavePause = 30 * time.Second
 )
 
-// Saving says how it goes with the state that is saved in [Config.StateDir].
-type Saving struct {
-	Failures uint64    // attempts that failed, so far
-	Since    time.Time // since when the newest state of some pod could not be saved; zero: all is saved
-	Err      error     // of the last attempt that failed; nil: all is saved
-}
-
 // Saving returns how it goes with the state that is saved.
 func (p *Pods) Saving() Saving {
 	if p.state == nil {

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
+)
+
+// Memory is a source of pods that are in memory, and that another program runs: all of their
+// containers run for ever. It is the least that a source can be.
+type Memory struct {
+	host    pods.Host
+	manager *manager.Manager // set by Start
+	store   manager.StatusStore
+	start   sync.WaitGroup
+	watch   chan pods.Change // for one reader
+
+	mu      sync.Mutex
+	desired []*v1.Pod
+	applied map[types.UID]*v1.Pod
+}
+
+var (
+	_ PodSource = (*Memory)(nil)
+	_ Reloader  = (*Memory)(nil)
+)
+
+// NewMemory returns a source of the pods.
+func NewMemory(desired ...*v1.Pod) *Memory {
+	return &Memory{desired: desired, applied: make(map[types.UID]*v1.Pod), watch: make(chan pods.Change, 100)}
+}
+
+// Open is [Config].Source.
+func (m *Memory) Open(_ context.Context, host pods.Host) (PodSource, error) {
+	m.host = host
+	return m, nil
+}
+
+// Set makes the pods those that there should be from the next reload on.
+func (m *Memory) Set(desired ...*v1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.desired = desired
+}
+
+func (m *Memory) PodStatus(uid types.UID) (v1.PodStatus, bool) { return m.store.PodStatus(uid) }
+
+func (m *Memory) Start(ctx context.Context, to *manager.Manager) {
+	m.manager = to
+	m.start.Go(func() { _ = m.Reload(ctx, pods.Reload{Cause: "start"}) })
+}
+
+func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.Begin()
+	var errs []error
+	for _, pod := range m.desired {
+		errs = append(errs, m.host.Check(ctx, pod)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return m.host.Refused(ctx, r, err)
+	}
+	gone := m.applied
+	m.applied = make(map[types.UID]*v1.Pod)
+	for _, pod := range m.desired {
+		errs = append(errs, m.applyLocked(ctx, pod))
+		delete(gone, pod.UID)
+		m.applied[pod.UID] = pod
+	}
+	for _, pod := range gone {
+		m.manager.RemovePod(pod)
+		m.store.RemovePod(pod.UID)
+		m.watch <- pods.Change{Pod: pod, Removed: true}
+	}
+	return m.host.Applied(ctx, r, m.desired, errors.Join(errs...))
+}
+
+func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {
+	status := v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"}
+	for _, c := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, v1.ContainerStatus{
+			Name: c.Name, ContainerID: "memory://" + string(pod.UID) + "/" + c.Name,
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		})
+	}
+	m.store.SetPodStatus(pod, status)
+	err := m.manager.UpdatePod(ctx, pod)
+	m.manager.UpdatePodStatus(ctx, pod, &status) // whether its containers have started
+	m.store.SetPodStatus(pod, status)
+	m.watch <- pods.Change{Pod: pod}
+	return err
+}
+
+func (m *Memory) Stop(context.Context) error {
+	m.start.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pod := range m.applied {
+		m.manager.RemovePod(pod)
+	}
+	return nil
+}
+
+func (m *Memory) Pods() (all []v1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pod := range m.desired {
+		if status, ok := m.store.PodStatus(pod.UID); ok {
+			pod = pod.DeepCopy()
+			pod.Status = status
+			all = append(all, *pod)
+		}
+	}
+	return all
+}
+
+func (m *Memory) Watch(ctx context.Context) iter.Seq[pods.Change] {
+	return func(yield func(pods.Change) bool) {
+		for {
+			select {
+			case c := <-m.watch:
+				if !yield(c) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/probe"
+)
+
+// reloadPods has the source bring its pods to what they should be. Where it cannot, secrets
+// alone are read again.
+func (a *Agent) reloadPods(ctx context.Context, r *request) error {
+	if s, ok := a.source.(Reloader); ok {
+		return s.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
+	}
+	a.beginPods()
+	err := a.refreshSecrets(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.ended((*progress).ofPods, false, err)
+	return err
+}
+
+// beginPods implements [pods.Host].Begin.
+func (a *Agent) beginPods() {
+	a.update(func(p *progress) { p.pods.begin(&p.plugins) })
+	a.handlers.begin()
+	for _, file := range a.secretFiles.begin() {
+		a.log.Info("secret changed", "file", file)
+	}
+}
+
+// checkPod implements [pods.Host].Check.
+func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
+	a.handlers.mayUse(pod)
+	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
+}
+
+// checkProbes prepares every probe of pod, and drops what that made.
+func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: secret})
+	if err != nil {
+		return []error{err}
+	}
+	defer m.Close()
+	return []error{m.AddPod(ctx, pod)}
+}
+
+// within prepares handlers for as long as its context lasts: [manager.Handlers] knows of
+// none.
+type within struct {
+	ctx      context.Context
+	handlers *handlerSet
+}
+
+var _ manager.Handlers = within{}
+
+// Prepare implements [manager.Handlers].
+func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	return w.handlers.prepare(w.ctx, name, config, target)
+}
+
+// noPods knows no pod's status, so that no worker makes an attempt.
+type noPods struct{}
+
+// PodStatus implements [manager.StatusSource].
+func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+
+// podsRefused implements [pods.Host].Refused.
+func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error {
+	a.handlers.refuses()
+	secrets := a.refreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !r.All { // else all pods were checked, with their secrets
+		err = errors.Join(err, secrets)
+	}
+	last := a.ended((*progress).ofPods, false, err)
+	if r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err) {
+		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.Cause, "error", err.Error())
+	}
+	return err
+}
+
+// podsApplied implements [pods.Host].Applied.
+func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
+	a.running.Store(true)
+	a.secretFiles.keep(applied)
+	err = errors.Join(err, a.refreshSecrets(ctx))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.handlers.uses(applied)
+	last := a.ended((*progress).ofPods, err == nil, err)
+	switch {
+	case err == nil:
+		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
+	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it is known
+		a.log.Error("manifests were not applied as a whole", "cause", r.Cause, "error", err.Error())
+	}
+	return err
+}
+
+// refreshSecrets lets probes use the secrets that there are now. Where some of them cannot, for
+// the want of file descriptors or of time, say, it is tried again after a pause.
+func (a *Agent) refreshSecrets(ctx context.Context) error {
+	a.retry.Stop()
+	err := a.manager.RefreshSecrets(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.retry.Reset(a.cfg.retrySecrets)
+	}
+	return err
+}

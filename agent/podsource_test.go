@@ -1,0 +1,81 @@
+package agent_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/core/manager"
+)
+
+// memoryPod is a pod in memory, whose one container is asked for a path of the target.
+func memoryPod(name string, w *target, password string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{
+			manager.Annotation: fmt.Sprintf("web: {readiness: {httpGet: {port: %d, httpHeaders: [{name: X-Password, value: %q}]}, period: 20ms, timeout: 1m}}", w.port(), password),
+		}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
+	}
+}
+
+// A source that knows nothing of manifests or processes is enough for an agent: it probes the
+// pods, serves the API, reloads, and follows secrets.
+func TestSourceInMemory(t *testing.T) {
+	web, dir := newTarget(t), t.TempDir()
+	secret := filepath.Join(dir, "password")
+	write(t, secret, "one")
+	source := agent.NewMemory(memoryPod("one", web, "${file:"+secret+"}"))
+	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
+	events := r.stream()
+	awaitProbe(t, events, "the first pod is ready", func(p *streamedProbe) bool { return p.Pod == "one" && ready(p) })
+	r.lines.await(t, 0, "manifests applied", "cause=start", "pods=1")
+	if status, body := r.do("GET", "/readyz"); status != http.StatusOK {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	var shown v1.PodList
+	if r.get("/api/v1/pods", &shown); len(shown.Items) != 1 || shown.Items[0].Status.Phase != v1.PodRunning {
+		t.Errorf("pods: %+v", shown)
+	}
+	write(t, secret, "two")
+	_, next := r.lines.await(t, 0, "secret changed", secret)
+	r.lines.await(t, next, "manifests applied", `cause="changed files"`)
+
+	two := memoryPod("two", web, "")
+	source.Set(two)
+	r.reload()
+	awaitProbe(t, events, "the second pod is ready", func(p *streamedProbe) bool { return p.Pod == "two" && ready(p) })
+	var probes struct{ Items []streamedProbe }
+	if r.get("/api/v1/probes", &probes); len(probes.Items) != 1 {
+		t.Errorf("%d probes, want that of the second pod", len(probes.Items))
+	}
+	if status, body := r.do("POST", "/api/v1/probes/default/two/web/readiness/pause"); status != http.StatusOK {
+		t.Errorf("pause: %d %s", status, body)
+	}
+
+	bad := two.DeepCopy()
+	bad.Annotations[manager.Annotation] = "web: {readiness: {plugin: {name: htpp}}}"
+	source.Set(bad)
+	if err := r.agent.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `unknown handler "htpp"`) {
+		t.Errorf("reload: %v", err)
+	}
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]reload failed") {
+		t.Errorf("readyz: %s", body)
+	}
+}
+
+func TestExecProbeWithoutRunner(t *testing.T) {
+	pod := memoryPod("one", newTarget(t), "")
+	pod.Annotations[manager.Annotation] = "web: {readiness: {exec: {command: [\"true\"]}, period: 20ms}}"
+	r := start(t, "", func(c *agent.Config) { c.Source, c.PollInterval = agent.NewMemory(pod).Open, time.Hour })
+	awaitProbe(t, r.stream(), "an error", func(p *streamedProbe) bool {
+		return p.Last != nil && strings.Contains(p.Last.Error, "commands cannot be run in the containers of this agent")
+	})
+}

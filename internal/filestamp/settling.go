@@ -1,0 +1,33 @@
+package filestamp
+
+import "time"
+
+// maxSettle is how long files may go on changing before the change is due.
+const maxSettle = 2 * time.Second
+
+// Settling decides when a change of files is due, so that files which are being written are
+// not read halfway. The zero value is ready to use.
+type Settling struct {
+	last  string    // the stamp at the last call
+	since time.Time // when a change was first seen that is not due yet; zero: there is none
+}
+
+// Due reports whether a change is due now. stamp is that of the files now, and known that of
+// the files when they were last read. A change is due when the files are the same as at the
+// last call, or have changed for 2 s.
+func (s *Settling) Due(now time.Time, stamp, known string) bool {
+	settled := stamp == s.last
+	s.last = stamp
+	if stamp == known {
+		s.since = time.Time{}
+		return false
+	}
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if !settled && now.Sub(s.since) < maxSettle {
+		return false
+	}
+	s.since = time.Time{}
+	return true
+}
