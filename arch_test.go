@@ -50,21 +50,21 @@ var rooms = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours: []string{"probe", "internal/abi", "internal/regular", "internal/yamlpos", "plugin/schema"},
+		ours: []string{"probe", "internal/abi", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/netaddr", "internal/regular"},
+		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
-	"plugin/trust": {ours: []string{"plugin", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/perfdata"},
+		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/ownership", "internal/perfdata", "internal/wasmfile"},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/regular", "internal/descriptors"},
+		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -87,7 +87,7 @@ var rooms = map[string]struct {
 		ours: []string{"probe", "plugin", "internal/yamlpos"},
 	},
 	"agent/access": {
-		ours:   []string{"internal/regular", "plugin"},
+		ours:   []string{"internal/ownership", "internal/regular"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent": {
@@ -109,7 +109,7 @@ var rooms = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent", "agent/access", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/nearest", "internal/regular",
+			"internal/cli/command", "internal/cli/oneshot", "internal/nearest", "internal/regular", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
@@ -118,6 +118,8 @@ var rooms = map[string]struct {
 	"internal/yamlpos":       {ours: []string{"internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},
+	"internal/ownership":     {},
+	"internal/wasmfile":      {ours: []string{"internal/abi"}},
 	"internal/regular":       {others: []string{"golang.org/x/sys"}},
 	"internal/netaddr":       {},
 	"internal/doctest":       {},

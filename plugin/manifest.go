@@ -1,9 +1,3 @@
-// Package plugin knows what a plugin says of itself, and where plugins are found.
-// It runs no plugin: handlers/wasm does.
-//
-// [Find] looks for plugins in folders. A [Manifest] is what one says of itself: the config
-// it takes, the capabilities it asks for, its [Limits]. A [Grant] is what the operator
-// gives it.
 package plugin
 
 import (

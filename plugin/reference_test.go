@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -70,29 +68,4 @@ func FuzzParseReference(f *testing.F) {
 			t.Errorf("%q: %+v, then %+v, %v", text, r, again, err)
 		}
 	})
-}
-
-func TestPrivateDir(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	for range 2 {
-		if err := plugin.PrivateDir(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if err := os.Chmod(dir, 0o720); err != nil {
-		t.Fatal(err)
-	}
-	if err := plugin.PrivateDir(dir); err == nil || !strings.Contains(err.Error(), "is writable to others (mode 0720)") {
-		t.Error(err)
-	}
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
-	if err := plugin.PrivateDir(link); err == nil || !strings.Contains(err.Error(), "is no folder") {
-		t.Error(err)
-	}
 }

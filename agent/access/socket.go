@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 // socketName is the name of the socket in its default folder.
@@ -67,7 +67,7 @@ func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	s := &Socket{Listener: listener, path: path, file: info}
-	if err := plugin.CheckFolders(path); err != nil {
+	if err := ownership.CheckPath(path); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("socket: %w", err)
 	}

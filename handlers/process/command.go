@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -97,7 +98,7 @@ func checkWay(path string) error {
 
 // checkFolder holds a folder, and those that it is in, against who can write there.
 func checkFolder(folder string) error {
-	if err := plugin.CheckFolder(folder); err != nil {
+	if err := ownership.CheckDir(folder); err != nil {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(folder)

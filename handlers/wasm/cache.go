@@ -13,7 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 // What the folder of the cache may hold: each version of a plugin leaves a file there. A
@@ -43,7 +43,7 @@ func openCache(cfg Config) (cache wazero.CompilationCache, folder string, err er
 		return wazero.NewCompilationCache(), "", nil
 	}
 	// wazero runs what it finds there, and has no more than a checksum to go by.
-	err = plugin.PrivateDir(dir)
+	err = ownership.PrivateDir(dir)
 	if _, failed := errors.AsType[*fs.PathError](err); err != nil && !failed {
 		return nil, "", fmt.Errorf("cache folder: %w", err)
 	}
@@ -71,7 +71,7 @@ func (h *Host) remakeCache() error {
 	if h.cacheFolder == "" {
 		return nil
 	}
-	if err := plugin.PrivateDir(h.cacheFolder); err != nil {
+	if err := ownership.PrivateDir(h.cacheFolder); err != nil {
 		return err
 	}
 	_, err := newCache(h.cacheFolder) // for its folders

@@ -3,7 +3,7 @@ package wasm
 import (
 	"fmt"
 
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/wasmfile"
 )
 
 // What a module may say that it has. wazero makes room for everything before it reads
@@ -36,7 +36,7 @@ const (
 
 // checkCounts holds the numbers of a section that is not looked into otherwise against
 // what is there and what may be. Where it cannot follow, wazero does not go.
-func checkCounts(s plugin.Section) error {
+func checkCounts(s wasmfile.Section) error {
 	r := reader{data: s.Body}
 	switch s.ID {
 	case sectionCustom:

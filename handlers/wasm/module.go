@@ -10,7 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/wasmfile"
 )
 
 // The numbers of the sections that are looked into.
@@ -55,7 +55,7 @@ var errMalformed = errors.New("malformed module")
 //   - its data segments are merged where they nearly touch: the linker of Go leaves
 //     tens of thousands of them, each of which costs at every instantiation.
 func inspect(code []byte, tableEntries uint32) (*module, error) {
-	sections, err := plugin.Sections(code)
+	sections, err := wasmfile.Sections(code)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 }
 
 // findStart returns the number of the function that runs first.
-func (m *module) findStart(sections []plugin.Section) (start uint32, err error) {
+func (m *module) findStart(sections []wasmfile.Section) (start uint32, err error) {
 	for _, s := range sections {
 		if s.ID != sectionStart {
 			continue
@@ -218,7 +218,7 @@ func clampTables(r *reader, limit uint32) []byte {
 
 // rebuild returns code with the bodies of some sections replaced, and without the start
 // section. A nil body leaves a section as it is.
-func rebuild(code []byte, sections []plugin.Section, bodies map[int][]byte) []byte {
+func rebuild(code []byte, sections []wasmfile.Section, bodies map[int][]byte) []byte {
 	out := make([]byte, 0, len(code)+len(code)/16)
 	out = append(out, code[:8]...)
 	for i, s := range sections {

@@ -15,6 +15,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
@@ -63,7 +64,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	cfg.LastPatience = cmp.Or(cfg.LastPatience, DefaultLastPatience)
 	for _, dir := range []string{cfg.Dir, filepath.Join(cfg.Dir, "refs")} {
-		if err := plugin.PrivateDir(dir); err != nil {
+		if err := ownership.PrivateDir(dir); err != nil {
 			return nil, fmt.Errorf("plugin cache: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
@@ -59,9 +60,9 @@ func permissions(info os.FileInfo) os.FileMode {
 // trusted.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
-		err := plugin.OnlyOwnerWrites(file, info)
+		err := ownership.OnlyOwnerWrites(file, info)
 		if err == nil {
-			err = plugin.CheckFolders(file)
+			err = ownership.CheckPath(file)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: they could say whom to trust", err)

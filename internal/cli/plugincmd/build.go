@@ -18,6 +18,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 
@@ -302,7 +303,7 @@ func (b *building) stopped(ctx context.Context) error {
 
 // tellBuilt says what was built: its size, what it imports, and what it asks for.
 func tellBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest) error {
-	imports, err := plugin.Imports(module)
+	imports, err := wasmfile.Imports(module)
 	if err != nil {
 		return command.Failed(fmt.Errorf("%s: %w", path, err))
 	}

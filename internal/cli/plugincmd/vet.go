@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 
@@ -182,7 +183,7 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 	if err != nil {
 		return nil, err
 	}
-	imports, err := plugin.Imports(module)
+	imports, err := wasmfile.Imports(module)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -195,11 +196,11 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 	for _, problem := range vetImports(imports, m) {
 		findings = append(findings, finding{Path: path, Message: problem})
 	}
-	sections, err := plugin.Sections(module)
+	sections, err := wasmfile.Sections(module)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	named := func(s plugin.Section) bool { return s.ID == 0 && s.Name == "name" }
+	named := func(s wasmfile.Section) bool { return s.ID == 0 && s.Name == "name" }
 	if !slices.ContainsFunc(sections, named) {
 		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap says no more where it was"})
 	}

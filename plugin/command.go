@@ -52,6 +52,14 @@ func (m *Manifest) argumentOf(fields []string) (at int, field string) {
 	return 0, ""
 }
 
+// String returns an argument as a manifest has it.
+func (a Argument) String() string {
+	if a.Group == nil {
+		return a.Text
+	}
+	return "[" + strings.Join(a.Group, " ") + "]"
+}
+
 // AllowsVariable reports whether one of patterns, such as PGPASSWORD and MYSQL_*, matches the
 // name of a variable.
 func AllowsVariable(patterns []string, name string) bool {

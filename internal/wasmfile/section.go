@@ -1,4 +1,8 @@
-package plugin
+// Package wasmfile reads WebAssembly modules as files: their sections, and what they import and
+// export. It neither compiles nor runs them, and reads no code.
+//
+// Start at [Sections]. [Guest] reads what the contract with guests is about.
+package wasmfile
 
 import (
 	"encoding/binary"
@@ -6,14 +10,8 @@ import (
 	"fmt"
 )
 
-// SectionName is the custom section of a WebAssembly module that holds its manifest.
-const SectionName = "prober.manifest"
-
-// MaxModule is the most bytes that a module may have.
-const MaxModule = 32 << 20
-
-// maxSections is the most sections that a module may have: what is kept of each takes
-// more than the bytes of a small one.
+// maxSections is the most sections that a module may have: a Section takes more memory than a
+// small section has bytes.
 const maxSections = 10_000
 
 var moduleHeader = []byte("\x00asm\x01\x00\x00\x00")
@@ -26,7 +24,7 @@ type Section struct {
 	Body  []byte // what follows the size and the name; part of the module
 }
 
-// End is the offset in the module of what follows s; module is where s came from.
+// end returns the offset in module, where s comes from, of what follows s.
 func (s Section) end(module []byte) int {
 	return len(module) - cap(s.Body) + len(s.Body)
 }
@@ -73,54 +71,22 @@ func prefix(data []byte) (n int, rest []byte, err error) {
 	return int(size), rest, nil
 }
 
-// ErrNoManifest means that a module carries no manifest.
-var ErrNoManifest = fmt.Errorf("the module has no manifest inside, in the custom section %q", SectionName)
-
-// Extract returns the manifest inside a module, as it was embedded.
-func Extract(module []byte) ([]byte, error) {
-	sections, err := Sections(module)
-	if err != nil {
-		return nil, err
-	}
-	var found []byte
-	for _, s := range sections {
-		if s.ID != 0 || s.Name != SectionName {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("the module has two custom sections %q", SectionName)
-		}
-		found = s.Body
-	}
-	if found == nil {
-		return nil, ErrNoManifest
-	}
-	return found, nil
-}
-
-// Embed returns module with manifest as its custom section [SectionName], in the
-// place of any that it has. The manifest must be valid.
-func Embed(module, manifest []byte) ([]byte, error) {
-	if _, err := ParseManifest("plugin.yaml", manifest); err != nil {
-		return nil, err
-	}
+// WithCustom returns module with one custom section called name, with body in it, in the place
+// of all that it has of that name.
+func WithCustom(module []byte, name string, body []byte) ([]byte, error) {
 	sections, err := Sections(module)
 	if err != nil {
 		return nil, err
 	}
 	out := append([]byte(nil), moduleHeader...)
 	for _, s := range sections {
-		if s.ID != 0 || s.Name != SectionName {
+		if s.ID != 0 || s.Name != name {
 			out = append(out, module[s.Start:s.end(module)]...)
 		}
 	}
-	body := binary.AppendUvarint(nil, uint64(len(SectionName)))
-	body = append(append(body, SectionName...), manifest...)
+	content := binary.AppendUvarint(nil, uint64(len(name)))
+	content = append(append(content, name...), body...)
 	out = append(out, 0)
-	out = binary.AppendUvarint(out, uint64(len(body)))
-	out = append(out, body...)
-	if len(out) > MaxModule {
-		return nil, fmt.Errorf("module of %d bytes; at most %d are allowed", len(out), MaxModule)
-	}
-	return out, nil
+	out = binary.AppendUvarint(out, uint64(len(content)))
+	return append(out, content...), nil
 }

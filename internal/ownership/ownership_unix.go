@@ -1,6 +1,6 @@
 //go:build unix
 
-package plugin
+package ownership
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// onlyOurs refuses a folder that is writable to others or that belongs to another user.
-func onlyOurs(dir string, info os.FileInfo) error {
+// checkPrivate returns an error if dir is writable to others or belongs to another user.
+func checkPrivate(dir string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Errorf("%s is writable to others (mode %#o); it must be private (0700)", dir, mode)
 	}
@@ -32,9 +32,26 @@ func OnlyOwnerWrites(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// belongsToUs returns an error if the file or folder called name belongs to another user than
+// Check returns an error if other users than this one and root could change the file or folder
+// called name.
+func Check(name string, info fs.FileInfo) error {
+	if err := OnlyOwnerWrites(name, info); err != nil {
+		return err
+	}
+	return checkOwner(name, info)
+}
+
+// CheckExecutable returns an error if the owner may not execute the file called name.
+func CheckExecutable(name string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o100 == 0 {
+		return fmt.Errorf("%s is not executable", name)
+	}
+	return nil
+}
+
+// checkOwner returns an error if the file or folder called name belongs to another user than
 // root and this one.
-func belongsToUs(name string, info fs.FileInfo) error {
+func checkOwner(name string, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to user %d: want root or the user that runs prober", name, stat.Uid)
 	}
@@ -44,10 +61,10 @@ func belongsToUs(name string, info fs.FileInfo) error {
 // maxLinks is how many symbolic links a path may have, as in the kernel.
 const maxLinks = 40
 
-// CheckFolders returns an error if others can put another file in the place of the one at
-// path: if a folder on the way there, or on the way of a symbolic link there, is writable to
-// its group or to everybody. In one with the sticky bit they can do so only to what is theirs.
-func CheckFolders(path string) error {
+// CheckPath returns an error if others can replace the file at path: if a folder on the way
+// there, or on the way of a symbolic link there, is writable to its group or to everybody. In a
+// folder with the sticky bit they can replace only what belongs to them.
+func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
 		if err != nil {
@@ -102,7 +119,7 @@ func checkEntry(folder, name string) (fs.FileInfo, error) {
 	}
 	loose := OnlyOwnerWrites(folder, dir)
 	if loose != nil && dir.Mode()&fs.ModeSticky != 0 {
-		loose = belongsToUs(path, entry)
+		loose = checkOwner(path, entry)
 	}
 	return entry, loose
 }

@@ -1,4 +1,4 @@
-package plugin
+package wasmfile
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 // Imports returns the functions that a module imports, by the module that it imports them
 // from and in its order.
 func Imports(module []byte) (map[string][]string, error) {
-	g, err := readGuest(module)
+	g, err := Guest(module)
 	if err != nil {
 		return nil, err
 	}
@@ -26,24 +26,7 @@ func Imports(module []byte) (map[string][]string, error) {
 	return imports, nil
 }
 
-// CheckContract returns why no host loads a module: an import or an export that is not as
-// the contract with guests has it. It neither compiles nor runs the module.
-func CheckContract(module []byte, m *Manifest) []error {
-	g, err := readGuest(module)
-	if err != nil {
-		return []error{err}
-	}
-	return g.Check(g.Command(m.Mode == Command))
-}
-
-// RunsAsCommand reports whether a module is run as a program although its manifest does not
-// say so: it exports _start, and no probe.
-func RunsAsCommand(module []byte, m *Manifest) bool {
-	g, err := readGuest(module)
-	return err == nil && m.Mode != Command && g.Command(false)
-}
-
-// The numbers of the sections that readGuest reads, and of the kinds of imports and exports.
+// The numbers of the sections that Guest reads, and of the kinds of imports and exports.
 const (
 	typeSection     = 1
 	importSection   = 2
@@ -58,8 +41,8 @@ const (
 
 var errGuest = errors.New("malformed")
 
-// readGuest reads what a module imports and exports.
-func readGuest(module []byte) (*abi.Guest, error) {
+// Guest returns what a module imports and exports.
+func Guest(module []byte) (*abi.Guest, error) {
 	sections, err := Sections(module)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package plugin_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,5 +85,28 @@ func TestModuleWhoseManifestSaysProcess(t *testing.T) {
 	}
 	if _, err := plugin.Find([]string{dir}); err == nil || !strings.Contains(err.Error(), "its manifest says that its runtime is process") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestSocketTempIsShort(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // has no /tmp
+	}
+	for name, temp := range map[string]string{"short": t.TempDir(), "long": t.TempDir() + strings.Repeat("/.", 50)} {
+		t.Setenv("TMPDIR", temp)
+		at := plugin.SocketTemp()
+		if short := len(temp) <= 64; short != (at == temp) {
+			t.Errorf("%s: %s for %s", name, at, temp)
+		}
+		dir, err := os.MkdirTemp(at, "plugin-dir")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		l, err := net.Listen("unix", filepath.Join(dir, "plugin0123456789"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }

@@ -1,0 +1,71 @@
+package plugin
+
+import (
+	"fmt"
+
+	"github.com/daeace23/prober/internal/wasmfile"
+)
+
+// SectionName is the custom section of a WebAssembly module that holds its manifest.
+const SectionName = "prober.manifest"
+
+// MaxModule is the most bytes that a module may have.
+const MaxModule = 32 << 20
+
+// ErrNoManifest means that a module carries no manifest.
+var ErrNoManifest = fmt.Errorf("the module has no manifest inside, in the custom section %q", SectionName)
+
+// Extract returns the manifest inside a module, as it was embedded.
+func Extract(module []byte) ([]byte, error) {
+	sections, err := wasmfile.Sections(module)
+	if err != nil {
+		return nil, err
+	}
+	var found []byte
+	for _, s := range sections {
+		if s.ID != 0 || s.Name != SectionName {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("the module has two custom sections %q", SectionName)
+		}
+		found = s.Body
+	}
+	if found == nil {
+		return nil, ErrNoManifest
+	}
+	return found, nil
+}
+
+// Embed returns module with manifest as its custom section [SectionName], in the
+// place of any that it has. The manifest must be valid.
+func Embed(module, manifest []byte) ([]byte, error) {
+	if _, err := ParseManifest("plugin.yaml", manifest); err != nil {
+		return nil, err
+	}
+	out, err := wasmfile.WithCustom(module, SectionName, manifest)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) > MaxModule {
+		return nil, fmt.Errorf("module of %d bytes; at most %d are allowed", len(out), MaxModule)
+	}
+	return out, nil
+}
+
+// CheckContract returns why no host loads a module: an import or an export that is not as
+// the contract with guests has it. It neither compiles nor runs the module.
+func CheckContract(module []byte, m *Manifest) []error {
+	g, err := wasmfile.Guest(module)
+	if err != nil {
+		return []error{err}
+	}
+	return g.Check(g.Command(m.Mode == Command))
+}
+
+// RunsAsCommand reports whether a module is run as a program although its manifest does not
+// say so: it exports _start, and no probe.
+func RunsAsCommand(module []byte, m *Manifest) bool {
+	g, err := wasmfile.Guest(module)
+	return err == nil && m.Mode != Command && g.Command(false)
+}

@@ -1,0 +1,164 @@
+package plugin
+
+import (
+	"cmp"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Dial is what is held against grants: one address that a connection is about to be
+// made to.
+type Dial struct {
+	Scheme string     // "tcp", "udp", "tls", "http", "https" or "unix"
+	Name   string     // as it was named, in lower case; "" where that was the address
+	Addr   netip.Addr // what it resolved to, neither mapped nor with a zone
+	Port   uint16
+	Path   string // of the socket, or of the URL, escaped
+}
+
+// Matches reports whether g is about d; whether it allows or denies, [Grant.Deny] says.
+func (g Grant) Matches(d Dial) bool {
+	if d.Scheme == "unix" || g.scheme == "unix" {
+		return g.scheme == d.Scheme && g.path == d.Path
+	}
+	if g.scheme != "" && !covers(g.scheme, d.Scheme) {
+		return false
+	}
+	return g.host.matches(d) && g.port(d.Port) && g.matchesPath(d)
+}
+
+// Deny reports whether g takes away what others grant.
+func (g Grant) Deny() bool { return g.deny }
+
+// Name returns the name that g is about, or the one below which it is about all names; ""
+// where it is about addresses, or whatever the name.
+func (g Grant) Name() (name string, below bool) {
+	if g.host.suffix != "" {
+		return g.host.suffix[1:], true
+	}
+	return g.host.name, false
+}
+
+// Is reports whether g grants something of that name: "target", "kv" or, also of some names
+// only, "dns".
+func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
+
+// IsDNS reports whether g is about look-ups.
+func (g Grant) IsDNS() bool { return g.scheme == "dns" }
+
+// Names reports whether g allows one address, literally, or, for a loopback address, a
+// range of them or localhost. Addresses that lead to the host itself or to the secrets
+// of a cloud are not to be had by a wildcard.
+func (g Grant) Names(addr netip.Addr) bool {
+	p := g.host.prefix
+	if addr.IsLoopback() && (g.host.name == "localhost" || p.IsValid() && p.Addr().IsLoopback() && p.Bits() >= 8) {
+		return true
+	}
+	return p.IsValid() && p.IsSingleIP() && p.Addr() == addr
+}
+
+// MayName reports whether a name could match: it is not looked up otherwise, since
+// that tells the name to whoever answers for it.
+func (g Grant) MayName(scheme, name string, port uint16) bool {
+	if g.deny || !covers(g.scheme, scheme) || !g.port(port) || g.host.prefix.IsValid() {
+		return false
+	}
+	return g.host.matches(Dial{Name: name})
+}
+
+// MayLead reports whether some address on port could match.
+func (g Grant) MayLead(scheme string, port uint16) bool {
+	return !g.deny && covers(g.scheme, scheme) && g.port(port) && g.host.prefix.IsValid()
+}
+
+// MayLookUp reports whether g is about look-ups of a name.
+func (g Grant) MayLookUp(name string) bool {
+	return g.scheme == "dns" && g.host.matches(Dial{Name: name})
+}
+
+// covers reports whether a pattern of one scheme is about dials of another.
+func covers(pattern, dial string) bool {
+	switch pattern {
+	case dial:
+		return true
+	case "tcp":
+		return dial == "tls" || dial == "http" || dial == "https"
+	case "tls":
+		return dial == "https"
+	}
+	return false
+}
+
+func (h hostPattern) matches(d Dial) bool {
+	switch {
+	case h.any:
+		return true
+	case h.prefix.IsValid():
+		return h.prefix.Contains(d.Addr)
+	case h.suffix != "":
+		return strings.HasSuffix(d.Name, h.suffix)
+	default:
+		return d.Name != "" && d.Name == h.name
+	}
+}
+
+func (g Grant) port(port uint16) bool {
+	return len(g.ports) == 0 || slices.ContainsFunc(g.ports, func(r portRange) bool { return r.first <= port && port <= r.last })
+}
+
+// matchesPath holds a URL's path against the pattern's. A path that a server may read as
+// another one matches no pattern but that for all paths, and every denial. So does one that
+// differs from a denied path in upper and lower case only.
+func (g Grant) matchesPath(d Dial) bool {
+	if g.path == "" || g.path == "/*" {
+		return true
+	}
+	plain, ok := plainPath(cmp.Or(d.Path, "/"))
+	if !ok {
+		return g.deny
+	}
+	pattern := g.path
+	if g.deny {
+		pattern, plain = strings.ToLower(pattern), strings.ToLower(plain)
+	}
+	if below, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(plain, below)
+	}
+	return plain == pattern
+}
+
+// plainPath returns a URL's path without its escapes, and whether every server reads it in
+// the same way. Then it is absolute, and consists of characters that a URL's path has without
+// an escape (RFC 3986), ";" apart, which begins the parameters of a segment. So there is
+// nothing left to decode once more: no "%", no UTF-8. No segment is empty, save the last, and
+// none is of dots only.
+func plainPath(escaped string) (plain string, ok bool) {
+	plain, err := url.PathUnescape(escaped)
+	if err != nil || plain == "" || plain[0] != '/' || strings.Contains(strings.ToLower(escaped), "%2f") {
+		return "", false
+	}
+	for _, c := range []byte(plain) {
+		if !isPathByte(c) {
+			return "", false
+		}
+	}
+	segments := strings.Split(plain[1:], "/")
+	for i, segment := range segments {
+		if segment == "" && i < len(segments)-1 || segment != "" && strings.Trim(segment, ".") == "" {
+			return "", false
+		}
+	}
+	return plain, true
+}
+
+// isPlain reports whether a path without escapes is one that [plainPath] can return.
+func isPlain(path string) bool {
+	_, ok := plainPath(path)
+	return ok && !strings.Contains(path, "%")
+}
+
+func isPathByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,=:@/", c) >= 0
+}
