@@ -56,14 +56,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err != nil {
 		return probe.Outcome{}, b.named(err)
 	}
-	if !c.hasGrace() {
-		return b.carryOut(c, in, start)
-	}
-	a, late := b.besides(c, in, start)
-	if late {
-		return b.cutOff(c, context.DeadlineExceeded, req.Spec.Timeout, start)
-	}
-	return a.out, a.err
+	return b.carryOut(c, in, start)
 }
 
 // begin gets a call its place and its instance, which end gives back. atOnce has it
@@ -83,8 +76,7 @@ func (b *bound) begin(c *call, atOnce bool) (in *instance, err error) {
 	return in, err
 }
 
-// end ends what a call has begun, and gives back what it holds. It is deferred: a log, a
-// tracer and a connection are those of whoever embeds the host, and may panic.
+// end ends what a call has begun, and gives back what it holds.
 func (b *bound) end(c *call, in *instance, normal bool) {
 	defer b.plugin.back(c, in, normal)
 	c.release()
@@ -96,9 +88,9 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	timeout, waited, again := c.req.Spec.Timeout, c.waited, false
 	defer func() { b.end(c, in, again) }()
 	entered := b.plugin.host.cfg.Clock.Now()
-	c.did.since = entered
+	c.record.since = entered
 	code, err := in.run(c, in.probe)
-	whole, ended := c.comeBack(), c.ended()
+	ended := c.ended()
 	b.last.Store(int32(c.standing.after(c.standingSince(entered, waited, ended))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
@@ -106,7 +98,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 			c.kv.commit()
 		}
 	}
-	again = err == nil && (ended == nil || whole)
+	again = b.plugin.reset && c.usable(err) || err == nil && ended == nil
 	if ended != nil {
 		c.traceEnd(ended)
 		return b.cutOff(c, ended, timeout, start)

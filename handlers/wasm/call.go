@@ -28,8 +28,12 @@ type call struct {
 	standing standing
 	share    uint64 // of the host's memory, while it is admitted
 	placed   bool   // holds one of the places of running guests
-	leash
-	run run // of the guest; zero before it runs
+	watchdog
+	record  record
+	waited  time.Duration // for a slot or an instance, all together
+	asked   time.Time     // since when it waits for a slot; zero: it does not
+	trouble error         // of the agent's own host, which kept a connection from being made; nil: none
+	run     run           // of the guest; zero before it runs
 
 	request   []byte // encoded when the guest first asks for it
 	lastError string
@@ -53,26 +57,6 @@ func newCall(ctx context.Context, b *bound, req *probe.Request) *call {
 	return &call{ctx: ctx, host: b.plugin.host, plugin: b.plugin, req: req, config: b.config}
 }
 
-// callKey is the key of the call in the context of a guest's call.
-type callKey struct{}
-
-// callContext is a context that knows its call. A host function finds it there,
-// since one host module serves all instances.
-type callContext struct {
-	context.Context
-	call *call
-}
-
-func withCall(ctx context.Context, c *call) context.Context { return &callContext{ctx, c} }
-
-// Value implements [context.Context].
-func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
-		return c.call
-	}
-	return c.Context.Value(key)
-}
-
 // acquire takes a place among the guests that run, and reports false when the
 // context ended first. begun is said of a guest that goes on.
 func (c *call) acquire(begun bool) bool {
@@ -81,7 +65,7 @@ func (c *call) acquire(begun bool) bool {
 	}
 	asked := c.host.cfg.Clock.Now()
 	c.queues(asked)
-	c.placed = c.host.running.take(c.until(), begun)
+	c.placed = c.host.running.take(c.ctx, begun)
 	c.queues(time.Time{})
 	return c.placed
 }
@@ -142,19 +126,15 @@ func (c *call) ended() error {
 	return c.ctx.Err()
 }
 
-// idle runs what makes the guest wait for w, and gives its place to another meanwhile.
-// When the call has ended the guest goes on without a place: it stops at its next
-// branch.
-func (c *call) idle(w waiting, waiting func(ctx context.Context)) {
-	ctx := c.until() // of before: what begins in time ends with the deadline
+// idle runs wait, during which the guest waits for w, and gives the call's slot to another
+// meanwhile.
+func (c *call) idle(w waiting, wait func(ctx context.Context)) {
 	c.countStack()
-	c.stepOut(w)
+	c.suspend(w)
 	c.release()
-	waiting(ctx)
+	wait(c.ctx)
 	c.acquire(true)
-	if late := c.stepIn(); late && !c.placed { // the place was waited for until the deadline
-		c.acquire(true)
-	}
+	c.resume()
 }
 
 // finish ends what the call has begun.
@@ -199,7 +179,7 @@ func (c *call) logEnabled() bool {
 
 // mayLog reports whether the host's log may be written to: while a config is validated
 // nobody says which of it is secret.
-func (c *call) mayLog() bool { return !c.offline && !c.isLate() }
+func (c *call) mayLog() bool { return !c.offline }
 
 // debug writes to the host's log, without the secrets of the probe.
 func (c *call) debug(text, key, value string) {

@@ -152,7 +152,6 @@ func TestNetHTTPInsideAGuestTimesOut(t *testing.T) {
 }
 
 func TestDialsElsewhereAreDenied(t *testing.T) {
-	wasm.WaitForGuests(goGuest(t)) // of other tests, which may have their grace still
 	other := serve(t, "tcp", "127.0.0.1:0")
 	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
 	socket := socketPath(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// endedContext is a context whose end nothing is told of: it has to be asked for.
+// endedContext is a context whose end closes no channel: only Err reports it.
 type endedContext struct {
 	context.Context
 	ended *atomic.Bool
@@ -29,8 +29,8 @@ func (c endedContext) Err() error {
 	return nil
 }
 
-// What begins after the deadline reaches nobody, though nothing has ended the guest yet:
-// with a grace and without.
+// A host call that begins after the deadline reaches nobody, though nothing has ended the
+// guest yet.
 func TestNobodyIsReachedAfterTheDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		isolation plugin.Isolation
@@ -38,12 +38,12 @@ func TestNobodyIsReachedAfterTheDeadline(t *testing.T) {
 		err       error
 		idle      int
 	}{
-		"fresh":                  {isolation: plugin.Fresh, err: context.DeadlineExceeded},
-		"pooled":                 {isolation: plugin.Pooled, err: context.DeadlineExceeded},
-		"traced":                 {isolation: plugin.Reset, trace: func(probe.TraceEvent) {}, err: context.DeadlineExceeded},
-		"in grace":               {isolation: plugin.Reset, err: context.DeadlineExceeded, idle: 1},
-		"given up":               {isolation: plugin.Fresh, err: context.Canceled},
-		"given up, with a grace": {isolation: plugin.Reset, err: context.Canceled, idle: 1},
+		"fresh":            {isolation: plugin.Fresh, err: context.DeadlineExceeded},
+		"pooled":           {isolation: plugin.Pooled, err: context.DeadlineExceeded},
+		"reset":            {isolation: plugin.Reset, err: context.DeadlineExceeded, idle: 1},
+		"traced":           {isolation: plugin.Reset, trace: func(probe.TraceEvent) {}, err: context.DeadlineExceeded, idle: 1},
+		"fresh, cancelled": {isolation: plugin.Fresh, err: context.Canceled},
+		"reset, cancelled": {isolation: plugin.Reset, err: context.Canceled, idle: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ended atomic.Bool

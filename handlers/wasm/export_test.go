@@ -46,9 +46,6 @@ func Closed(h *Host) bool {
 // WaitForCompilers waits for the compilations that nobody waits for any more.
 func WaitForCompilers(h *Host) { h.compilers.Wait() }
 
-// WaitForGuests waits for the guests of p that nobody waits for any more.
-func WaitForGuests(p *Handler) { p.flying.Wait() }
-
 // FreePlaces returns how many guests more may run.
 func FreePlaces(h *Host) int {
 	h.running.mu.Lock()

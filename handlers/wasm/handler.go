@@ -52,7 +52,6 @@ type Handler struct {
 	size0    int    // bytes of memory of the first instance, when it had started
 	reset    bool   // instances are used again after a reset
 	pooled   bool   // instances are used again as they are
-	waits    bool   // its guests can wait for the host
 	command  bool   // it is run as a program, in a new instance each time
 
 	denied atomic.Uint64 // dials that the grants did not cover

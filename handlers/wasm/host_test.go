@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,35 +276,6 @@ func (c setContext) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
-}
-
-// What a guest has begun in time, and be it that the deadline comes while it gives its
-// place back, has no part of its grace: it would reach the target after the verdict.
-func TestWhatBeginsInTimeEndsWithTheDeadline(t *testing.T) {
-	parent, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	h := &Host{cfg: Config{Clock: realClock{}}}
-	c := &call{ctx: setContext{parent, time.Now().Add(time.Hour)}, host: h, placed: true}
-	c.end = make(chan struct{})
-	var seen error
-	var guest sync.WaitGroup
-	h.running.mu.Lock() // so that the place is not given back yet
-	guest.Go(func() { c.idle(waiting{}, func(ctx context.Context) { seen = ctx.Err() }) })
-	isAway := func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.away
-	}
-	for !isAway() {
-		runtime.Gosched()
-	}
-	cancel()
-	late := c.overdue()
-	h.running.mu.Unlock()
-	guest.Wait()
-	if !late || seen != context.DeadlineExceeded {
-		t.Errorf("late: %v, and what it waited for went on with %v", late, seen)
-	}
 }
 
 // A guest that waited for its place for most of the time has not seen enough of its

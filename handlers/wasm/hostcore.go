@@ -118,9 +118,10 @@ func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 		if !ok || mem == nil {
 			r = int64(abi.EPERM.Code())
 		} else {
-			c.did.calls++
-			c.did.name = name
+			c.record.calls++
+			c.record.name = name
 			r = f(c, mem, stack)
+			c.unwindIfEnded()
 		}
 		if result {
 			stack[0] = uint64(r)
@@ -272,4 +273,9 @@ func deadlineMs(c *call, _ api.Memory, _ args) int64 {
 
 func lastError(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 0, []byte(c.lastError))
+}
+
+// outward reports whether the functions of an import module reach out of the host.
+func outward(module string) bool {
+	return module == abi.ModuleNet || module == abi.ModuleHTTP || module == abi.ModuleDNS
 }

@@ -156,7 +156,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}
 	x := &exchange{call: c, options: r.TLS, onSocket: c.req.Target.Unix != "" && named.Host == ""}
 	x.transport = http.Transport{
-		DialContext: sheltering(x.dial), DialTLSContext: sheltering(x.dialTLS),
+		DialContext: x.dial, DialTLSContext: x.dialTLS,
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
 	}
 	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
@@ -173,7 +173,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if err != nil {
 		cancel()
 		x.transport.CloseIdleConnections()
-		return nil, httpError(raised(err))
+		return nil, httpError(err)
 	}
 	x.tell(resp)
 	return &answer{Reader: resp.Body, exchange: x, end: func() {

@@ -47,20 +47,11 @@ func (e *tlsError) errno() abi.Errno {
 
 // handshake is the default of [Config.Handshake].
 func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
-	secured := tls.Client(closing{conn}, config)
+	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
 	return secured, nil
-}
-
-// closing is a connection whose Close does not panic: where the time of a handshake is over,
-// crypto/tls closes it on a goroutine of its own.
-type closing struct{ net.Conn }
-
-func (c closing) Close() (err error) {
-	defer contain(&err)
-	return c.Conn.Close()
 }
 
 // tlsOptions reads the query of a tls:// URL.
@@ -186,7 +177,7 @@ func (c *conn) halt() error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil
 	}
-	return raised(err)
+	return err
 }
 
 // tlsInfo is what a guest is told of the TLS of a connection; nil without any.

@@ -256,7 +256,7 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 // fault gives the error of a guest's call its reason.
 func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	in.stderr.flush()
-	if in.call.ctx.Err() == nil {
+	if in.call.ended() == nil {
 		in.call.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")

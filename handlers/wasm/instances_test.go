@@ -175,7 +175,6 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-dialled
-		wasm.WaitForGuests(p)
 		holes = append(holes, b)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

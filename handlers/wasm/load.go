@@ -123,7 +123,6 @@ func (p *Handler) tryOut(ctx context.Context) error {
 		p.image, err = in.takeImage()
 	}
 	p.pooled = p.manifest.Isolation == plugin.Pooled
-	p.waits = p.mayWait()
 	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile && !p.command
 	p.live++
 	p.flying.Add(1) // until the instance is given back: the host may be closed meanwhile

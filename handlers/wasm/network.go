@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -41,8 +40,7 @@ func (c *call) mayDial() error {
 }
 
 // add returns a handle for c, which is closed when the call ends: nothing else ends
-// a Read of every kind of connection. A panic then would end the process, and the attempt
-// closes it anyway.
+// a Read of every kind of connection.
 func (n *network) add(ctx context.Context, c *conn) int32 {
 	if n.wake == nil {
 		n.wake = make(chan struct{}, 1)
@@ -52,10 +50,7 @@ func (n *network) add(ctx context.Context, c *conn) int32 {
 		c.raw = c.Conn
 	}
 	raw := c.raw
-	c.stop = context.AfterFunc(ctx, func() {
-		defer func() { _ = recover() }()
-		_ = raw.Close()
-	})
+	c.stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
 	n.open++
 	for i := range n.conns {
 		if n.conns[i] == nil {
@@ -159,7 +154,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 	}
 	buf := make([]byte, size)
 	for {
-		n, err := readContained(reads, buf)
+		n, err := reads.Read(buf)
 		if n == 0 && err == nil {
 			continue
 		}
@@ -183,33 +178,6 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 	}
 }
 
-// panicked is the error of a Read that panicked: the connection is that of whoever embeds
-// the host. It goes on where that is recovered, on the goroutine of the attempt.
-type panicked struct{ value any }
-
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-
-// readContained is a Read of c whose panic is an error.
-func readContained(c net.Conn, buf []byte) (n int, err error) {
-	defer contain(&err)
-	return c.Read(buf)
-}
-
-// contain is deferred, and makes a panic an error.
-func contain(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicked{p}
-	}
-}
-
-// raised is err, unless it is that of a panic.
-func raised(err error) error {
-	if p, ok := errors.AsType[*panicked](err); ok {
-		panic(p.value)
-	}
-	return err
-}
-
 // take moves what was read to p.
 func (c *conn) take(p []byte) (n int, err error) {
 	if r, ok := readinessOf(c.Conn); ok {
@@ -223,7 +191,7 @@ func (c *conn) take(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.data) == 0 {
-		return 0, raised(c.err)
+		return 0, c.err
 	}
 	if n = copy(p, c.data); c.network == "udp" && n > 0 {
 		c.data = nil // the rest of a datagram is lost, as everywhere

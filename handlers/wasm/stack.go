@@ -59,8 +59,7 @@ var errStack = errors.New("its stack takes more memory than there is")
 type run struct {
 	fn     api.Function
 	memory *memory
-	end    func() // has the guest end at its next branch
-	deep   bool   // it was ended for its stack; guarded by runs.mu while the guest runs
+	deep   bool // it was ended for its stack; guarded by runs.mu while the guest runs
 }
 
 // runs are the runs of a host. Of those that wait for the host the stack is counted; of the
@@ -87,13 +86,8 @@ func (r *runs) done(c *call) {
 
 // enter calls fn of the guest for c.
 func (in *instance) enter(ctx context.Context, c *call, fn api.Function, stack []uint64) error {
-	c.run = run{fn: fn, memory: in.memory, end: c.stop}
-	if c.end == nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		c.run.end = cancel
-	}
+	c.run = run{fn: fn, memory: in.memory}
+	defer c.watch()()
 	c.host.runs.begin(c)
 	err := fn.CallWithStack(ctx, stack)
 	c.host.runs.done(c)
@@ -116,7 +110,7 @@ func (h *Host) boundStacks() bool {
 	var sum, largest uint64
 	var deepest *call
 	for c := range h.runs.all {
-		if c.isAway() {
+		if c.isWaiting() {
 			continue
 		}
 		n := stackOf(c.run.fn)
@@ -128,7 +122,7 @@ func (h *Host) boundStacks() bool {
 		return true
 	}
 	deepest.run.deep = true
-	deepest.run.end()
+	deepest.stop()
 	return false
 }
 

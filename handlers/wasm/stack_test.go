@@ -72,8 +72,7 @@ func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	if t.Logf("%d waited, %d were refused", waited, refused); waited == 0 || refused == 0 {
 		t.Errorf("%d waited, %d were refused", waited, refused)
 	}
-	wasm.WaitForGuests(p)
-	if used := h.Memory(); used > 1<<20 {
+	if used := h.Memory(); used > attempts*64<<10 { // of idle instances
 		t.Errorf("%d bytes are still counted", used)
 	}
 }

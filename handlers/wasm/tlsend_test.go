@@ -69,7 +69,6 @@ func TestTLSEndsWithoutAFarewell(t *testing.T) {
 		if got, err := overrun(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
 			t.Errorf("%s: got %+v, %v", isolation, got, err)
 		}
-		wasm.WaitForGuests(p)
 		if n := farewells.Swap(0); n != 0 {
 			t.Errorf("%s: %d farewells", isolation, n)
 		}

@@ -31,9 +31,9 @@ const (
 	stageHeaders   = "no response headers"
 )
 
-// doings are what a guest did in its call. They belong to its goroutine; while it waits,
-// the leash's mu guards them.
-type doings struct {
+// record is what a guest did in its call. It belongs to the goroutine of the call, but for
+// the stage, which mu of the call guards.
+type record struct {
 	waiting
 	since time.Time // when the wait began, or when the guest went on
 	last  string    // the host call that it waited for before
@@ -69,12 +69,12 @@ func (r *row) goesOn(w *waiting) bool {
 func (c *call) stage(stage, addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.did.stage, c.did.addr = stage, addr
+	c.record.stage, c.record.addr = stage, addr
 }
 
 // waitsLocked notes that the guest waits from now on.
 func (c *call) waitsLocked(w waiting) {
-	d := &c.did
+	d := &c.record
 	d.waiting, d.since = w, c.host.cfg.Clock.Now()
 	if !d.row.goesOn(&w) {
 		d.row = row{waiting: w, begun: d.since, before: d.total}
@@ -85,15 +85,11 @@ func (c *call) waitsLocked(w waiting) {
 	d.row.waits++
 }
 
-// goesOnLocked notes that the guest goes on, if it waited. ended is the error of the
-// call's context.
-func (c *call) goesOnLocked(ended error) {
-	d := &c.did
+// goesOnLocked notes that the guest goes on, if it waited.
+func (c *call) goesOnLocked() {
+	d := &c.record
 	if d.call == "" {
 		return
-	}
-	if ended != nil {
-		c.hangsLocked()
 	}
 	now := c.host.cfg.Clock.Now()
 	if took := now.Sub(d.since); d.call == sleeping {
@@ -104,14 +100,6 @@ func (c *call) goesOnLocked(ended error) {
 	d.waiting, d.last, d.calls, d.since = waiting{}, d.call, 0, now
 }
 
-// hangsLocked keeps what the guest does when its time is over. In its grace it goes on,
-// while whoever asked wants to know.
-func (c *call) hangsLocked() {
-	if c.hung == nil {
-		c.hung = new(c.did)
-	}
-}
-
 // doing is what the guest was doing when its time was over.
 func (c *call) doing() *explain.Wait {
 	c.mu.Lock()
@@ -120,10 +108,7 @@ func (c *call) doing() *explain.Wait {
 	if deadline, ok := c.ctx.Deadline(); ok && deadline.Before(now) {
 		now = deadline
 	}
-	d := c.hung
-	if d == nil {
-		d = &c.did
-	}
+	d := &c.record
 	w, before := &explain.Wait{}, d.total
 	if d.call == "" {
 		w.For = max(0, now.Sub(d.since))
@@ -140,7 +125,7 @@ func (c *call) doing() *explain.Wait {
 }
 
 // computes tells of a guest that does not wait.
-func (d *doings) computes(w *explain.Wait) {
+func (d *record) computes(w *explain.Wait) {
 	w.Call, w.Doing = "guest", "computing"
 	since := "it began"
 	if d.last != "" {
@@ -157,7 +142,7 @@ func (d *doings) computes(w *explain.Wait) {
 }
 
 // waitsFor tells of a guest that waits.
-func (d *doings) waitsFor(w *explain.Wait) {
+func (d *record) waitsFor(w *explain.Wait) {
 	w.Call, w.Where = d.call, d.where
 	if d.call == sleeping {
 		w.Call, w.Doing, w.Saw = "guest", "sleeping", []string{"poll_oneoff of WASI"}
@@ -182,7 +167,7 @@ func (d *doings) waitsFor(w *explain.Wait) {
 }
 
 // repeats tells of a guest that waited for the same several times in a row until now.
-func (d *doings) repeats(w *explain.Wait, now time.Time) {
+func (d *record) repeats(w *explain.Wait, now time.Time) {
 	if d.row.waits < 2 {
 		return
 	}
@@ -254,13 +239,13 @@ func (c *call) explain(out *probe.Outcome) {
 }
 
 // traceEnd tells the tracer, if there is one, what the guest was doing when its time was
-// over. A guest with a tracer has no grace, and so the request is still the caller's.
+// over.
 func (c *call) traceEnd(ended error) {
 	_, real := c.host.cfg.Clock.(realClock)
 	if real && ended != context.DeadlineExceeded { // nobody waits for the answer; of a test's clock, the real time may be over
 		return
 	}
-	if c.end == nil && c.req != nil && c.req.Trace != nil {
+	if c.req != nil && c.req.Trace != nil {
 		c.req.Trace.Emit(c.doing().Event())
 	}
 }

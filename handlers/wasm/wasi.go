@@ -76,6 +76,7 @@ func (in *instance) sleep(ns int64) {
 	in.call.idle(waiting{call: sleeping}, func(ctx context.Context) {
 		in.plugin.host.cfg.Clock.Wait(ctx, nil, time.Duration(ns))
 	})
+	in.call.unwindIfEnded()
 }
 
 // wait returns when ctx ends, wake is signalled or d has passed; a negative d never

@@ -18,7 +18,7 @@ import (
 )
 
 // dueContext is a context whose deadline comes when the test says so. By the clock it is
-// an hour off, and so is the end of a guest's grace.
+// an hour off.
 type dueContext struct {
 	context.Context
 	deadline time.Time
@@ -72,8 +72,8 @@ func (w *wall) Write([]byte) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// graceHost is a host with a dialler of its own.
-func graceHost(t testing.TB, dial func(ctx context.Context) (net.Conn, error)) *wasm.Host {
+// dialHost is a host with a dialler of its own.
+func dialHost(t testing.TB, dial func(ctx context.Context) (net.Conn, error)) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{
 		CacheDir: testCache(scratch), Interpreter: interpreter,
@@ -112,71 +112,70 @@ func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Durat
 	}
 }
 
-// A guest that waits for the host when its deadline comes has time to return, and then
-// its instance is used again.
-func TestGrace(t *testing.T) {
+// A guest that waits for the host when its deadline comes is unwound, and nothing that it
+// would have done next happens. An instance of isolation reset is used again.
+func TestDeadlineOfAWaitingGuest(t *testing.T) {
+	over := false // a data race, if it were read later
+	trace := func(e probe.TraceEvent) {
+		if over {
+			t.Errorf("traced after the answer: %+v", e)
+		}
+	}
 	for _, tc := range []struct {
-		name, then string
-		idle       int
+		name      string
+		isolation plugin.Isolation
+		trace     probe.Tracer
+		idle      int
 	}{
-		{"it returns", "0", 1},
-		{"it talks and keeps", "4", 1},
-		{"it traps", "5", 0},
-		{"it returns what is no result", "6", 1},
-		{"it looks up and asks", "7", 1},
+		{"reset keeps the instance", plugin.Reset, nil, 1},
+		{"reset with a tracer keeps the instance", plugin.Reset, trace, 1},
+		{"fresh drops the instance", plugin.Fresh, nil, 0},
+		{"pooled drops the instance", plugin.Pooled, nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			due := newDue(t)
-			h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
-				due.pass()
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
-			p := loadLate(t, h, plugin.Reset)
-			guest := bind(t, p, `{"then":"`+tc.then+`"}`, elsewhere)
-			got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
-			wantTimedOut(t, got, err, time.Minute)
-			wasm.WaitForGuests(p)
-			if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {
-				t.Errorf("got %+v, want %d idle", got, tc.idle)
-			}
-			if kept := guest.(wasm.Keeper).Kept(); len(kept) > 0 {
-				t.Errorf("kept %q", kept)
-			}
-			if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
-				t.Errorf("%d places are free", got)
+			for then := range 8 {
+				due := newDue(t)
+				h := dialHost(t, func(ctx context.Context) (net.Conn, error) {
+					due.pass()
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
+				p := loadLate(t, h, tc.isolation)
+				guest := bind(t, p, fmt.Sprintf(`{"then":"%d"}`, then), elsewhere)
+				over = false
+				got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: tc.trace})
+				over = true
+				wantTimedOut(t, got, err, time.Minute)
+				if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {
+					t.Errorf("then %d: got %+v, want %d idle", then, got, tc.idle)
+				}
+				if kept := guest.(wasm.Keeper).Kept(); len(kept) > 0 {
+					t.Errorf("then %d: kept %q", then, kept)
+				}
 			}
 		})
 	}
 }
 
-// Whatever a guest does in its grace, it is ended after it, and none of it is seen
-// outside.
-func TestGraceIsBounded(t *testing.T) {
+// The target of a guest that is unwound sees one connection and no byte.
+func TestDeadlineOfAWaitingGuestEndsItsTraffic(t *testing.T) {
 	const timeout = 250 * time.Millisecond
-	for _, tc := range []struct{ name, then string }{
-		{"it loops", "1"},
-		{"it sleeps", "2"},
-		{"it dials and writes", "3"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			conns, bytes, target := countingServer(t)
-			p := loadLate(t, host, plugin.Reset)
-			attempts := int64(0)
-			counted := probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-				attempts++
-				return bind(t, p, `{"then":"`+tc.then+`"}`, target).Probe(ctx, req)
-			})
-			got, err := overrun(t, counted, probe.Request{Target: target}, timeout)
-			wantTimedOut(t, got, err, timeout)
-			wasm.WaitForGuests(p) // for ever, if it were not bounded
-			if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-				t.Errorf("got %+v, want no instance left", got)
-			}
-			if c, b := conns(), bytes(); c > attempts || b > 0 {
-				t.Errorf("the target saw %d connections and %d bytes", c, b)
-			}
+	for then := range 8 {
+		conns, bytes, target := countingServer(t)
+		p := loadLate(t, host, plugin.Reset)
+		attempts := int64(0)
+		counted := probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+			attempts++
+			return bind(t, p, fmt.Sprintf(`{"then":"%d"}`, then), target).Probe(ctx, req)
 		})
+		got, err := overrun(t, counted, probe.Request{Target: target}, timeout)
+		wantTimedOut(t, got, err, timeout)
+		if got := p.Stats(); got.Busy != 0 {
+			t.Errorf("got %+v, want no instance to be busy", got)
+		}
+		if c, b := conns(), bytes(); c > attempts || b > 0 {
+			t.Errorf("then %d: the target saw %d connections and %d bytes", then, c, b)
+		}
 	}
 }
 
@@ -214,37 +213,11 @@ func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Targe
 	return conns, bytes, targetOf(l)
 }
 
-// The answer is there at the deadline, even where the host call that the guest waits in
-// heeds no deadline.
-func TestTheAnswerWaitsForNoGrace(t *testing.T) {
-	due, release := newDue(t), make(chan struct{})
-	near, far := net.Pipe()
-	h := graceHost(t, func(context.Context) (net.Conn, error) {
-		due.pass()
-		<-release
-		return near, nil
-	})
-	p := loadLate(t, h, plugin.Reset)
-	got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
-	wantTimedOut(t, got, err, time.Minute)
-	if got := p.Stats(); got.Busy != 1 {
-		t.Errorf("got %+v, want the instance to be busy", got)
-	}
-	close(release)
-	wasm.WaitForGuests(p)
-	if n, err := far.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("read %d bytes, %v, want the connection to be closed", n, err)
-	}
-	if got := p.Stats(); got.Idle != 1 || got.Busy != 0 {
-		t.Errorf("got %+v, want the instance to be used again", got)
-	}
-}
-
-// An attempt that nobody wants the answer of any more has no grace.
-func TestNoGraceWithoutADeadline(t *testing.T) {
+// An attempt that is cancelled ends its guest in the same way.
+func TestCancelOfAWaitingGuest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
+	h := dialHost(t, func(ctx context.Context) (net.Conn, error) {
 		cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -253,62 +226,27 @@ func TestNoGraceWithoutADeadline(t *testing.T) {
 	if _, err := bind(t, p, `{"then":"1"}`, elsewhere).Probe(ctx, probe.Request{Target: elsewhere}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-		t.Errorf("got %+v, want no instance left when the answer is there", got)
+	if got := p.Stats(); got.Idle != 1 || got.Busy != 0 {
+		t.Errorf("got %+v, want the instance to be used again", got)
 	}
 }
 
-// An instance that is not reset has nothing to gain, and what is traced is traced before
-// the answer.
-func TestNoGrace(t *testing.T) {
-	over := false // a data race, if it were read later
-	for name, tc := range map[string]struct {
-		isolation plugin.Isolation
-		trace     probe.Tracer
-	}{
-		"fresh":  {isolation: plugin.Fresh},
-		"pooled": {isolation: plugin.Pooled},
-		"traced": {plugin.Reset, func(e probe.TraceEvent) {
-			if over {
-				t.Errorf("traced after the answer: %+v", e)
-			}
-		}},
-	} {
-		due := newDue(t)
-		h := graceHost(t, func(ctx context.Context) (net.Conn, error) {
-			due.pass()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		p := loadLate(t, h, tc.isolation)
-		got, err := p.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: tc.trace})
-		over = true
-		wantTimedOut(t, got, err, time.Minute)
-		if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-			t.Errorf("%s: got %+v, want no instance left when the answer is there", name, got)
-		}
-		over = false
-	}
-}
-
-// Close waits for no more than the grace.
-func TestCloseInGrace(t *testing.T) {
-	const timeout = 250 * time.Millisecond
-	p, target := loadLate(t, host, plugin.Reset), blackHole(t)
-	got, err := overrun(t, bind(t, p, `{"then":"1"}`, target), probe.Request{Target: target}, timeout)
-	wantTimedOut(t, got, err, timeout)
-	if err := p.Close(); err != nil {
-		t.Error(err)
+// A guest that computes when its deadline comes is closed with its instance.
+func TestDeadlineOfAComputingGuestDropsTheInstance(t *testing.T) {
+	p := load(t, host, "spin", plugin.Reset)
+	got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
+	if err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want no instance", got)
 	}
 }
 
-// A guest of Go gets out of whatever its client library was at.
-func TestGoGuestInGrace(t *testing.T) {
+// A guest of Go works again after it was unwound inside of its client library.
+func TestGoGuestWorksAfterADeadline(t *testing.T) {
 	var due *dueContext
-	h := graceHost(t, func(context.Context) (net.Conn, error) {
+	h := dialHost(t, func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
 		t.Cleanup(func() { far.Close() })
 		return &wall{near, due.pass}, nil
@@ -322,7 +260,6 @@ func TestGoGuestInGrace(t *testing.T) {
 		guest := bind(t, p, fmt.Sprintf(`{"do":%q}`, do), elsewhere)
 		got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}})
 		wantTimedOut(t, got, err, time.Minute)
-		wasm.WaitForGuests(p)
 		if got := p.Stats(); got.Idle != 1 || got.Busy != 0 {
 			t.Fatalf("%s: got %+v, want the instance to be used again", do, got)
 		}
@@ -332,9 +269,9 @@ func TestGoGuestInGrace(t *testing.T) {
 	}
 }
 
-// TestGraceUnderLoad has many guests of every kind come to their deadlines, be stopped
+// TestDeadlinesUnderLoad has many guests of every kind come to their deadlines, be stopped
 // and be closed at the same time. What they held is there again afterwards.
-func TestGraceUnderLoad(t *testing.T) {
+func TestDeadlinesUnderLoad(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter})
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +297,6 @@ func TestGraceUnderLoad(t *testing.T) {
 		})
 	}
 	all.Wait()
-	wasm.WaitForGuests(p)
 	if got := p.Stats(); got.Busy != 0 {
 		t.Errorf("got %+v", got)
 	}
