@@ -378,7 +378,7 @@ func TestABILists(t *testing.T) {
 	}
 	page := abiPage(t)
 	var schemes []string
-	for name := range strings.SplitSeq(find("handlers/wasm/target.go", `unknown scheme; known: ([\w, ]+)`)[0], ", ") {
+	for name := range strings.SplitSeq(find("handlers/wasm/internal/egress/dial.go", `unknown scheme; known: ([\w, ]+)`)[0], ", ") {
 		schemes = append(schemes, "`"+name+"://")
 	}
 	for section, wanted := range map[string][]string{

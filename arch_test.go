@@ -60,9 +60,14 @@ var rooms = map[string]struct {
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/netaddr", "internal/ownership", "internal/perfdata", "internal/wasmfile"},
+		ours: []string{
+			"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "handlers/wasm/internal/*", "plugin",
+			"internal/abi", "internal/explain", "internal/ownership", "internal/perfdata", "internal/wasmfile",
+		},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
+	"handlers/wasm/internal/sched":  {},
+	"handlers/wasm/internal/egress": {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process": {
 		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors"},
 		others: []string{

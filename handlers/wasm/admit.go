@@ -14,9 +14,8 @@ import (
 // beyond.
 func Admit(found plugin.Found) error {
 	p := &Handler{host: new(Host), manifest: found.Manifest}
-	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
-	err := p.admit(found.Module)
+	err := p.admit(found.Module, found.Grants)
 	if err == nil {
 		err = errors.Join(plugin.CheckContract(found.Module, found.Manifest)...)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -18,7 +19,7 @@ type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
 	store  *store
-	last   atomic.Int32 // standing
+	class  atomic.Int32 // a [sched.Class]
 }
 
 var _ probe.Handler = (*bound)(nil)
@@ -51,18 +52,17 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	}
 	c := newCall(ctx, b, &req)
 	c.kv.store = b.store
-	c.standing = standing(b.last.Load())
-	in, err := b.begin(c, false)
+	c.class = sched.Class(b.class.Load())
+	in, err := b.begin(c)
 	if err != nil {
 		return probe.Outcome{}, b.named(err)
 	}
 	return b.carryOut(c, in, start)
 }
 
-// begin gets a call its place and its instance, which end gives back. atOnce has it
-// come before other calls that begin.
-func (b *bound) begin(c *call, atOnce bool) (in *instance, err error) {
-	if !c.acquire(atOnce) {
+// begin gets a call its slot and its instance, which end gives back.
+func (b *bound) begin(c *call) (in *instance, err error) {
+	if !c.acquire() {
 		return nil, errNoInstance
 	}
 	defer func() {
@@ -91,7 +91,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	c.record.since = entered
 	code, err := in.run(c, in.probe)
 	ended := c.ended()
-	b.last.Store(int32(c.standing.after(c.standingSince(entered, waited, ended))))
+	b.class.Store(int32(c.class.Next(c.classSince(entered, waited, ended))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
 		if out, err = c.outcome(code, in); err == nil {
@@ -141,14 +141,14 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 		if !errors.Is(err, ErrNoInstance) || ctx.Err() != nil {
 			return err
 		}
-		wait(ctx, nil, patience)
+		wait(ctx, nil, sched.Patience)
 	}
 }
 
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target})
-	c.offline, c.standing = true, prompt
-	in, err := b.begin(c, true) // it is short, and on a busy host a pod would be refused for it
+	c.offline, c.class = true, sched.Prompt
+	in, err := b.begin(c)
 	if err != nil {
 		return err
 	}

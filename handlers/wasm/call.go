@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -25,9 +26,9 @@ type call struct {
 	config   []byte
 	starting bool // _initialize: there is no request yet
 	offline  bool // validate_config: the network is out of reach
-	standing standing
+	class    sched.Class
 	share    uint64 // of the host's memory, while it is admitted
-	placed   bool   // holds one of the places of running guests
+	hasSlot  bool   // it holds one of the slots of guests that compute
 	watchdog
 	record  record
 	waited  time.Duration // for a slot or an instance, all together
@@ -57,17 +58,15 @@ func newCall(ctx context.Context, b *bound, req *probe.Request) *call {
 	return &call{ctx: ctx, host: b.plugin.host, plugin: b.plugin, req: req, config: b.config}
 }
 
-// acquire takes a place among the guests that run, and reports false when the
-// context ended first. begun is said of a guest that goes on.
-func (c *call) acquire(begun bool) bool {
-	if c.placed = c.host.running.tryTake(); c.placed {
+// acquire takes a slot, and reports false if the context ended first.
+func (c *call) acquire() bool {
+	if c.hasSlot = c.host.slots.TryAcquire(); c.hasSlot {
 		return true
 	}
-	asked := c.host.cfg.Clock.Now()
-	c.queues(asked)
-	c.placed = c.host.running.take(c.ctx, begun)
+	c.queues(c.host.cfg.Clock.Now())
+	c.hasSlot = c.host.slots.Acquire(c.ctx)
 	c.queues(time.Time{})
-	return c.placed
+	return c.hasSlot
 }
 
 // queues notes that the call waits for others since a time; zero: that it has waited.
@@ -95,25 +94,25 @@ func (c *call) starved(start time.Time) bool {
 	return ok && c.hasWaited() > deadline.Sub(start)/2
 }
 
-// standingSince is the standing of the probe whose guest began at entered, when the call
-// had waited for so long, and has just ended, with the error of its context. Waiting for
-// others does not count, unless the deadline came.
-func (c *call) standingSince(entered time.Time, waited time.Duration, ended error) standing {
+// classSince returns the history class of an attempt whose guest began at entered, when the
+// call had waited for so long, and which has just ended, with the error of its context. Time
+// that it waited for others does not count, unless the deadline came.
+func (c *call) classSince(entered time.Time, waited time.Duration, ended error) sched.Class {
 	deadline, ok := c.ctx.Deadline()
 	switch {
 	case !ok:
-		return prompt
+		return sched.Prompt
 	case ended == context.DeadlineExceeded:
-		return slow
+		return sched.Slow
 	default:
-		return standingOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
+		return sched.ClassOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
 	}
 }
 
 func (c *call) release() {
-	if c.placed {
-		c.placed = false
-		c.host.running.give()
+	if c.hasSlot {
+		c.hasSlot = false
+		c.host.slots.Release()
 	}
 }
 
@@ -133,7 +132,7 @@ func (c *call) idle(w waiting, wait func(ctx context.Context)) {
 	c.suspend(w)
 	c.release()
 	wait(c.ctx)
-	c.acquire(true)
+	c.acquire()
 	c.resume()
 }
 
@@ -322,7 +321,7 @@ func (c *call) requestDoc() []byte {
 		Target:    guestTarget(q.Target),
 		Container: abi.Container{ID: q.ContainerID},
 		Config:    c.config,
-		Host:      abi.Host{Version: c.host.cfg.Version, Features: c.plugin.powers.features()},
+		Host:      abi.Host{Version: c.host.cfg.Version, Features: c.plugin.permissions.Features()},
 	}
 	if q.Pod != nil {
 		doc.Pod = abi.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels}

@@ -13,9 +13,8 @@ import (
 // leaves something behind.
 func LoadAs(ctx context.Context, h *Host, found plugin.Found, volatile bool) (*Handler, error) {
 	p := &Handler{host: h, manifest: found.Manifest, digest: plugin.Digest(found.Module)}
-	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
-	err := p.admit(found.Module)
+	err := p.admit(found.Module, found.Grants)
 	if err == nil {
 		p.module.volatile, p.module.features = volatile, api.CoreFeaturesV2
 		err = p.load(ctx)
@@ -46,12 +45,8 @@ func Closed(h *Host) bool {
 // WaitForCompilers waits for the compilations that nobody waits for any more.
 func WaitForCompilers(h *Host) { h.compilers.Wait() }
 
-// FreePlaces returns how many guests more may run.
-func FreePlaces(h *Host) int {
-	h.running.mu.Lock()
-	defer h.running.mu.Unlock()
-	return h.running.free - h.running.extra
-}
+// FreeSlots returns how many guests more may compute.
+func FreeSlots(h *Host) int { return h.slots.Free() }
 
 // LimitCompilers sets what each compilation of h may take.
 func LimitCompilers(h *Host, most time.Duration, memory uint64) {

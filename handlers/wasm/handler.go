@@ -10,6 +10,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -38,21 +40,21 @@ var (
 
 // Handler is a loaded plugin. It is safe for concurrent use.
 type Handler struct {
-	host     *Host
-	manifest *plugin.Manifest
-	digest   string
-	module   *module
-	runtime  wazero.Runtime
-	compiled wazero.CompiledModule
-	limits   plugin.Limits // in force; read-only once the plugin is loaded
-	powers   powers
-	shares   shares // of limits.Instances
-	habit    habit
-	image    *image // of the first instance; nil where the module is volatile
-	size0    int    // bytes of memory of the first instance, when it had started
-	reset    bool   // instances are used again after a reset
-	pooled   bool   // instances are used again as they are
-	command  bool   // it is run as a program, in a new instance each time
+	host        *Host
+	manifest    *plugin.Manifest
+	digest      string
+	module      *module
+	runtime     wazero.Runtime
+	compiled    wazero.CompiledModule
+	limits      plugin.Limits // in force; read-only once the plugin is loaded
+	permissions *egress.Permissions
+	instances   *sched.Quota // of limits.Instances
+	habit       habit
+	image       *image // of the first instance; nil where the module is volatile
+	size0       int    // bytes of memory of the first instance, when it had started
+	reset       bool   // instances are used again after a reset
+	pooled      bool   // instances are used again as they are
+	command     bool   // it is run as a program, in a new instance each time
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size

@@ -27,6 +27,8 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -121,21 +123,21 @@ type Config struct {
 }
 
 // Host is what plugins share: the compilation cache, the memory budget and the
-// places of guests that run. It is safe for concurrent use.
+// slots of guests that compute. It is safe for concurrent use.
 type Host struct {
 	cfg     Config    // read-only after New
 	born    time.Time // by the clock; guests count from here
 	cache   wazero.CompilationCache
 	budget  budget
-	shares  shares // of the budget, in bytes
-	running places // of guests that use a processor
+	memory  *sched.Quota // of the budget, in bytes
+	slots   *sched.Slots // of guests that compute
+	network egress.Network
 	runs    runs
 
 	cacheFolder    string // of cache; "" where that is in memory; read-only after New
 	compilerLimits compilerLimits
 
 	nameservers nameservers // of the system
-	known       knownNames
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
 	beside    chan struct{}  // the same, of those that began beside another that takes long
@@ -182,13 +184,14 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), running: places{free: runtime.GOMAXPROCS(0)}, cacheFolder: folder, compilerLimits: usualCompiler}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), cacheFolder: folder, compilerLimits: usualCompiler}
 	if cfg.Compiler != "" {
 		h.beside = make(chan struct{}, compilersBeside)
 	}
-	h.budget.total, h.shares.total = cfg.TotalMemory, cfg.TotalMemory
+	h.budget.total, h.memory = cfg.TotalMemory, sched.NewQuota(cfg.TotalMemory)
 	h.budget.evict = h.evictIdle
-	h.running.mayMake = h.boundStacks
+	h.slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.boundStacks)
+	h.network.LookupIP, h.network.Listeners, h.network.Clock = cfg.LookupIP, cfg.Listeners, cfg.Clock
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
 	return h, nil
 }
@@ -331,7 +334,7 @@ func (h *Host) Memory() uint64 { return h.budget.inUse() }
 func (h *Host) SetTotalMemory(bytes uint64) {
 	bytes = cmp.Or(bytes, plugin.DefaultTotalMemory)
 	h.budget.resize(bytes)
-	h.shares.resize(bytes)
+	h.memory.Resize(bytes)
 }
 
 // evictIdle closes the instance that has been idle for longest, of whatever plugin, and

@@ -8,14 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -44,78 +43,6 @@ func TestCacheIsKeyedByTheVersionInUse(t *testing.T) {
 	if want := "github.com/tetratelabs/wazero " + wazeroVersion + "\n"; !strings.Contains(string(gomod), want) {
 		t.Errorf("go.mod does not require %q", want)
 	}
-}
-
-func TestPlacesAreShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := places{free: 1}
-		if !p.take(t.Context(), false) {
-			t.Fatal("the first place was not free")
-		}
-		start := time.Now()
-		got := make(chan time.Duration)
-		for range 2 {
-			go func() {
-				p.take(t.Context(), false)
-				got <- time.Since(start)
-				p.give()
-			}()
-		}
-		// The holder loops: after its patience one of the two has a place made for it,
-		// and hands it over to the other.
-		for range 2 {
-			if waited := <-got; waited != patience {
-				t.Errorf("waited for %v, want %v", waited, patience)
-			}
-		}
-		synctest.Wait()
-		p.give()
-		if p.free != 1 || p.extra != 0 || p.waitingLocked() {
-			t.Errorf("%d places free, %d made, waiting %t; want what there was at first", p.free, p.extra, p.waitingLocked())
-		}
-	})
-}
-
-func TestWaitingForAPlaceEndsWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := places{free: 1}
-		p.take(t.Context(), false)
-		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
-		defer cancel()
-		if p.take(ctx, false) {
-			t.Error("got a place that is taken")
-		}
-		p.give()
-		if p.free != 1 || p.waitingLocked() {
-			t.Errorf("%d places free, waiting %t", p.free, p.waitingLocked())
-		}
-	})
-}
-
-// A guest that goes on comes before those that are to begin, but not for ever.
-func TestPlacesOfGuestsThatGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := places{free: 1}
-		p.take(t.Context(), false)
-		var order []bool
-		wait := func(begun bool) {
-			go func() {
-				p.take(t.Context(), begun)
-				order = append(order, begun)
-				p.give()
-			}()
-			synctest.Wait()
-		}
-		wait(false)
-		for range 2 * maxAhead {
-			wait(true)
-		}
-		p.give()
-		synctest.Wait()
-		if at := slices.Index(order, false); len(order) != 2*maxAhead+1 || at != maxAhead {
-			t.Errorf("the guest that was to begin came after %d of %d", at, len(order))
-		}
-	})
 }
 
 func TestTableOfManyTables(t *testing.T) {
@@ -278,7 +205,7 @@ func (c setContext) Err() error {
 	return nil
 }
 
-// A guest that waited for its place for most of the time has not seen enough of its
+// A guest that waited for its slot for most of the time has not seen enough of its
 // target: the busy host must not restart a healthy container.
 func TestWaitingIsNoFailure(t *testing.T) {
 	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true})
@@ -291,17 +218,16 @@ func TestWaitingIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	probeOnce := func(timeout time.Duration) (probe.Outcome, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*patience)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*sched.Patience)
 		defer cancel()
 		return p.Probe(setContext{ctx, time.Now().Add(timeout)}, probe.Request{Spec: probe.Spec{Timeout: timeout}})
 	}
 	if got, err := probeOnce(time.Hour); err != nil || got.Reason != probe.ReasonDeadline {
-		t.Errorf("with a place free: got %+v, %v, want a time-out", got, err)
+		t.Errorf("with a slot free: got %+v, %v, want a time-out", got, err)
 	}
-	for h.running.free > 0 {
-		h.running.take(t.Context(), false)
+	for h.slots.TryAcquire() {
 	}
-	if got, err := probeOnce(patience * 3 / 2); !errors.Is(err, probe.ErrNoSlot) {
-		t.Errorf("with no place free: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
+	if got, err := probeOnce(sched.Patience * 3 / 2); !errors.Is(err, probe.ErrNoSlot) {
+		t.Errorf("with no slot free: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
 	}
 }

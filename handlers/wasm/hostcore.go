@@ -80,16 +80,16 @@ func valueTypes(types []abi.Type) []api.ValueType {
 func (p *Handler) instantiateHostModule(ctx context.Context, module string) error {
 	builder := p.runtime.NewHostModuleBuilder(module)
 	funcs := hostFuncs(module)
-	capability := capabilities[module]
+	capability, _ := plugin.CapabilityOfModule(module)
 	for _, def := range abi.Imports() {
 		if def.Module != module {
 			continue
 		}
 		f := funcs[def.Name]
-		if capability != "" && !p.powers.has(capability) {
-			f = withheld(capability)
+		if !p.permissions.Has(capability.Name) {
+			f = withheld(capability.Name)
 		}
-		if outward(module) {
+		if capability.Waits {
 			f = inTime(f)
 		}
 		builder.NewFunctionBuilder().
@@ -273,9 +273,4 @@ func deadlineMs(c *call, _ api.Memory, _ args) int64 {
 
 func lastError(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 0, []byte(c.lastError))
-}
-
-// outward reports whether the functions of an import module reach out of the host.
-func outward(module string) bool {
-	return module == abi.ModuleNet || module == abi.ModuleHTTP || module == abi.ModuleDNS
 }

@@ -90,10 +90,8 @@ func (c *call) newLookup(r abi.DNSRequest) (*lookup, error) {
 	if l.question, err = newQuestion(r.Name, r.Type, binary.BigEndian.Uint16(id[:])); err != nil {
 		return l, err
 	}
-	if l.text = l.question.String(); !c.plugin.powers.mayLookUp(l.question.name) {
-		return l, denyf("dns: look-ups of %q are not both asked for and granted", l.question.name)
-	}
-	return l, nil
+	l.text = l.question.String()
+	return l, c.plugin.permissions.CheckLookUp(l.question.name)
 }
 
 // dnsServers returns whom to ask: the host's own servers, or the one that the guest
@@ -120,11 +118,11 @@ func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, l.until.Sub(l.began))
 		defer cancel()
 	}
-	to, err := c.reach("dns").network(ctx, "udp", named, "")
+	to, err := c.egress(plugin.CapabilityDNS).Dial(ctx, "udp", named, "")
 	if err != nil {
 		return nil, err
 	}
-	return l.at(to.addrs, to.host), nil
+	return l.at(to.Addrs, to.Host), nil
 }
 
 func dnsRead(c *call, mem api.Memory, a args) int32 {

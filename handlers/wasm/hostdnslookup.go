@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
-	"github.com/daeace23/prober/internal/netaddr"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -274,9 +273,8 @@ func (s *dnsServer) askAtLength(ctx context.Context) {
 	s.close()
 	s.tcp = true
 	if at, err := netip.ParseAddrPort(s.addr); err == nil && s.host != "" {
-		d := plugin.Dial{Scheme: "tcp", Name: canonicalName(s.host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}
-		a := attempted{reach: s.lookup.call.reach("dns"), text: "the answer is too long for udp: dial tcp " + s.addr, dial: d}
-		if err := a.denied(ctx); err != nil {
+		text := "the answer is too long for udp: dial tcp " + s.addr
+		if err := s.lookup.call.egress(plugin.CapabilityDNS).CheckTCP(ctx, s.host, at, text); err != nil {
 			s.giveUp(err)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
@@ -123,7 +124,7 @@ func (q *question) readReply(msg []byte, tcp bool) (reply, error) {
 	if err == dnsmessage.ErrSectionDone && h.RCode == dnsmessage.RCodeFormatError {
 		return reply{rcode: h.RCode}, nil // it could not read the question
 	}
-	if err != nil || asked.Type != q.Type || asked.Class != q.Class || !sameName(asked.Name.String(), q.Name.String()) {
+	if err != nil || asked.Type != q.Type || asked.Class != q.Class || egress.CanonicalName(asked.Name.String()) != egress.CanonicalName(q.Name.String()) {
 		return reply{}, errStray
 	}
 	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {

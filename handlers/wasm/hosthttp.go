@@ -18,6 +18,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -55,7 +56,7 @@ type hopKey struct{}
 // hop is where a request goes, and until when there is time to get there: net/http dials
 // without the deadline of the request.
 type hop struct {
-	to    endpoint
+	to    egress.Endpoint
 	until time.Time // zero: for ever
 }
 
@@ -238,8 +239,8 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Host != "" && req.Host != req.URL.Host && !to.onTarget {
-		return nil, denyf("the Host %.80q is not that of the URL, and that is not the probe's target", req.Host)
+	if err := to.CheckHost(req.Host, req.URL.Host); err != nil {
+		return nil, err
 	}
 	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.cfg.Clock.Now(), nil, 0
 	if c.host.cfg.RoundTrip != nil {
@@ -267,35 +268,35 @@ func (x *exchange) countAgain(n int64) error {
 }
 
 // endpoint returns where a hop goes, if the grants allow it.
-func (x *exchange) endpoint(ctx context.Context, u *url.URL) (endpoint, error) {
-	r := x.call.reach("http")
+func (x *exchange) endpoint(ctx context.Context, u *url.URL) (egress.Endpoint, error) {
+	p := x.call.egress(plugin.CapabilityHTTP)
 	if x.onSocket && u.Host == socketHost {
-		to, err := r.unix(r.target.Unix)
-		to.host, to.onTarget = socketHost, true
+		to, err := p.Unix(p.Target.Unix)
+		to.Host, to.OnTarget = socketHost, true
 		return to, err
 	}
 	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if port == "" {
-		return endpoint{}, fmt.Errorf("redirect to %.200q: want http:// or https://", u)
+		return egress.Endpoint{}, fmt.Errorf("redirect to %.200q: want http:// or https://", u)
 	}
-	return r.network(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
+	return p.Dial(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
 }
 
 // carry has [Config.RoundTrip] carry out the hop.
-func (x *exchange) carry(req *http.Request, to endpoint) (*http.Response, error) {
-	config, err := x.call.tlsConfig(to.host, x.options)
+func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response, error) {
+	config, err := x.call.tlsConfig(to.Host, x.options)
 	if err != nil {
 		return nil, err
 	}
-	x.head.Connect, x.head.Remote = 0, to.addrs[0]
+	x.head.Connect, x.head.Remote = 0, to.Addrs[0]
 	x.call.stage(stageHeaders, x.head.Remote)
-	resp, err := x.call.host.cfg.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.addrs[0])
+	resp, err := x.call.host.cfg.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		err = &tlsError{err}
 	}
 	if err == nil && resp != nil && resp.TLS != nil {
-		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.host))
+		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.Host))
 	}
 	return resp, err
 }
@@ -326,7 +327,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, host: ctx.Value(hopKey{}).(*hop).to.host}
+	c := &conn{Conn: raw, host: ctx.Value(hopKey{}).(*hop).to.Host}
 	options := x.options
 	options.ALPN = []string{"http/1.1"}
 	if err := x.call.secure(ctx, c, options); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -59,11 +60,11 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// reach is how far a capability gets in this call.
-func (c *call) reach(capability string) *reach {
-	return &reach{
-		host: c.host, powers: &c.plugin.powers, capability: capability,
-		target: c.req.Target, podIP: c.req.PodIP, pod: c.req.Pod, container: c.req.Container,
+// egress returns where a capability may dial in this call.
+func (c *call) egress(capability string) *egress.Policy {
+	return &egress.Policy{
+		Network: &c.host.network, Permissions: c.plugin.permissions, Capability: capability,
+		Target: c.req.Target, PodIP: c.req.PodIP, Pod: c.req.Pod, Container: c.req.Container,
 	}
 }
 
@@ -78,7 +79,7 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 		defer cancel()
 	}
 	start := c.host.cfg.Clock.Now()
-	to, err := c.reach("net").resolve(ctx, rawURL)
+	to, err := c.egress(plugin.CapabilityNet).Resolve(ctx, rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +88,11 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if err != nil {
 		return nil, err
 	}
-	made := &conn{Conn: raw, raw: raw, network: to.network, host: to.host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
-	if !to.secure {
+	made := &conn{Conn: raw, raw: raw, network: to.Network, host: to.Host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
+	if !to.Secure {
 		return made, nil
 	}
-	options, err := tlsOptions(to.options)
+	options, err := tlsOptions(to.Options)
 	if err == nil {
 		err = c.secure(ctx, made, options)
 	}
@@ -105,17 +106,17 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 // dialAny tries the addresses in turn, each with its share of the time that is left. Of
 // several errors it returns the last one that is not the host's own, if there is such a
 // one: a host without IPv6 says nothing of a target that refuses over IPv4.
-func (c *call) dialAny(ctx context.Context, to endpoint) (_ net.Conn, err error) {
-	for i, addr := range to.addrs {
+func (c *call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
+	for i, addr := range to.Addrs {
 		share := ctx
 		if deadline, ok := ctx.Deadline(); ok {
 			var cancel context.CancelFunc
-			left := deadline.Sub(c.host.cfg.Clock.Now()) / time.Duration(len(to.addrs)-i)
+			left := deadline.Sub(c.host.cfg.Clock.Now()) / time.Duration(len(to.Addrs)-i)
 			share, cancel = c.host.cfg.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
 		c.stage(stageDial, addr)
-		raw, failed := c.host.cfg.DialContext(share, to.network, addr)
+		raw, failed := c.host.cfg.DialContext(share, to.Network, addr)
 		if failed == nil {
 			return raw, nil
 		}
@@ -156,12 +157,12 @@ func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.hit(l.which)
 	}
-	if d, ok := errors.AsType[*denied](err); ok {
+	if d, ok := errors.AsType[*egress.Denied](err); ok {
 		errno = abi.EACCES
 		c.plugin.denied.Add(1)
 		c.dialFault = probe.ReasonDenied
 		event.Type = probe.TraceDenied
-		c.debug(d.text, "url", rawURL)
+		c.debug(d.Error(), "url", rawURL)
 		return c.failTraced(event, errno, "%v: denied", err)
 	}
 	return c.failTraced(event, errno, "%v", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -41,7 +42,7 @@ func (c *call) hit(which int) {
 // within what the host allows any plugin.
 func (p *Handler) resolveLimits(operator plugin.Limits) {
 	p.limits = plugin.Resolve(p.manifest.Limits, operator)
-	p.shares.total = uint64(p.limits.Instances)
+	p.instances = sched.NewQuota(uint64(p.limits.Instances))
 	if cap := p.host.cfg.Memory; cap > 0 {
 		p.limits.Memory = int(min(uint64(p.limits.Memory), cap))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -42,9 +43,8 @@ func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, err
 			&probe.Error{Reason: probe.ReasonInstantiate, Err: fmt.Errorf("its runtime is %s: it is no module", r)})
 	}
 	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
-	p.powers.granted = found.Grants
 	p.resolveLimits(found.Limits)
-	err := p.admit(code)
+	err := p.admit(code, found.Grants)
 	if err == nil {
 		err = p.load(ctx)
 	}
@@ -83,20 +83,20 @@ func (p *Handler) load(ctx context.Context) error {
 }
 
 // admit holds the module against limits and grants before anything is made of it.
-func (p *Handler) admit(code []byte) (err error) {
+func (p *Handler) admit(code []byte, grants []plugin.Grant) (err error) {
 	if len(code) > p.limits.Module {
 		return fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), p.limits.Module)
 	}
 	if p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful {
 		return errors.New("isolation pooled is for plugins whose manifest says stateful: true")
 	}
-	if err := p.powers.ask(p.manifest.Requests); err != nil {
+	if p.permissions, err = egress.NewPermissions(p.manifest.Requests, grants); err != nil {
 		return err
 	}
 	if p.module, err = inspect(code, uint32(p.limits.TableEntries)); err != nil {
 		return err
 	}
-	if err := p.powers.check(p.module.imports); err != nil {
+	if err := p.permissions.CheckImports(p.module.imports); err != nil {
 		return err
 	}
 	if p.module.minMemory > uint64(p.limits.Memory) {

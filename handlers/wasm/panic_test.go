@@ -13,8 +13,8 @@ import (
 // wantNothingHeld closes host and plugin after nothing is left of the attempts.
 func wantNothingHeld(t *testing.T, h *wasm.Host, p *wasm.Handler) {
 	t.Helper()
-	if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
-		t.Errorf("%d places are free", got)
+	if got := wasm.FreeSlots(h); got != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d slots are free", got)
 	}
 	if got := p.Stats(); got.Busy != 0 {
 		t.Fatalf("got %+v, want no instance to be busy", got) // and Close would wait for it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -19,7 +20,7 @@ var (
 func (b *bound) Inherit(from probe.Handler) {
 	if old, ok := from.(*bound); ok {
 		b.store = old.store
-		b.last.Store(old.last.Load())
+		b.class.Store(old.class.Load())
 	}
 }
 
@@ -41,15 +42,15 @@ func (b *bound) Try(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // the host is busy, which says nothing of the guest
 		}
-		wait(ctx, nil, patience)
+		wait(ctx, nil, sched.Patience)
 	}
 }
 
 func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
 	c := newCall(ctx, b, &request)
-	c.offline, c.standing = true, prompt
-	in, err := b.begin(c, false)
+	c.offline, c.class = true, sched.Prompt
+	in, err := b.begin(c)
 	if err != nil {
 		return err
 	}

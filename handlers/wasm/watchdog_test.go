@@ -300,8 +300,8 @@ func TestDeadlinesUnderLoad(t *testing.T) {
 	if got := p.Stats(); got.Busy != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if got := wasm.FreePlaces(h); got != runtime.GOMAXPROCS(0) {
-		t.Errorf("%d places are free", got)
+	if got := wasm.FreeSlots(h); got != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d slots are free", got)
 	}
 	if err := h.Close(); err != nil {
 		t.Error(err)

@@ -1,4 +1,4 @@
-package wasm
+package egress
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	knownFor       = 5 * time.Second        // after which a name is looked up again
-	knownUnused    = time.Hour              // after which a name that nobody asks for is forgotten
-	refreshTimeout = 250 * time.Millisecond // of looking up what is known already
+	knownFor       = 5 * time.Second        // then a name is looked up again
+	knownUnused    = time.Hour              // then a name that was not used is dropped
+	refreshTimeout = 250 * time.Millisecond // of looking up a known name again
 )
 
-// knownNames are names whose addresses are denied, with these addresses.
+// knownNames caches the addresses of names that grants deny.
 type knownNames struct {
 	mu    sync.Mutex
 	names map[string]*knownName
@@ -29,21 +29,20 @@ type knownName struct {
 	looked, used time.Time
 }
 
-// knownAddresses returns all forms of the addresses of a name as they were a few seconds
-// ago, or, where they cannot be looked up now, as they were when that was last possible. A
-// name that does not exist has none.
-func (h *Host) knownAddresses(ctx context.Context, name string) ([]netip.Addr, error) {
-	now := h.cfg.Clock.Now()
-	last := h.known.use(name, now)
+// addressesOf returns all forms of the addresses of a name, at most a few seconds old. If the
+// look-up fails it returns the last known ones. A name that does not exist has none.
+func (n *Network) addressesOf(ctx context.Context, name string) ([]netip.Addr, error) {
+	now := n.Clock.Now()
+	last := n.known.use(name, now)
 	if last != nil && now.Sub(last.looked) < knownFor {
 		return last.addrs, nil
 	}
-	if last != nil { // an attempt is not spent on what is known
+	if last != nil { // do not spend the attempt on it
 		var cancel context.CancelFunc
-		ctx, cancel = h.cfg.Clock.WithTimeout(ctx, refreshTimeout)
+		ctx, cancel = n.Clock.WithTimeout(ctx, refreshTimeout)
 		defer cancel()
 	}
-	found, err := h.cfg.LookupIP(ctx, name)
+	found, err := n.LookupIP(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
 		found, err = nil, nil
 	}
@@ -58,7 +57,7 @@ func (h *Host) knownAddresses(ctx context.Context, name string) ([]netip.Addr, e
 	default:
 		return nil, err
 	}
-	h.known.keep(name, &knownName{addrs, now, now})
+	n.known.keep(name, &knownName{addrs, now, now})
 	return addrs, nil
 }
 

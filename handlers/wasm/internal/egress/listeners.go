@@ -1,4 +1,4 @@
-package wasm
+package egress
 
 import (
 	"net"
@@ -9,23 +9,21 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-const ownListener = "a listener of prober itself, which no plugin may reach"
-
-// listensOn reports whether a dial would reach one of [Config.Listeners]. The scheme is that
-// of a [plugin.Dial]; addr is the path of a socket, or an IP and a port.
-func (h *Host) listensOn(scheme, addr string) bool {
-	for _, l := range h.cfg.Listeners {
+// listensOn reports whether a dial would reach one of the listeners. The scheme is that of a
+// plugin.Dial; addr is the path of a socket, or an IP and a port.
+func (n *Network) listensOn(scheme, addr string) bool {
+	for _, l := range n.Listeners {
 		switch l := l.(type) {
 		case *net.UnixAddr:
 			if scheme == "unix" && sameSocket(l.Name, addr) {
 				return true
 			}
 		case *net.TCPAddr:
-			if scheme != "unix" && scheme != "udp" && arrivesAt(l.AddrPort(), addr) {
+			if scheme != "unix" && scheme != "udp" && reachesListener(l.AddrPort(), addr) {
 				return true
 			}
 		case *net.UDPAddr:
-			if scheme == "udp" && arrivesAt(l.AddrPort(), addr) {
+			if scheme == "udp" && reachesListener(l.AddrPort(), addr) {
 				return true
 			}
 		}
@@ -43,8 +41,8 @@ func sameSocket(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// arrivesAt reports whether a connection to addr arrives at the listener.
-func arrivesAt(listener netip.AddrPort, addr string) bool {
+// reachesListener reports whether a connection to addr reaches the listener.
+func reachesListener(listener netip.AddrPort, addr string) bool {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil || to.Port() != listener.Port() {
 		return false
@@ -65,7 +63,7 @@ func isLocal(addr netip.Addr) bool {
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // better a dial too few
+		return true // refuse rather than guess
 	}
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil && netaddr.Plain(prefix.Addr()) == addr {

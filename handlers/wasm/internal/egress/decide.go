@@ -1,0 +1,169 @@
+package egress
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/daeace23/prober/internal/netaddr"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Denied is the error of a dial or a look-up that the grants do not cover.
+type Denied struct{ text string }
+
+func (e *Denied) Error() string { return e.text }
+
+func denyf(format string, args ...any) error {
+	return &Denied{fmt.Sprintf(format, args...)}
+}
+
+const ownListener = "a listener of prober itself, which no plugin may reach"
+
+// dial is a dial that is being decided on. Its decisions are pure: they depend on its fields
+// alone.
+type dial struct {
+	plugin.Dial
+	*Policy
+	text     string // how its errors begin
+	onTarget bool   // it goes to the target of the probe
+}
+
+func (d *dial) denyf(format string, args ...any) error {
+	return denyf("%s: %s", d.text, fmt.Sprintf(format, args...))
+}
+
+// decideName returns why the name of the dial may not even be looked up, or nil: queries
+// would carry data of the guest out.
+func (d *dial) decideName() error {
+	switch {
+	case d.onTarget:
+	case !plugin.ValidHost(d.Name):
+		return d.denyf("not the probe's target, and neither a name nor an address")
+	case !d.Permissions.mayResolve(d.Capability, d.Dial):
+		return d.denyf("not the probe's target")
+	}
+	if g, ok := d.Permissions.denies(d.Dial); ok {
+		return d.denyf("denied by the grant %q", g)
+	}
+	return nil
+}
+
+// decideGrant returns why the address of the dial may not be dialled, or nil: it must be the
+// target or granted, and not be denied.
+func (d *dial) decideGrant() error {
+	if !d.onTarget && !d.Permissions.allows(d.Capability, d.Dial) {
+		return d.denyf("%s is neither the probe's target nor granted", d.Addr)
+	}
+	return d.decideDenials()
+}
+
+// decideDenials returns the error of an address that is a listener of this program, or that
+// a grant denies: as it is dialled, or by the name of the target.
+func (d *dial) decideDenials() error {
+	if d.Network.listensOn(d.Scheme, netip.AddrPortFrom(d.Addr, d.Port).String()) {
+		return d.denyf("%s is %s", d.Addr, ownListener)
+	}
+	g, denied := d.Permissions.denies(d.Dial)
+	if !denied && d.onTarget {
+		g, denied = d.Permissions.denies(d.named(d.Target.Host))
+	}
+	if denied {
+		return d.denyGrant(g)
+	}
+	return nil
+}
+
+func (d *dial) denyGrant(g plugin.Grant) error {
+	return d.denyf("%s is denied by the grant %q", d.Addr, g)
+}
+
+// alias is a name that the dial must not lead to, and the grant that denies it.
+type alias struct {
+	name  string
+	grant plugin.Grant
+}
+
+// aliases returns the names whose addresses the dial must not have: those that grants deny,
+// and that of the target if it is denied. A denial counts only if it matches everything else
+// of the dial.
+func (d *dial) aliases() (all []alias) {
+	names := d.Permissions.deniedNames()
+	if _, literal := parseLiteral(d.Target.Host); d.Target.Host != "" && !literal {
+		names = append(names, d.Target.Host)
+	}
+	for _, name := range names {
+		if g, denied := d.Permissions.denies(d.named(name)); denied {
+			all = append(all, alias{name, g})
+		}
+	}
+	return all
+}
+
+// decideClass returns why an address of this kind may not be dialled, or nil. Addresses that
+// belong to no host are always refused; link-local, metadata and loopback addresses unless a
+// grant names them. The pod may also reach its own declared loopback ports.
+func (d *dial) decideClass() error {
+	granted := d.Permissions.names(d.Dial)
+	for _, form := range netaddr.Forms(d.Addr) {
+		switch class := netaddr.ClassOf(form); {
+		case class == netaddr.NoHost:
+			return d.denyf("%s is no address of a host", d.Addr)
+		case class == netaddr.Metadata && !granted:
+			return d.denyf("%s is a link-local or metadata address", d.Addr)
+		case class == netaddr.Loopback && !granted && !d.isOwnLoopback(form):
+			return d.denyf("%s is a loopback address, and neither a declared port of the pod nor named", d.Addr)
+		}
+	}
+	return nil
+}
+
+// isOwnLoopback reports whether a loopback address is the pod's own, at a port that one of
+// its containers declares, or the host of the target that is dialled.
+func (d *dial) isOwnLoopback(addr netip.Addr) bool {
+	own, ok := parseLiteral(d.PodIP)
+	if ok && (own == addr && d.isDeclared() || d.onTarget && own.IsLoopback()) {
+		return true
+	}
+	target, ok := parseLiteral(d.Target.Host)
+	return d.onTarget && (ok && target.IsLoopback() || sameName(d.Target.Host, "localhost"))
+}
+
+// isDeclared reports whether a container of the pod declares the port of the dial.
+func (d *dial) isDeclared() bool {
+	protocol := "TCP"
+	if d.Scheme == "udp" {
+		protocol = "UDP"
+	}
+	matches := func(p probe.Port) bool {
+		return p.Number == int(d.Port) && cmp.Or(p.Protocol, "TCP") == protocol
+	}
+	return d.Pod != nil && slices.ContainsFunc(d.Pod.Ports, matches) ||
+		d.Container != nil && slices.ContainsFunc(d.Container.Ports, matches)
+}
+
+// named returns the dial as if it had been made by name.
+func (d *dial) named(name string) plugin.Dial {
+	to := d.Dial
+	to.Name = CanonicalName(name)
+	return to
+}
+
+// CheckLookUp returns a *[Denied] if a name may not be looked up for its own sake.
+func (p *Permissions) CheckLookUp(name string) error {
+	if !p.mayLookUp(name) {
+		return denyf("dns: look-ups of %q are not both asked for and granted", name)
+	}
+	return nil
+}
+
+// CheckHost returns a *[Denied] if an HTTP request to the endpoint may not have that Host:
+// only the target may be asked for other hosts than that of the URL.
+func (e *Endpoint) CheckHost(host, urlHost string) error {
+	if host != "" && host != urlHost && !e.OnTarget {
+		return denyf("the Host %.80q is not that of the URL, and that is not the probe's target", host)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/netaddr"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// Network is what the decisions of all plugins of a host share.
+type Network struct {
+	// LookupIP resolves names.
+	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Listeners are the addresses that this program listens on: no guest reaches them.
+	Listeners []net.Addr
+	Clock     Clock
+
+	known knownNames
+}
+
+// Clock is the time that names are known by.
+type Clock interface {
+	Now() time.Time
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+}
+
+// Policy is where the guest of one call may dial with one capability: to the target of its
+// probe, and to what the permissions of its plugin cover.
+type Policy struct {
+	Network     *Network
+	Permissions *Permissions
+	Capability  string
+	Target      probe.Target
+	PodIP       string
+	Pod         *probe.Pod       // may be nil
+	Container   *probe.Container // may be nil
+}
+
+// Endpoint is where a dial goes, after names were resolved and every address was decided on.
+type Endpoint struct {
+	Network  string // "tcp", "udp" or "unix"
+	Secure   bool   // with TLS
+	OnTarget bool   // it is the target of the probe
+	Host     string // as it was named
+	Options  url.Values
+	Addrs    []string
+}
+
+// Resolve returns where rawURL leads, or a *[Denied] if the guest may not go there. See
+// abi.DialURL.
+func (p *Policy) Resolve(ctx context.Context, rawURL string) (Endpoint, error) {
+	if rawURL == "" {
+		rawURL = "tcp://"
+		if p.Target.Unix != "" {
+			return p.Unix(p.Target.Unix)
+		}
+	}
+	scheme, addr, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return Endpoint{}, fmt.Errorf("dial %.200q: want tcp://, udp:// or tls://host:port, or unix:///path", rawURL)
+	}
+	switch scheme {
+	case "unix":
+		return p.Unix(addr)
+	case "tcp", "udp":
+		return p.Dial(ctx, scheme, addr, "")
+	case "tls":
+		addr, query, _ := strings.Cut(addr, "?")
+		options, err := url.ParseQuery(query)
+		if err != nil {
+			return Endpoint{}, fmt.Errorf("dial %.200q: %w", rawURL, err)
+		}
+		var to Endpoint
+		if addr == "" && p.Target.Unix != "" {
+			to, err = p.Unix(p.Target.Unix)
+			to.Secure = true
+		} else {
+			to, err = p.Dial(ctx, scheme, addr, "")
+		}
+		to.Options = options
+		return to, err
+	default:
+		return Endpoint{}, fmt.Errorf("dial %.200q: unknown scheme; known: tcp, udp, tls, unix", rawURL)
+	}
+}
+
+// Unix decides on the path of a socket.
+func (p *Policy) Unix(path string) (Endpoint, error) {
+	if unescaped, err := url.PathUnescape(path); err == nil {
+		path = unescaped
+	}
+	d := plugin.Dial{Scheme: "unix", Path: path}
+	if p.Network.listensOn("unix", path) {
+		return Endpoint{}, denyf("dial unix %.200s: %s", path, ownListener)
+	}
+	if g, ok := p.Permissions.denies(d); ok {
+		return Endpoint{}, denyf("dial unix %.200s: the grants have %s", path, g)
+	}
+	if path == "" || path != p.Target.Unix && !p.Permissions.allows(p.Capability, d) {
+		return Endpoint{}, denyf("dial unix %.200s: not the probe's target", path)
+	}
+	return Endpoint{Network: "unix", Addrs: []string{path}}, nil
+}
+
+// Dial decides on host:port, which is that of the target if it is "". The path is that of a
+// URL, or "".
+func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint, error) {
+	if addr == "" && p.Target == (probe.Target{}) {
+		return Endpoint{}, fmt.Errorf("dial %s: the probe has no target", scheme)
+	}
+	if addr == "" && p.Target.Unix == "" {
+		addr = net.JoinHostPort(p.Target.Host, strconv.Itoa(p.Target.Port))
+	}
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("dial %s %.200s: want host:port", scheme, addr)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || port == 0 {
+		return Endpoint{}, fmt.Errorf("dial %s %.200s: want a port from 1 to 65535", scheme, addr)
+	}
+	to := Endpoint{Network: "tcp", Secure: scheme == "tls", Host: host}
+	if scheme == "udp" {
+		to.Network = "udp"
+	}
+	d := dial{Policy: p, text: fmt.Sprintf("dial %s %.200s", scheme, addr), Dial: plugin.Dial{Scheme: scheme, Port: uint16(port), Path: path}}
+	to.Addrs, err = d.addresses(ctx, host)
+	to.OnTarget = d.onTarget
+	return to, err
+}
+
+// CheckTCP returns an error if a server that the guest may ask over UDP is denied over TCP.
+// host is its name, and text how the error begins.
+func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, text string) error {
+	d := dial{Policy: p, text: text, Dial: plugin.Dial{Scheme: "tcp", Name: CanonicalName(host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}}
+	if err := d.decideDenials(); err != nil {
+		return err
+	}
+	return d.checkAliases(ctx)
+}
+
+// addresses returns what of host may be dialled.
+func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
+	if host == "" {
+		return nil, fmt.Errorf("%s: the probe's target has no host", d.text)
+	}
+	d.onTarget = d.Target.Unix == "" && int(d.Port) == d.Target.Port
+	if literal, ok := parseLiteral(host); ok {
+		return d.literal(ctx, literal)
+	}
+	d.Name, d.onTarget = CanonicalName(host), d.onTarget && sameName(host, d.Target.Host)
+	if err := d.decideName(); err != nil {
+		return nil, err
+	}
+	if d.onTarget { // its trailing dot decides whether search domains are tried
+		host = d.Target.Host
+	} else if d.Permissions.deniesBelow(d.Dial) { // a search domain could complete the name to a denied one
+		host = d.Name + "."
+	}
+	addrs, err := d.lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return d.check(ctx, addrs)
+}
+
+// literal decides on an address, which is the target's if the target's host is it or
+// resolves to it.
+func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
+	target, literal := parseLiteral(d.Target.Host)
+	if literal && d.onTarget && target == addr {
+		return d.check(ctx, []netip.Addr{addr})
+	}
+	if d.Addr = addr; d.Permissions.allows(d.Capability, d.Dial) {
+		d.onTarget = false
+		return d.check(ctx, []netip.Addr{addr})
+	}
+	if !literal && d.onTarget {
+		targets, err := d.lookup(ctx, d.Target.Host)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(targets, func(t netip.Addr) bool { return netaddr.Plain(t) == addr }) {
+			return d.check(ctx, []netip.Addr{addr})
+		}
+	}
+	return nil, d.denyf("not the probe's target")
+}
+
+func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if host == "" {
+		return nil, fmt.Errorf("%s: the probe's target has no host", d.text)
+	}
+	addrs, err := d.Network.LookupIP(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.text, err)
+	}
+	return addrs, nil
+}
+
+// check returns the addresses that may be dialled, or why none may.
+func (d *dial) check(ctx context.Context, addrs []netip.Addr) ([]string, error) {
+	var kept []string
+	err := d.denyf("not the probe's target")
+	for _, addr := range addrs {
+		d.Addr = netaddr.Plain(addr)
+		if refused := d.checkAddr(ctx); refused != nil {
+			err = refused
+			continue
+		}
+		kept = append(kept, netip.AddrPortFrom(d.Addr, d.Port).String())
+	}
+	if len(kept) == 0 {
+		return nil, err
+	}
+	return kept, nil
+}
+
+func (d *dial) checkAddr(ctx context.Context) error {
+	if err := d.decideGrant(); err != nil {
+		return err
+	}
+	if err := d.checkAliases(ctx); err != nil {
+		return err
+	}
+	return d.decideClass()
+}
+
+// checkAliases returns an error if the address of the dial is one of a denied name.
+func (d *dial) checkAliases(ctx context.Context) error {
+	for _, other := range d.aliases() {
+		addrs, err := d.Network.addressesOf(ctx, other.name)
+		if err != nil {
+			return fmt.Errorf("%s: the addresses that the grant %q denies: %w", d.text, other.grant, err)
+		}
+		for _, form := range netaddr.Forms(d.Addr) {
+			if slices.Contains(addrs, form) {
+				return d.denyGrant(other.grant)
+			}
+		}
+	}
+	return nil
+}
+
+func parseLiteral(host string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return netaddr.Plain(addr), true
+}
+
+// CanonicalName returns a name in lower case and without a trailing dot.
+func CanonicalName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+func sameName(a, b string) bool { return CanonicalName(a) == CanonicalName(b) }

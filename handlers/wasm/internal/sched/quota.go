@@ -1,0 +1,96 @@
+package sched
+
+import (
+	"sync"
+	"time"
+)
+
+// Class is the history class of a probe. It says how long its next attempt is expected to
+// hold what it takes.
+type Class int32
+
+const (
+	Unknown Class = iota // no attempt has ended yet, or one was slow after a prompt one
+	Prompt               // the last attempt ended in good time
+	Slow                 // the last attempt took nearly all of its timeout, and the one before was not prompt: its target may be a black hole
+)
+
+// ClassOf returns the class of a probe whose last attempt took so much of its timeout.
+func ClassOf(took, timeout time.Duration) Class {
+	if took > timeout-timeout/10 {
+		return Slow
+	}
+	return Prompt
+}
+
+// Next returns the class of a probe of class c after an attempt which, taken alone, makes
+// it now. One slow attempt of a prompt probe may be this host's own fault: the probe
+// becomes Unknown, so that it does not share a quarter with black holes.
+func (c Class) Next(now Class) Class {
+	if c == Prompt && now == Slow {
+		return Unknown
+	}
+	return now
+}
+
+// Quota keeps attempts that wait for a black hole until their deadline from taking all that
+// there is. Slow probes get a quarter at most, unknown ones a half, and both together a
+// half. What is left is for prompt ones. A total of 0 bounds nothing.
+type Quota struct {
+	mu    sync.Mutex
+	total uint64
+	taken [Slow + 1]uint64 // by class; not counted for Prompt
+}
+
+// NewQuota returns a quota of total.
+func NewQuota(total uint64) *Quota { return &Quota{total: total} }
+
+// Acquire takes n for an attempt, and reports whether its class has that much left. A class
+// that has taken nothing always has.
+func (q *Quota) Acquire(c Class, n uint64) bool {
+	if c == Prompt {
+		return true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.total == 0 {
+		return true
+	}
+	taken := q.taken[c] + n
+	if q.taken[c] > 0 && (taken > q.mostLocked(c) || q.taken[Unknown]+q.taken[Slow]+n > q.total/2) {
+		return false
+	}
+	q.taken[c] = taken
+	return true
+}
+
+// mostLocked is what all attempts of a class may take.
+func (q *Quota) mostLocked(c Class) uint64 {
+	if c == Slow {
+		return q.total / 4
+	}
+	return q.total / 2
+}
+
+// Release gives back what was taken.
+func (q *Quota) Release(c Class, n uint64) { q.Adjust(c, n, 0) }
+
+// Adjust changes what an attempt has taken, whether or not there is room: it keeps out
+// later attempts.
+func (q *Quota) Adjust(c Class, from, to uint64) {
+	if c == Prompt {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.total > 0 {
+		q.taken[c] += to - from
+	}
+}
+
+// Resize changes the total, which neither is nor becomes 0.
+func (q *Quota) Resize(total uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.total = total
+}

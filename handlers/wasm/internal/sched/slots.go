@@ -1,0 +1,119 @@
+// Package sched shares what a host has among the attempts of its plugins: the processors, by
+// [Slots], and instances and memory, by [Quota].
+package sched
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Patience is how long no slot may be released until an extra one is added.
+const Patience = 10 * time.Millisecond
+
+// Slots is a semaphore that bounds the guests that compute at the same time. Guests that
+// wait for the host release their slots. If none is released for [Patience] its holders
+// loop, and one more slot is added, so that they do not block the others. It goes when
+// nobody waits for it.
+type Slots struct {
+	mayAdd func() bool // asked before a slot is added, without the lock
+
+	mu      sync.Mutex
+	free    int
+	extra   int             // slots that were added
+	waiting []chan struct{} // the one that has waited for longest comes first
+	last    time.Time       // when a slot was last handed over or added
+}
+
+// NewSlots returns n slots. Before an extra one is added, mayAdd is asked.
+func NewSlots(n int, mayAdd func() bool) *Slots { return &Slots{free: n, mayAdd: mayAdd} }
+
+// Free returns how many slots are free, not counting extra ones.
+func (s *Slots) Free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free - s.extra
+}
+
+// TryAcquire takes a slot if one is free.
+func (s *Slots) TryAcquire() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
+// Acquire takes a slot, and reports false if ctx ended first.
+func (s *Slots) Acquire(ctx context.Context) bool {
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		s.mu.Unlock()
+		return true
+	}
+	mine := make(chan struct{}, 1)
+	s.waiting = append(s.waiting, mine)
+	s.mu.Unlock()
+	timer := time.NewTimer(Patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-mine:
+			return true
+		case <-ctx.Done():
+			return s.leave(mine)
+		case <-timer.C:
+			if s.mayAdd() {
+				s.add()
+			}
+			timer.Reset(Patience)
+		}
+	}
+}
+
+// leave stops waiting, and reports whether a slot was handed over meanwhile.
+func (s *Slots) leave(mine chan struct{}) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, mine)
+	if i < 0 {
+		return true
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return false
+}
+
+// add adds a slot if none was handed over for [Patience].
+func (s *Slots) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 || time.Since(s.last) < Patience {
+		return
+	}
+	s.extra++
+	s.handOverLocked()
+}
+
+// Release gives a slot back.
+func (s *Slots) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.waiting) > 0:
+		s.handOverLocked()
+	case s.extra > 0:
+		s.extra--
+	default:
+		s.free++
+	}
+}
+
+func (s *Slots) handOverLocked() {
+	s.last = time.Now()
+	s.waiting[0] <- struct{}{}
+	s.waiting = slices.Delete(s.waiting, 0, 1)
+}
