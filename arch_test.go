@@ -81,9 +81,14 @@ var rooms = map[string]struct {
 	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp": {},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/descriptors", "internal/nearest", "internal/regular"},
-		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/sys"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
+	"pods/local/manifest": {
+		ours:   []string{"core/manager", "internal/regular", "internal/yamlpos"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
+	},
+	"pods/local/internal/process": {ours: []string{"internal/descriptors"}, others: []string{"golang.org/x/sys"}},
 	"metrics": {
 		ours:   []string{"probe", "core/worker", "core/results"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
@@ -100,7 +105,7 @@ var rooms = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "internal/cli/*", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/nearest", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 const planted = "hunter2-hunter2"
@@ -54,12 +54,12 @@ spec:
 // the stream and in the log.
 func TestSecretsOfPodsAreMasked(t *testing.T) {
 	w := newTarget(t)
-	manifest := filepath.Join(t.TempDir(), "pod.yaml")
-	write(t, manifest, secretive(w))
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	write(t, path, secretive(w))
 	r := start(t, "", func(c *agent.Config) {
 		c.LogLevel = -4
 		c.LookupEnv = func(string) (string, bool) { return planted, true }
-		c.Source = (&files{Source: local.Source{Paths: []string{manifest}, AllowUnsupported: true}}).open
+		c.Source = (&files{Source: manifest.Source{Paths: []string{path}, AllowUnsupported: true}}).open
 		dir := t.TempDir()
 		put(t, dir+"/demo.wasm", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 		c.PluginDirs = []string{dir}

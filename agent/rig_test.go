@@ -28,6 +28,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 func TestMain(m *testing.M) {
@@ -127,7 +128,7 @@ type running struct {
 
 // files are manifests whose pods run on this host.
 type files struct {
-	local.Source
+	manifest.Source
 	backoff  time.Duration
 	stateDir string
 }
@@ -145,16 +146,16 @@ func (f *files) open(ctx context.Context, host pods.Host) (agent.PodSource, erro
 
 // fromFiles returns the source of the manifests at the paths.
 func fromFiles(backoff time.Duration, paths ...string) func(context.Context, pods.Host) (agent.PodSource, error) {
-	return (&files{Source: local.Source{Paths: paths, System: runtime.GOOS}, backoff: backoff}).open
+	return (&files{Source: manifest.Source{Paths: paths, System: runtime.GOOS}, backoff: backoff}).open
 }
 
-// start runs an agent on the manifest until the test ends.
-func start(t *testing.T, manifest string, change ...func(*agent.Config)) *running {
+// start runs an agent on the manifest in text until the test ends.
+func start(t *testing.T, text string, change ...func(*agent.Config)) *running {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod.yaml")
-	write(t, path, manifest)
+	write(t, path, text)
 	r := &running{t: t, manifest: path, lines: newLines()}
-	source := &files{Source: local.Source{Paths: []string{path}, System: runtime.GOOS}}
+	source := &files{Source: manifest.Source{Paths: []string{path}, System: runtime.GOOS}}
 	cfg := agent.Config{
 		Source: source.open, Listen: "127.0.0.1:0", Stderr: r.lines, PollInterval: 20 * time.Millisecond,
 		Socket: filepath.Join(shortDir(t), "s"),

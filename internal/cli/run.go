@@ -24,6 +24,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 	"github.com/daeace23/prober/probe"
 
 	"github.com/daeace23/prober/internal/cli/command"
@@ -47,8 +48,8 @@ type manifests struct {
 }
 
 // source returns the reader of the manifests, to be run by system; "": only to be read.
-func (m *manifests) source(env *command.Env, system string) *local.Source {
-	return &local.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
+func (m *manifests) source(env *command.Env, system string) *manifest.Source {
+	return &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
 }
 
 // follow returns what makes the agent's source of pods: those of the manifests, which run on this host.
@@ -269,7 +270,7 @@ func notStarted(err error) error {
 	if errors.Is(err, access.ErrSocketInUse) {
 		e.Code, e.Hint = command.ExitFailed, "--socket names another path"
 	}
-	if errors.Is(err, local.ErrNeedsLinux) {
+	if errors.Is(err, manifest.ErrNeedsLinux) {
 		e.Hint = "a container without a command is an external target, which can be probed from every system"
 	}
 	return e

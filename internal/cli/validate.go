@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
@@ -210,7 +210,7 @@ func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err
 	}
-	files, err := (&local.Source{Paths: []string{path}}).Files()
+	files, err := (&manifest.Source{Paths: []string{path}}).Files()
 	if err == nil && len(files) == 0 {
 		v.tell(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
@@ -107,7 +108,7 @@ func TestValidateAgreesWithRun(t *testing.T) {
 			clitest.WriteTree(t, dir, files)
 			manifests := filepath.Join(dir, "pods")
 			cfg := agent.Config{Listen: "127.0.0.1:0", Source: func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
-				return local.Follow(ctx, &local.Source{Paths: []string{manifests}, System: runtime.GOOS}, local.Config{}, host)
+				return local.Follow(ctx, &manifest.Source{Paths: []string{manifests}, System: runtime.GOOS}, local.Config{}, host)
 			}}
 			args := []string{"validate", manifests}
 			for name, set := range map[string]func(string){

@@ -294,9 +294,6 @@ func (d *Decoder) Digest(to *string) Reader {
 
 var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// maxKnown is the most names that [Known] lists.
-const maxKnown = 32
-
 // Known returns the end of an error about an unknown name: the known names, sorted, and the
 // nearest of them.
 func Known(name string, known []string) string {
@@ -304,14 +301,15 @@ func Known(name string, known []string) string {
 		return ""
 	}
 	slices.Sort(known)
-	text := ""
-	if len(known) <= maxKnown {
-		text = "; known: " + strings.Join(known, ", ")
-	}
+	return "; known: " + strings.Join(known, ", ") + guess(name, known)
+}
+
+// guess returns a question for the nearest of the known names; "" when none is near.
+func guess(name string, known []string) string {
 	if near := nearest.Name(name, known); near != "" {
-		text += fmt.Sprintf(" (did you mean %q?)", near)
+		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
-	return text
+	return ""
 }
 
 // kind returns what n is, in the words of errors.

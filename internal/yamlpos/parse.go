@@ -47,15 +47,12 @@ func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
 // ParseAll returns the roots of all documents in data, without those that are empty. It
 // stops at the first that cannot be read.
 func (d *Decoder) ParseAll(data []byte, maxBytes int) []*Node {
-	roots, ok := d.documents(data, maxBytes)
+	roots, _ := d.documents(data, maxBytes)
 	var all []*Node
 	for _, root := range roots {
 		if root.Tag != "!!null" {
 			all = append(all, root)
 		}
-	}
-	if ok && len(all) == 0 {
-		d.Errorf(nil, "", "the file is empty")
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package yamlpos
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,17 +60,21 @@ func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 	}
 }
 
+// maxKnown is the most fields of a Go type that an error lists.
+const maxKnown = 12
+
 // object reads a mapping whose fields have the types that typeOf knows.
 func (d *Decoder) object(n *Node, path string, typeOf func(name string) (reflect.Type, bool), known map[string]reflect.Type) any {
 	object := make(map[string]any)
 	d.Entries(n, path, func(key, value *Node, path string) {
 		t, ok := typeOf(key.Value)
 		if !ok {
-			names := make([]string, 0, len(known))
-			for name := range known {
-				names = append(names, name)
+			names := slices.Sorted(maps.Keys(known))
+			text := guess(key.Value, names)
+			if len(names) <= maxKnown {
+				text = Known(key.Value, names)
 			}
-			d.Errorf(key, path, "unknown field%s", Known(key.Value, names))
+			d.Errorf(key, path, "unknown field%s", text)
 			return
 		}
 		if v := d.typed(value, t, path); v != nil {

@@ -72,7 +72,7 @@ func TestParseAll(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\n---\n---\nb: 2\n":  "1 4",
 		"a: 1\n---\nb: [\n":       "1: f:3: did not find expected node content",
-		"":                        ": f:1: the file is empty",
+		"# nothing\n---\n":        "",
 		"a: 1\n---\na: 1\na: 1\n": "1 3: f:4: a: the field is set twice",
 	} {
 		d := yamlpos.Decoder{File: "f"}

@@ -18,12 +18,13 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 // runAgent is the helper "agent": it runs the pods of a manifest until it is killed.
-func runAgent(manifest string) int {
+func runAgent(path string) int {
 	err := func() error {
-		loaded, err := (&local.Source{Paths: []string{manifest}}).Load(context.Background())
+		loaded, err := (&manifest.Source{Paths: []string{path}}).Load(context.Background())
 		if err != nil {
 			return err
 		}

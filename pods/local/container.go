@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
 // The reasons in a container's state, which are the kubelet's.
@@ -29,9 +31,9 @@ type container struct {
 	hash      string // of the definition that it was started from
 	dir       string
 	env       []string
-	process   *process // nil for an external target
-	posted    bool     // its postStart hook is over: it counts as running
-	prestop   bool     // its preStop hook has had its time
+	process   *process.Process // nil for an external target
+	posted    bool             // its postStart hook is over: it counts as running
+	prestop   bool             // its preStop hook has had its time
 	started   time.Time
 	restarts  int32
 	end       *v1.ContainerStateTerminated // of the present incarnation, while finished
@@ -99,11 +101,11 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 }
 
 // finish records the end of the present incarnation.
-func (c *container) finish(e exit, reason string) {
+func (c *container) finish(e process.Exit, reason string) {
 	c.state = finished
 	c.end = &v1.ContainerStateTerminated{
-		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: reason, Message: e.message, ContainerID: c.id,
-		StartedAt: metav1.NewTime(c.started), FinishedAt: metav1.NewTime(e.at),
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: reason, Message: e.Message, ContainerID: c.id,
+		StartedAt: metav1.NewTime(c.started), FinishedAt: metav1.NewTime(e.At),
 	}
 	if reason == "" {
 		c.end.Reason = reasonCompleted
@@ -144,3 +146,32 @@ func (c *container) endForBackoff() time.Time {
 
 // running reports whether there is something to kill.
 func (c *container) running() bool { return c.state == running }
+
+// backoff is the crash back-off of one container. The zero value is that of a container that
+// was never restarted.
+type backoff struct {
+	pause time.Duration // 0: the first restart is free
+	last  time.Time     // of the last restart
+}
+
+// until returns when a container that ended at ended may start again; the zero time means
+// at once.
+func (b *backoff) until(ended time.Time) time.Time {
+	if b.pause == 0 || ended.IsZero() || b.expired(ended) {
+		return time.Time{}
+	}
+	return ended.Add(b.pause)
+}
+
+// next counts a restart of a container that ended at ended.
+func (b *backoff) next(now, ended time.Time, base time.Duration) {
+	if b.pause == 0 || b.expired(ended) {
+		b.pause = base
+	} else {
+		b.pause = min(2*b.pause, max(base, maxRestartBackoff))
+	}
+	b.last = now
+}
+
+// expired reports whether the container ran long enough after its last restart.
+func (b *backoff) expired(ended time.Time) bool { return ended.Sub(b.last) > restartBackoffReset }

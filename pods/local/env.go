@@ -1,26 +1,22 @@
 package local
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// defaultPath is the PATH of a container when neither it nor the agent has one.
+// defaultPath is the PATH of a container when neither the container nor the agent sets one.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// surroundings returns what a container of pod is to run, or runs, as: a directory,
-// an environment and a command line. The environment holds PATH and HOME of the
-// agent, HOSTNAME, and what the container says; nothing else of the agent's.
-func surroundings(pod *v1.Pod, c *v1.Container) (l launch) {
+// surroundings returns the working directory, the environment and the command line of a
+// container. The environment has PATH and HOME of the agent, HOSTNAME, and the variables of
+// the container; nothing else of the agent.
+func surroundings(pod *v1.Pod, c *v1.Container) (l process.Launch) {
 	path := os.Getenv("PATH")
 	if path == "" {
 		path = defaultPath
@@ -32,7 +28,7 @@ func surroundings(pod *v1.Pod, c *v1.Container) (l launch) {
 	var own []v1.EnvVar
 	for _, e := range c.Env {
 		if e.ValueFrom != nil {
-			continue // unsupported, and let through as such
+			continue // unsupported, which Source.AllowUnsupported accepted
 		}
 		e.Value = manager.ExpandCommand([]string{e.Value}, own)[0]
 		own = setEnv(own, e)
@@ -52,48 +48,4 @@ func setEnv(env []v1.EnvVar, e v1.EnvVar) []v1.EnvVar {
 		return env
 	}
 	return append(env, e)
-}
-
-// lookPath finds the program of l: by the PATH of its environment, or, for a name
-// with a slash, relative to its directory.
-func lookPath(l launch) (string, error) {
-	name := l.Args[0]
-	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(l.Dir, path)
-		}
-		path, err := filepath.Abs(path)
-		if err != nil {
-			return "", err
-		}
-		return path, executable(path)
-	}
-	for _, e := range slices.Backward(l.Env) {
-		list, ok := strings.CutPrefix(e, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(list) {
-			if path := filepath.Join(dir, name); filepath.IsAbs(path) && executable(path) == nil {
-				return path, nil
-			}
-		}
-		break
-	}
-	return "", fmt.Errorf("%q: executable file not found in $PATH", name)
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%q: no such file", path)
-		}
-		return err
-	}
-	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%q: not an executable file", path)
-	}
-	return nil
 }

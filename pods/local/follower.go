@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 // What an agent knows of the pods of every source.
@@ -29,7 +30,7 @@ type (
 // Its life: [Follow], then a manager with it as Status, Start with that manager, and Stop.
 type Follower struct {
 	pods   *Pods
-	source *Source
+	source *manifest.Source
 	host   pods.Host
 	cancel context.CancelFunc // set by Start
 	polls  sync.WaitGroup
@@ -45,7 +46,7 @@ var _ manager.RestartSource = (*Follower)(nil)
 // Follow reads the manifests of source and checks their pods: its error tells of all that is
 // wrong. It runs nothing. What of cfg is for the agent to say (Recorder, Logger, Output,
 // Restarted, Unprobed, Mark, Marked) and source.Check are set by it.
-func Follow(ctx context.Context, source *Source, cfg Config, host pods.Host) (*Follower, error) {
+func Follow(ctx context.Context, source *manifest.Source, cfg Config, host pods.Host) (*Follower, error) {
 	if len(source.Paths) == 0 {
 		return nil, errors.New("no manifests given")
 	}

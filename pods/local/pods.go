@@ -20,6 +20,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
 // RestartGrace is what [manager.Config] RestartGrace must be for a manager that
@@ -87,10 +88,10 @@ type Config struct {
 // [Pods.Apply] as often as the wanted pods change, and [Pods.Stop].
 type Pods struct {
 	cfg   Config
-	out   lockedWriter // over cfg.Output
-	shim  string       // program
-	mark  string       // a variable of every command that is run in a container
-	state *stateDir    // nil: none
+	out   process.SharedWriter // over cfg.Output
+	shim  string               // program
+	mark  string               // a variable of every command that is run in a container
+	state *stateDir            // nil: none
 	store manager.StatusStore
 	watch watchers
 	prior map[types.UID]savedPod // read by New, taken by Apply; guarded by mu
@@ -103,7 +104,7 @@ type Pods struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
-	guard   *process // nil until a pod needs it
+	guard   *process.Process // nil until a pod needs it
 	stopped bool
 
 	unguarded bool // this system can have no guard, which was logged
@@ -127,14 +128,16 @@ func New(cfg Config) (*Pods, error) {
 	if cfg.Output == nil {
 		cfg.Output = io.Discard
 	}
-	if IsShim(os.Args) {
+	if process.IsShim(os.Args) {
 		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
 	}
-	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod), mark: cmp.Or(cfg.Mark, NewMark())}
-	p.out.w = cfg.Output
+	p := &Pods{cfg: cfg, pods: make(map[types.UID]*pod), mark: cmp.Or(cfg.Mark, NewMark()), shim: cfg.Executable}
+	p.out.W = cfg.Output
 	var err error
-	if p.shim, err = shimProgram(cfg.Executable); err != nil {
-		return nil, err
+	if p.shim == "" {
+		if p.shim, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.StateDir != "" {
 		p.state = &stateDir{path: cfg.StateDir, unsaved: make(map[types.UID]struct{})}

@@ -1,67 +1,71 @@
 package local
 
 import (
-	"cmp"
-	"os"
-	"time"
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// shimArgument is the hidden first argument that makes a program the shim.
-const shimArgument = "__prober-container-shim"
-
-// The shim's descriptors beside the standard ones, which are the container's own.
-const (
-	shimControl = 3 // from the agent: a launch in JSON and a line feed, then commands of one byte
-	shimReport  = 4 // to the agent: messages in JSON
-)
-
-// The commands that the shim takes. The end of the pipe stands for shimKill.
-const (
-	shimTerminate = 'T' // SIGTERM to the container's process group
-	shimKill      = 'K' // SIGKILL to all descendants
-)
-
-// launch is what a shim is to run. Without a path it runs nothing and is the agent's
-// guard: it waits for the end of the agent.
-type launch struct {
-	Path string   `json:"path"`
-	Args []string `json:"args"` // with the name of the program
-	Dir  string   `json:"dir,omitzero"`
-	Env  []string `json:"env"`
-	// Mark is a variable in the environment of every command that the agent runs in
-	// containers: exec probes and hooks, which are no descendants of a shim.
-	Mark string `json:"mark"`
-}
-
-// shimMessage is what a shim tells: the process ID once the container has started or
-// why it could not, then how it ended.
-type shimMessage struct {
-	PID   int       `json:"pid,omitzero"`
-	Error string    `json:"error,omitzero"`
-	Exit  *shimExit `json:"exit,omitzero"`
-}
-
-type shimExit struct {
-	Code   int `json:"code"` // 128 + signal when a signal ended it
-	Signal int `json:"signal,omitzero"`
-}
-
-// exit is how a container ended.
-type exit struct {
-	shimExit
-	message string
-	at      time.Time
-}
-
-// IsShim reports whether a program that was started with args (os.Args) is to be the
-// shim of a container. It must then call [ShimMain] and nothing else.
-func IsShim(args []string) bool { return len(args) == 2 && args[1] == shimArgument }
-
-// shimProgram returns the program to start as shim.
-func shimProgram(configured string) (string, error) {
-	if configured != "" {
-		return configured, nil
+// guardLocked starts the agent's guard when pod needs it: a shim without a container,
+// which ends the commands of exec probes of external targets, and the programs of marked
+// handlers with all that they have started, when the agent is killed. The exec probes of
+// other containers are looked after by the containers' own shims.
+func (p *Pods) guardLocked(n needs) {
+	if p.guard != nil || p.unguarded || !p.needsGuard(n) {
+		return
 	}
-	self, err := os.Executable()
-	return cmp.Or(self, os.Args[0]), err
+	guard, err := process.Start(p.shim, process.Launch{Mark: p.mark}, &process.Output{W: &p.out, Prefix: "guard: "})
+	if err != nil {
+		p.unguarded = errors.Is(err, errors.ErrUnsupported) // there is no use in trying again
+		p.cfg.Logger.Warn("no guard: exec probes under way will outlive an agent that is killed", "err", err)
+		return
+	}
+	p.guard = guard
 }
+
+func (p *Pods) endGuard() {
+	p.mu.Lock()
+	guard := p.guard
+	p.mu.Unlock()
+	if guard != nil {
+		guard.Kill()
+		<-guard.Exited()
+	}
+}
+
+// needs is what a pod needs the guard for, read from its spec once.
+type needs struct {
+	handlers []string // of its probes
+	exec     bool     // an external target has an exec probe
+}
+
+func needsOf(pod *v1.Pod) (n needs) {
+	configs, _ := manager.ProbesOf(pod)
+	for _, c := range configs {
+		n.handlers = append(n.handlers, c.Handler)
+	}
+	n.exec = slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c v1.Container) bool {
+		return isExternal(&c) && slices.ContainsFunc(configs, func(p manager.ProbeConfig) bool {
+			return p.Container == c.Name && p.Handler == "exec"
+		})
+	})
+	return n
+}
+
+// needsGuard may change its answer while the pod is the same: a plugin may be a program
+// from now on.
+func (p *Pods) needsGuard(n needs) bool {
+	return n.exec || p.cfg.Marked != nil && slices.ContainsFunc(n.handlers, p.cfg.Marked)
+}
+
+// IsShim reports whether args (os.Args) are those of a shim. The program must then call
+// [ShimMain] and nothing else.
+func IsShim(args []string) bool { return process.IsShim(args) }
+
+// ShimMain runs one container and returns the exit code of the program. It returns when the
+// container has ended, which it has at the latest when the agent dies.
+func ShimMain() int { return process.ShimMain() }

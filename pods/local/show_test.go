@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/pods/local/internal/process"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -128,7 +129,7 @@ func TestProbesOfWhatComesBack(t *testing.T) {
 		p.mu.Lock()
 		c := p.containers["c"]
 		c.again = true
-		c.finish(exit{at: time.Now()}, "")
+		c.finish(process.Exit{At: time.Now()}, "")
 		p.mu.Unlock()
 		tick()
 		p.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/local/manifest"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -57,7 +58,7 @@ func probesOf(spec *v1.Pod) map[string]podProbes {
 
 // addressOf returns where the pod is: what its annotation says, else its status.
 func addressOf(spec *v1.Pod) string {
-	if a := spec.Annotations[AddressAnnotation]; a != "" {
+	if a := spec.Annotations[manifest.AddressAnnotation]; a != "" {
 		return a
 	}
 	if spec.Status.PodIP != "" {

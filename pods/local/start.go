@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
 // The reasons of events, which are the kubelet's.
@@ -72,7 +74,7 @@ func (p *pod) beginLocked(c *container) {
 			Count: c.restarts, Cause: cmp.Or(string(c.cause), "exit"),
 		}
 		if c.end != nil {
-			r.ExitCode, r.Signal = c.end.ExitCode, signalName(c.end.Signal)
+			r.ExitCode, r.Signal = c.end.ExitCode, process.SignalName(c.end.Signal)
 		}
 		p.restarts = append(p.restarts, r)
 		c.startedText = "Container started again: " + r.String()
@@ -96,15 +98,15 @@ func newID(external bool) string {
 }
 
 // launch starts the process of c.
-func (p *pod) launch(c *container, l launch) {
-	output := &lineWriter{w: &p.owner.out, prefix: p.name.String() + "/" + c.name + ": "}
+func (p *pod) launch(c *container, l process.Launch) {
+	output := &process.Output{W: &p.owner.out, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
-	path, err := lookPath(l)
+	path, err := process.LookPath(l)
 	if err == nil {
 		l.Path = path
-		var started *process
-		if started, err = startProcess(p.owner.shim, l, output); err == nil {
+		var started *process.Process
+		if started, err = process.Start(p.owner.shim, l, output); err == nil {
 			p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
 			p.mu.Lock()
 			p.runningLocked(c, started)
@@ -116,11 +118,11 @@ func (p *pod) launch(c *container, l launch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.started = began
-	c.finish(exit{shimExit: shimExit{Code: 128}, message: err.Error(), at: time.Now()}, reasonStartError)
+	c.finish(process.Exit{Status: process.Status{Code: 128}, Message: err.Error(), At: time.Now()}, reasonStartError)
 }
 
 // runningLocked makes c running, as a process or, for an external target, none.
-func (p *pod) runningLocked(c *container, proc *process) {
+func (p *pod) runningLocked(c *container, proc *process.Process) {
 	c.state, c.process, c.started, c.posted = running, proc, time.Now(), true
 	if proc == nil {
 		return
@@ -131,10 +133,10 @@ func (p *pod) runningLocked(c *container, proc *process) {
 		p.jobs.Go(func() { p.postStart(c, proc, spec) })
 	}
 	p.jobs.Go(func() {
-		<-proc.exited
+		<-proc.Exited()
 		p.mu.Lock()
 		if c.process == proc {
-			c.finish(proc.exit(), "")
+			c.finish(proc.Exit(), "")
 		}
 		p.mu.Unlock()
 		p.sync()
@@ -143,12 +145,12 @@ func (p *pod) runningLocked(c *container, proc *process) {
 
 // postStart runs the postStart hook of a container, which counts as running only when
 // it is over, and is killed when it fails.
-func (p *pod) postStart(c *container, proc *process, spec *v1.Container) {
+func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case <-proc.exited:
+		case <-proc.Exited():
 			cancel()
 		case <-ctx.Done():
 		}

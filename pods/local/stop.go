@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/pods/local/internal/process"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -52,8 +53,8 @@ func (p *pod) end() bool {
 // stopAllLocked ends all containers and returns how many still run. Sidecars end after
 // the regular containers, in reverse order.
 func (p *pod) stopAllLocked() (left int) {
-	var before []*process // what a sidecar waits for
-	stop := func(c *container, order []*process) {
+	var before []*process.Process // what a sidecar waits for
+	stop := func(c *container, order []*process.Process) {
 		switch {
 		case c == nil || !c.running():
 			return
@@ -95,9 +96,9 @@ func (p *pod) hasLocked(c *container) bool {
 
 // stopLocked begins to kill a container, instead of a kill that is under way. after
 // are processes whose end it waits for before the SIGTERM.
-func (p *pod) stopLocked(c *container, k killing, after []*process) {
+func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
 	if c.process == nil {
-		c.finish(exit{at: time.Now()}, "")
+		c.finish(process.Exit{At: time.Now()}, "")
 		p.sync()
 		return
 	}
@@ -119,8 +120,8 @@ func (p *pod) stopLocked(c *container, k killing, after []*process) {
 type stop struct {
 	container *container
 	spec      *v1.Container
-	process   *process
-	after     []*process
+	process   *process.Process
+	after     []*process.Process
 	message   string
 	grace     time.Duration
 	preStop   bool
@@ -135,15 +136,15 @@ func (p *pod) stop(ctx context.Context, s stop) {
 		p.preStopped(ctx, s)
 	}
 	for _, other := range s.after {
-		wait(ctx, other.exited, time.Until(deadline))
+		wait(ctx, other.Exited(), time.Until(deadline))
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	s.process.terminate()
-	wait(ctx, s.process.exited, max(time.Until(deadline), minGrace))
+	s.process.Terminate()
+	wait(ctx, s.process.Exited(), max(time.Until(deadline), minGrace))
 	if ctx.Err() == nil { // to a process that has ended it means nothing
-		s.process.kill()
+		s.process.Kill()
 	}
 }
 
@@ -152,7 +153,7 @@ func (p *pod) preStop(ctx context.Context, s stop) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
 	go func() { // a container that has ended is not waited for
-		wait(ctx, s.process.exited, s.grace)
+		wait(ctx, s.process.Exited(), s.grace)
 		cancel()
 	}()
 	err := p.hook(ctx, s.container, s.spec, s.spec.Lifecycle.PreStop)
@@ -192,7 +193,7 @@ func (p *pod) killNow() {
 			c.stopping.cancel()
 		}
 		if c.running() && c.process != nil {
-			c.process.kill()
+			c.process.Kill()
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 func TestMain(m *testing.M) {
@@ -324,7 +325,7 @@ func load(t *testing.T, text string, vars ...string) []*v1.Pod {
 	if text == "" {
 		return nil
 	}
-	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load(t.Context())
+	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(strings.NewReplacer(vars...).Replace(text))}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"bytes"
@@ -13,26 +13,28 @@ const (
 	maxOutputRate = 256 << 10 // bytes of output a second and container; more is dropped
 )
 
-// lockedWriter lets the outputs of several containers share a writer.
-type lockedWriter struct {
+// SharedWriter is a writer for the outputs of several containers.
+type SharedWriter struct {
+	W io.Writer // guarded by mu
+
 	mu sync.Mutex
-	w  io.Writer
 }
 
-func (l *lockedWriter) Write(b []byte) (int, error) {
+// Write implements [io.Writer].
+func (l *SharedWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(b)
+	return l.W.Write(b)
 }
 
-// lineWriter writes the lines of one container, each with a prefix, and drops those
-// of a container that floods. It is used by one goroutine, and never fails: a
-// container does not end because its output can not be written.
-type lineWriter struct {
-	w      io.Writer
-	prefix string
+// Output writes the lines of one container, each with a prefix, and drops lines above a rate.
+// It is for one goroutine. It never fails: a container does not end because its output cannot
+// be written.
+type Output struct {
+	W      io.Writer
+	Prefix string
 
-	line    []byte // begun, without the prefix
+	line    []byte // the unfinished line, without the prefix
 	cut     bool   // the rest of the line is dropped
 	window  time.Time
 	written int // bytes in the window
@@ -40,7 +42,7 @@ type lineWriter struct {
 }
 
 // Write implements [io.Writer].
-func (l *lineWriter) Write(b []byte) (int, error) {
+func (l *Output) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
 		part, rest, ended := bytes.Cut(b, []byte{'\n'})
@@ -56,8 +58,8 @@ func (l *lineWriter) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// flush writes the line that was begun, or counts it as dropped.
-func (l *lineWriter) flush() {
+// flush writes the unfinished line, or counts it as dropped.
+func (l *Output) flush() {
 	if now := time.Now(); now.Sub(l.window) >= time.Second {
 		l.window, l.written = now, 0
 	}
@@ -69,22 +71,22 @@ func (l *lineWriter) flush() {
 		if l.cut {
 			mark = " [cut]"
 		}
-		l.written += len(l.line) + len(l.prefix)
-		fmt.Fprintf(l.w, "%s%s%s\n", l.prefix, l.line, mark)
+		l.written += len(l.line) + len(l.Prefix)
+		fmt.Fprintf(l.W, "%s%s%s\n", l.Prefix, l.line, mark)
 	}
 	l.line, l.cut = l.line[:0], false
 }
 
-// report says how many lines were dropped.
-func (l *lineWriter) report() {
+// report writes how many lines were dropped.
+func (l *Output) report() {
 	if l.dropped > 0 {
-		fmt.Fprintf(l.w, "%s[%d lines dropped]\n", l.prefix, l.dropped)
+		fmt.Fprintf(l.W, "%s[%d lines dropped]\n", l.Prefix, l.dropped)
 		l.dropped = 0
 	}
 }
 
-// close writes what is left.
-func (l *lineWriter) close() {
+// close writes an unfinished line.
+func (l *Output) close() {
 	if len(l.line) > 0 {
 		l.flush()
 	}

@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"encoding/json"
@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// startTimeout is how long a shim may take to start its container. One that takes
-// longer is a program that is none.
+// startTimeout is how long a shim may take to start its container. A program that takes longer
+// is not a shim.
 const startTimeout = 30 * time.Second
 
-// endTimeout is how long a shim may take to end when it is told to.
+// endTimeout is how long a shim may take to end after its control pipe is closed.
 const endTimeout = 5 * time.Second
 
-// outputGrace is how long output is still read after a shim has ended.
+// outputGrace is how long output is read after a shim has ended.
 const outputGrace = 200 * time.Millisecond
 
 // maxPipe is how many bytes the pipe of a container's output holds at most.
 const maxPipe = 64 << 10
 
-// process is a container's process group and its shim, as the agent sees them.
-type process struct {
+// Process is a container and its shim, as the agent sees them. It is safe for concurrent use.
+type Process struct {
 	pid     int
 	control *os.File
 	exited  chan struct{}
-	ended   exit // read-only once exited is closed
+	ended   Exit // read-only once exited is closed
 
 	mu     sync.Mutex
 	closed bool // of control
 }
 
-// startProcess starts l under a shim. What the container writes goes to output. The
-// error says why the container did not start.
-func startProcess(shim string, l launch, output *lineWriter) (*process, error) {
+// Start starts l under shim, a program that calls [ShimMain]. The container writes to output.
+// The error says why the container did not start.
+func Start(shim string, l Launch, output *Output) (*Process, error) {
 	pipes, err := newShimPipes()
 	if err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func startProcess(shim string, l launch, output *lineWriter) (*process, error) {
 		return nil, fmt.Errorf("start the shim: %w", err)
 	}
 	pipes.closeChild()
-	p := &process{control: pipes.controlW, exited: make(chan struct{})}
+	p := &Process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
 	_ = pipes.reportR.SetReadDeadline(time.Now().Add(startTimeout))
 	err = p.launch(l, reports)
 	_ = pipes.reportR.SetReadDeadline(time.Time{})
 	if err != nil {
-		p.release() // on which a shim ends, with all that it has started
+		p.release() // then the shim ends, with all that it has started
 		timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		timer.Stop()
@@ -72,14 +72,14 @@ func startProcess(shim string, l launch, output *lineWriter) (*process, error) {
 	return p, nil
 }
 
-// launch tells the shim what to run and waits for its answer.
-func (p *process) launch(l launch, reports *json.Decoder) error {
+// launch sends l to the shim and waits for its answer.
+func (p *Process) launch(l Launch, reports *json.Decoder) error {
 	line, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
 	if _, err := p.control.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("speak to the shim: %w", err)
+		return fmt.Errorf("write to the shim: %w", err)
 	}
 	var m shimMessage
 	switch err := reports.Decode(&m); {
@@ -92,8 +92,8 @@ func (p *process) launch(l launch, reports *json.Decoder) error {
 	return nil
 }
 
-// wait copies the container's output, waits for its end and then says so.
-func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, output *lineWriter) {
+// wait copies the output of the container, waits for its end and closes p.exited.
+func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, output *Output) {
 	defer close(p.exited)
 	var copying sync.WaitGroup
 	copying.Go(func() { copyOutput(output, pipes.outputR) })
@@ -101,13 +101,13 @@ func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	err := reports.Decode(&m)
 	_ = cmd.Wait()
 	if err == nil && m.Exit != nil {
-		p.ended = exit{shimExit: *m.Exit}
+		p.ended = Exit{Status: *m.Exit}
 	} else {
-		// Someone has killed the shim. What is left of the group goes with it.
+		// The shim was killed: kill what is left of the group.
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-		p.ended = exit{shimExit: shimExit{Code: 137, Signal: 9}, message: "the shim of the container was killed"}
+		p.ended = Exit{Status: Status{Code: 137, Signal: 9}, Message: "the shim of the container was killed"}
 	}
-	p.ended.at = time.Now()
+	p.ended.At = time.Now()
 	_ = pipes.outputR.SetReadDeadline(time.Now().Add(outputGrace))
 	copying.Wait()
 	output.close()
@@ -115,9 +115,9 @@ func (p *process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	pipes.closeAll()
 }
 
-// copyOutput copies what is written to a pipe until nobody can write any more, or until
-// the pipe's deadline, and then what is in it already: whoever takes the output may have
-// been too slow for the last words of a container.
+// copyOutput copies from a pipe until no process can write to it any more, or until the
+// deadline of the pipe. It then copies what the pipe still holds: a slow reader of the output
+// must not lose the last lines of a container.
 func copyOutput(to io.Writer, pipe *os.File) {
 	if _, err := io.Copy(to, pipe); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -128,7 +128,7 @@ func copyOutput(to io.Writer, pipe *os.File) {
 		return
 	}
 	part := make([]byte, 4<<10)
-	for left := maxPipe; left > 0; { // whoever has got away may write for ever
+	for left := maxPipe; left > 0; { // a process that left the container may write for ever
 		n := 0
 		err := raw.Read(func(fd uintptr) bool {
 			n, _ = syscall.Read(int(fd), part) // the pipe does not block
@@ -142,28 +142,32 @@ func copyOutput(to io.Writer, pipe *os.File) {
 	}
 }
 
-// terminate sends SIGTERM to the container's process group.
-func (p *process) terminate() { p.command(shimTerminate) }
+// Terminate sends SIGTERM to the process group of the container.
+func (p *Process) Terminate() { p.command(shimTerminate) }
 
-// kill kills everything that runs in the container.
-func (p *process) kill() { p.command(shimKill) }
+// Kill sends SIGKILL to everything that runs in the container.
+func (p *Process) Kill() { p.command(shimKill) }
 
-func (p *process) command(c byte) {
+func (p *Process) command(c byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
-		_, _ = p.control.Write([]byte{c}) // it fails when the shim has ended: fine
+		_, _ = p.control.Write([]byte{c}) // fails when the shim has ended
 	}
 }
 
-func (p *process) release() {
+func (p *Process) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	p.control.Close()
 }
 
-func (p *process) exit() exit { return p.ended }
+// Exited returns a channel that is closed when nothing of the container is left.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Exit returns how the container ended. It must be called after Exited is closed.
+func (p *Process) Exit() Exit { return p.ended }
 
 // shimPipes are the three pipes between the agent and a shim.
 type shimPipes struct {
@@ -190,7 +194,7 @@ func (p *shimPipes) closeAll() {
 	closeFiles(p.controlR, p.controlW, p.reportR, p.reportW, p.outputR, p.outputW)
 }
 
-// closeFiles closes what is not nil; a file that is closed already stays so.
+// closeFiles closes the files that are not nil.
 func closeFiles(files ...*os.File) {
 	for _, f := range files {
 		if f != nil {

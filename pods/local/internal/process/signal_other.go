@@ -1,11 +1,11 @@
 //go:build !unix
 
-package local
+package process
 
 import "fmt"
 
-// signalName returns "signal 9" for 9, and "" for 0.
-func signalName(number int32) string {
+// SignalName returns "signal 9" for 9, and "" for 0.
+func SignalName(number int32) string {
 	if number == 0 {
 		return ""
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package local
+package process
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalName returns "SIGKILL" for 9, and "" for 0.
-func signalName(number int32) string {
+// SignalName returns "SIGKILL" for 9, and "" for 0.
+func SignalName(number int32) string {
 	if number == 0 {
 		return ""
 	}

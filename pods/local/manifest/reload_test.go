@@ -1,4 +1,4 @@
-package local_test
+package manifest_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 const onePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, annotations: {note: %q}}\nspec: {containers: [{name: web}]}\n"
@@ -29,7 +29,7 @@ func TestLoadAgain(t *testing.T) {
 	writePod(t, dir, "b.yaml", "b", "")
 	checked := 0
 	var refused string
-	s := &local.Source{Paths: []string{dir}, Check: func(pod *v1.Pod) []error {
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *v1.Pod) []error {
 		checked++
 		if pod.Name == refused {
 			return []error{errors.New("spec.containers[0].name: refused")}
@@ -70,7 +70,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 
 	writePod(t, dir, "0.yaml", "a", "")
-	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "a.yaml:3: metadata.name: pod default/a is at "+filepath.Join(dir, "0.yaml")+":1 already") {
+	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "a.yaml:3: metadata.name: pod default/a is already at "+filepath.Join(dir, "0.yaml")+":1") {
 		t.Errorf("a name that a file before it has: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "0.yaml")); err != nil {
@@ -93,10 +93,10 @@ func BenchmarkLoad(b *testing.B) {
 			for i := range 1000 {
 				writePod(b, dir, fmt.Sprintf("%d.yaml", i), fmt.Sprintf("p%d", i), "")
 			}
-			s := &local.Source{Paths: []string{dir}}
+			s := &manifest.Source{Paths: []string{dir}}
 			for n := 0; b.Loop(); n++ {
 				if !again {
-					s = &local.Source{Paths: []string{dir}}
+					s = &manifest.Source{Paths: []string{dir}}
 				}
 				writePod(b, dir, "7.yaml", "p7", fmt.Sprint(n))
 				if _, err := s.Load(b.Context()); err != nil {

@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"strings"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-func TestLineWriter(t *testing.T) {
+func TestOutputCutsAndDropsLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		l := &lineWriter{w: &b, prefix: "p: "}
+		l := &Output{W: &b, Prefix: "p: "}
 		write := func(s string) {
 			if n, err := l.Write([]byte(s)); n != len(s) || err != nil {
 				t.Errorf("wrote %d of %d bytes, %v", n, len(s), err)
@@ -49,10 +49,10 @@ func TestLineWriter(t *testing.T) {
 	})
 }
 
-func TestLineWriterCounts(t *testing.T) {
+func TestOutputCountsDroppedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		l := &lineWriter{w: &b}
+		l := &Output{W: &b}
 		line := strings.Repeat("z", maxLine) + "\n"
 		for range 40 {
 			_, _ = l.Write([]byte(line))

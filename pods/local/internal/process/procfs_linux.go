@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func descendants(pid int) []int {
 	return found
 }
 
-// marked returns the processes whose environment has the variable mark.
+// marked returns the processes that have the variable mark in their environment.
 func marked(mark string) (pids []int) {
 	for _, pid := range processes() {
 		if n, err := strconv.Atoi(pid); err == nil && isMarked(pid, mark) {
@@ -37,8 +37,8 @@ func marked(mark string) (pids []int) {
 	return pids
 }
 
-// maxEnviron is what is read of an environment, in bytes: exec takes no larger one, but a
-// process may say later that all of its memory is that.
+// maxEnviron is the most bytes that are read of an environment. The kernel accepts no larger
+// one, but a process may declare all of its memory to be its environment later.
 const maxEnviron = 8 << 20
 
 func isMarked(pid, mark string) bool {
@@ -70,13 +70,13 @@ func processes() (pids []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
-// parentOf returns the parent of a process that is no zombie.
+// parentOf returns the parent of a process; ok is false for a zombie.
 func parentOf(pid string) (parent int, ok bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, false
 	}
-	// "PID (NAME) STATE PPID …", where the name may hold anything.
+	// "PID (NAME) STATE PPID …", and NAME may contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || fields[0][0] == 'Z' {
 		return 0, false

@@ -1,4 +1,4 @@
-package local_test
+package manifest_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 func writeFile(t testing.TB, dir, name, text string) string {
@@ -33,13 +33,13 @@ const minimal = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {conta
 
 func named(name string) string { return strings.Replace(minimal, "NAME", name, 1) }
 
-func TestLoadFindsManifests(t *testing.T) {
+func TestLoadReadsFilesFoldersAndStdin(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "b.yaml", named("b1")+"---\n# nothing\n---\n"+named("b2"))
 	writeFile(t, dir, "a.yml", "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- "+strings.ReplaceAll(strings.TrimSpace(named("a1")), "\n", "\n  ")+"\n")
 	writeFile(t, dir, "c.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c1", "namespace": "other"}, "spec": {"containers": [{"name": "c"}]}}`)
 	writeFile(t, dir, "d.txt", "no manifest")
-	s := &local.Source{Paths: []string{dir, filepath.Join(dir, "b.yaml"), "-"}, Stdin: strings.NewReader(named("in"))}
+	s := &manifest.Source{Paths: []string{dir, filepath.Join(dir, "b.yaml"), "-"}, Stdin: strings.NewReader(named("in"))}
 	for range 2 { // stdin is read once
 		loaded, err := s.Load(t.Context())
 		if err != nil {
@@ -52,22 +52,22 @@ func TestLoadFindsManifests(t *testing.T) {
 	}
 }
 
-func TestLoadForAnotherSystem(t *testing.T) {
+func TestLoadCommandNeedsLinux(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: external\n  - name: c\n    command: [sleep, '1']\n"
 	for _, system := range []string{"", "linux"} {
-		if _, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context()); err != nil {
+		if _, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context()); err != nil {
 			t.Errorf("system %q: %v", system, err)
 		}
 	}
 	for _, system := range []string{"darwin", "windows", "freebsd"} {
-		_, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context())
-		if want := "-:8: spec.containers[1].command: local pods need Linux"; !errors.Is(err, local.ErrNeedsLinux) || err.Error() != want {
+		_, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context())
+		if want := "-:8: spec.containers[1].command: local pods need Linux"; !errors.Is(err, manifest.ErrNeedsLinux) || err.Error() != want {
 			t.Errorf("system %q: %v, want %s", system, err, want)
 		}
 	}
 }
 
-func TestLoadCompletes(t *testing.T) {
+func TestLoadSetsDefaults(t *testing.T) {
 	p := load(t, `
 apiVersion: v1
 kind: Pod
@@ -91,7 +91,7 @@ spec:
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadProblems(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n"
 	for _, c := range []struct {
 		name, text string
@@ -102,36 +102,36 @@ func TestLoadRefuses(t *testing.T) {
 		{"no handler", head + "    readinessProbe:\n      periodSeconds: 1\n",
 			[]string{"pod.yaml:8: spec.containers[0].readinessProbe: is required: must specify a handler type"}},
 		{"unknown field", head + "    livenesProbe: {}\n    command:\n    - a\n    colour: red\n",
-			[]string{"pod.yaml:8: spec.containers[0].livenesProbe: unknown field", "pod.yaml:11: spec.containers[0].colour: unknown field"}},
+			[]string{"pod.yaml:8: spec.containers[0].livenesProbe: unknown field (did you mean \"livenessProbe\"?)", "pod.yaml:11: spec.containers[0].colour: unknown field"}},
 		{"field given twice", head + "    command: [a]\n    command: [b]\n",
-			[]string{"pod.yaml:9: spec.containers[0].command: given twice"}},
+			[]string{"pod.yaml:9: spec.containers[0].command: the field is set twice"}},
 		{"wrong kinds", head + "    command: a\n    args: [1]\n    env: {}\n    stdin: 1\n    ports: [{containerPort: x}, {containerPort: 99999999999}]\n    livenessProbe: []\n",
 			[]string{
 				"pod.yaml:8: spec.containers[0].command: must be a list, not a string",
 				"pod.yaml:9: spec.containers[0].args[0]: must be a string, not a number",
-				"pod.yaml:10: spec.containers[0].env: must be a list, not a map",
+				"pod.yaml:10: spec.containers[0].env: must be a list, not a mapping",
 				"pod.yaml:11: spec.containers[0].stdin: must be true or false, not a number",
 				"pod.yaml:12: spec.containers[0].ports[0].containerPort: must be an integer, not a string",
 				"pod.yaml:12: spec.containers[0].ports[1].containerPort: 99999999999 is out of range",
-				"pod.yaml:13: spec.containers[0].livenessProbe: must be a map, not a list",
+				"pod.yaml:13: spec.containers[0].livenessProbe: must be a mapping, not a list",
 			}},
-		{"what a process can not have", head + "    volumeMounts: [{name: v, mountPath: /v}]\n    resources: {limits: {cpu: 1}}\n    securityContext: {runAsUser: 1}\n    envFrom: [{prefix: x}]\n    env:\n    - name: A\n      valueFrom: {fieldRef: {fieldPath: x}}\n  volumes: [{name: v}]\n",
+		{"unsupported fields", head + "    volumeMounts: [{name: v, mountPath: /v}]\n    resources: {limits: {cpu: 1}}\n    securityContext: {runAsUser: 1}\n    envFrom: [{prefix: x}]\n    env:\n    - name: A\n      valueFrom: {fieldRef: {fieldPath: x}}\n  volumes: [{name: v}]\n",
 			[]string{
-				"pod.yaml:15: spec.volumes: a local process can not have this",
-				"pod.yaml:11: spec.containers[0].envFrom: a local process can not have this",
-				"pod.yaml:9: spec.containers[0].resources: a local process can not have this",
-				"pod.yaml:8: spec.containers[0].volumeMounts: a local process can not have this",
-				"pod.yaml:10: spec.containers[0].securityContext: a local process can not have this",
-				"pod.yaml:14: spec.containers[0].env[0].valueFrom: a local process can not have this",
+				"pod.yaml:15: spec.volumes: is not supported for a local process",
+				"pod.yaml:11: spec.containers[0].envFrom: is not supported for a local process",
+				"pod.yaml:9: spec.containers[0].resources: is not supported for a local process",
+				"pod.yaml:8: spec.containers[0].volumeMounts: is not supported for a local process",
+				"pod.yaml:10: spec.containers[0].securityContext: is not supported for a local process",
+				"pod.yaml:14: spec.containers[0].env[0].valueFrom: is not supported for a local process",
 			}},
 		{"two pods of one name", named("p") + "---\n" + named("p"),
-			[]string{"pod.yaml:8: metadata.name: pod default/p is at pod.yaml:1 already"}},
+			[]string{"pod.yaml:8: metadata.name: pod default/p is already at pod.yaml:1"}},
 		{"inside of the annotation", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    prober.dev/probes: |\n      c:\n        readiness:\n          exec: {command: [a]}\n          period: 1ms\nspec: {containers: [{name: c}]}\n",
 			[]string{"pod.yaml:10: metadata.annotations[prober.dev/probes][c].readiness.period: must be at least 10ms"}},
 		{"other kinds", "apiVersion: apps/v1\nkind: Deployment\n",
 			[]string{`pod.yaml:2: kind: must be Pod or List, not "Deployment"`, `pod.yaml:1: apiVersion: must be v1, not "apps/v1"`}},
 		{"a list of something else", "apiVersion: v1\nkind: List\nextra: 1\nitems:\n- {apiVersion: v1, kind: Service}\n",
-			[]string{"pod.yaml:3: extra: unknown field", `pod.yaml:5: items[0].kind: must be Pod, not "Service"`}},
+			[]string{"pod.yaml:3: extra: unknown field; known: apiVersion, items, kind, metadata", `pod.yaml:5: items[0].kind: must be Pod, not "Service"`}},
 		{"a field of a pod in a list", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: p}\n  spec:\n    restartPolicy: Perhaps\n    containers: [{name: c}]\n",
 			[]string{`pod.yaml:8: items[0].spec.restartPolicy: "Perhaps" is not one of the supported values: "Always", "Never", "OnFailure"`}},
 		{"no YAML", "a: [\n", []string{"pod.yaml:1: did not find expected node content"}},
@@ -141,27 +141,27 @@ func TestLoadRefuses(t *testing.T) {
 				"pod.yaml:3: metadata.name: is required",
 				"pod.yaml:6: spec.containers[0].name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
 				"pod.yaml:8: spec.containers[1].args: needs a command: without one the container is an external target",
-				`pod.yaml:9: spec.containers[2].name: "d" is there twice`,
+				`pod.yaml:9: spec.containers[2].name: "d" is set twice`,
 			}},
 		{"address", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    prober.dev/address: 10.0.0.1:80\nspec: {containers: [{name: c}]}\n",
 			[]string{"pod.yaml:6: metadata.annotations[prober.dev/address]: must be an IP address or the name of a host, without a port"}},
 		{"an init container that never ends", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers:\n  - name: i\n  containers: [{name: c}]\n",
-			[]string{"pod.yaml:6: spec.initContainers[0].command: is required: an external target never ends, so that it can not be an init container"}},
+			[]string{"pod.yaml:6: spec.initContainers[0].command: is required: an external target never ends and cannot be an init container"}},
 		{"rules and hooks", head + "    command: [a]\n    restartPolicyRules: [{action: Restart}]\n    lifecycle:\n      preStop: {}\n      postStart: {exec: {}, sleep: {seconds: -1}}\n",
 			[]string{
-				"pod.yaml:7: spec.containers[0].restartPolicy: is required: rules need a policy beside them",
+				"pod.yaml:7: spec.containers[0].restartPolicy: is required: restartPolicyRules needs it",
 				"pod.yaml:12: spec.containers[0].lifecycle.postStart: may not specify more than 1 handler type",
 				"pod.yaml:12: spec.containers[0].lifecycle.postStart.exec.command: is required",
 				"pod.yaml:12: spec.containers[0].lifecycle.postStart.sleep.seconds: must be at least 0",
 				"pod.yaml:11: spec.containers[0].lifecycle.preStop: is required: must specify a handler type",
 			}},
 		{"aliases of aliases", "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\napiVersion: v1\nkind: Pod\n",
-			[]string{"pod.yaml:1: a: unknown field", "pod.yaml:2: b: unknown field"}},
+			[]string{"pod.yaml:1: a: unknown field; known: apiVersion, kind, metadata, spec, status", "pod.yaml:2: b: unknown field; known: apiVersion, kind, metadata, spec, status"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			writeFile(t, ".", "pod.yaml", c.text)
-			loaded, err := (&local.Source{Paths: []string{"pod.yaml"}}).Load(t.Context())
+			loaded, err := (&manifest.Source{Paths: []string{"pod.yaml"}}).Load(t.Context())
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -185,27 +185,27 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadAllowsUnsupported(t *testing.T) {
+func TestLoadAllowUnsupportedWarns(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  volumes: [{name: v}]\n  containers: [{name: c}]\n"
-	loaded, err := (&local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), AllowUnsupported: true}).Load(t.Context())
+	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), AllowUnsupported: true}).Load(t.Context())
 	if err != nil || len(loaded.Pods) != 1 {
 		t.Fatal(loaded, err)
 	}
-	if got, want := loaded.Warnings.Error(), "-:5: spec.volumes: a local process can not have this"; got != want {
+	if got, want := loaded.Warnings.Error(), "-:5: spec.volumes: is not supported for a local process"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestLoadOfWhatIsNotThere(t *testing.T) {
-	_, err := (&local.Source{Paths: []string{"/no/such/file"}}).Load(t.Context())
+func TestLoadMissingFile(t *testing.T) {
+	_, err := (&manifest.Source{Paths: []string{"/no/such/file"}}).Load(t.Context())
 	if err == nil || err.Error() != "/no/such/file: no such file or directory" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestStamp(t *testing.T) {
+func TestStampChangesWithFiles(t *testing.T) {
 	dir := t.TempDir()
-	s := &local.Source{Paths: []string{dir}}
+	s := &manifest.Source{Paths: []string{dir}}
 	seen := map[string]bool{s.Stamp(): true}
 	for i, do := range []func(){
 		func() { writeFile(t, dir, "a.yaml", "x") },
@@ -234,7 +234,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    prober.dev/probes: |\n      c:\n        readiness:\n          exec: {command: [a]}\n          period: 1ms\nspec: {containers: [{name: c}]}\n")
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata: {creationTimestamp: 2020-01-01, name: 1}\nspec: {containers: [{name: c, resources: {limits: {cpu: 1e400}}, ports: [{containerPort: 0x10}]}]}")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := &local.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}
+		s := &manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}
 		loaded, err := s.Load(t.Context())
 		if err != nil {
 			if len(loaded.Pods) > 0 || err.Error() == "" {
@@ -248,4 +248,13 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+func load(t *testing.T, text string) []*v1.Pod {
+	t.Helper()
+	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}).Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded.Pods
 }

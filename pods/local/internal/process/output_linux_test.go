@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"os"
@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// The last words of a container are not lost because whoever takes them was slow, though
-// a process that got away holds on to the pipe.
-func TestOutputThatIsTakenLate(t *testing.T) {
+// A process that left the container still has the pipe open.
+func TestCopyOutputReadsRestAfterDeadline(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

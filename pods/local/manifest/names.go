@@ -1,4 +1,4 @@
-package local
+package manifest
 
 import (
 	"encoding/json"
@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/internal/nearest"
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// validatePortNames returns an error for every probe and hook that names a port which its
-// container does not have. The kubelet takes such a pod, and fails at each tick.
+// validatePortNames returns an error for each probe and hook that names a port which its
+// container does not have. The kubelet accepts such a pod, and its probe fails every time.
 func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 	containers := make(map[string]*v1.Container)
 	check := func(container string, port intstr.IntOrString, path *field.Path) {
@@ -34,7 +34,7 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 			check(c.Name, h.PreStop.HTTPGet.Port, path.Child("lifecycle", "preStop", "httpGet", "port"))
 		}
 	})
-	configs, _ := manager.ProbesOf(pod) // what is wrong with the others is told
+	configs, _ := manager.ProbesOf(pod) // ValidatePod reports the others
 	for _, p := range configs {
 		action, known := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[p.Handler]
 		var asks struct {
@@ -47,9 +47,9 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// validatePortName returns an error where port is a name, and c has no port of that name.
+// validatePortName returns an error when port is a name that no port of c has.
 func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path) *field.Error {
-	if port.Type != intstr.String || len(validation.IsValidPortName(port.StrVal)) > 0 { // the latter is told elsewhere
+	if port.Type != intstr.String || len(validation.IsValidPortName(port.StrVal)) > 0 { // validateHook and ValidatePod report the latter
 		return nil
 	}
 	var names []string
@@ -61,30 +61,17 @@ func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path
 			names = append(names, p.Name)
 		}
 	}
-	return field.Invalid(path, port.StrVal, fmt.Sprintf("container %q has no port named %q%s", c.Name, port.StrVal, guess(port.StrVal, names)))
+	return field.Invalid(path, port.StrVal, fmt.Sprintf("container %q has no port named %q%s", c.Name, port.StrVal, yamlpos.Known(port.StrVal, names)))
 }
 
-// unknownAnnotations returns an error for every annotation that has prober's prefix, and no
-// meaning.
+// unknownAnnotations returns an error for each annotation with the prefix prober.dev/ that is
+// not known.
 func unknownAnnotations(pod *v1.Pod) (errs field.ErrorList) {
 	known := []string{AddressAnnotation, manager.Annotation}
 	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if strings.HasPrefix(name, "prober.dev/") && !slices.Contains(known, name) {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "unknown annotation"+guess(name, known)))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "unknown annotation"+yamlpos.Known(name, known)))
 		}
 	}
 	return errs
-}
-
-// guess tells the known names, and which of them may have been meant.
-func guess(name string, known []string) string {
-	if len(known) == 0 {
-		return ""
-	}
-	slices.Sort(known)
-	text := "; known: " + strings.Join(known, ", ")
-	if near := nearest.Name(name, known); near != "" {
-		text += fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return text
 }

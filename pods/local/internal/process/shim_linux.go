@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"bufio"
@@ -15,31 +15,29 @@ import (
 	"github.com/daeace23/prober/internal/descriptors"
 )
 
-// ShimMain runs one container and returns the code for the program to exit with. The
-// shim is told what to run, and when to end it, through a pipe from the agent; when
-// that pipe closes, because the agent has died, it kills the container and everything
-// that the container has started, and ends.
+// ShimMain runs one container and returns the exit code of the program. A pipe from the agent
+// says what to run and when to end it. When the pipe is closed, because the agent has died,
+// the shim kills the container and everything that the container has started, and returns.
 func ShimMain() int {
 	control, report := os.NewFile(shimControl, "control"), os.NewFile(shimReport, "report")
 	if control == nil || report == nil {
 		return 64
 	}
-	// What a terminal or an init system sends to everyone is for the agent to act on.
-	// The signals are caught, not ignored: a caught one is back to its default in the
-	// container.
+	// A terminal or an init system may send these to all processes: the agent handles them.
+	// They are caught and not ignored, because a container inherits ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	s := &shim{commands: bufio.NewReader(control), report: json.NewEncoder(report)}
+	s := &shim{commands: bufio.NewReader(control), reports: json.NewEncoder(report)}
 	if err := s.start(); err != nil {
-		_ = s.tell(shimMessage{Error: err.Error()})
+		_ = s.report(shimMessage{Error: err.Error()})
 		return 1
 	}
-	_ = s.tell(shimMessage{PID: s.pid})
+	_ = s.report(shimMessage{PID: s.pid})
 	if s.pid == os.Getpid() {
 		s.guard()
 		return 0
 	}
 	go s.obey()
-	if err := s.tell(shimMessage{Exit: s.reap()}); err != nil { // the agent has died
+	if err := s.report(shimMessage{Exit: s.reap()}); err != nil { // the agent has died
 		s.killMarked()
 	}
 	return 0
@@ -48,21 +46,21 @@ func ShimMain() int {
 // shim is the parent of one container's processes.
 type shim struct {
 	commands *bufio.Reader
-	report   *json.Encoder
+	reports  *json.Encoder
 	mark     string
-	pid      int         // of the container's first process, which leads its group
-	ended    atomic.Bool // that process is gone
+	pid      int         // of the first process of the container, the leader of its group
+	ended    atomic.Bool // that process has ended
 	killing  atomic.Bool
 }
 
-// tell sends m to the agent. It fails when the agent has died.
-func (s *shim) tell(m shimMessage) error { return s.report.Encode(m) }
+// report sends m to the agent. It fails when the agent has died.
+func (s *shim) report(m shimMessage) error { return s.reports.Encode(m) }
 
 func (s *shim) start() error {
-	// The pipes to the agent, and what an agent that is part of another program has let through.
+	// The pipes to the agent, and descriptors that an embedding program has leaked.
 	descriptors.CloseOnExec()
-	// Whatever the container leaves behind becomes a child of the shim. Pdeathsig
-	// would miss grandchildren, and fires when a thread ends: golang/go#27505.
+	// Orphans of the container become children of the shim. Pdeathsig would miss
+	// grandchildren, and fires when a thread ends: golang/go#27505.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
@@ -70,7 +68,7 @@ func (s *shim) start() error {
 	if err != nil {
 		return err
 	}
-	var l launch
+	var l Launch
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err
 	}
@@ -88,16 +86,16 @@ func (s *shim) start() error {
 	return nil
 }
 
-// guard waits until the agent says that it is not needed any more, or is gone.
+// guard waits for a command of the agent, or for its death.
 func (s *shim) guard() {
 	if _, err := s.commands.ReadByte(); err != nil {
 		s.killMarked()
 		return
 	}
-	_ = s.tell(shimMessage{Exit: &shimExit{}})
+	_ = s.report(shimMessage{Exit: &Status{}})
 }
 
-// obey does what the agent says until the agent is gone.
+// obey carries out the commands of the agent until the agent has died.
 func (s *shim) obey() {
 	for {
 		command, err := s.commands.ReadByte()
@@ -116,10 +114,10 @@ func (s *shim) obey() {
 	}
 }
 
-// reap waits until no process of the container is left and returns how the first one
-// ended. When it ends, the others are killed, as they are in a container.
-func (s *shim) reap() *shimExit {
-	exit := &shimExit{}
+// reap waits until no process of the container is left, and returns the status of the first
+// one. When that ends, the others are killed, as in a container.
+func (s *shim) reap() *Status {
+	exit := &Status{}
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -138,8 +136,8 @@ func (s *shim) reap() *shimExit {
 	}
 }
 
-// kill kills all descendants, and those that they start meanwhile, until none is
-// left; [shim.reap] then returns.
+// kill kills all descendants again and again, for those that they start meanwhile. The
+// program ends once [shim.reap] finds none.
 func (s *shim) kill() {
 	if !s.killing.CompareAndSwap(false, true) {
 		return
@@ -152,8 +150,8 @@ func (s *shim) kill() {
 	}
 }
 
-// killMarked kills the commands that an agent which has died was running in containers,
-// and those that it was about to start.
+// killMarked kills the exec probes and hooks of an agent that has died, and those that it
+// was about to start.
 func (s *shim) killMarked() {
 	if s.mark == "" {
 		return

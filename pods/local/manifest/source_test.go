@@ -1,15 +1,15 @@
-package local_test
+package manifest_test
 
 import (
 	"fmt"
 	"os"
 	"testing"
 
-	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// A reload must not take the empty rest of a pipe for a manifest without pods.
-func TestAPipeIsReadOnce(t *testing.T) {
+// The second Load of a pipe finds nothing in it.
+func TestLoadReadsPipeOnce(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func TestAPipeIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	source := &local.Source{Paths: []string{fmt.Sprintf("/dev/fd/%d", read.Fd())}}
+	source := &manifest.Source{Paths: []string{fmt.Sprintf("/dev/fd/%d", read.Fd())}}
 	for range 2 {
 		if loaded, err := source.Load(t.Context()); err != nil || len(loaded.Pods) != 1 {
 			t.Errorf("got %d pods, %v, want 1", len(loaded.Pods), err)

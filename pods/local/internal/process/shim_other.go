@@ -1,0 +1,31 @@
+//go:build !linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ShimMain returns 64: only Linux has shims.
+func ShimMain() int { return 64 }
+
+// Process is never started on this system.
+type Process struct{}
+
+// Start returns an error that matches [errors.ErrUnsupported].
+func Start(string, Launch, *Output) (*Process, error) {
+	return nil, fmt.Errorf("local processes need Linux: %w", errors.ErrUnsupported)
+}
+
+// Exited returns nil.
+func (p *Process) Exited() <-chan struct{} { return nil }
+
+// Terminate does nothing.
+func (p *Process) Terminate() {}
+
+// Kill does nothing.
+func (p *Process) Kill() {}
+
+// Exit returns the zero value.
+func (p *Process) Exit() Exit { return Exit{} }
