@@ -66,6 +66,8 @@ var rooms = map[string]struct {
 		},
 		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
 	},
+	"handlers/wasm/internal/binary": {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
+	"handlers/wasm/internal/memory": {others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}},
 	"handlers/wasm/internal/sched":  {},
 	"handlers/wasm/internal/egress": {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process": {

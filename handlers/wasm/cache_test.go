@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tetratelabs/wazero/api"
 )
 
 func TestTheCacheIsPruned(t *testing.T) {
@@ -97,70 +94,4 @@ func TestACompilationThatTakesLongKeepsNobodyOut(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Room is made at the cost of what nobody needed for longest, whose ever it is.
-func TestEvictIdleTakesTheOldest(t *testing.T) {
-	now := time.Now()
-	idle := func(ages ...time.Duration) *Handler {
-		p := &Handler{}
-		for _, age := range ages {
-			p.idle = append(p.idle, &instance{plugin: p, memory: &memory{budget: &budget{}}, idleSince: now.Add(-age)})
-			p.live++
-		}
-		return p
-	}
-	a, b := idle(3*time.Second, time.Second), idle(4*time.Second, 2*time.Second)
-	h := &Host{plugins: []*Handler{idle(), a, b}}
-	for _, want := range [][2]int{{2, 1}, {1, 1}, {1, 0}, {0, 0}} {
-		if !h.evictIdle() || a.live != want[0] || b.live != want[1] {
-			t.Errorf("left are %d and %d, want %v", a.live, b.live, want)
-		}
-	}
-	if h.evictIdle() {
-		t.Error("there was one more")
-	}
-}
-
-// slowModule is a module that takes its time to close.
-type slowModule struct {
-	api.Module
-	begun, end chan struct{}
-}
-
-func (m slowModule) Close(context.Context) error {
-	close(m.begun)
-	<-m.end
-	return nil
-}
-
-// What closes instances beside the attempts is waited for as they are: a plugin that is
-// closed holds nothing any more.
-func TestCloseWaitsForThoseThatAreEvicted(t *testing.T) {
-	for name, evict := range map[string]func(*Handler){"for room": (*Handler).evictOne, "in time": (*Handler).closeStale} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				slow := slowModule{begun: make(chan struct{}), end: make(chan struct{})}
-				p := &Handler{host: new(Host), live: 1}
-				p.idle = []*instance{{plugin: p, module: slow, memory: &memory{budget: new(budget)}, idleSince: time.Now()}}
-				go evict(p)
-				<-slow.begun
-				closed := false
-				go func() {
-					_ = p.Close()
-					closed = true
-				}()
-				synctest.Wait()
-				if closed {
-					t.Error("closed before its instance")
-				}
-				close(slow.end)
-				synctest.Wait()
-				if !closed || p.live != 0 {
-					t.Errorf("closed: %v, with %d instances", closed, p.live)
-				}
-				evict(p)
-			})
-		})
-	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -115,8 +116,8 @@ func compileOrdered(in *bufio.Reader) error {
 		return err
 	}
 	go o.Limits.enforce(time.Now())
-	m := &module{bytes: make([]byte, min(o.Size, 2*plugin.MaxModule)), volatile: o.Volatile, features: o.Features}
-	if _, err := io.ReadFull(in, m.bytes); err != nil {
+	m := &binary.Module{Code: make([]byte, min(o.Size, 2*plugin.MaxModule)), Volatile: o.Volatile, Features: o.Features}
+	if _, err := io.ReadFull(in, m.Code); err != nil {
 		return err
 	}
 	go func() {
@@ -127,13 +128,13 @@ func compileOrdered(in *bufio.Reader) error {
 }
 
 // compileInto compiles m in the folder own, and moves what that made to the cache in folder.
-func compileInto(folder, own string, m *module) error {
+func compileInto(folder, own string, m *binary.Module) error {
 	cache, err := newCache(own)
 	if err != nil {
 		return err
 	}
 	made := compileFor(m, func(features api.CoreFeatures) compilation {
-		return compileIn(context.Background(), wazero.NewRuntimeWithConfig(context.Background(), compilerConfig(features).WithCompilationCache(cache)), m.bytes)
+		return compileIn(context.Background(), wazero.NewRuntimeWithConfig(context.Background(), compilerConfig(features).WithCompilationCache(cache)), m.Code)
 	})
 	if made.err != nil {
 		return made.err
@@ -162,11 +163,11 @@ func (e *errTooMuch) Error() string { return "compile: " + e.text }
 
 // compileApart has m compiled by another process, unless that was done before. The error is
 // what is wrong with m; where no process can be started, nothing is.
-func (h *Host) compileApart(ctx context.Context, m *module) error {
+func (h *Host) compileApart(ctx context.Context, m *binary.Module) error {
 	if h.cfg.Compiler == "" || h.cfg.Interpreter || h.remakeCache() != nil || h.cacheFolder == "" {
 		return nil
 	}
-	digest := plugin.Digest(m.bytes)
+	digest := plugin.Digest(m.Code)
 	mark := filepath.Join(h.cacheFolder, wazeroVersion, finished+strings.TrimPrefix(digest, "sha256:"))
 	if now := time.Now(); os.Chtimes(mark, now, now) == nil {
 		return nil
@@ -189,7 +190,7 @@ func (h *Host) compileApart(ctx context.Context, m *module) error {
 }
 
 // runCompiler starts the compiler and waits for it. It is ended with ctx.
-func (h *Host) runCompiler(ctx context.Context, m *module) error {
+func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, compilerLast, &errTooMuch{fmt.Sprintf("it takes more than %v", compilerLast)})
 	defer cancel()
 	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
@@ -197,7 +198,7 @@ func (h *Host) runCompiler(ctx context.Context, m *module) error {
 		return fmt.Errorf("%w: %w", errNoCompiler, err) // the cache cannot be written to
 	}
 	defer os.RemoveAll(own)
-	head, err := json.Marshal(order{Cache: h.cacheFolder, Own: own, Size: len(m.bytes), Volatile: m.volatile, Features: m.features, Limits: h.compilerLimits})
+	head, err := json.Marshal(order{Cache: h.cacheFolder, Own: own, Size: len(m.Code), Volatile: m.Volatile, Features: m.Features, Limits: h.compilerLimits})
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (h *Host) runCompiler(ctx context.Context, m *module) error {
 	} else if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	_, _ = io.Copy(in, io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(m.bytes))) // and stays open
+	_, _ = io.Copy(in, io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(m.Code))) // and stays open
 	err = cmd.Wait()
 	text, _, _ := strings.Cut(out.String(), "\n")
 	switch {

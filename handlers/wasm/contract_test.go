@@ -6,6 +6,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -29,7 +30,7 @@ func FuzzCheckContract(f *testing.F) {
 		f.Add([]byte(module), true)
 	}
 	f.Fuzz(func(t *testing.T, module []byte, command bool) {
-		if _, err := inspect(module, 1000); err != nil {
+		if _, err := binary.Inspect(module, 1000); err != nil {
 			return // it is not compiled
 		}
 		runtime := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())

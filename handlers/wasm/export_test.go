@@ -6,6 +6,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -16,7 +17,7 @@ func LoadAs(ctx context.Context, h *Host, found plugin.Found, volatile bool) (*H
 	p.resolveLimits(found.Limits)
 	err := p.admit(found.Module, found.Grants)
 	if err == nil {
-		p.module.volatile, p.module.features = volatile, api.CoreFeaturesV2
+		p.module.Volatile, p.module.Features = volatile, api.CoreFeaturesV2
 		err = p.load(ctx)
 	}
 	if err != nil {
@@ -57,5 +58,5 @@ func LimitCompilers(h *Host, most time.Duration, memory uint64) {
 func StackOf(p *Handler) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return stackOf(p.idle[0].probe)
+	return memory.StackOf(p.idle[0].probe)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
@@ -43,18 +44,17 @@ type Handler struct {
 	host        *Host
 	manifest    *plugin.Manifest
 	digest      string
-	module      *module
+	module      *binary.Module
 	runtime     wazero.Runtime
 	compiled    wazero.CompiledModule
 	limits      plugin.Limits // in force; read-only once the plugin is loaded
 	permissions *egress.Permissions
 	instances   *sched.Quota // of limits.Instances
-	habit       habit
-	image       *image // of the first instance; nil where the module is volatile
-	size0       int    // bytes of memory of the first instance, when it had started
-	reset       bool   // instances are used again after a reset
-	pooled      bool   // instances are used again as they are
-	command     bool   // it is run as a program, in a new instance each time
+	image       *image       // of the first instance; nil where the module is volatile
+	size0       int          // bytes of memory of the first instance, when it had started
+	reset       bool         // instances are used again after a reset
+	pooled      bool         // instances are used again as they are
+	command     bool         // it is run as a program, in a new instance each time
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size
@@ -157,8 +157,7 @@ func (p *Handler) Close() error {
 
 func (p *Handler) closeRuntime() error {
 	if p.image != nil {
-		p.host.budget.put(whole(uint64(p.image.size)))
-		p.image.backing.close()
+		p.image.Close()
 		p.image = nil
 	}
 	if p.runtime == nil {
@@ -192,8 +191,8 @@ func (p *Handler) take(c *call) (*instance, error) {
 		in := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		in.memory.call = c
-		c.holds(in.memory.all())
+		in.memory.Hold(c.holds)
+		c.holds(in.memory.Taken())
 		return in, nil
 	}
 	if limit := p.limits.Instances; limit > 0 && p.live >= limit {
@@ -236,7 +235,8 @@ func (p *Handler) back(c *call, in *instance, normal bool) {
 const maxReady = 4
 
 func (p *Handler) give(in *instance, keep bool) {
-	in.call, in.memory.call = nil, nil
+	in.call = nil
+	in.memory.Hold(nil)
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {
 		in.idleSince = time.Now()

@@ -28,6 +28,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -128,8 +129,8 @@ type Host struct {
 	cfg     Config    // read-only after New
 	born    time.Time // by the clock; guests count from here
 	cache   wazero.CompilationCache
-	budget  budget
-	memory  *sched.Quota // of the budget, in bytes
+	budget  *memory.Budget
+	quota   *sched.Quota // of the budget, in bytes
 	slots   *sched.Slots // of guests that compute
 	network egress.Network
 	runs    runs
@@ -188,8 +189,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Compiler != "" {
 		h.beside = make(chan struct{}, compilersBeside)
 	}
-	h.budget.total, h.memory = cfg.TotalMemory, sched.NewQuota(cfg.TotalMemory)
-	h.budget.evict = h.evictIdle
+	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.boundStacks)
 	h.network.LookupIP, h.network.Listeners, h.network.Clock = cfg.LookupIP, cfg.Listeners, cfg.Clock
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
@@ -327,14 +327,14 @@ func (h *Host) remove(p *Handler) {
 
 // Memory returns how many bytes the instances of all plugins take, out of
 // [Config.TotalMemory].
-func (h *Host) Memory() uint64 { return h.budget.inUse() }
+func (h *Host) Memory() uint64 { return h.budget.InUse() }
 
 // SetTotalMemory changes [Config.TotalMemory]. Where more is in use, no further instance
 // is made until there is room again.
 func (h *Host) SetTotalMemory(bytes uint64) {
 	bytes = cmp.Or(bytes, plugin.DefaultTotalMemory)
-	h.budget.resize(bytes)
-	h.memory.Resize(bytes)
+	h.budget.Resize(bytes)
+	h.quota.Resize(bytes)
 }
 
 // evictIdle closes the instance that has been idle for longest, of whatever plugin, and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,8 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
+	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -23,9 +24,8 @@ type instance struct {
 	plugin    *Handler
 	module    api.Module
 	probe     api.Function
-	memory    *memory
+	memory    *memory.Memory
 	globals   []api.MutableGlobal // in the order of the module's
-	mapped    bool                // the memory is a private mapping of the image
 	rests     bool                // it has given back its pages since it was used last
 	calls     int
 	idleSince time.Time // when it was given back
@@ -37,26 +37,24 @@ type instance struct {
 // image is the state of an instance after _initialize. Every further instance of the
 // plugin begins with it, and every reset goes back to it. It is read-only.
 type image struct {
-	memory  []byte   // nil where backing holds it
-	backing *backing // nil where memory holds it
-	size    int      // bytes of memory
+	*memory.Image
 	globals []uint64
 }
 
-// mappedSize is the size from which it is cheaper to map an image than to copy it: a
-// page fault costs about as much as to copy some pages.
-const mappedSize = 512 << 10
-
 // newInstance makes an instance. ctx bounds what of the guest runs for that. of is the
 // attempt that it is for, nil while the plugin is loaded.
-func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) {
-	memory, err := newMemory(&p.host.budget, p.initialMemory(), uint64(p.limits.Memory))
-	if err != nil {
+func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err error) {
+	in := &instance{plugin: p}
+	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.limits.Memory)); err != nil {
 		p.hits[plugin.LimitTotalMemory].Add(1)
-		return nil, err
+		if err == memory.ErrNoRoom {
+			return nil, errNoInstance
+		}
+		return nil, fmt.Errorf("%w: %w", errNoInstance, err) // the system has no room
 	}
-	memory.call = of
-	in := &instance{plugin: p, memory: memory}
+	if of != nil {
+		in.memory.Hold(of.holds)
+	}
 	in.stdout = lineWriter{in: in, name: "stdout", keeps: p.command}
 	in.stderr = lineWriter{in: in, name: "stderr"}
 	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
@@ -67,12 +65,12 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 			in.close()
 		}
 	}()
-	if err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), memory), of); err == nil {
-		memory.dropStack()
+	if err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), in.memory), of); err == nil {
+		in.memory.DropStack()
 		started = true
 		return in, nil
 	}
-	if of != nil && memory.starved { // by other instances: it says nothing of the plugin
+	if of != nil && in.memory.Starved() { // by other instances: it says nothing of the plugin
 		of.hit(plugin.LimitTotalMemory)
 		err = errNoInstance
 	}
@@ -80,15 +78,11 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (*instance, error) 
 }
 
 // initialMemory is what a new instance is counted with.
-func (p *Handler) initialMemory() bytesOf {
-	switch {
-	case p.image == nil:
-		return whole(p.module.minMemory)
-	case p.image.backing == nil:
-		return whole(uint64(p.image.size))
-	default:
-		return bytesOf{written: p.habit.expect(p.image.size), writable: uint64(p.image.size)}
+func (p *Handler) initialMemory() memory.Amount {
+	if p.image == nil {
+		return memory.Whole(p.module.MinMemory)
 	}
+	return p.image.Initial()
 }
 
 // start instantiates the module and brings it to the state after _initialize.
@@ -100,10 +94,10 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	in.module = module
 	if in.plugin.command {
 		in.probe = module.ExportedFunction(abi.ExportStart)
-		return in.first(ctx, startName)
+		return in.first(ctx, binary.StartName)
 	}
 	in.probe = module.ExportedFunction(abi.ExportProbe)
-	for _, name := range in.plugin.module.globals {
+	for _, name := range in.plugin.module.Globals {
 		g, ok := module.ExportedGlobal(name).(api.MutableGlobal)
 		if !ok {
 			return fmt.Errorf("%s cannot be set", name)
@@ -113,7 +107,7 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	if in.plugin.image != nil {
 		return in.assume(in.plugin.image)
 	}
-	if err := in.first(ctx, startName); err != nil {
+	if err := in.first(ctx, binary.StartName); err != nil {
 		return err
 	}
 	return in.first(ctx, abi.ExportInitialize)
@@ -135,35 +129,27 @@ func (in *instance) first(ctx context.Context, name string) error {
 
 // assume puts a new instance into the state of an image.
 func (in *instance) assume(from *image) error {
-	if missing := from.size - int(in.module.Memory().Size()); missing > 0 {
-		if _, ok := in.module.Memory().Grow(uint32(missing / pageSize)); !ok {
+	if missing := from.Size() - int(in.module.Memory().Size()); missing > 0 {
+		if _, ok := in.module.Memory().Grow(uint32(missing / binary.PageSize)); !ok {
 			return errNoInstance
 		}
 	}
-	in.mapped = from.backing.mapOver(in.memory.space)
-	if !in.restore(from) {
+	if !from.Assume(in.memory, in.bytes()) {
 		return errNoInstance
 	}
+	in.restoreGlobals(from)
 	return nil
 }
 
 // takeImage copies the state of the instance, which goes on as one that was made of
 // the image.
 func (in *instance) takeImage() (*image, error) {
-	memory := in.bytes()
-	if !in.memory.budget.take(whole(uint64(len(memory)))) {
+	taken := &image{Image: memory.NewImage(in.memory, in.bytes())}
+	if taken.Image == nil {
 		return nil, errNoInstance
-	}
-	taken := &image{size: len(memory)}
-	if taken.size >= mappedSize {
-		taken.backing = newBacking(memory)
 	}
 	for _, g := range in.globals {
 		taken.globals = append(taken.globals, g.Get())
-	}
-	if in.mapped = taken.backing.mapOver(in.memory.space); !in.mapped {
-		taken.backing.close()
-		taken.backing, taken.memory = nil, slices.Clone(memory)
 	}
 	return taken, nil
 }
@@ -178,34 +164,24 @@ func (in *instance) bytes() []byte {
 // restore puts memory and globals back to an image; what has grown is zeroed. It
 // reports false where it could not: the instance must go then.
 func (in *instance) restore(to *image) bool {
-	memory := in.bytes()
-	switch {
-	case in.mapped:
-		written, ok := to.backing.restore(memory)
-		if !ok {
-			return false
-		}
-		in.plugin.habit.note(written)
-		if grown := uint64(len(memory) - to.size); !in.memory.recount(in.plugin.habit.expect(to.size) + grown) {
-			return false
-		}
-	case to.memory == nil:
+	if !to.Restore(in.memory, in.bytes()) {
 		return false
-	default:
-		n := copy(memory, to.memory)
-		clear(memory[n:])
 	}
+	in.restoreGlobals(to)
+	return true
+}
+
+func (in *instance) restoreGlobals(to *image) {
 	for i, g := range in.globals {
 		g.Set(to.globals[i])
 	}
-	return true
 }
 
 // rest gives back memory of an instance that was restored and will hardly be used soon.
 func (in *instance) rest() {
-	if in.mapped && !in.rests {
+	if !in.rests {
 		in.rests = true
-		in.plugin.image.backing.forget(in.bytes())
+		in.plugin.image.Rest(in.memory, in.bytes())
 	}
 }
 
@@ -218,7 +194,7 @@ func (in *instance) worn() bool {
 	}
 	size := int(in.module.Memory().Size())
 	if in.plugin.reset {
-		return size > in.plugin.image.size
+		return size > in.plugin.image.Size()
 	}
 	return size > 2*in.plugin.size0
 }
@@ -230,16 +206,16 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.rests = false
 	in.stdout.reset()
 	in.stderr.reset()
-	in.memory.refused, in.memory.starved = false, false
+	in.memory.Begin()
 	stack := [1]uint64{}
 	err = in.enter(withCall(c.ctx, c), c, fn, stack[:])
 	in.shrinkStack()
 	in.stdout.flush()
 	in.stderr.flush()
-	if in.memory.refused {
+	if in.memory.Refused() {
 		c.hit(plugin.LimitMemory)
 	}
-	if in.memory.starved {
+	if in.memory.Starved() {
 		c.hit(plugin.LimitTotalMemory)
 	}
 	if in.plugin.command {
@@ -271,8 +247,8 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	case errors.Is(err, errStack):
 		text = errStack.Error()
 		reason = probe.ReasonMemory
-	case in.memory.refused || in.memory.starved:
-		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.cap, text)
+	case in.memory.Refused() || in.memory.Starved():
+		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.Limit(), text)
 		if reason == probe.ReasonTrap {
 			reason = probe.ReasonMemory
 		}
@@ -282,8 +258,8 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 
 // look notes what a mapped instance that is not used again has written to.
 func (in *instance) look() {
-	if in.mapped && in.plugin.image != nil {
-		in.plugin.habit.note(in.plugin.image.backing.written(in.bytes()))
+	if in.plugin.image != nil {
+		in.plugin.image.Note(in.memory, in.bytes())
 	}
 }
 
@@ -291,5 +267,5 @@ func (in *instance) close() {
 	if in.module != nil {
 		_ = in.module.Close(context.Background())
 	}
-	in.memory.release()
+	in.memory.Release()
 }

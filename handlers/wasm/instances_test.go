@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"sync"
@@ -199,4 +200,36 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 	}
 	cancel()
 	slow.Wait()
+}
+
+// Where the memory of all plugins is used up, the instance goes that was idle for longest,
+// of whatever plugin.
+func TestOldestIdleInstanceIsEvicted(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: 6 * 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	code := assemble(t, `(module (memory (export "memory") 1) (func (export "probe") (result i32) i32.const 0))`)
+	var plugins []*wasm.Handler
+	for i := range 5 { // each has an image and one instance that is idle since it was loaded
+		p, err := h.Load(t.Context(), code, plugin.Minimal(fmt.Sprint("p", i)))
+		if err != nil {
+			t.Logf("plugin %d: %v", i, err)
+			break
+		}
+		plugins = append(plugins, p)
+	}
+	last := len(plugins) - 1
+	if last < 2 {
+		t.Fatalf("only %d plugins were loaded", len(plugins))
+	}
+	for i, p := range plugins {
+		if idle := p.Stats().Idle; idle == 0 && i > 0 && plugins[i-1].Stats().Idle > 0 {
+			t.Errorf("the instance of plugin %d is gone, and the older one of %d is there", i, i-1)
+		}
+	}
+	if plugins[0].Stats().Idle != 0 || plugins[last].Stats().Idle != 1 {
+		t.Errorf("idle: %d of the first plugin, %d of the last; want 0 and 1", plugins[0].Stats().Idle, plugins[last].Stats().Idle)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -46,7 +47,7 @@ func (p *Handler) resolveLimits(operator plugin.Limits) {
 	if cap := p.host.cfg.Memory; cap > 0 {
 		p.limits.Memory = int(min(uint64(p.limits.Memory), cap))
 	}
-	p.limits.Memory &^= pageSize - 1
+	p.limits.Memory &^= binary.PageSize - 1
 	if cap := p.host.cfg.TableEntries; cap > 0 {
 		p.limits.TableEntries = int(min(uint32(p.limits.TableEntries), cap))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -93,15 +94,15 @@ func (p *Handler) admit(code []byte, grants []plugin.Grant) (err error) {
 	if p.permissions, err = egress.NewPermissions(p.manifest.Requests, grants); err != nil {
 		return err
 	}
-	if p.module, err = inspect(code, uint32(p.limits.TableEntries)); err != nil {
+	if p.module, err = binary.Inspect(code, uint32(p.limits.TableEntries)); err != nil {
 		return err
 	}
-	if err := p.permissions.CheckImports(p.module.imports); err != nil {
+	if err := p.permissions.CheckImports(p.module.Imports); err != nil {
 		return err
 	}
-	if p.module.minMemory > uint64(p.limits.Memory) {
+	if p.module.MinMemory > uint64(p.limits.Memory) {
 		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
-			p.module.minMemory, p.limits.Memory)}
+			p.module.MinMemory, p.limits.Memory)}
 	}
 	return nil
 }
@@ -119,11 +120,11 @@ func (p *Handler) tryOut(ctx context.Context) error {
 		return crowded(err)
 	}
 	p.size0 = int(in.module.Memory().Size())
-	if !p.module.volatile && !p.command {
+	if !p.module.Volatile && !p.command {
 		p.image, err = in.takeImage()
 	}
 	p.pooled = p.manifest.Isolation == plugin.Pooled
-	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.volatile && !p.command
+	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.Volatile && !p.command
 	p.live++
 	p.flying.Add(1) // until the instance is given back: the host may be closed meanwhile
 	defer p.flying.Done()
@@ -176,8 +177,8 @@ func (p *Handler) compile(ctx context.Context) error {
 	select {
 	case <-done:
 		p.host.endCompilation(slot)
-		p.runtime, p.compiled, p.module.bytes = made.runtime, made.module, nil
-		p.module.volatile = p.module.volatile || made.volatile
+		p.runtime, p.compiled, p.module.Code = made.runtime, made.module, nil
+		p.module.Volatile = p.module.Volatile || made.volatile
 		return made.err
 	case <-gone:
 		return context.Cause(ctx)
@@ -204,21 +205,21 @@ func (c *compilation) close() {
 }
 
 // compileModule heeds ctx until it compiles in this process: wazero heeds none.
-func compileModule(ctx context.Context, h *Host, m *module) compilation {
+func compileModule(ctx context.Context, h *Host, m *binary.Module) compilation {
 	if err := h.compileApart(ctx, m); err != nil {
 		return compilation{err: err}
 	}
 	ctx = context.WithoutCancel(ctx)
-	return compileFor(m, func(features api.CoreFeatures) compilation { return compileWith(ctx, h, features, m.bytes) })
+	return compileFor(m, func(features api.CoreFeatures) compilation { return compileWith(ctx, h, features, m.Code) })
 }
 
 // compileFor compiles m with the features that it may have. Where it is to be reset, those
 // are the ones that inspect has found, and no others: wazero itself then sees to it that no
 // table.set hides in what inspect has read as something else. One that needs more is
 // volatile.
-func compileFor(m *module, compile func(api.CoreFeatures) compilation) compilation {
-	if !m.volatile {
-		made := compile(api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.features)
+func compileFor(m *binary.Module, compile func(api.CoreFeatures) compilation) compilation {
+	if !m.Volatile {
+		made := compile(api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.Features)
 		if made.err == nil {
 			return made
 		}
@@ -289,7 +290,7 @@ func (p *Handler) checkABI() error {
 	if errs := g.Check(p.command); len(errs) > 0 {
 		return errs[0]
 	}
-	if start := g.Exports[startName]; len(start.Params)+len(start.Results) > 0 {
+	if start := g.Exports[binary.StartName]; len(start.Params)+len(start.Results) > 0 {
 		return errors.New("the start function takes or returns something")
 	}
 	if p.command && p.manifest.Isolation == plugin.Pooled {
@@ -323,8 +324,8 @@ func abiTypes(types []api.ValueType) []abi.Type {
 }
 
 func (p *Handler) instantiateHost(ctx context.Context) error {
-	for _, module := range p.module.imports {
-		if module == wasiModule {
+	for _, module := range p.module.Imports {
+		if module == binary.WASI {
 			if err := p.instantiateWASI(ctx); err != nil {
 				return err
 			}

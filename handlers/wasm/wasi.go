@@ -11,18 +11,17 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
-
-const wasiModule = wasi_snapshot_preview1.ModuleName
 
 // instantiateWASI gives the plugin's runtime wazero's functions, but for those with which
 // a guest closes its files: it has stdin, stdout and stderr only, and no reset opens them
 // again for the next call. Those that take as long as what they are given are kept within
 // bounds, see wasiBounds.
 func (p *Handler) instantiateWASI(ctx context.Context) error {
-	builder := p.runtime.NewHostModuleBuilder(wasiModule)
+	builder := p.runtime.NewHostModuleBuilder(binary.WASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
 	if err := boundWASI(ctx, builder); err != nil {
 		return err
@@ -51,7 +50,7 @@ func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENO
 func (in *instance) moduleConfig(of *call) wazero.ModuleConfig {
 	// A Go guest in a small memory dies unless it knows how small.
 	clock := in.plugin.host.cfg.Clock
-	limit := strconv.FormatUint(in.memory.cap*6/10, 10)
+	limit := strconv.FormatUint(in.memory.Limit()*6/10, 10)
 	config := wazero.NewModuleConfig().
 		WithName("").
 		WithStartFunctions().

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/internal/abi"
 )
 
@@ -38,7 +39,7 @@ func wasiBounds() (vectors, paths map[string][]int) {
 func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)
-	theirs := runtime.NewHostModuleBuilder(wasiModule)
+	theirs := runtime.NewHostModuleBuilder(binary.WASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(theirs)
 	compiled, err := theirs.Compile(ctx)
 	if err != nil {
@@ -53,7 +54,7 @@ func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 		case paths[name] != nil && ok:
 			f = bounded(f, paths[name], maxPath, tooLongName)
 		case vectors[name] != nil || paths[name] != nil:
-			return fmt.Errorf("%s.%s is no function of the host", wasiModule, name)
+			return fmt.Errorf("%s.%s is no function of the host", binary.WASI, name)
 		default:
 			continue
 		}

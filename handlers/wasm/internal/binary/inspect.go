@@ -1,4 +1,4 @@
-package wasm
+package binary
 
 import (
 	"encoding/binary"
@@ -30,22 +30,27 @@ const (
 	sectionDataCount = 12
 )
 
-const pageSize = 64 << 10
+// PageSize is the size of a page of linear memory.
+const PageSize = 64 << 10
 
-// module is what is known of a guest's bytes before they are compiled.
-type module struct {
-	bytes     []byte // as they are compiled: rewritten, see inspect; nil when that is done
-	minMemory uint64 // bytes that an instance begins with
-	imports   []string
-	globals   []string         // the names under which the mutable globals are exported
-	start     bool             // has a function that runs first, exported as startName
-	volatile  bool             // has state that memory and globals do not cover: no snapshot holds it
-	features  api.CoreFeatures // that its instructions and segments need
+// WASI is the import module of the system interface.
+const WASI = "wasi_snapshot_preview1"
+
+// Module is what is known of a guest's bytes before they are compiled.
+type Module struct {
+	Code      []byte           // as it is compiled, see [Inspect]
+	MinMemory uint64           // bytes that an instance begins with
+	Imports   []string         // the modules that it imports from
+	Globals   []string         // the names under which the mutable globals are exported
+	Volatile  bool             // it has state that memory and globals do not cover: no image holds it
+	Features  api.CoreFeatures // that its instructions and segments need
+
+	start bool // it has a function that runs first, exported as StartName
 }
 
 var errMalformed = errors.New("malformed module")
 
-// inspect reads what must be known of a module before it is compiled, and rewrites it:
+// Inspect reads what must be known of a module before it is compiled, and rewrites it:
 //   - its tables are clamped to tableEntries entries in all, since the memory limit
 //     does not cover them and a guest of 63 bytes could grow one by hundreds of
 //     megabytes;
@@ -54,12 +59,12 @@ var errMalformed = errors.New("malformed module")
 //     counts the stack of what it calls itself;
 //   - its data segments are merged where they nearly touch: the linker of Go leaves
 //     tens of thousands of them, each of which costs at every instantiation.
-func inspect(code []byte, tableEntries uint32) (*module, error) {
+func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	sections, err := wasmfile.Sections(code)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{}
+	m := &Module{}
 	bodies := make(map[int][]byte) // of the sections that are rewritten
 	var sigs signatures
 	start, err := m.findStart(sections)
@@ -76,13 +81,13 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		case sectionType:
 			sigs.types = r.types()
 		case sectionImport:
-			m.imports = readImports(&r, &sigs)
+			m.Imports = readImports(&r, &sigs)
 		case sectionFunction:
 			for range r.atMost(maxFunctions, "functions") {
 				sigs.functions = append(sigs.functions, r.u32())
 			}
 		case sectionMemory:
-			m.minMemory = readMemory(&r)
+			m.MinMemory = readMemory(&r)
 		case sectionTable:
 			bodies[i] = clampTables(&r, tableEntries)
 		case sectionGlobal:
@@ -91,16 +96,16 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 			bodies[i] = m.addExports(&r, start)
 		case sectionElement:
 			if r.elements(2 * int(tableEntries)) {
-				m.volatile = true
+				m.Volatile = true
 			}
 		case sectionCode:
 			found, err := scanCode(s.Body, &sigs)
 			r.err = err
-			m.features |= found.features
-			m.volatile = m.volatile || found.volatile
+			m.Features |= found.features
+			m.Volatile = m.Volatile || found.volatile
 		case sectionDataCount:
 			counted = true // and the segments may be referred to
-			m.features |= api.CoreFeatureBulkMemoryOperations
+			m.Features |= api.CoreFeatureBulkMemoryOperations
 		case sectionData:
 			if !counted {
 				bodies[i] = mergeData(s.Body)
@@ -111,13 +116,13 @@ func inspect(code []byte, tableEntries uint32) (*module, error) {
 		}
 	}
 	// No other feature has as many ways to change a table; what needs it hardly gains by a reset.
-	m.volatile = m.volatile || m.features.IsEnabled(api.CoreFeatureReferenceTypes)
-	m.bytes = rebuild(code, sections, bodies)
-	return m, checkModules(m.imports)
+	m.Volatile = m.Volatile || m.Features.IsEnabled(api.CoreFeatureReferenceTypes)
+	m.Code = rebuild(code, sections, bodies)
+	return m, checkModules(m.Imports)
 }
 
 // findStart returns the number of the function that runs first.
-func (m *module) findStart(sections []wasmfile.Section) (start uint32, err error) {
+func (m *Module) findStart(sections []wasmfile.Section) (start uint32, err error) {
 	for _, s := range sections {
 		if s.ID != sectionStart {
 			continue
@@ -134,7 +139,7 @@ func (m *module) findStart(sections []wasmfile.Section) (start uint32, err error
 
 // checkModules refuses import modules that this version does not have.
 func checkModules(imports []string) error {
-	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleHTTP, abi.ModuleDNS, abi.ModuleKV, wasiModule}
+	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleHTTP, abi.ModuleDNS, abi.ModuleKV, WASI}
 	for _, name := range imports {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("unknown import module %q; this prober speaks %s", name, strings.Join(known, ", "))
@@ -173,7 +178,7 @@ func readMemory(r *reader) uint64 {
 		return 0
 	}
 	r.byte()
-	return uint64(r.u32()) * pageSize
+	return uint64(r.u32()) * PageSize
 }
 
 // clampTables returns the table section anew, with a maximum for each table.

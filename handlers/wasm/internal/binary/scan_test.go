@@ -1,4 +1,4 @@
-package wasm
+package binary
 
 import (
 	"bytes"
@@ -88,7 +88,7 @@ func hasLongNumber(code []byte) bool {
 // compareScan holds what inspect finds in a module that wazero accepts against what wazero
 // says of it.
 func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, counted bool) error {
-	m, err := inspect(code, 100)
+	m, err := Inspect(code, 100)
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "type 0x63 is not") || strings.Contains(err.Error(), "type 0x64 is not") || hasLongNumber(code):
@@ -105,11 +105,11 @@ func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, coun
 		if err != nil && !needed {
 			continue // wazero takes another view of a br_table without reference types
 		}
-		if found := m.features.IsEnabled(feature); found != needed {
+		if found := m.Features.IsEnabled(feature); found != needed {
 			return fmt.Errorf("%x: feature %q: found %v, wazero says %v", code, feature, found, needed)
 		}
 	}
-	if m.features.IsEnabled(api.CoreFeatureReferenceTypes) && !m.volatile {
+	if m.Features.IsEnabled(api.CoreFeatureReferenceTypes) && !m.Volatile {
 		return errors.New("a module with reference types is reset")
 	}
 	return nil

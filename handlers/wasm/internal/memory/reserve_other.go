@@ -1,6 +1,6 @@
 //go:build !unix
 
-package wasm
+package memory
 
 func reserve(size uint64) ([]byte, error) { return make([]byte, size), nil }
 

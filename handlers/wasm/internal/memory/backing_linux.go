@@ -1,4 +1,4 @@
-package wasm
+package memory
 
 import (
 	"encoding/binary"

@@ -1,13 +1,13 @@
-package wasm
+package memory
 
 import (
 	"bytes"
+	"os"
 	"testing"
 )
 
-// An instance that rests has forgotten its pages, and one that does not has them still;
-// both read as the image again.
-func TestAnInstanceThatRestsForgetsItsPages(t *testing.T) {
+// An instance that rests has given back its pages; all of them read as the image again.
+func TestForgottenPagesReadAsTheImage(t *testing.T) {
 	image := bytes.Repeat([]byte("image"), mappedSize/4)
 	image = image[:mappedSize]
 	b := newBacking(image)
@@ -15,7 +15,7 @@ func TestAnInstanceThatRestsForgetsItsPages(t *testing.T) {
 		t.Fatal("no image can be mapped")
 	}
 	defer b.close()
-	space, err := reserve(mappedSize + pageSize)
+	space, err := reserve(uint64(mappedSize + os.Getpagesize()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestAnInstanceThatRestsForgetsItsPages(t *testing.T) {
 		t.Fatal("the image was not mapped")
 	}
 	for _, rests := range []bool{false, true} {
-		for i := 0; i < len(space); i += pageSize {
+		for i := 0; i < len(space); i += os.Getpagesize() {
 			space[i] ^= 0xff
 		}
 		if _, ok := b.restore(space); !ok {

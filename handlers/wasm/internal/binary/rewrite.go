@@ -1,4 +1,4 @@
-package wasm
+package binary
 
 import (
 	"cmp"
@@ -14,12 +14,14 @@ import (
 const (
 	reservedPrefix = "prober:"
 	globalPrefix   = reservedPrefix + "global:"
-	startName      = reservedPrefix + "start"
 )
+
+// StartName is the export of the start function.
+const StartName = reservedPrefix + "start"
 
 // readGlobals notes the mutable globals. One of a type that the host cannot set makes
 // the module volatile.
-func (m *module) readGlobals(r *reader) {
+func (m *Module) readGlobals(r *reader) {
 	for i := range r.atMost(maxGlobals, "globals") {
 		kind := r.byte()
 		r.checkType(kind)
@@ -30,16 +32,16 @@ func (m *module) readGlobals(r *reader) {
 		}
 		switch {
 		case mutable && 0x7c <= kind && kind <= 0x7f: // f64, f32, i64, i32
-			m.globals = append(m.globals, globalPrefix+strconv.Itoa(i))
+			m.Globals = append(m.Globals, globalPrefix+strconv.Itoa(i))
 		case mutable:
-			m.volatile = true
+			m.Volatile = true
 		}
 	}
 }
 
 // addExports returns the export section with the globals of the module added, and its start
 // function.
-func (m *module) addExports(r *reader, start uint32) []byte {
+func (m *Module) addExports(r *reader, start uint32) []byte {
 	count := r.atMost(maxExports, "exports")
 	entries := r.data
 	for range count {
@@ -52,14 +54,14 @@ func (m *module) addExports(r *reader, start uint32) []byte {
 	if r.err != nil {
 		return nil
 	}
-	out := binary.AppendUvarint(nil, uint64(count+len(m.globals)))
+	out := binary.AppendUvarint(nil, uint64(count+len(m.Globals)))
 	if m.start {
-		out = binary.AppendUvarint(nil, uint64(count+len(m.globals)+1))
-		out = append(append(out, byte(len(startName))), startName...)
+		out = binary.AppendUvarint(nil, uint64(count+len(m.Globals)+1))
+		out = append(append(out, byte(len(StartName))), StartName...)
 		out = binary.AppendUvarint(append(out, 0), uint64(start))
 	}
 	out = append(out, entries...)
-	for _, name := range m.globals {
+	for _, name := range m.Globals {
 		index, err := strconv.ParseUint(name[len(globalPrefix):], 10, 32)
 		if err != nil {
 			r.err = err

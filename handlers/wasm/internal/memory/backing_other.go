@@ -1,6 +1,6 @@
 //go:build !linux
 
-package wasm
+package memory
 
 // backing is for systems that can map an image; here images are copied.
 type backing struct{}

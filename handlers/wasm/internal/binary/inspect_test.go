@@ -1,0 +1,79 @@
+package binary
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+func TestTablesAreClamped(t *testing.T) {
+	// Three tables: 10 entries and no maximum, 20 and at most 30, 0 and at most 2^32-1.
+	r := reader{data: []byte{3, 0x70, 0, 10, 0x70, 1, 20, 30, 0x6f, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f}}
+	out := reader{data: clampTables(&r, 120)}
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	total := uint32(0)
+	for range out.count() {
+		out.byte()
+		if out.byte() != 1 {
+			t.Error("a table without a maximum")
+		}
+		least, most := out.u32(), out.u32()
+		if most < least {
+			t.Errorf("a table of %d to %d entries", least, most)
+		}
+		total += most
+	}
+	if total > 120 || out.err != nil || len(out.data) > 0 {
+		t.Errorf("tables of %d entries in all, %v; want 120 at most", total, out.err)
+	}
+	r = reader{data: []byte{1, 0x70, 0, 0xff, 0x7f}}
+	if clampTables(&r, 120); r.err == nil {
+		t.Error("a table that begins above the limit was accepted")
+	}
+}
+
+func TestDataSegmentsAreMerged(t *testing.T) {
+	segment := func(at, b byte) []byte { return []byte{0, 0x41, at, 0x0b, 1, b} }
+	body := []byte{3}
+	for _, s := range [][]byte{segment(30, 'c'), segment(10, 'a'), segment(12, 'b')} {
+		body = append(body, s...)
+	}
+	got := readData(mergeData(body))
+	if len(got) != 1 || got[0].at != 10 || len(got[0].data) != 21 || got[0].data[0] != 'a' || got[0].data[2] != 'b' || got[0].data[20] != 'c' {
+		t.Errorf("got %v, want one segment with the same effect", got)
+	}
+	if overlap := append(append([]byte{2}, segment(10, 'a')...), segment(10, 'b')...); mergeData(overlap) != nil {
+		t.Error("segments that overlap were merged")
+	}
+	if passive := []byte{1, 1, 1, 'x'}; mergeData(passive) != nil {
+		t.Error("a passive segment was merged")
+	}
+	const many = 100_000
+	scattered := binary.AppendUvarint(nil, many)
+	for i := range many {
+		scattered = append(appendSigned(append(scattered, 0, 0x41), int64(i*(mergeGap+1))), 0x0b, 1, 'x')
+	}
+	if got := mergeData(scattered); len(got) > len(scattered)+maxFilled {
+		t.Errorf("%d bytes of data became %d", len(scattered), len(got))
+	}
+}
+
+// FuzzInspect feeds modules that may be broken to what reads them before wazero does.
+func FuzzInspect(f *testing.F) {
+	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
+	f.Add([]byte("\x00asm\x01\x00\x00\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x01\x06\x06\x01\x7f\x01\x41\x00\x0b\x07\x05\x01\x01m\x02\x00\x0a\x05\x01\x03\x00\x01\x0b\x0b\x07\x01\x00\x41\x00\x0b\x01x"))
+	f.Fuzz(func(t *testing.T, code []byte) {
+		m, err := Inspect(code, 100)
+		if err != nil {
+			return
+		}
+		again, err := Inspect(m.Code, 100)
+		if len(m.Globals) > 0 || m.start {
+			return // their names are taken now
+		}
+		if err != nil || again.MinMemory != m.MinMemory || again.Volatile != m.Volatile {
+			t.Errorf("rewriting changed what the module says: %+v, %v, want %+v", again, err, m)
+		}
+	})
+}
