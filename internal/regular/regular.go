@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -92,20 +91,6 @@ func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAll(f, name, most)
-}
-
-// FS returns the regular files in root as a file system. Opening anything else, a folder
-// too, is an error that matches [ErrNotRegular].
-func FS(root *os.Root) fs.FS { return rootFS{root} }
-
-type rootFS struct{ root *os.Root }
-
-// Open implements [fs.FS].
-func (r rootFS) Open(name string) (fs.File, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
-	return OpenIn(r.root, filepath.FromSlash(name))
 }
 
 func readAll(from io.Reader, path string, most int64) ([]byte, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -153,7 +152,7 @@ func (c *Client) addCosigned(ctx context.Context, ref plugin.Reference, manifest
 }
 
 // readCosigned returns the signatures in a file of a store.
-func readCosigned(folder fs.FS) (all []Cosigned, err error) {
+func readCosigned(folder files) (all []Cosigned, err error) {
 	data, err := readSmall(folder, fileCosigned)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,17 +48,17 @@ func SaveDir(dir, tag string, a *Artifact) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if a, err = joinLayout(regular.FS(root), index, tag, a); err != nil {
+	if a, err = joinLayout(filesIn(root), index, tag, a); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	files, err := layoutFiles(index, tag, a)
+	all, err := layoutFiles(index, tag, a)
 	if err != nil {
 		return err
 	}
 	if err := root.MkdirAll("blobs/sha256", 0o755); err != nil {
 		return err
 	}
-	for _, f := range files {
+	for _, f := range all {
 		if err := f.write(root); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
@@ -67,7 +68,7 @@ func SaveDir(dir, tag string, a *Artifact) error {
 
 // joinLayout returns a with the programs of other platforms that the layout has of it,
 // unless a has all of them itself.
-func joinLayout(layout fs.FS, index *ocispec.Index, tag string, a *Artifact) (*Artifact, error) {
+func joinLayout(layout files, index *ocispec.Index, tag string, a *Artifact) (*Artifact, error) {
 	at := slices.IndexFunc(index.Manifests, func(d ocispec.Descriptor) bool {
 		return tag != "" && d.Annotations[ocispec.AnnotationRefName] == a.layoutName(tag)
 	})
@@ -91,10 +92,10 @@ func (a *Artifact) complete() error {
 		return err
 	}
 	if len(m.Layers)+1 != len(a.blobs) {
-		return errors.New("it has layers that prober does not know, and can not be saved whole")
+		return errors.New("it has layers that prober does not know, and cannot be saved whole")
 	}
 	if len(a.Platforms()) > 1 && a.rest == nil {
-		return errors.New("it was read for one platform, and can not be saved whole")
+		return errors.New("it was read for one platform, and cannot be saved whole")
 	}
 	return nil
 }
@@ -108,7 +109,16 @@ func indexOf(root *os.Root) (*ocispec.Index, error) {
 	if len(entries) == 0 {
 		return &ocispec.Index{}, nil
 	}
-	return readIndex(regular.FS(root))
+	return readIndex(filesIn(root))
+}
+
+// files opens a file of a layout by its name, with slashes. It opens regular files only, and
+// nothing outside of the layout.
+type files func(name string) (io.ReadCloser, error)
+
+// filesIn returns the files of a folder.
+func filesIn(root *os.Root) files {
+	return func(name string) (io.ReadCloser, error) { return regular.OpenIn(root, filepath.FromSlash(name)) }
 }
 
 // file is one file of a layout.
@@ -200,11 +210,11 @@ func loadDir(dir string, on Platform) ([]*Artifact, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return load(regular.FS(root), on)
+	return load(filesIn(root), on)
 }
 
-// load reads a layout, in which opening anything but a regular file is an error.
-func load(layout fs.FS, on Platform) ([]*Artifact, error) {
+// load reads a layout.
+func load(layout files, on Platform) ([]*Artifact, error) {
 	index, err := readIndex(layout)
 	if err != nil {
 		return nil, err
@@ -242,7 +252,7 @@ func load(layout fs.FS, on Platform) ([]*Artifact, error) {
 	return all, nil
 }
 
-func loadOne(layout fs.FS, desc ocispec.Descriptor, on Platform) (*Artifact, error) {
+func loadOne(layout files, desc ocispec.Descriptor, on Platform) (*Artifact, error) {
 	get := getter(layout)
 	root, err := get(desc, MaxManifest)
 	if err != nil {
@@ -257,12 +267,12 @@ func loadOne(layout fs.FS, desc ocispec.Descriptor, on Platform) (*Artifact, err
 }
 
 // getter reads blobs of a layout.
-func getter(layout fs.FS) fetch {
+func getter(layout files) fetch {
 	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		if err := checkDescriptor(desc, most); err != nil {
 			return nil, err
 		}
-		f, err := layout.Open(blobName(desc))
+		f, err := layout(blobName(desc))
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +281,7 @@ func getter(layout fs.FS) fetch {
 	}
 }
 
-func readIndex(layout fs.FS) (*ocispec.Index, error) {
+func readIndex(layout files) (*ocispec.Index, error) {
 	mark, err := readSmall(layout, "oci-layout")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("is no OCI layout: it has no file oci-layout")
@@ -295,8 +305,8 @@ func readIndex(layout fs.FS) (*ocispec.Index, error) {
 }
 
 // readSmall reads a file that no digest bounds.
-func readSmall(layout fs.FS, name string) ([]byte, error) {
-	f, err := layout.Open(name)
+func readSmall(layout files, name string) ([]byte, error) {
+	f, err := layout(name)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// readFile and writeFile are those of package os that can not fail here.
+// readFile and writeFile are those of package os that cannot fail here.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -11,11 +11,16 @@
 // [ManifestType] with the plugin's manifest, which a program has no room for, and the
 // signature of both where there is one.
 //
-// artifact.go packs and reads artifacts, program.go and platform.go what is of programs
-// alone, client.go and transfer.go talk to registries, credentials.go has docker's
-// credentials, guard.go says where a registry may lead, cosign.go has the signatures that
-// cosign put beside artifacts, layout.go and tar.go keep artifacts in folders and archives,
-// store.go and refs.go what an agent has pulled.
+// Start at artifact.go, which packs and reads artifacts; program.go and platform.go add what
+// programs alone have. client.go and transfer.go talk to registries, credentials.go reads
+// docker's credentials, guard.go decides where a registry may lead, and cosign.go reads the
+// signatures that cosign put beside artifacts. layout.go and tar.go keep artifacts in folders
+// and archives, store.go and refs.go what an agent has pulled.
+//
+// Layouts are read and written here and not by content/oci of oras-go. To open a layout, that
+// package reads the index and every manifest below it into memory, of whatever size and number.
+// It follows links out of the folder, accepts links and duplicates in an archive, and writes
+// index.json in place.
 package oci
 
 import (

@@ -1,15 +1,16 @@
 package oci
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -74,12 +75,69 @@ func (s *Store) pruneRefs() error {
 
 // recallRef returns what is remembered of ref.
 func recallRef(root *os.Root, ref plugin.Reference) (r remembered, err error) {
-	data, err := readSmall(regular.FS(root), refName(ref))
+	data, err := readSmall(filesIn(root), refName(ref))
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(data, &r); err != nil || r.Reference != ref.String() {
-		return remembered{}, errors.New("what the reference meant last can not be read")
+		return remembered{}, errors.New("what the reference meant last cannot be read")
 	}
 	return r, nil
+}
+
+// newer reports whether version a is newer than b, both of which are as those of semver.org.
+// Of others nobody knows.
+func newer(a, b string) bool {
+	x, preX, okX := parseVersion(a)
+	y, preY, okY := parseVersion(b)
+	if !okX || !okY {
+		return false
+	}
+	order := cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(x[2], y[2]))
+	if order != 0 || preX == preY {
+		return order > 0
+	}
+	if preX == "" || preY == "" {
+		return preX == "" // it is the version that the other one led up to
+	}
+	return comparePre(strings.Split(preX, "."), strings.Split(preY, ".")) > 0
+}
+
+// parseVersion reads MAJOR[.MINOR[.PATCH]][-PRE][+BUILD].
+func parseVersion(text string) (numbers [3]uint64, pre string, ok bool) {
+	text, _, _ = strings.Cut(strings.TrimPrefix(text, "v"), "+")
+	text, pre, _ = strings.Cut(text, "-")
+	parts := strings.Split(text, ".")
+	if len(parts) > len(numbers) {
+		return numbers, "", false
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return numbers, "", false
+		}
+		numbers[i] = n
+	}
+	return numbers, pre, true
+}
+
+// comparePre compares identifiers: numbers come before words, and less before more.
+func comparePre(x, y []string) int {
+	for i := range min(len(x), len(y)) {
+		m, errM := strconv.ParseUint(x[i], 10, 32)
+		n, errN := strconv.ParseUint(y[i], 10, 32)
+		order := cmp.Compare(x[i], y[i])
+		switch {
+		case errM == nil && errN == nil:
+			order = cmp.Compare(m, n)
+		case errM == nil:
+			order = -1
+		case errN == nil:
+			order = 1
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return cmp.Compare(len(x), len(y))
 }

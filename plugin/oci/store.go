@@ -285,7 +285,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 		return nil, err
 	}
 	defer root.Close()
-	data, err := readSmall(regular.FS(root), fileRoot)
+	data, err := readSmall(filesIn(root), fileRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Cosigned, err = readCosigned(regular.FS(root))
+	a.Cosigned, err = readCosigned(filesIn(root))
 	return a, err
 }
 
@@ -377,7 +377,7 @@ func (s *Store) used() (map[string]bool, error) {
 	}
 	used := make(map[string]bool)
 	for _, name := range names {
-		data, err := readSmall(regular.FS(root), name)
+		data, err := readSmall(filesIn(root), name)
 		if err != nil {
 			return nil, err
 		}

@@ -248,7 +248,7 @@ func TestStoreIsPrivate(t *testing.T) {
 	}
 }
 
-// A store that can not be written to is no reason not to use what was pulled.
+// A store that cannot be written to is no reason not to use what was pulled.
 func TestStoreThatIsFull(t *testing.T) {
 	s := newShelf(t)
 	if err := os.RemoveAll(s.dir); err != nil {

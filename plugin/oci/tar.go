@@ -29,7 +29,7 @@ func SaveTar(path, tag string, a *Artifact) error {
 	if err := a.complete(); err != nil {
 		return err
 	}
-	files, err := layoutFiles(&ocispec.Index{}, tag, a)
+	all, err := layoutFiles(&ocispec.Index{}, tag, a)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func SaveTar(path, tag string, a *Artifact) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(writeTar(f, files), f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(writeTar(f, all), f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -47,14 +47,14 @@ func SaveTar(path, tag string, a *Artifact) error {
 	return nil
 }
 
-func writeTar(to io.Writer, files []file) error {
+func writeTar(to io.Writer, all []file) error {
 	w := tar.NewWriter(to)
 	for _, dir := range []string{"blobs/", "blobs/sha256/"} {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}); err != nil {
 			return err
 		}
 	}
-	for _, f := range files {
+	for _, f := range all {
 		header := &tar.Header{
 			Typeflag: tar.TypeReg, Name: f.name, Size: f.size(), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
 		}
@@ -80,18 +80,16 @@ func loadTar(path string, on Platform) ([]*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(archive, on)
+	return load(archive.open, on)
 }
 
-// archive is a tar archive as a file system: where the contents of its files begin.
+// archive is a tar archive, and where the contents of its files begin.
 type archive struct {
 	file  *os.File
 	files map[string]place
 }
 
 type place struct{ at, size int64 }
-
-var _ fs.FS = (*archive)(nil)
 
 // indexTar finds the files of an archive, and refuses one with anything that a layout
 // has no use for.
@@ -136,30 +134,11 @@ func (a *archive) add(h *tar.Header) error {
 	return err
 }
 
-// Open implements [fs.FS].
-func (a *archive) Open(name string) (fs.File, error) {
+// open returns the contents of a file of the archive.
+func (a *archive) open(name string) (io.ReadCloser, error) {
 	p, ok := a.files[name]
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &entry{io.NewSectionReader(a.file, p.at, p.size), path.Base(name)}, nil
+	return io.NopCloser(io.NewSectionReader(a.file, p.at, p.size)), nil
 }
-
-// entry is an open file of an archive, and what is known of it.
-type entry struct {
-	*io.SectionReader
-	name string
-}
-
-var (
-	_ fs.File     = (*entry)(nil)
-	_ fs.FileInfo = (*entry)(nil)
-)
-
-func (e *entry) Stat() (fs.FileInfo, error) { return e, nil }
-func (e *entry) Close() error               { return nil }
-func (e *entry) Name() string               { return e.name }
-func (e *entry) Mode() fs.FileMode          { return 0o444 }
-func (e *entry) ModTime() time.Time         { return time.Time{} }
-func (e *entry) IsDir() bool                { return false }
-func (e *entry) Sys() any                   { return nil }
