@@ -102,6 +102,8 @@ var rooms = map[string]struct {
 		ours:   []string{"internal/ownership", "internal/regular"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
+	"agent/api":    {},
+	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
 		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
@@ -120,7 +122,7 @@ var rooms = map[string]struct {
 	},
 	"internal/cli/plugincmd": {
 		ours: []string{
-			".", "agent", "agent/access", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
+			".", "agent", "agent/access", "agent/client", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/cli/command", "internal/cli/oneshot", "internal/nearest", "internal/regular", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
-
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
@@ -40,9 +38,9 @@ func promote(ctx context.Context, env *command.Env, server serverFlags, name str
 	if err != nil {
 		return err
 	}
-	var status agent.PluginStatus
-	if err := client.post(ctx, &status, "api", "v1", "plugins", name, "promote"); err != nil {
-		return err
+	status, err := client.Promote(ctx, name)
+	if err != nil {
+		return failed(err)
 	}
 	fmt.Fprintf(env.Stdout, "plugin %q is version %s now, generation %d, of %d probes\n", status.Name, status.Version, status.Generation, status.Probes)
 	return nil

@@ -69,7 +69,7 @@ func TestPromote(t *testing.T) {
 		{[]string{"mysql", "--server", socket}, 1, "", "prober: error: " + socket + ": plugin \"mysql\": there is no other version beside it\n"},
 		{[]string{"mysql", "--server", address}, 1, "", "prober: error: " + address + ": plugin \"mysql\": there is no other version beside it\n"},
 		{[]string{"a/b", "--server", address}, 1, "", "prober: error: " + address + ": 404 Not Found\n"},
-		{[]string{"redis", "--server", "http://"}, 64, "", "prober: error: --server http://: want unix:PATH, HOST:PORT, or a URL\n"},
+		{[]string{"redis", "--server", "http://"}, 64, "", "prober: error: --server http://: must be unix:PATH, HOST:PORT, or a URL\n"},
 		{nil, 64, "", "prober: error: prober plugin promote: want NAME, got 0 arguments\n"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ProbeList is the answer of /api/v1/probes.
+type ProbeList struct {
+	Items []ProbeStatus `json:"items"`
+}
+
+// ProbeStatus is what can be seen of a probe from outside.
+type ProbeStatus struct {
+	Namespace   string       `json:"namespace"`
+	Pod         string       `json:"pod"`
+	UID         string       `json:"uid"`
+	Container   string       `json:"container"`
+	ContainerID string       `json:"containerID"`
+	Kind        string       `json:"kind"` // "liveness", "readiness" or "startup"
+	Handler     string       `json:"handler"`
+	Result      string       `json:"result"` // decided: "success", "failure" or "unknown"
+	Run         int          `json:"run"`    // equal results running
+	OnHold      bool         `json:"onHold"`
+	Paused      bool         `json:"paused"`
+	Spec        SpecStatus   `json:"spec"`
+	Last        *TickStatus  `json:"last"` // nil before the first tick
+	Next        time.Time    `json:"next,omitzero"`
+	History     []TickStatus `json:"history"` // newest first; empty where none is kept
+}
+
+// SpecStatus is a probe's spec; durations in Go's notation.
+type SpecStatus struct {
+	InitialDelay     string `json:"initialDelay"`
+	Period           string `json:"period"`
+	Timeout          string `json:"timeout"`
+	SuccessThreshold int    `json:"successThreshold"`
+	FailureThreshold int    `json:"failureThreshold"`
+}
+
+// TickStatus is what came of one tick of a probe.
+type TickStatus struct {
+	Result          string    `json:"result"` // "success", "warning", "failure" or "unknown"
+	Output          string    `json:"output"`
+	Error           string    `json:"error"`
+	Attempts        int       `json:"attempts"`
+	Time            time.Time `json:"time"`
+	DurationSeconds float64   `json:"durationSeconds"`
+	Metrics         []Metric  `json:"metrics"` // of the last tick only
+	// Details is what the handler has to tell programs: a JSON object. Of the last tick only.
+	Details json.RawMessage `json:"details,omitzero"`
+}
+
+// Metric is a value that a handler has measured.
+type Metric struct {
+	Name   string            `json:"name"`
+	Value  float64           `json:"value"`
+	Unit   string            `json:"unit,omitzero"`
+	Labels map[string]string `json:"labels,omitzero"`
+}

@@ -1,0 +1,192 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/daeace23/prober/agent/api"
+)
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 20
+
+// Config says which agent a client asks.
+type Config struct {
+	// Server is "unix:PATH" of its socket, "HOST:PORT", or a URL.
+	Server string
+	// Token is that of the agent, which actions over TCP need; "": none is sent.
+	Token string
+	// Transport sends requests to a URL, where those need TLS settings; nil: the default, without a proxy.
+	Transport http.RoundTripper
+}
+
+// Client asks a running agent. It is safe for concurrent use.
+type Client struct {
+	name  string // of the agent in errors
+	base  *url.URL
+	http  *http.Client
+	token string
+}
+
+// ErrServer is the error of a [Config].Server that is none of the three forms.
+var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
+
+// New returns a client. It does not ask the agent.
+func New(cfg Config) (*Client, error) {
+	transport := &http.Transport{DisableKeepAlives: true} // no proxy gets the token
+	c := &Client{name: cfg.Server, token: cfg.Token, http: &http.Client{Transport: transport}}
+	if path, ok := strings.CutPrefix(cfg.Server, "unix:"); ok {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		c.base = &url.URL{Scheme: "http", Host: "localhost"}
+		return c, nil
+	}
+	server := cfg.Server
+	if !strings.Contains(server, "://") {
+		server = "http://" + server
+	}
+	var err error
+	if c.base, err = url.Parse(server); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
+		return nil, fmt.Errorf("%s: %w", cfg.Server, ErrServer)
+	}
+	c.name = c.base.Host
+	if cfg.Transport != nil {
+		c.http.Transport = cfg.Transport
+	}
+	return c, nil
+}
+
+// StatusError is an answer that says that the agent did not do what it was asked.
+type StatusError struct {
+	Server string
+	Status int    // of HTTP
+	Text   string // what the agent says
+}
+
+// Error returns what the agent says, after its address.
+func (e *StatusError) Error() string { return e.Server + ": " + e.Text }
+
+// Filter says which probes are meant; empty fields match everything.
+type Filter struct{ Namespace, Pod, Container, Kind string }
+
+// Pods decodes the pods with their status into list, a *v1.PodList.
+func (c *Client) Pods(ctx context.Context, list any) error {
+	return c.do(ctx, http.MethodGet, nil, list, "api", "v1", "pods")
+}
+
+// Events decodes the newest events into list, a *v1.EventList.
+func (c *Client) Events(ctx context.Context, list any) error {
+	return c.do(ctx, http.MethodGet, nil, list, "api", "v1", "events")
+}
+
+// Probes returns the state of the probes that match.
+func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var list api.ProbeList
+	err := c.do(ctx, http.MethodGet, query, &list, "api", "v1", "probes")
+	return list.Items, err
+}
+
+// Trigger has a probe, all of whose fields are set, make an attempt now. It returns the state of the probe.
+func (c *Client) Trigger(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
+	return c.act(ctx, probe, "trigger")
+}
+
+// Pause lets a probe, all of whose fields are set, make no attempts until Resume.
+func (c *Client) Pause(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
+	return c.act(ctx, probe, "pause")
+}
+
+// Resume ends a pause.
+func (c *Client) Resume(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
+	return c.act(ctx, probe, "resume")
+}
+
+func (c *Client) act(ctx context.Context, p Filter, action string) ([]api.ProbeStatus, error) {
+	var list api.ProbeList
+	err := c.do(ctx, http.MethodPost, nil, &list, "api", "v1", "probes", p.Namespace, p.Pod, p.Container, p.Kind, action)
+	return list.Items, err
+}
+
+// Plugins returns the state of all plugins.
+func (c *Client) Plugins(ctx context.Context) ([]api.PluginStatus, error) {
+	var list api.PluginList
+	err := c.do(ctx, http.MethodGet, nil, &list, "api", "v1", "plugins")
+	return list.Items, err
+}
+
+// Promote lets the shadow of a plugin take its place. It returns the state of the plugin then.
+func (c *Client) Promote(ctx context.Context, plugin string) (api.PluginStatus, error) {
+	var status api.PluginStatus
+	err := c.do(ctx, http.MethodPost, nil, &status, "api", "v1", "plugins", plugin, "promote")
+	return status, err
+}
+
+// Reload has the agent read everything again, and returns when that is applied. Its error
+// says what is wrong.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, nil, nil, "-", "reload")
+}
+
+// do asks for the path of segments, and decodes the answer into what is not nil.
+func (c *Client) do(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
+	for i := range segments {
+		segments[i] = url.PathEscape(segments[i])
+	}
+	target := c.base.JoinPath(segments...)
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return unanswered(req, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return unanswered(req, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		var failed api.Error
+		_ = json.Unmarshal(body, &failed) // another server may answer anything
+		return &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Error, res.Status)}
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%s: its answer cannot be read: %w", c.name, err)
+	}
+	return nil
+}
+
+// unanswered returns why a request came to no answer: the cause of its context, which HTTP/2
+// does not tell, or the error without the method and the URL.
+func unanswered(req *http.Request, err error) error {
+	if ctx := req.Context(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // which names the address
+	}
+	return err
+}
