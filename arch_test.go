@@ -102,10 +102,15 @@ var rooms = map[string]struct {
 		ours:   []string{"internal/ownership", "internal/regular"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
-	"agent/api":    {},
-	"agent/client": {ours: []string{"agent/api"}},
+	"agent/secrets": {
+		ours:   []string{"config", "core/manager", "internal/filestamp", "internal/regular"},
+		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
+	},
+	"agent/statelock": {},
+	"agent/api":       {},
+	"agent/client":    {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
@@ -122,7 +127,7 @@ var rooms = map[string]struct {
 	},
 	"internal/cli/plugincmd": {
 		ours: []string{
-			".", "agent", "agent/access", "agent/client", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
+			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/cli/command", "internal/cli/oneshot", "internal/nearest", "internal/regular", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

@@ -32,10 +32,11 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
-	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -127,9 +128,9 @@ type Agent struct {
 	guard    access.Guard
 	refused  refusals
 
-	pluginStamp string      // of prober.yaml and plugins as they were last read; owned by followPlugins after New
-	secretFiles secretFiles // that probes refer to
-	retry       *time.Timer // has the pods reloaded, for their secrets
+	pluginStamp string        // of prober.yaml and plugins as they were last read; owned by followPlugins after New
+	secretFiles secrets.Files // that probes refer to
+	retry       *time.Timer   // has the pods reloaded, for their secrets
 
 	podsTrigger, pluginsTrigger, registriesTrigger *trigger // of the loops
 
@@ -184,7 +185,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 // assemble makes the parts, from the bottom up.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
-		if a.lock, err = lockState(a.cfg.StateDir); err != nil {
+		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
 			return err
 		}
 	}
@@ -307,35 +308,4 @@ func writeFile(path, text string) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// MaxSecret is the most bytes that the file of a secret may have.
-const MaxSecret = 1 << 20
-
-// Secret returns what ${file:NAME} or ${env:NAME} stands for, for whoever resolves the
-// config of a probe without an agent; source is "file" or "env". A file must be a regular
-// one, or a symbolic link to one, of at most [MaxSecret] bytes. lookupEnv may be nil: then
-// there are no variables. It reads any file that the process can: whoever resolves what
-// others have written decides first what they may refer to.
-func Secret(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
-	if source == "env" {
-		if lookupEnv != nil {
-			if value, ok := lookupEnv(name); ok {
-				return value, nil
-			}
-		}
-		return "", errors.New("the agent has no such variable")
-	}
-	data, err := regular.Read(name, MaxSecret)
-	return string(trimNewline(data)), err
-}
-
-// trimNewline takes off the one newline that editors put at the end of a file.
-func trimNewline(data []byte) []byte {
-	for _, end := range []byte{'\n', '\r'} {
-		if n := len(data); n > 0 && data[n-1] == end {
-			data = data[:n-1]
-		}
-	}
-	return data
 }

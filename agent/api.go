@@ -12,12 +12,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/probe"
 )
 
 func (a *Agent) servePods(w http.ResponseWriter, _ *http.Request) {
-	answer(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: maskedPods(a.source.Pods())})
+	answer(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: secrets.MaskAll(a.source.Pods())})
 }
 
 func (a *Agent) serveEvents(w http.ResponseWriter, _ *http.Request) {

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -55,7 +56,7 @@ type handlerSet struct {
 	seen    map[string]bool             // those of the manifests that were read last
 	muted   map[string]time.Time        // plugins that do not answer, and until when they are not asked again
 	latest  *admit.Snapshot             // without code; nil: there was none yet
-	secrets secretPolicy                // by latest
+	secrets secrets.Policy              // by latest
 
 	otherSecrets bool // secrets is another one than when allowsOthers was last asked
 
@@ -206,13 +207,13 @@ func commands(v *admit.Snapshot) (files []string) {
 
 // take notes what v says of all plugins together.
 func (s *handlerSet) take(v *admit.Snapshot, files []string) {
-	secrets := secretPolicyOf(s.cfg.ConfigFile, v.Config)
+	allowed := secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
 	s.metrics.PluginSources(v.Remote())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latest, s.watched = v.WithoutCode(), files
-	s.otherSecrets = s.otherSecrets || !slices.Equal(s.secrets.allow, secrets.allow)
-	s.secrets = secrets
+	s.otherSecrets = s.otherSecrets || !s.secrets.Equal(&allowed)
+	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
 		if s.total, s.resized = total, true; s.host != nil {
 			s.host.SetTotalMemory(total)
@@ -228,4 +229,21 @@ func (s *handlerSet) wasResized() bool {
 	resized := s.resized
 	s.resized = false
 	return resized
+}
+
+// secretPolicy returns what prober.yaml allows now.
+func (s *handlerSet) secretPolicy() secrets.Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.secrets
+}
+
+// allowsOthers reports whether there is another policy of secrets since it was last asked:
+// manifests may have been refused for the one before, or refer to what it allows no more.
+func (s *handlerSet) allowsOthers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	others := s.otherSecrets
+	s.otherSecrets = false
+	return others
 }

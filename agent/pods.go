@@ -31,7 +31,7 @@ func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 func (a *Agent) beginPods() {
 	a.update(func(p *progress) { p.pods.begin(&p.plugins) })
 	a.handlers.begin()
-	for _, file := range a.secretFiles.begin() {
+	for _, file := range a.secretFiles.Begin() {
 		a.log.Info("secret changed", "file", file)
 	}
 }
@@ -92,7 +92,7 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 // podsApplied implements [pods.Host].Applied.
 func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
 	a.running.Store(true)
-	a.secretFiles.keep(applied)
+	a.secretFiles.Keep(applied)
 	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -117,4 +117,10 @@ func (a *Agent) refreshSecrets(ctx context.Context) error {
 		a.retry.Reset(a.cfg.retrySecrets)
 	}
 	return err
+}
+
+// secret resolves ${file:…} and ${env:…} in a probe's config, as far as prober.yaml allows it.
+func (a *Agent) secret(source, name string) (string, error) {
+	policy := a.handlers.secretPolicy()
+	return policy.Resolve(a.cfg.LookupEnv, &a.secretFiles, source, name)
 }

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/pods"
@@ -221,7 +222,7 @@ func pauseAfter(took time.Duration, streams int) time.Duration {
 func (a *Agent) everything() []byte {
 	var b bytes.Buffer
 	for _, pod := range a.source.Pods() {
-		writeEvent(&b, "pod", podItem{Pod: masked(&pod)})
+		writeEvent(&b, "pod", podItem{Pod: secrets.Mask(&pod)})
 	}
 	for _, p := range a.probes() {
 		p.History = nil
@@ -238,7 +239,7 @@ func (a *Agent) everything() []byte {
 func (a *Agent) tell(n news) []byte {
 	var b bytes.Buffer
 	for _, c := range n.pods {
-		writeEvent(&b, "pod", podItem{masked(c.Pod), c.Removed})
+		writeEvent(&b, "pod", podItem{secrets.Mask(c.Pod), c.Removed})
 	}
 	if len(n.probes)+len(n.touched) > 0 {
 		for _, p := range a.probes() {

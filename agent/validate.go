@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -37,7 +38,7 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 	if o.plugins, err = newScanner(&cfg, o.registry.Names(), admit.NewSources(admit.SourcesConfig{})).Scan(); err != nil {
 		return notes, err
 	}
-	o.secrets = secretPolicyOf(cfg.ConfigFile, o.plugins.Config)
+	o.secrets = secrets.PolicyOf(cfg.ConfigFile, o.plugins.Config)
 	errs := []error{o.plugins.Err()}
 	for _, name := range o.plugins.Names() {
 		errs = append(errs, o.plugins.WithoutPlugin(name))
@@ -66,7 +67,7 @@ type Notes struct {
 type offline struct {
 	cfg      Config
 	plugins  *admit.Snapshot
-	secrets  secretPolicy
+	secrets  secrets.Policy
 	registry handlers.Registry
 	missing  map[string]bool // handlers that were asked for, and of which nothing is known
 	exposed  map[string]bool // handlers that get secrets in arguments
@@ -148,9 +149,9 @@ func (o *offline) keepReference(source, name string) (string, error) {
 	switch {
 	case o.unnamed():
 	case source == "env":
-		err = o.secrets.variable(name)
+		err = o.secrets.AllowsVariable(name)
 	default:
-		_, err = o.secrets.written(name)
+		err = o.secrets.AllowsFile(name)
 	}
 	return "${" + source + ":" + name + "}", err
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -105,11 +105,11 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (q question, e
 // secret resolves a reference of --config. Its file may be a pipe, as a shell's <(…) is:
 // it is read once.
 func secret(ctx context.Context, env *command.Env, source, name string) (string, error) {
-	value, err := agent.Secret(env.LookupEnv, source, name)
+	value, err := secrets.Resolve(env.LookupEnv, source, name)
 	if !errors.Is(err, regular.ErrNotRegular) {
 		return value, err
 	}
-	data, err := regular.Input(ctx, name, agent.MaxSecret, regular.Patience)
+	data, err := regular.Input(ctx, name, secrets.MaxSize, regular.Patience)
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
 }
 

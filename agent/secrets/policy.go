@@ -1,4 +1,4 @@
-package agent
+package secrets
 
 import (
 	"cmp"
@@ -15,16 +15,16 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// secretPolicy is the allow-list of ${file:…} and ${env:…}: what manifests may refer to. The
-// zero value allows nothing.
-type secretPolicy struct {
+// Policy is the allow-list of ${file:…} and ${env:…}: what probes may refer to. The
+// zero value allows nothing. It is read-only.
+type Policy struct {
 	configFile string // ""; there is none
 	allow      []string
 }
 
-// secretPolicyOf returns what the file at configFile allows.
-func secretPolicyOf(configFile string, file *config.Agent) secretPolicy {
-	p := secretPolicy{configFile: configFile}
+// PolicyOf returns what the agent's file allows, which is at configFile; "": there is none.
+func PolicyOf(configFile string, file *config.Agent) Policy {
+	p := Policy{configFile: configFile}
 	for _, pattern := range file.Secrets.Allow {
 		if name, ok := strings.CutPrefix(pattern, config.SecretFile); ok {
 			at, _ := filepath.Abs(config.Beside(configFile, name)) // "" matches nothing
@@ -35,13 +35,23 @@ func secretPolicyOf(configFile string, file *config.Agent) secretPolicy {
 	return p
 }
 
+// Equal reports whether two policies allow the same.
+func (p *Policy) Equal(other *Policy) bool { return slices.Equal(p.allow, other.allow) }
+
+// AllowsFile returns why ${file:NAME} is not allowed as it is written, nil when it is. It does
+// not look at the file.
+func (p *Policy) AllowsFile(name string) error {
+	_, err := p.written(name)
+	return err
+}
+
 // refusal is the error for a secret that is not allowed.
-func (p *secretPolicy) refusal(why, secret string) error {
+func (p *Policy) refusal(why, secret string) error {
 	return fmt.Errorf("%s: add %q to secrets.allow in %s", why, secret, cmp.Or(p.configFile, "a prober.yaml for --config"))
 }
 
-// variable says why ${env:NAME} is not allowed.
-func (p *secretPolicy) variable(name string) error {
+// AllowsVariable returns why ${env:NAME} is not allowed, nil when it is.
+func (p *Policy) AllowsVariable(name string) error {
 	for pattern := range p.of(config.SecretEnv) {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
 			return nil
@@ -52,7 +62,7 @@ func (p *secretPolicy) variable(name string) error {
 
 // file returns the file that ${file:NAME} stands for, without links. A link may lead to a file
 // below its own folder, as those of Kubernetes's secrets do, or to one that is allowed.
-func (p *secretPolicy) file(name string) (string, error) {
+func (p *Policy) file(name string) (string, error) {
 	at, err := p.written(name)
 	if err != nil {
 		return "", err
@@ -72,7 +82,7 @@ func (p *secretPolicy) file(name string) (string, error) {
 
 // written returns the absolute path of ${file:NAME}, which is allowed as it is written. It
 // does not look at the file.
-func (p *secretPolicy) written(name string) (string, error) {
+func (p *Policy) written(name string) (string, error) {
 	if slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..") {
 		return "", errors.New("not allowed: the path must not have .. in it")
 	}
@@ -87,7 +97,7 @@ func (p *secretPolicy) written(name string) (string, error) {
 }
 
 // of yields the patterns of a source.
-func (p *secretPolicy) of(source string) func(yield func(string) bool) {
+func (p *Policy) of(source string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, pattern := range p.allow {
 			if rest, ok := strings.CutPrefix(pattern, source); ok && !yield(rest) {
@@ -98,7 +108,7 @@ func (p *secretPolicy) of(source string) func(yield func(string) bool) {
 }
 
 // matching yields the patterns of files that match a path.
-func (p *secretPolicy) matching(at string) func(yield func(string) bool) {
+func (p *Policy) matching(at string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for pattern := range p.of(config.SecretFile) {
 			if ok, err := filepath.Match(pattern, at); ok && err == nil && !yield(pattern) {
@@ -131,46 +141,29 @@ func hasMeta(pattern string) bool {
 	return strings.ContainsAny(pattern, "*?[") || runtime.GOOS != "windows" && strings.Contains(pattern, `\`)
 }
 
-// secret resolves ${file:…} and ${env:…} in a probe's config, as far as prober.yaml allows it.
-func (a *Agent) secret(source, name string) (string, error) {
-	policy := a.handlers.secretPolicy()
+// Resolve returns what ${file:NAME} or ${env:NAME} stands for, as far as p allows it; source is
+// "file" or "env". A file is noted in files before it is read. lookupEnv may be nil.
+func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *Files, source, name string) (string, error) {
 	if source == "env" {
-		if err := policy.variable(name); err != nil {
+		if err := p.AllowsVariable(name); err != nil {
 			return "", err
 		}
-		return Secret(a.cfg.LookupEnv, source, name)
+		return Resolve(lookupEnv, source, name)
 	}
-	if _, err := policy.written(name); err != nil {
+	if err := p.AllowsFile(name); err != nil {
 		return "", err
 	}
-	a.secretFiles.note(name)
+	files.note(name)
 	for attempt := 1; ; attempt++ {
-		file, err := policy.file(name)
+		file, err := p.file(name)
 		if err != nil {
 			return "", err
 		}
 		// Secrets of Kubernetes are replaced by another link, and what it led to is removed.
 		// Who owns a folder on the way may put a link there at any time: none is followed.
-		data, err := regular.ReadNoLinks(file, MaxSecret)
+		data, err := regular.ReadNoLinks(file, MaxSize)
 		if attempt == 3 || !errors.Is(err, fs.ErrNotExist) {
 			return string(trimNewline(data)), err
 		}
 	}
-}
-
-// secretPolicy returns what prober.yaml allows now.
-func (s *handlerSet) secretPolicy() secretPolicy {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.secrets
-}
-
-// allowsOthers reports whether there is another secretPolicy since it was last asked:
-// manifests may have been refused for the one before, or refer to what it allows no more.
-func (s *handlerSet) allowsOthers() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	others := s.otherSecrets
-	s.otherSecrets = false
-	return others
 }

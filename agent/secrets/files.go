@@ -1,4 +1,4 @@
-package agent
+package secrets
 
 import (
 	"maps"
@@ -12,17 +12,17 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// secretFiles are the files that probes refer to with ${file:…}. It is safe for concurrent
+// Files are the files that probes refer to with ${file:…}. It is safe for concurrent
 // use. The zero value is ready to use.
-type secretFiles struct {
+type Files struct {
 	mu     sync.Mutex
 	stamps map[string]string    // of each file, from before it was last read
 	byPod  map[*v1.Pod][]string // the files of the pods that run, which are read-only
 }
 
-// begin begins to read all files again. It returns those that have changed since they were
+// Begin begins to read all files again. It returns those that have changed since they were
 // last read.
-func (s *secretFiles) begin() (changed []string) {
+func (s *Files) Begin() (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for file, known := range s.stamps {
@@ -35,7 +35,7 @@ func (s *secretFiles) begin() (changed []string) {
 }
 
 // note notes a file that is about to be read.
-func (s *secretFiles) note(file string) {
+func (s *Files) note(file string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.stamps[file]; known {
@@ -47,8 +47,8 @@ func (s *secretFiles) note(file string) {
 	s.stamps[file] = filestamp.Of(file)
 }
 
-// keep forgets the files that none of the pods refers to.
-func (s *secretFiles) keep(pods []*v1.Pod) {
+// Keep forgets the files that none of the pods refers to.
+func (s *Files) Keep(pods []*v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byPod, used := make(map[*v1.Pod][]string, len(pods)), make(map[string]bool)
@@ -66,8 +66,8 @@ func (s *secretFiles) keep(pods []*v1.Pod) {
 	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
 }
 
-// known returns the stamp of all files from before they were last read.
-func (s *secretFiles) known() string {
+// Known returns the stamp of all files from before they were last read.
+func (s *Files) Known() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
@@ -77,8 +77,8 @@ func (s *secretFiles) known() string {
 	return b.String()
 }
 
-// now returns the stamp of all files as they are.
-func (s *secretFiles) now() string {
+// Now returns the stamp of all files as they are.
+func (s *Files) Now() string {
 	s.mu.Lock()
 	files := slices.Sorted(maps.Keys(s.stamps))
 	s.mu.Unlock()

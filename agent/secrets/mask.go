@@ -1,4 +1,4 @@
-package agent
+package secrets
 
 import (
 	"regexp"
@@ -24,9 +24,9 @@ var publicHeaders = []string{
 // lastApplied has a whole manifest, as kubectl apply leaves it.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// masked returns a copy of pod that everybody may see: without the values of variables,
+// Mask returns a copy of pod that everybody may see: without the values of variables,
 // headers and the configs of plugins.
-func masked(pod *v1.Pod) *v1.Pod {
+func Mask(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	for i := range pod.Spec.InitContainers {
 		maskContainer(&pod.Spec.InitContainers[i])
@@ -48,11 +48,11 @@ func masked(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// maskedPods masks all of pods.
-func maskedPods(pods []v1.Pod) []v1.Pod {
+// MaskAll masks all of pods.
+func MaskAll(pods []v1.Pod) []v1.Pod {
 	all := make([]v1.Pod, len(pods))
 	for i := range pods {
-		all[i] = *masked(&pods[i])
+		all[i] = *Mask(&pods[i])
 	}
 	return all
 }

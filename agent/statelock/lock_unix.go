@@ -1,6 +1,7 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package agent
+// Package statelock keeps two agents from using one state directory.
+package statelock
 
 import (
 	"bytes"
@@ -14,11 +15,11 @@ import (
 	"syscall"
 )
 
-// lockState keeps other agents out of the state directory until what it returns is closed,
+// Lock keeps other agents out of the state directory until what it returns is closed,
 // which the end of the process does too, however it ends. Where nothing can be written, or
 // the file system knows no locks, there is none: it is nil then. A full disk may have no place
 // for the file either, and is no reason not to probe.
-func lockState(dir string) (*os.File, error) {
+func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
