@@ -384,7 +384,7 @@ func TestABILists(t *testing.T) {
 	for section, wanted := range map[string][]string{
 		"DNSRequest":              find("handlers/wasm/hostdnswire.go", `unknown type .*; known: ([A-Z, ]+)`),
 		"DialURL":                 append(find("handlers/wasm/hosttls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
-		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:plainly\()?s\.`),
+		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:unnoted\()?g\.`),
 		"Capabilities and grants": metadata(find("internal/netaddr/netaddr.go", `MustParsePrefix\("([^"]+)"\), *//`)),
 		"Isolation":               {"| `" + string(plugin.Reset) + "`", "| `" + string(plugin.Fresh) + "`", "| `" + string(plugin.Pooled) + "`"},
 	} {

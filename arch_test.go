@@ -77,8 +77,32 @@ var rooms = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/abi", "internal/explain", "internal/regular", "internal/yamlpos"},
-		others: []string{"go.yaml.in/yaml", "golang.org/x/net"},
+		ours: []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "plugin/plugintest/internal/*"},
+	},
+	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
+	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/capture": {ours: []string{"probe", "plugin/plugintest/internal/cert"}},
+	"plugin/plugintest/internal/peer": {
+		ours: []string{"probe", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
+	},
+	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/peer/socket": {
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+	},
+	"plugin/plugintest/internal/peer/web": {
+		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+	},
+	"plugin/plugintest/internal/peer/dns": {
+		ours:   []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
+		others: []string{"go.yaml.in/yaml", "golang.org/x/net/dns/dnsmessage"},
+	},
+	"plugin/plugintest/internal/testfile": {
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		others: []string{"go.yaml.in/yaml"},
+	},
+	"plugin/plugintest/internal/loopback": {
+		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
 	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp": {},

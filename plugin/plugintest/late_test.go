@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -44,7 +43,6 @@ func TestRecordOfWhatEndsLate(t *testing.T) {
 		return os.ErrDeadlineExceeded
 	}
 	dials := wasm.Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nil, slow(ctx) }}
-	trips := wasm.Config{RoundTrip: func(req *http.Request, _ string) (*http.Response, error) { return nil, slow(req.Context()) }}
 	shakes := wasm.Config{Handshake: func(ctx context.Context, _ net.Conn, _ *tls.Config) (net.Conn, error) { return nil, slow(ctx) }}
 	listening := serve(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) })
 	const ask = `{"do":"http","request":"{\"url\":\"%s:///\"}"}`
@@ -55,7 +53,6 @@ func TestRecordOfWhatEndsLate(t *testing.T) {
 	}{
 		{dials, `{}`, "behaviour: timeout"},
 		{dials, fmt.Sprintf(ask, "http"), "http:\n    - match: {}\n      behaviour: timeout"},
-		{trips, fmt.Sprintf(ask, "http"), "/\n      behaviour: timeout"},
 		{shakes, `{"network":"tls"}`, "error: i/o timeout}\n"},
 		{shakes, fmt.Sprintf(ask, "https"), "error: i/o timeout}\n      reply:"},
 	} {

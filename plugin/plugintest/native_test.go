@@ -133,14 +133,14 @@ func judge(t *testing.T, c *plugintest.Case) (failures []string) {
 		})
 		handler, err := sdk.Native(sdk.Func(native)).Prepare(c.ConfigJSON(), c.Target)
 		if err != nil {
-			failures = n.Judge(probe.Outcome{}, plugintest.ConfigError(err), 0)
+			failures = n.Check(probe.Outcome{}, plugintest.ConfigError(err), 0)
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 		start := time.Now()
 		out, err := handler.Probe(ctx, n.Request())
-		failures = n.Judge(out, err, time.Since(start))
+		failures = n.Check(out, err, time.Since(start))
 	})
 	return failures
 }
@@ -185,7 +185,7 @@ func TestNativeFailures(t *testing.T) {
 - {name: d, request: {config: {do: dns, request: '{"name":"x"}'}}, host: {dns: [{name: x, answers: [10.0.0.1]}]}, want: {result: success, message: none}}
 `)
 	for i, want := range [][]string{
-		{"-result: success", "+result: failure", `-kv: map["a":"b"]`, "the plugin dials tcp://a:1, of which host.net says nothing", "tcp://a:2 is never dialled"},
+		{"-result: success", "+result: failure", `-kv: map["a":"b"]`, "the plugin dials tcp://a:1, for which host.net has no peer", "tcp://a:2 is never dialled"},
 		{"+result: failure", "+virtualTime: 1h0m0s"},
 		{"+result: error(guest)\n+message: not today"},
 		{`"Data":"10.0.0.1"`, `"Server":"10.99.255.53:53"`},

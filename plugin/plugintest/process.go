@@ -1,21 +1,23 @@
 package plugintest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/loopback"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
+	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
-// Program is a plugin that runs as a process, which is started.
+// Program is a plugin that runs as a process.
 type Program interface {
 	probe.Preparer
 	Close() error
@@ -24,11 +26,27 @@ type Program interface {
 // processVariant is the variant of a plugin that is a process.
 const processVariant = "process"
 
-// processSession is what the runs of one file share with a plugin that is a process.
-type processSession struct {
-	*session
+// processRun runs the cases of a file with a process.
+type processRun struct {
+	run
 	program Program
-	guide   *guide
+	guide   *loopback.Guide
+}
+
+// quick is how soon a failure comes that does not depend on time.
+const quick = 100 * time.Millisecond
+
+// maxRuns is how often a case or a check runs that fails and takes a while: in real time a
+// machine that pauses is not the fault of the plugin.
+const maxRuns = 3
+
+func repeated(run func() Result) (r Result) {
+	for range maxRuns {
+		if r = run(); r.OK() || r.Real < quick {
+			break
+		}
+	}
+	return r
 }
 
 // runProcess is [Run] for the process whose executable is at path.
@@ -42,23 +60,24 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 	}
 	open := *found.Manifest
 	open.Config = &schema.Schema{} // it is applied here, so that one process serves all
-	s := &processSession{session: newSession(cfg, nil, found.Manifest, f)}
+	s := &processRun{run: run{cfg, found.Manifest, f}}
 	found.Manifest = &open
-	if s.guide, err = newGuide(); err != nil {
+	if s.guide, err = loopback.NewGuide(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	defer s.guide.close()
-	if s.program, err = cfg.Process(ctx, found, s.guide.env()); err != nil {
+	defer s.guide.Close()
+	if s.program, err = cfg.Process(ctx, found, s.guide.Env()); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	report := &Report{File: f.Path, text: f.text, Plugin: open.Name + " " + open.Version, Results: s.cases(ctx)}
+	report := newReport(f, &open)
+	report.Results = s.cases(ctx)
 	if !cfg.CasesOnly && ctx.Err() == nil {
 		report.Results = append(report.Results, s.conformance(ctx)...)
 	}
 	return report, errors.Join(ctx.Err(), s.program.Close())
 }
 
-// isProgram reports whether a plugin at path is no module.
+// isProgram reports whether the plugin at path is not a module.
 func isProgram(path string) bool {
 	return plugin.IsProcess(filepath.Base(path)) || filepath.Ext(path) == ".yaml"
 }
@@ -76,71 +95,74 @@ func readProgram(path string, folders []string) (plugin.Found, error) {
 }
 
 // cases runs the cases of the file.
-func (s *processSession) cases(ctx context.Context) (results []Result) {
+func (s *processRun) cases(ctx context.Context) (results []Result) {
 	for i := range s.file.Cases {
 		c := &s.file.Cases[i]
-		if s.cfg.Run != nil && !s.cfg.Run.MatchString(c.Name) {
+		if !s.cfg.selects(c.Name) {
 			continue
 		}
 		r := Result{Name: c.Name, Variant: processVariant, File: s.file.Path, Line: c.Line}
-		if r.LeftOut = cmp.Or(s.needsMemory(c), c.needsGuest(s.guide.asked())); r.LeftOut != "" {
+		if r.LeftOut = s.unservable(c); r.LeftOut != "" {
 			results = append(results, r)
 			continue
 		}
-		results = append(results, inGoodTime(func() Result {
-			judged, start := r, time.Now()
-			judged.got = s.attempt(ctx, c, i)
-			judged.Real, judged.Virtual = time.Since(start), judged.got.virtual
-			judged.c, judged.Note = c.inRealTime(judged.got)
-			judged.judge()
-			return judged
+		results = append(results, repeated(func() Result {
+			result, start := r, time.Now()
+			got := s.attempt(ctx, c, i)
+			result.Real = time.Since(start)
+			wider, note := c.InRealTime(got, loopback.Slack)
+			result.Note = note
+			result.compare(wider, got)
+			return result
 		}))
 	}
 	return results
 }
 
-// needsMemory says what a case needs that a command, which ends with each attempt, does not
-// have; or "".
-func (s *processSession) needsMemory(c *Case) string {
+// unservable returns why the process cannot be shown a case, or "".
+func (s *processRun) unservable(c *Case) string {
 	if s.manifest.Runtime == plugin.Nagios && (len(c.KV) > 0 || len(c.Want.KV) > 0) {
 		return "a command keeps nothing from attempt to attempt"
 	}
-	return ""
+	if reason := c.NeedsSandbox(); reason != "" {
+		return "a process is in no sandbox: " + reason
+	}
+	return peer.New(c.Setup(), &clock.Real{}, 0).Unservable(s.guide.Asked())
 }
 
 // attempt makes one attempt at a case, in real time.
-func (s *processSession) attempt(ctx context.Context, c *Case, index int) *answer {
-	l, err := newLoopback(c, index, s.guide.ca)
+func (s *processRun) attempt(ctx context.Context, c *Case, index int) *testfile.Answer {
+	l, err := loopback.Listen(c.Setup(), uint64(index), s.guide.Authority())
 	if err != nil {
-		return &answer{faults: []string{err.Error()}}
+		return &testfile.Answer{Faults: []string{err.Error()}}
 	}
-	defer l.close()
+	defer l.Close()
 	got := s.ask(ctx, l, c)
-	l.end()
-	if got.hung() {
-		got.peers = l.net.states()
+	l.End()
+	if got.Hung() {
+		got.States = l.Net.States()
 	}
-	if !got.config {
-		got.faults = append(got.faults, l.net.ended()...)
+	if !got.BadConfig {
+		got.Faults = append(got.Faults, l.Net.Failures()...)
 	}
 	return got
 }
 
-// ask makes an attempt against what listens.
-func (s *processSession) ask(ctx context.Context, l *loopback, c *Case) *answer {
-	s.guide.begin(l)
-	defer s.guide.end()
-	config, err := s.manifest.Config.Apply(l.rewritten(c.ConfigJSON()))
+// ask makes an attempt against a loopback.
+func (s *processRun) ask(ctx context.Context, l *loopback.Loopback, c *Case) *testfile.Answer {
+	s.guide.SetCurrent(l)
+	defer s.guide.SetCurrent(nil)
+	config, err := s.manifest.Config.Apply(l.Config(c.ConfigJSON()))
 	if err != nil {
-		return &answer{err: err, config: true}
+		return &testfile.Answer{Err: err, BadConfig: true}
 	}
 	asked := *c
-	asked.Target = l.target
+	asked.Target = l.Target
 	handler, err := s.program.Prepare(config, asked.Target)
 	if err != nil {
-		return &answer{err: l.spelt(err), config: !broken(err)}
+		return &testfile.Answer{Err: l.Error(err), BadConfig: !broken(err)}
 	}
-	got := &answer{}
+	got := &testfile.Answer{}
 	keeper, _ := handler.(wasm.Keeper)
 	if keeper != nil {
 		keeper.Keep(c.KV)
@@ -148,24 +170,24 @@ func (s *processSession) ask(ctx context.Context, l *loopback, c *Case) *answer 
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	out, err := handler.Probe(ctx, got.request(&asked))
-	got.virtual = time.Since(start)
-	out.Output = l.replaced(out.Output)
-	got.out, got.err = out, l.spelt(err)
+	out, err := handler.Probe(ctx, tracedRequest(&asked, got))
+	got.Virtual = time.Since(start)
+	out.Output = l.Text(out.Output)
+	got.Outcome, got.Err = out, l.Error(err)
 	if keeper != nil {
-		got.kept = keeper.Kept()
+		got.Kept = keeper.Kept()
 	}
 	return got
 }
 
-// broken reports whether an error is one of a process that does not work.
+// broken reports whether an error says that the process itself failed.
 func broken(err error) bool {
 	reason := probe.ReasonOf(err)
 	return reason == probe.ReasonTrap || reason == probe.ReasonProtocol || reason == probe.ReasonInstantiate
 }
 
 // conformance runs the checks that a process has to pass.
-func (s *processSession) conformance(ctx context.Context) (results []Result) {
+func (s *processRun) conformance(ctx context.Context) (results []Result) {
 	for _, check := range []struct {
 		name    string
 		run     func(context.Context) []string
@@ -178,15 +200,15 @@ func (s *processSession) conformance(ctx context.Context) (results []Result) {
 		{"no growth over 10,000 calls", nil, "the memory of a process is its own"},
 	} {
 		r := Result{Name: "conformance: " + check.name, Variant: processVariant, File: s.file.Path, LeftOut: check.leftOut}
-		if s.cfg.Run != nil && !s.cfg.Run.MatchString(r.Name) {
+		if !s.cfg.selects(r.Name) {
 			continue
 		}
 		if check.run != nil {
-			r = inGoodTime(func() Result {
-				checked, start := r, time.Now()
-				checked.Failures = check.run(ctx)
-				checked.Real = time.Since(start)
-				return checked
+			r = repeated(func() Result {
+				result, start := r, time.Now()
+				result.Failures = check.run(ctx)
+				result.Real = time.Since(start)
+				return result
 			})
 		}
 		results = append(results, r)
@@ -194,8 +216,8 @@ func (s *processSession) conformance(ctx context.Context) (results []Result) {
 	return results
 }
 
-// badConfigs asks the process with configs that the schema would keep from it.
-func (s *processSession) badConfigs(ctx context.Context) (failures []string) {
+// badConfigs calls the process with configs that its schema refuses.
+func (s *processRun) badConfigs(ctx context.Context) (failures []string) {
 	own := s.manifest
 	open := *own
 	open.Config = &schema.Schema{}
@@ -203,54 +225,42 @@ func (s *processSession) badConfigs(ctx context.Context) (failures []string) {
 	s.manifest = &open
 	defer func() { s.manifest = own }()
 	for i, config := range strange {
-		c := s.typical().everywhere(Refuse)
+		c := s.typical().Everywhere(peer.Refuse)
 		c.Config = config
 		switch got := s.attempt(ctx, c, i); {
-		case got.err == nil:
-		case broken(got.err):
-			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.err))
-		case silent.MatchString(got.message()):
+		case got.Err == nil:
+		case broken(got.Err):
+			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.Err))
+		case silent.MatchString(got.Message()):
 			failures = append(failures, fmt.Sprintf("config %s: refused without a message", config))
 		}
 	}
 	return failures
 }
 
-// blackHoles lets the process wait for a target that never answers. That the attempt ends
-// is the host's work; that the connection does is the plugin's.
-func (s *processSession) blackHoles(ctx context.Context) (failures []string) {
-	for i, b := range []Behaviour{Timeout, HalfOpen} {
-		c := s.typical().everywhere(b)
-		l, err := newLoopback(c, i, s.guide.ca)
+// blackHoles has the process wait for peers that never answer. The host ends the attempt; the
+// plugin has to end its connection.
+func (s *processRun) blackHoles(ctx context.Context) (failures []string) {
+	for i, b := range []peer.Behaviour{peer.Timeout, peer.HalfOpen} {
+		c := s.typical().Everywhere(b)
+		l, err := loopback.Listen(c.Setup(), uint64(i), s.guide.Authority())
 		if err != nil {
 			return []string{err.Error()}
 		}
 		got := s.ask(ctx, l, c)
-		ended := l.end()
-		l.close()
-		met := l.net.met()
+		ended := l.End()
+		l.Close()
+		contacted := l.Net.Contacted()
 		switch {
-		case got.virtual > c.Timeout+slack:
-			failures = append(failures, fmt.Sprintf("%s: ends after %v, the timeout is %v", b, got.virtual, c.Timeout))
+		case got.Virtual > c.Timeout+loopback.Slack:
+			failures = append(failures, fmt.Sprintf("%s: ends after %v, the timeout is %v", b, got.Virtual, c.Timeout))
 		case !ended:
-			failures = append(failures, fmt.Sprintf("%s: still holds its connection %v after the deadline", b, slack))
-		case met && (got.err != nil || got.out.Result == probe.Success):
-			failures = append(failures, fmt.Sprintf("%s: answers %s (%s); want a failure", b, got.result(), got.message()))
-		case broken(got.err):
-			failures = append(failures, fmt.Sprintf("%s: %s (%s)", b, got.result(), got.message()))
+			failures = append(failures, fmt.Sprintf("%s: still holds its connection %v after the deadline", b, loopback.Slack))
+		case contacted && (got.Err != nil || got.Outcome.Result == probe.Success):
+			failures = append(failures, fmt.Sprintf("%s: answers %s (%s); must be a failure", b, got.Result(), got.Message()))
+		case broken(got.Err):
+			failures = append(failures, fmt.Sprintf("%s: %s (%s)", b, got.Result(), got.Message()))
 		}
 	}
 	return failures
-}
-
-// note is what a report says beside a result.
-func (r *Result) note() string {
-	switch {
-	case r.LeftOut != "":
-		return r.LeftOut
-	case r.Variant == processVariant:
-		return strings.TrimSuffix("on loopback; "+r.Note, "; ")
-	default:
-		return cmp.Or(r.Note, r.Virtual.String()+" virtual")
-	}
 }

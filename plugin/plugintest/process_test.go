@@ -182,7 +182,7 @@ func TestProcessCasesThatFail(t *testing.T) {
 	path := askerProcess(t)
 	const request = "request: {target: {host: db, port: 1}"
 	for text, want := range map[string]string{
-		"- {name: a, " + request + "}, want: {result: success}}":                                                                                                               "the plugin dials tcp://db:1, of which host.net says nothing",
+		"- {name: a, " + request + "}, want: {result: success}}":                                                                                                               "the plugin dials tcp://db:1, for which host.net has no peer",
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, behaviour: refuse}]}, want: {result: success}}":                                                         "+result: failure",
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [recv: {text: x}]}]}, want: {result: failure}}":                                                 `got "hello\n", want "x"`,
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [{send: {text: \"a\\n\"}}, {recv: {text: \"hello\\nbye\\nbye\"}}]}]}, want: {result: success}}": `still waits for "hello\nbye\nbye"; got "hello\nbye\n"`,

@@ -285,24 +285,6 @@ func TestReplayOfHTTP(t *testing.T) {
 	}
 }
 
-// What carries out requests in place of connections is recorded as well.
-func TestReplayOfRoundTrips(t *testing.T) {
-	cfg := wasm.Config{RoundTrip: func(req *http.Request, _ string) (*http.Response, error) {
-		if req.URL.Path == "/no" {
-			return nil, io.ErrUnexpectedEOF
-		}
-		return &http.Response{StatusCode: 200, Header: http.Header{"A": {"b"}}, Body: io.NopCloser(strings.NewReader("played")), Request: req}, nil
-	}}
-	target := probe.Target{Host: "127.0.0.1", Port: 1}
-	path, out := record(t, attempt{cfg: cfg, target: target, config: `{"do":"http","request":"{\"url\":\"http:///yes\"}"}`})
-	if out.Output != "played" {
-		t.Fatalf("got %+v", out)
-	}
-	replay(t, path, out)
-	path, _ = record(t, attempt{cfg: cfg, target: target, config: `{"do":"http","request":"{\"url\":\"http:///no\"}"}`})
-	contents(t, path, "url: http://127.0.0.1:1/no\n", "behaviour: refuse")
-}
-
 // nameserver answers every question, the n-th with the address 10.0.0.n; one that is asked
 // again, as it was.
 func nameserver(t *testing.T) string {
@@ -396,7 +378,7 @@ func TestRecordIsBounded(t *testing.T) {
 		_, _ = c.Write(make([]byte, 100<<10))
 	})
 	path, _ := record(t, attempt{target: target, config: `{}`})
-	contents(t, path, "# of this connection 36870 more bytes were left out\n")
+	contents(t, path, "# 36870 more bytes of this connection were left out\n")
 	if info, err := os.Stat(path); err != nil || info.Size() > 300<<10 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -411,7 +393,7 @@ func TestBadSessions(t *testing.T) {
 	for name, c := range map[string]struct{ session, more, want string }{
 		"none":      {"", "", "no such file"},
 		"a field":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
-		"its kind":  {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", "session.yaml:2: kind: unknown value"},
+		"its kind":  {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", `session.yaml:2: kind: must be "PluginSession"`},
 		"its host":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
 		"no want":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
 		"no result": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", ", want: {message: x}", "cases[0].want.result: the field is required"},

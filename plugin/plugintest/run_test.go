@@ -217,7 +217,7 @@ func TestFailures(t *testing.T) {
   want: {result: success, metrics: {connect_seconds: {max: 0.0001}, no: 1}, virtualTime: 1s, memory: {max: 64Ki}}`,
 			[]string{" result: success\n", "-metrics.connect_seconds: {max: 0.0001}\n", "+metrics.connect_seconds: 0.001\n", "+metrics.no: (none)\n", "-virtualTime: 1s\n", "+virtualTime: 2ms\n", "-memory: {max: 64Ki}\n"}},
 		{"denials", `want: {result: failure, denied: [10.0.0.1]}`,
-			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://web.internal:80, of which host.net says nothing"}},
+			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://web.internal:80, for which host.net has no peer"}},
 		{"another request", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: HELO}}]}]}, want: {result: failure}`,
 			[]string{`line 5: tcp://web.internal:80: got "hello\n", want "HELO"`}},
 		{"a script that waits", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {hex: "ff"}}]}]}, want: {result: failure}`,
@@ -225,7 +225,7 @@ func TestFailures(t *testing.T) {
 		{"a peer that nobody wants", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}, {dial: "tcp://other:1"}]}, want: {result: failure}`,
 			[]string{"tcp://other:1 is never dialled"}},
 		{"a page of another method", `host: {http: [{match: {url: /a, method: POST}}, {match: {url: /b}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
-			[]string{"the plugin asks GET http://a:1/a, of which host.http says nothing; line 5: the method is GET, want POST", "line 5: nobody asks for of any method /b"}},
+			[]string{"the plugin requests GET http://a:1/a, for which host.http has no exchange; line 5: the method is GET, want POST", "line 5: no request matches any method /b"}},
 		{"a page of another header", `host: {http: [{match: {url: /a, headers: {b: "1"}}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
 			[]string{`line 5: the header b is "", want 1`}},
 		{"a page of another body", `host: {http: [{match: {url: /a, body: {hex: 00ff}}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}', body: x}}`,
@@ -234,7 +234,7 @@ func TestFailures(t *testing.T) {
 			`request: {target: {host: web.internal, port: 80}, config: {say: "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"}}`,
 			[]string{"line 5: tcp://web.internal:80: the URL is http://a/b, want /a"}},
 		{"a name that is unheard of", `grants: [dns], host: {dns: [{name: a.internal, answers: [10.0.0.1]}, {name: b.internal, type: MX}]}, want: {result: failure}, request: {config: {do: dns, request: '{"name":"c.internal"}'}}`,
-			[]string{"the plugin looks up A c.internal, of which host.dns says nothing", "line 5: nobody looks up A a.internal", "line 5: nobody looks up MX b.internal"}},
+			[]string{"the plugin looks up A c.internal, for which host.dns has no record", "line 5: nothing looks up A a.internal", "line 5: nothing looks up MX b.internal"}},
 		{"a handshake that nobody makes", `host: {net: [{dial: "tls://web.internal:80", script: [{handshake: {}}]}]}, want: {result: failure}`,
 			[]string{`tls://web.internal:80 still waits for a handshake of TLS; got "hello\n"`}},
 	} {
@@ -296,7 +296,7 @@ func TestFormats(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {"guest 1.2.3  " + f.Path, "  ok    good ", "  FAIL  bad # 1 [2K ", f.Path + ":6: bad # 1 [2K (", "    -result: failure\n    +result: success\n", "1 passed, 1 failed\n"},
 		"json":  {`"name": "good"`, `"ok": false`, `"line": 6`},
-		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 `, `<failure message="the answer is another than wanted">`},
+		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 `, `<failure message="the answer differs from what is wanted">`},
 		"tap":   {"TAP version 13\n1..2\nok 1 - guest 1.2.3: good (", `not ok 2 - guest 1.2.3: bad \# 1 [2K`},
 	} {
 		var b bytes.Buffer

@@ -108,7 +108,7 @@ func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (
 			handler, err = sdk.Native(p).Prepare(config, c.Target)
 		}
 		if err != nil {
-			failures = world.Judge(probe.Outcome{}, plugintest.ConfigError(err), 0)
+			failures = world.Check(probe.Outcome{}, plugintest.ConfigError(err), 0)
 			return
 		}
 		ctx := sdk.WithHost(t.Context(), sdk.Host{
@@ -119,7 +119,7 @@ func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (
 		defer cancel()
 		start := time.Now()
 		out, err := handler.Probe(ctx, world.Request())
-		failures = world.Judge(out, err, time.Since(start))
+		failures = world.Check(out, err, time.Since(start))
 	})
 	return failures
 }

@@ -27,11 +27,11 @@ type callee struct {
 func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee, error) {
 	if b.c != nil {
 		cfg := plugintest.Config{CacheDir: b.cache, Version: b.env.Version}
-		stage, err := plugintest.NewStage(ctx, b.c, b.found.Module, b.manifest(isolation), cfg)
+		called, err := plugintest.NewBench(ctx, b.c, b.found.Module, b.manifest(isolation), cfg)
 		if err != nil {
 			return nil, err
 		}
-		return &callee{stage.Call, stage.Memory, stage.Close}, nil
+		return &callee{called.Call, called.Memory, called.Close}, nil
 	}
 	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: b.env.Version})
 	if err != nil {

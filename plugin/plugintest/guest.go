@@ -1,0 +1,249 @@
+package plugintest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
+	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
+	"github.com/daeace23/prober/probe"
+)
+
+// guestRun runs the cases of a file with a guest.
+type guestRun struct {
+	run
+	module []byte
+	limit  *clock.Limit // of each call
+	warmUp bool         // call each guest once before its first case
+}
+
+func newGuestRun(cfg Config, module []byte, manifest *plugin.Manifest, f *File) *guestRun {
+	return &guestRun{run: run{cfg, manifest, f}, module: module, limit: newLimit(cfg)}
+}
+
+// variant is one way to run a guest.
+type variant struct {
+	interpreter bool
+	isolation   plugin.Isolation
+}
+
+func (v variant) String() string {
+	if v.interpreter {
+		return "interpreter/" + string(v.isolation)
+	}
+	return "compiler/" + string(v.isolation)
+}
+
+// plain returns the variant of an isolation without [Config.Matrix].
+func (g *guestRun) plain(isolation plugin.Isolation) variant {
+	return variant{g.cfg.Interpreter, isolation}
+}
+
+func (g *guestRun) variants() (all []variant) {
+	if !g.cfg.Matrix {
+		return []variant{g.plain(g.manifest.Isolation)}
+	}
+	isolations := []plugin.Isolation{plugin.Reset, plugin.Fresh}
+	if g.manifest.Stateful {
+		isolations = append(isolations, plugin.Pooled)
+	}
+	for _, interpreter := range []bool{false, true} {
+		for _, isolation := range isolations {
+			all = append(all, variant{interpreter, isolation})
+		}
+	}
+	return all
+}
+
+// cases runs the cases of the file in one variant.
+func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err error) {
+	sandboxes := make(map[string]*sandbox) // by grants
+	defer func() {
+		for _, s := range sandboxes {
+			s.close()
+		}
+	}()
+	for i := range g.file.Cases {
+		c := &g.file.Cases[i]
+		if !g.cfg.selects(c.Name) {
+			continue
+		}
+		start := time.Now()
+		grants := fmt.Sprint(c.Grants)
+		s := sandboxes[grants]
+		if s == nil {
+			if s, err = g.load(ctx, v, g.manifest, c.Grants...); err != nil {
+				return nil, err
+			}
+			sandboxes[grants] = s
+			if g.warmUp {
+				s.attempt(ctx, g.typical().Everywhere(peer.Refuse), -1)
+			}
+		}
+		got := s.attempt(ctx, c, i)
+		r := Result{Name: c.Name, Variant: v.String(), File: g.file.Path, Line: c.Line, Real: time.Since(start)}
+		r.compare(c, got)
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// sandbox is a loaded guest with the network of the case that runs.
+type sandbox struct {
+	clock   *clock.Virtual
+	limit   *clock.Limit
+	rand    *seededRand
+	host    *wasm.Host
+	handler *wasm.Handler
+	network *peer.Network
+}
+
+// load loads the guest as manifest says.
+func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifest, grants ...plugin.Grant) (*sandbox, error) {
+	s := &sandbox{clock: clock.NewVirtual(g.limit), limit: g.limit, rand: &seededRand{}}
+	s.rand.seed(0)
+	host, err := wasm.New(wasm.Config{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return s.network.DialContext(ctx, network, addr)
+		},
+		LookupIP: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return s.network.LookupIP(ctx, host)
+		},
+		RoundTrip: func(req *http.Request, addr string) (*http.Response, error) {
+			return s.network.RoundTrip(req, addr)
+		},
+		DNSServers: []string{peer.DNSServer},
+		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+			return s.network.Handshake(ctx, conn, config)
+		},
+		Clock: s.clock, Rand: s.rand, Interpreter: v.interpreter, Strict: g.cfg.Strict, CacheDir: g.cfg.CacheDir, Version: g.cfg.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.host = host
+	own := *manifest
+	own.Isolation = v.isolation
+	if s.handler, err = host.LoadGranted(ctx, g.module, &own, grants); err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	return s, nil
+}
+
+func (s *sandbox) close() {
+	_ = s.handler.Close()
+	_ = s.host.Close()
+}
+
+// attempt makes one attempt at a case. index gives it a time and random bytes of its own.
+func (s *sandbox) attempt(ctx context.Context, c *Case, index int) *testfile.Answer {
+	s.begin(c, index)
+	handler, err := s.handler.Prepare(c.ConfigJSON(), c.Target)
+	if err != nil {
+		return &testfile.Answer{Err: err, BadConfig: true}
+	}
+	return s.probe(ctx, handler, c)
+}
+
+// begin starts a new day on the clock, with the network of the case.
+func (s *sandbox) begin(c *Case, index int) {
+	s.clock.StartAt(clock.Epoch.AddDate(0, 0, index+1))
+	s.rand.seed(uint64(index + 1))
+	s.network = peer.New(c.Setup(), s.clock, uint64(index))
+}
+
+// probe makes an attempt with a handler that is prepared for the case.
+func (s *sandbox) probe(ctx context.Context, handler probe.Handler, c *Case) *testfile.Answer {
+	got := &testfile.Answer{}
+	keeper, _ := handler.(wasm.Keeper)
+	if keeper != nil {
+		keeper.Keep(c.KV)
+	}
+	start := s.clock.Now()
+	ctx, cancel := s.clock.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	s.network.Begin(ctx)
+	req := tracedRequest(c, got)
+	req.Trace = withoutLateDenials(ctx, req.Trace)
+	got.Outcome, got.Err = handler.Probe(ctx, req)
+	got.Virtual = s.clock.Now().Sub(start)
+	if errors.Is(got.Err, context.Canceled) {
+		got.Stuck = fmt.Sprintf("the guest ran for %v of real time without an end", s.limit.Exceeded())
+		got.Faults = append(got.Faults, got.Stuck)
+	}
+	if keeper != nil {
+		got.Kept = keeper.Kept()
+	}
+	got.Memory = s.handler.Stats().Size
+	if got.Hung() {
+		got.States = s.network.States()
+	}
+	got.Faults = append(got.Faults, s.network.Failures()...)
+	return got
+}
+
+// withoutLateDenials returns a tracer that drops denials after the attempt: see
+// [peer.Network.Over].
+func withoutLateDenials(ctx context.Context, all probe.Tracer) probe.Tracer {
+	return func(e probe.TraceEvent) {
+		if e.Type != probe.TraceDenied || ctx.Err() == nil {
+			all(e)
+		}
+	}
+}
+
+// tracedRequest returns what the plugin is asked, and notes its trace in an answer.
+func tracedRequest(c *Case, a *testfile.Answer) probe.Request {
+	req := c.Request()
+	req.Trace = func(e probe.TraceEvent) {
+		if e.Type == probe.TraceDenied {
+			a.Denied = append(a.Denied, e.Detail)
+		}
+		a.Trace = append(a.Trace, traceLine(e))
+	}
+	return req
+}
+
+// traceLine returns an event of an attempt on one line. Only the wait at the deadline has a
+// duration: on the virtual clock calls take no time.
+func traceLine(e probe.TraceEvent) string {
+	if e.Type == probe.TraceWait && e.Duration > 0 {
+		return fmt.Sprintf("%s %s for %v, %s", e.Type, e.Name, explain.Round(e.Duration), e.Detail)
+	}
+	return strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " ")
+}
+
+// seededRand is the randomness of guests: the same for each run of a case.
+type seededRand struct {
+	mu     sync.Mutex
+	source *rand.ChaCha8
+}
+
+var _ io.Reader = (*seededRand)(nil)
+
+func (s *seededRand) seed(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+}
+
+// Read implements [io.Reader].
+func (s *seededRand) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.source.Read(p)
+}

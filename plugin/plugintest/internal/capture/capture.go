@@ -1,0 +1,283 @@
+// Package capture notes what is dialled in the real world, and every byte of it, until a
+// protocol describes it as a peer. Read [Conn] first: one connection, whatever its protocol.
+package capture
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/daeace23/prober/plugin/plugintest/internal/cert"
+	"github.com/daeace23/prober/probe"
+)
+
+// Bytes that are noted at most. What is beyond is dropped and counted.
+const (
+	maxConn    = 64 << 10 // of a connection
+	maxAttempt = 512 << 10
+)
+
+// Budget is how many bytes of an attempt may still be noted.
+type Budget struct {
+	mu   sync.Mutex
+	left int
+}
+
+// NewBudget returns the budget of an attempt.
+func NewBudget() *Budget { return &Budget{left: maxAttempt} }
+
+// take returns how many of n more bytes may be noted.
+func (b *Budget) take(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = min(n, b.left)
+	b.left -= n
+	return n
+}
+
+// Attempt is what is known of a recorded attempt beside its connections.
+type Attempt struct {
+	Target     probe.Target
+	Names      map[string][]netip.Addr // that were looked up
+	DNSServers []string                // for look-ups that name no server
+}
+
+// Host returns the name of an address that no other address shares, or the address.
+func (a *Attempt) Host(addr netip.Addr) string {
+	for _, host := range slices.Sorted(maps.Keys(a.Names)) {
+		if addrs := a.Names[host]; len(addrs) == 1 && addrs[0] == addr {
+			return host
+		}
+	}
+	return addr.String()
+}
+
+// Conn is one connection that was dialled, or a failed dial.
+type Conn struct {
+	Network, Addr string
+	HTTP          bool // the host dialled it for a request of HTTP
+	Begun         time.Time
+
+	budget *Budget
+	now    func() time.Time
+
+	mu      sync.Mutex
+	latency time.Duration // of the dial
+	err     error         // of the dial
+	events  []Event
+	size    int
+	dropped int
+	tls     *cert.Spec
+}
+
+// Event is one thing that happened on a connection.
+type Event struct {
+	At   time.Time
+	Kind Kind
+	Data []byte
+}
+
+// Kind is the kind of an [Event].
+type Kind int
+
+// The kinds of events. Sent is sent by the plugin.
+const (
+	Sent Kind = iota
+	Received
+	Handshake
+	Ended
+	Reset
+	Unreachable // nobody listens at the port of UDP
+)
+
+// Start notes that a dial begins.
+func Start(network, addr string, http bool, budget *Budget, now func() time.Time) *Conn {
+	return &Conn{Network: network, Addr: addr, HTTP: http, Begun: now(), budget: budget, now: now}
+}
+
+// Dialled notes how the dial ended, and returns conn such that its bytes are noted.
+func (c *Conn) Dialled(conn net.Conn, err error) (net.Conn, error) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.latency, c.err = now.Sub(c.Begun), err
+	if err != nil {
+		return nil, err
+	}
+	return &noted{Conn: conn, capture: c}, nil
+}
+
+// HandshakeFunc makes the TLS of a connection.
+type HandshakeFunc = func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
+
+// Secure makes the TLS of a connection that [Conn.Dialled] returned, such that what is inside
+// is noted.
+func Secure(ctx context.Context, conn net.Conn, config *tls.Config, handshake HandshakeFunc) (net.Conn, error) {
+	raw, ok := conn.(*noted)
+	if !ok {
+		return handshake(ctx, conn, config)
+	}
+	secured, err := handshake(ctx, raw.Conn, config)
+	var state tls.ConnectionState
+	if s, ok := secured.(interface{ ConnectionState() tls.ConnectionState }); ok && err == nil {
+		state = s.ConnectionState()
+	}
+	raw.capture.handshake(state, err)
+	if err != nil {
+		return nil, err
+	}
+	return &securelyNoted{noted{secured, raw.capture}, state}, nil
+}
+
+func (c *Conn) handshake(state tls.ConnectionState, err error) {
+	now := c.now()
+	shown := cert.Valid()
+	if failed, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		state.PeerCertificates = failed.UnverifiedCertificates
+	}
+	if len(state.PeerCertificates) > 0 {
+		shown = cert.Of(state, now)
+	}
+	if err != nil {
+		shown.Error = strings.TrimPrefix(err.Error(), "tls: ")
+	}
+	c.note(Handshake, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tls = shown
+}
+
+// noted is a connection whose bytes are noted.
+type noted struct {
+	net.Conn
+	capture *Conn
+}
+
+// securelyNoted is one after a handshake.
+type securelyNoted struct {
+	noted
+	state tls.ConnectionState
+}
+
+// ConnectionState returns what the handshake showed.
+func (s *securelyNoted) ConnectionState() tls.ConnectionState { return s.state }
+
+// Read implements [net.Conn].
+func (n *noted) Read(p []byte) (int, error) {
+	size, err := n.Conn.Read(p)
+	if size > 0 {
+		n.capture.note(Received, p[:size])
+	}
+	switch {
+	case err == io.EOF:
+		n.capture.note(Ended, nil)
+	case IsReset(err):
+		n.capture.note(Reset, nil)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		n.capture.note(Unreachable, nil)
+	}
+	return size, err
+}
+
+// Write implements [net.Conn]. It notes the bytes before it sends them, since the answer may
+// come before Write returns.
+func (n *noted) Write(p []byte) (int, error) {
+	n.capture.note(Sent, p)
+	size, err := n.Conn.Write(p)
+	n.capture.unsend(len(p) - size)
+	return size, err
+}
+
+// IsReset reports whether the other side has reset a connection.
+func IsReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func (c *Conn) note(kind Kind, data []byte) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	room := c.budget.take(min(len(data), maxConn-c.size))
+	if len(data) > 0 && c.dropped > 0 {
+		room = 0
+	}
+	c.size += room
+	c.dropped += len(data) - room
+	if len(data) > 0 && room == 0 {
+		return
+	}
+	last := len(c.events) - 1
+	if last >= 0 && c.events[last].Kind == kind && c.Network != "udp" {
+		c.events[last].Data = append(c.events[last].Data, data[:room]...)
+		return
+	}
+	c.events = append(c.events, Event{now, kind, append([]byte(nil), data[:room]...)})
+}
+
+// unsend removes the last n bytes that were noted and not sent: a Write may fail, and be tried
+// again.
+func (c *Conn) unsend(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n -= min(n, c.dropped) // these were never noted
+	for i := len(c.events) - 1; i >= 0 && n > 0; i-- {
+		e := &c.events[i]
+		if e.Kind != Sent {
+			continue
+		}
+		k := min(n, len(e.Data))
+		e.Data, c.size, n = e.Data[:len(e.Data)-k], c.size-k, n-k
+		if len(e.Data) == 0 {
+			c.events = slices.Delete(c.events, i, i+1)
+		}
+	}
+}
+
+// Summary is a copy of what was noted of a connection.
+type Summary struct {
+	*Conn
+	Latency time.Duration // of the dial
+	Err     error         // of the dial
+	Events  []Event
+	Dropped int        // bytes that were not noted
+	TLS     *cert.Spec // that the peer showed; nil for none
+}
+
+// Summary returns what was noted until now.
+func (c *Conn) Summary() *Summary {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &Summary{c, c.latency, c.err, slices.Clone(c.events), c.dropped, c.tls}
+}
+
+// Has reports whether an event of a kind was noted.
+func (s *Summary) Has(kind Kind) bool {
+	return slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == kind })
+}
+
+// AddrPort returns the address as one of IP; false for that of a unix socket.
+func (s *Summary) AddrPort() (netip.AddrPort, bool) {
+	at, err := netip.ParseAddrPort(s.Addr)
+	return at, err == nil
+}
+
+// Rounded returns a duration with three or four digits.
+func Rounded(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	default:
+		return d.Round(10 * time.Microsecond)
+	}
+}

@@ -1,0 +1,314 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/probe"
+)
+
+// Setup is what a network is made of.
+type Setup struct {
+	Target  probe.Target
+	Timeout time.Duration           // of the attempt
+	Names   map[string][]netip.Addr // of hosts; one without an address does not exist
+	Peers   []Peers                 // that of the first which has a peer at an address is dialled
+	Session string                  // path of the session that is replayed, or ""
+}
+
+// Network is the network of one attempt.
+type Network struct {
+	Setup
+	Clock clock.Clock
+	Hosts *Hosts
+
+	// RealTime says that Clock is a [clock.Real]: reads wait, and end at their deadline.
+	RealTime bool
+
+	players []Player
+	attempt context.Context // of a guest; nil in real time
+
+	mu       sync.Mutex
+	contacts int             // with peers that are everywhere
+	lookedUp map[string]bool // names that were resolved for a dial
+	rng      *rand.Rand
+	faults   []string // what the plugin did that the case does not foresee
+}
+
+// New returns a network whose random bytes are those of seed.
+func New(s Setup, c clock.Clock, seed uint64) *Network {
+	_, realTime := c.(*clock.Real)
+	n := &Network{
+		Setup: s, Clock: c, Hosts: newHosts(s.Names), RealTime: realTime,
+		lookedUp: make(map[string]bool), rng: rand.New(rand.NewPCG(seed, 0)),
+	}
+	for _, p := range s.Peers {
+		p.Names(n.Hosts)
+	}
+	n.Hosts.Addr(s.Target.Host)
+	for _, p := range s.Peers {
+		n.players = append(n.players, p.Play(n))
+	}
+	return n
+}
+
+// Begin says that a guest makes its attempt until ctx ends.
+func (n *Network) Begin(ctx context.Context) { n.attempt = ctx }
+
+// Over reports whether the attempt of a guest has ended. How much a guest still does until it
+// is stopped depends on chance, so nothing of that reaches a peer.
+func (n *Network) Over() bool { return n.attempt != nil && n.attempt.Err() != nil }
+
+// Line returns where something is in the test file, or in the session.
+func (n *Network) Line(number int) string {
+	if n.Session == "" {
+		return fmt.Sprintf("line %d", number)
+	}
+	return fmt.Sprintf("%s:%d", n.Session, number)
+}
+
+// Faultf adds a failure of the case.
+func (n *Network) Faultf(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = append(n.faults, fmt.Sprintf(format, args...))
+}
+
+// Contact notes that the plugin has reached for a peer that is everywhere.
+func (n *Network) Contact() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.contacts++
+}
+
+// Contacted reports whether it has.
+func (n *Network) Contacted() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.contacts > 0
+}
+
+const garbageBytes = 1024
+
+// Garbage returns random bytes.
+func (n *Network) Garbage() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	garbage := make([]byte, garbageBytes)
+	for i := range garbage {
+		garbage[i] = byte(n.rng.Uint32())
+	}
+	return garbage
+}
+
+// LookupIP resolves a name for a dial.
+func (n *Network) LookupIP(_ context.Context, host string) ([]netip.Addr, error) {
+	host = Canonical(host)
+	if n.Over() {
+		return nil, &net.DNSError{Err: os.ErrDeadlineExceeded.Error(), Name: host, IsTimeout: true}
+	}
+	n.mu.Lock()
+	n.lookedUp[host] = true
+	n.mu.Unlock()
+	if addrs, _ := n.Hosts.Addrs(host); len(addrs) > 0 {
+		return addrs, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// LookedUp reports whether a name was resolved for a dial.
+func (n *Network) LookedUp(host string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lookedUp[Canonical(host)]
+}
+
+// DialContext connects to the peer at addr.
+func (n *Network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if n.Over() {
+		return nil, OpError("dial", network, addr, os.ErrDeadlineExceeded)
+	}
+	for _, p := range n.players {
+		if conn, ok, err := p.Dial(ctx, network, addr); ok {
+			return conn, err
+		}
+	}
+	n.Unforeseen(network, addr)
+	return nil, Refused(network, addr)
+}
+
+// Unforeseen adds the failure that the case has no peer at an address.
+func (n *Network) Unforeseen(network, addr string) {
+	n.Faultf("the plugin dials %s://%s, for which host.net has no peer", network, n.Hosts.Name(addr))
+}
+
+// Delay waits until a connection is made, and returns why it is not.
+func (n *Network) Delay(ctx context.Context, network, addr string, b Behaviour, latency time.Duration) error {
+	if b == Timeout {
+		latency = -1
+	}
+	if latency != 0 {
+		n.Clock.Wait(ctx, nil, latency)
+	}
+	if ctx.Err() != nil {
+		return OpError("dial", network, addr, ended(ctx))
+	}
+	if b == Refuse {
+		return Refused(network, addr)
+	}
+	return nil
+}
+
+// secured is a connection after a handshake.
+type secured struct {
+	TLSConn
+	state tls.ConnectionState
+}
+
+// ConnectionState returns what the handshake showed.
+func (s *secured) ConnectionState() tls.ConnectionState { return s.state }
+
+// Handshake simulates a handshake: no bytes flow, and the certificate is verified against the
+// clock and the name in config.
+func (n *Network) Handshake(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
+	conn, ok := raw.(TLSConn)
+	if !ok {
+		return nil, fmt.Errorf("TLS over a connection of type %T", raw)
+	}
+	at := raw.RemoteAddr()
+	if n.Over() {
+		return nil, OpError("read", at.Network(), at.String(), os.ErrDeadlineExceeded)
+	}
+	server := conn.Server()
+	switch server.Behaviour {
+	case HalfOpen:
+		n.Clock.Wait(ctx, nil, -1)
+		return nil, OpError("read", at.Network(), at.String(), ended(ctx))
+	case Reset:
+		return nil, OpError("read", at.Network(), at.String(), syscall.ECONNRESET)
+	case Garbage:
+		server.TLS = nil
+	}
+	state, err := server.TLS.Handshake(server.URL, n.Clock.Now(), config)
+	if err != nil {
+		return nil, err
+	}
+	conn.HandshakeDone()
+	return &secured{conn, state}, nil
+}
+
+// RoundTrip answers a request of HTTP to the server at addr.
+func (n *Network) RoundTrip(req *http.Request, addr string) (*http.Response, error) {
+	if n.Over() {
+		return nil, n.attempt.Err()
+	}
+	return n.HTTP().RoundTrip(req, addr)
+}
+
+// HTTP returns the player that answers requests of HTTP.
+func (n *Network) HTTP() HTTPPlayer {
+	for _, p := range n.players {
+		if web, ok := p.(HTTPPlayer); ok {
+			return web
+		}
+	}
+	return nil
+}
+
+// Failures returns what the plugin did that the case does not foresee, and which peers it did
+// not use.
+func (n *Network) Failures() []string {
+	n.mu.Lock()
+	all := slices.Clone(n.faults)
+	n.mu.Unlock()
+	for _, p := range n.players {
+		all = append(all, p.Unused()...)
+	}
+	return all
+}
+
+// States returns what each peer is doing.
+func (n *Network) States() (all []string) {
+	for _, p := range n.players {
+		all = append(all, p.States()...)
+	}
+	return all
+}
+
+// At returns the player that has a peer at an address, and how that behaves; nil for none.
+func (n *Network) At(network, addr string) (Player, Behaviour) {
+	for _, p := range n.players {
+		if b, ok := p.At(network, addr); ok {
+			return p, b
+		}
+	}
+	return nil, ""
+}
+
+// MarkUsed marks all peers at an address as used.
+func (n *Network) MarkUsed(network, addr string) {
+	for _, p := range n.players {
+		p.MarkUsed(network, addr)
+	}
+}
+
+// Unservable returns why no socket can play the network for a process, or "".
+func (n *Network) Unservable(guided bool) string {
+	for _, p := range n.players {
+		if reason := p.Unservable(guided); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// TargetAddr returns where the target is, as it is dialled; "" if it does not exist.
+func (n *Network) TargetAddr() (network, addr string) {
+	switch t := n.Target; {
+	case t.Unix != "":
+		return "unix", t.Unix
+	case t.Port > 0 && n.Hosts.Addr(t.Host).IsValid():
+		return "tcp", n.Hosts.HostPort(t.Host, strconv.Itoa(t.Port))
+	default:
+		return "", ""
+	}
+}
+
+// Refused returns the error of a dial to an address at which nobody listens.
+func Refused(network, addr string) error {
+	return OpError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
+}
+
+func ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return os.ErrDeadlineExceeded
+	}
+	return errors.New("operation was canceled")
+}
+
+// OpError returns an error as package net has them.
+func OpError(op, network, addr string, err error) error {
+	return &net.OpError{Op: op, Net: network, Addr: Addr{network, addr}, Err: err}
+}
+
+// Addr is a [net.Addr] of the simulated network.
+type Addr struct{ Net, Address string }
+
+// Network implements [net.Addr].
+func (a Addr) Network() string { return a.Net }
+
+// String implements [net.Addr].
+func (a Addr) String() string { return a.Address }

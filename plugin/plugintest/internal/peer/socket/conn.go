@@ -1,0 +1,235 @@
+package socket
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/daeace23/prober/plugin/plugintest/internal/field"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
+)
+
+// conn is the plugin's end of a connection to a server. The server has no goroutine: its script
+// goes on when the plugin writes, and what it sends arrives when the clock says so.
+type conn struct {
+	peer.Buffer
+	player *player
+	net    *peer.Network
+	addr   peer.Addr
+
+	mu      sync.Mutex // guards what is below, which is the server's
+	server  *server
+	out     []byte    // written by the plugin, and not received yet
+	step    int       // of the script
+	secured bool      // a handshake was made
+	busy    time.Time // until when the server is sending
+}
+
+var (
+	_ net.Conn     = (*conn)(nil)
+	_ peer.TLSConn = (*conn)(nil)
+)
+
+func (p *player) newConn(s *server) *conn {
+	c := &conn{server: s, player: p, net: p.net, addr: peer.Addr{Net: s.network, Address: s.addr}}
+	c.Datagrams, c.Deadlines = s.network == "udp", p.net.RealTime
+	return c
+}
+
+func (c *conn) opError(op string, err error) error {
+	return peer.OpError(op, c.addr.Net, c.addr.Address, err)
+}
+
+// Read implements [net.Conn].
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Buffer.Read(p)
+	if err != nil && err != io.EOF && err != net.ErrClosed {
+		err = c.opError("read", err)
+	}
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (c *conn) Write(p []byte) (int, error) {
+	if c.net.Over() {
+		return 0, c.opError("write", os.ErrDeadlineExceeded)
+	}
+	if err := c.WriteErr(); err == net.ErrClosed {
+		return 0, err
+	} else if err != nil {
+		return 0, c.opError("write", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = append(c.out, p...)
+	switch c.server.Behaviour {
+	case peer.Garbage:
+		c.sendLocked(c.net.Garbage(), nil)
+	case "":
+		c.runLocked()
+	}
+	return len(p), nil
+}
+
+// start begins what the server does by itself.
+func (c *conn) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.server.Behaviour {
+	case peer.Reset:
+		c.Arrive(nil, syscall.ECONNRESET)
+	case "":
+		c.runLocked()
+	}
+}
+
+// runLocked carries out the script as far as what was received allows.
+func (c *conn) runLocked() {
+	for c.step < len(c.server.Script) {
+		s := &c.server.Script[c.step]
+		if s.Recv != nil && !c.receiveLocked(s) || s.Handshake && !c.secured {
+			return
+		}
+		switch {
+		case s.Send != nil:
+			c.sendSlowlyLocked(s.Send)
+		case s.Close:
+			c.sendLocked(nil, io.EOF)
+		case s.Reset:
+			c.sendLocked(nil, syscall.ECONNRESET)
+		case s.Wait > 0:
+			c.busy = c.fromLocked().Add(s.Wait)
+		}
+		c.step++
+	}
+}
+
+// receiveLocked reports whether the step has received what it waits for.
+func (c *conn) receiveLocked(s *Step) bool {
+	n, done, err := s.Recv.match(c.out)
+	if err != nil && c.step == 0 && c.player.move(c) {
+		return c.receiveLocked(&c.server.Script[0])
+	}
+	if err != nil {
+		c.net.Faultf("%s: %s: %v", c.net.Line(s.Line), c.server.Dial, err)
+		c.step = len(c.server.Script)
+		c.sendLocked(nil, syscall.ECONNRESET)
+		return false
+	}
+	if !done {
+		return false
+	}
+	c.out = c.out[n:]
+	return true
+}
+
+// sendSlowlyLocked sends byte by byte where the step says so.
+func (c *conn) sendSlowlyLocked(s *Send) {
+	if s.Every == 0 {
+		c.sendLocked(s.Data, nil)
+		return
+	}
+	for i := range s.Data {
+		c.busy = c.fromLocked().Add(s.Every)
+		c.sendLocked(s.Data[i:i+1], nil)
+	}
+}
+
+// sendLocked has data, or the end, arrive after all that was sent before.
+func (c *conn) sendLocked(data []byte, end error) {
+	c.busy = c.fromLocked()
+	c.net.Clock.At(c.busy.Add(c.server.Latency), func() { c.Arrive(data, end) })
+}
+
+// fromLocked returns when the server is free to do the next thing.
+func (c *conn) fromLocked() time.Time {
+	if now := c.net.Clock.Now(); c.busy.Before(now) {
+		return now
+	}
+	return c.busy
+}
+
+// waitsFor returns the step that still waits for the plugin, and what has come of it; nil for
+// none.
+func (c *conn) waitsFor() (*Step, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server.Behaviour != "" || c.step >= len(c.server.Script) {
+		return nil, ""
+	}
+	return &c.server.Script[c.step], field.Quote(c.out)
+}
+
+// state returns what the server is doing.
+func (c *conn) state() string {
+	if s, got := c.waitsFor(); s != nil {
+		return fmt.Sprintf("waits for %v (%s); got %s", s, c.net.Line(s.Line), got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.net.Clock.Now()
+	switch {
+	case c.server.Behaviour == peer.Timeout:
+		return "behaviour timeout: it is never connected"
+	case c.server.Behaviour != "":
+		return fmt.Sprintf("behaviour %s", c.server.Behaviour)
+	case c.busy.Add(c.server.Latency).After(now):
+		return fmt.Sprintf("sends on %v later", c.busy.Add(c.server.Latency).Sub(now).Round(time.Millisecond))
+	case len(c.out) > 0:
+		return "its script has ended, it sends nothing more; then came " + field.Quote(c.out)
+	}
+	return "its script has ended, it sends nothing more"
+}
+
+// Server implements [peer.TLSConn].
+func (c *conn) Server() peer.Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return peer.Server{URL: c.server.Dial, Behaviour: c.server.Behaviour, TLS: c.server.TLS}
+}
+
+// HandshakeDone implements [peer.TLSConn].
+func (c *conn) HandshakeDone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.secured = true
+	if c.server.Behaviour == "" {
+		c.runLocked()
+	}
+}
+
+// The first bytes of a record of TLS that holds a handshake.
+const (
+	recordHandshake = 0x16
+	recordMajor     = 3
+)
+
+// StartsTLS implements [peer.TLSConn].
+func (c *conn) StartsTLS(data []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.secured || c.server.Behaviour != "" {
+		return false
+	}
+	if len(data) == 0 {
+		return isTLS(c.server.Dial)
+	}
+	if len(data) < 2 || data[0] != recordHandshake || data[1] != recordMajor {
+		return false
+	}
+	if c.server.TLS != nil || c.step >= len(c.server.Script) || c.server.Script[c.step].Recv == nil {
+		return true
+	}
+	_, _, err := c.server.Script[c.step].Recv.match(data)
+	return err != nil
+}
+
+// LocalAddr implements [net.Conn].
+func (c *conn) LocalAddr() net.Addr { return peer.Addr{Net: c.addr.Net, Address: peer.LocalAddr} }
+
+// RemoteAddr implements [net.Conn].
+func (c *conn) RemoteAddr() net.Addr { return c.addr }

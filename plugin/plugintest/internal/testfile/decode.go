@@ -1,0 +1,137 @@
+package testfile
+
+import (
+	"math"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/field"
+	"github.com/daeace23/prober/probe"
+)
+
+// DefaultTimeout is that of a case which names none.
+const DefaultTimeout = time.Second
+
+// newCase returns a case of which nothing was read yet.
+func newCase() *Case {
+	return &Case{Timeout: DefaultTimeout, Attempt: 1, Names: make(map[string][]netip.Addr), Peers: noPeers()}
+}
+
+func parse(path string, data []byte) (*File, error) {
+	r := field.NewReader(path)
+	doc := r.Parse(data, maxFile)
+	if doc == nil {
+		return nil, r.Err()
+	}
+	f := &File{Path: path, Text: data}
+	decodeFile(r, doc, f)
+	return f, r.Err()
+}
+
+func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
+	timeout := DefaultTimeout
+	var grants []plugin.Grant
+	var module string
+	var cases *yamlpos.Node
+	r.Mapping(n, "", yamlpos.Fields{
+		"apiVersion": r.Constant(plugin.APIVersion),
+		"kind":       r.Constant("PluginTest"),
+		"plugin":     r.String(&module),
+		"defaults": func(n *yamlpos.Node, path string) {
+			r.Mapping(n, path, yamlpos.Fields{"timeout": r.PositiveDuration(&timeout), "grants": readGrants(r, &grants)})
+		},
+		"cases": func(n *yamlpos.Node, _ string) { cases = n },
+	}, "apiVersion", "kind", "plugin", "cases")
+	f.Plugin = module
+	if !filepath.IsAbs(module) {
+		f.Plugin = filepath.Join(filepath.Dir(f.Path), module)
+	}
+	if cases == nil {
+		return
+	}
+	names := make(map[string]int)
+	r.Items(cases, "cases", func(n *yamlpos.Node, path string) {
+		c := newCase()
+		c.Line, c.Timeout, c.Grants = n.Line, timeout, grants
+		decodeCase(r, n, path, c)
+		if first, ok := names[c.Name]; ok {
+			r.Errorf(n, path+".name", "the case in line %d has the name %q, too", first, c.Name)
+		}
+		names[c.Name] = c.Line
+		f.Cases = append(f.Cases, *c)
+	})
+}
+
+func readGrants(r *field.Reader, to *[]plugin.Grant) field.Read {
+	return func(n *yamlpos.Node, path string) {
+		*to = nil
+		r.Items(n, path, func(n *yamlpos.Node, path string) {
+			var g plugin.Grant
+			field.Parsed(r, &g, plugin.ParseGrant)(n, path)
+			*to = append(*to, g)
+		})
+	}
+}
+
+func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
+	required := []string{"name", "want"}
+	replayed := yamlpos.Field(n, "replay")
+	if replayed != nil && (!decodeReplay(r, replayed, yamlpos.Join(path, "replay"), c) || c.Want.Result != "") {
+		required = required[:1]
+	}
+	r.Mapping(n, path, yamlpos.Fields{
+		"replay":  func(*yamlpos.Node, string) {},
+		"name":    r.String(&c.Name),
+		"timeout": r.PositiveDuration(&c.Timeout),
+		"grants":  readGrants(r, &c.Grants),
+		"request": func(n *yamlpos.Node, path string) { decodeRequest(r, n, path, c) },
+		"host": func(n *yamlpos.Node, path string) {
+			if replayed != nil {
+				r.Errorf(n, path, "the host of a replay is that of the session")
+				return
+			}
+			decodeHost(r, n, path, c)
+		},
+		"want": func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
+	}, required...)
+}
+
+func decodeRequest(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
+	r.Mapping(n, path, yamlpos.Fields{
+		"kind":       field.Parsed(r, &c.Kind, probe.ParseKind),
+		"attempt":    r.Int(&c.Attempt, 0, math.MaxInt32),
+		"lastResult": field.Parsed(r, &c.LastResult, parseResult),
+		"config":     r.Object(&c.Config),
+		"podIP":      r.String(&c.PodIP),
+		"target": func(n *yamlpos.Node, path string) {
+			r.Mapping(n, path, yamlpos.Fields{
+				"host": r.String(&c.Target.Host), "port": r.Int(&c.Target.Port, 0, math.MaxUint16), "unix": r.String(&c.Target.Unix),
+			})
+		},
+		"pod": func(n *yamlpos.Node, path string) {
+			r.Mapping(n, path, yamlpos.Fields{
+				"namespace": r.String(&c.Pod.Namespace), "name": r.String(&c.Pod.Name), "uid": r.String(&c.Pod.UID), "labels": readLabels(r, &c.Pod),
+			})
+		},
+		"container": func(n *yamlpos.Node, path string) {
+			r.Mapping(n, path, yamlpos.Fields{"name": r.String(&c.Container.Name)})
+		},
+	})
+}
+
+func readLabels(r *field.Reader, pod *probe.Pod) field.Read {
+	return func(n *yamlpos.Node, path string) {
+		pod.Labels = make(map[string]string)
+		r.Entries(n, path, func(key, value *yamlpos.Node, at string) {
+			pod.Labels[key.Value], _ = r.Text(value, at)
+		})
+	}
+}
+
+func parseResult(text string) (res probe.Result, err error) {
+	err = res.UnmarshalText([]byte(text))
+	return res, err
+}

@@ -1,0 +1,128 @@
+package testfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
+)
+
+func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":             {"", "_test.yaml:1: the file is empty"},
+		"no mapping":        {"- a", "_test.yaml:1: must be a mapping, not a list"},
+		"no YAML":           {"a: [", "_test.yaml:1: did not find expected node content"},
+		"nothing in it":     {"kind: PluginTest", "_test.yaml:1: cases: the field is required"},
+		"another version":   {"apiVersion: v2", `_test.yaml:1: apiVersion: must be "prober.dev/v1", not "v2"`},
+		"two documents":     {head + "- {name: a, want: {result: success}}\n---\na: b", "must be one document"},
+		"a field too many":  {head + "- {name: a, want: {result: success, text: x}}", "_test.yaml:5: cases[0].want.text: unknown field; known: denied, kv, memory, message, metrics, result, virtualTime"},
+		"no result":         {head + "- {name: a, want: {}}", "_test.yaml:5: cases[0].want.result: the field is required"},
+		"an unknown result": {head + "- {name: a, want: {result: ok}}", `cases[0].want.result: "ok" must be success, warning, failure, unknown or error(reason)`},
+		"a name twice":      {head + "- {name: a, want: {result: success}}\n- {name: a, want: {result: success}}", `_test.yaml:6: cases[1].name: the case in line 5 has the name "a", too`},
+		"a field twice":     {head + "- {name: a, name: b, want: {result: success}}", "cases[0].name: the field is set twice"},
+		"a duration":        {head + "- {name: a, timeout: 5, want: {result: success}}", "cases[0].timeout: must be a duration such as 50ms"},
+		"no timeout":        {head + "- {name: a, timeout: 0s, want: {result: success}}", "cases[0].timeout: must be above 0"},
+		"a pattern":         {head + "- {name: a, want: {result: success, message: /(/}}", "cases[0].want.message: error parsing regexp"},
+		"a behaviour":       {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: slow}]}, want: {result: success}}", `cases[0].host.net[0].behaviour: unknown value "slow"`},
+		"both":              {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: reset, script: [{close: {}}]}]}, want: {result: success}}", "a behaviour or a script, not both"},
+		"a URL":             {head + "- {name: a, host: {net: [{dial: 'a:1'}]}, want: {result: success}}", `cases[0].host.net[0].dial: "a:1" must be tcp://host:port`},
+		"a step":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any, close: {}}]}]}, want: {result: success}}", "script[0]: must have exactly one of close, handshake, recv, reset, send, wait"},
+		"hex":               {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {hex: zz}}]}]}, want: {result: success}}", "script[0].recv.hex: encoding/hex"},
+		"an empty send":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{send: {}}]}]}, want: {result: success}}", "script[0].send: must have one of hex, text"},
+		"a web URL":         {head + "- {name: a, host: {http: [{match: {url: a}}]}, want: {result: success}}", `cases[0].host.http[0].match.url: "a" must be /path, http://host/path or /a regular`},
+		"no match":          {head + "- {name: a, host: {http: [{reply: {}}]}, want: {result: success}}", "cases[0].host.http[0].match: the field is required"},
+		"a reply and not":   {head + "- {name: a, host: {http: [{match: {}, behaviour: reset, reply: {body: a}}]}, want: {result: success}}", "a behaviour or a reply"},
+		"a status":          {head + "- {name: a, host: {http: [{match: {}, reply: {status: 5}}]}, want: {result: success}}", "cases[0].host.http[0].reply.status: must be at least 100"},
+		"an end":            {head + "- {name: a, host: {http: [{match: {}, reply: {end: garbage}}]}, want: {result: success}}", `reply.end: unknown value "garbage"; known: half-open, reset`},
+		"a body":            {head + "- {name: a, host: {http: [{match: {body: {xml: a}}}]}, want: {result: success}}", "match.body.xml: unknown field; known: hex, json, text"},
+		"a record's type":   {head + "- {name: a, host: {dns: [{name: a, type: HINFO}]}, want: {result: success}}", `cases[0].host.dns[0].type: unknown value "HINFO"; known: A, AAAA, CNAME`},
+		"an rcode":          {head + "- {name: a, host: {dns: [{name: a, rcode: OK}]}, want: {result: success}}", `dns[0].rcode: unknown value "OK"; known: FORMERR, NOERROR`},
+		"a record's data":   {head + "- {name: a, host: {dns: [{name: a, answers: [b]}]}, want: {result: success}}", "dns[0].answers[0].data: ParseAddr"},
+		"another family":    {head + "- {name: a, host: {dns: [{name: a, type: AAAA, answers: [10.0.0.1]}]}, want: {result: success}}", "10.0.0.1 is not an address of the type AAAA"},
+		"half an MX":        {head + "- {name: a, host: {dns: [{name: a, type: MX, answers: [mx.a]}]}, want: {result: success}}", `"mx.a" must have 2 fields, as in a zone file`},
+		"a number":          {head + "- {name: a, host: {dns: [{name: a, type: MX, answers: [x mx.a]}]}, want: {result: success}}", "invalid syntax"},
+		"a DNS server":      {head + "- {name: a, host: {dns: [{name: a, server: b}]}, want: {result: success}}", `dns[0].server: "b" must be target, or host:port`},
+		"answers and not":   {head + "- {name: a, host: {dns: [{name: a, behaviour: reset, answers: [10.0.0.1]}]}, want: {result: success}}", "a behaviour or answers"},
+		"a grant":           {head + "- {name: a, grants: [everything], want: {result: success}}", `cases[0].grants[0]: grant "everything": unknown; known: target`},
+		"a size":            {head + "- {name: a, want: {result: success, memory: {max: lots}}}", "cases[0].want.memory.max: "},
+		"a reason":          {head + "- {name: a, want: {result: error(oom)}}", `_test.yaml:5: cases[0].want.result: unknown reason "oom"; known: config, connect_refused`},
+		"a port":            {head + "- {name: a, request: {target: {host: a, port: 65536}}, want: {result: success}}", "cases[0].request.target.port: must be at most 65535"},
+		"too much is kept":  {head + "- {name: a, host: {kv: {a: " + strings.Repeat("x", 64<<10) + "}}, want: {result: success}}", "cases[0].host.kv.a: the probe would keep 65537 bytes, the limit is 65536"},
+		"after its end":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{close: {}}, {recv: any}, {send: {text: b}}]}]}, want: {result: success}}", "_test.yaml:5: cases[0].host.net[0].script[2]: the peer has ended the connection before"},
+		"a metric":          {head + "- {name: a, want: {result: success, metrics: {m: {min: x}}}}", `cases[0].want.metrics.m.min: "x" must be a number`},
+		"no default":        {"defaults: {timeout: 0s}\n" + head + "- {name: a, want: {result: success}}", "_test.yaml:1: defaults.timeout: must be above 0"},
+		"half a regex":      {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {regex: (}}]}]}, want: {result: success}}", "recv.regex: error parsing regexp: missing closing ): `(`"},
+		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x_test.yaml")
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := testfile.Load(path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Each mistake is one error, in the file that has it.
+func TestLoadReportsEachMistakeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x_test.yaml")
+	text := "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ndefaults: {timeout: soon}\ncases:\n" +
+		"- {name: a, want: {result: success}}\n- {name: b, replay: nosuch.yaml}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := testfile.Load(path)
+	want := path + ":4: defaults.timeout: must be a duration such as 50ms, 1s or 1m30s\n" +
+		path + ":7: cases[1].replay: open " + filepath.Dir(path) + "/nosuch.yaml: no such file or directory"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestFindReturnsFilesAndFilesBelowFolders(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a_test.yaml", "b/b_test.yaml", "b/plugin.yaml", ".git/c_test.yaml"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := testfile.Find([]string{dir, filepath.Join(dir, "b", "b_test.yaml")})
+	want := filepath.Join(dir, "a_test.yaml") + " " + filepath.Join(dir, "b", "b_test.yaml")
+	if err != nil || strings.Join(got, " ") != want {
+		t.Errorf("got %q, %v, want %s", got, err, want)
+	}
+	if _, err := testfile.Find([]string{t.TempDir()}); err == nil {
+		t.Error("a folder without test files is no error")
+	}
+	if _, err := testfile.Find([]string{filepath.Join(dir, "nosuch")}); err == nil {
+		t.Error("a missing folder is no error")
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: x\ncases:\n- name: a\n  want: {result: success}\n  host:\n"
+	f.Add(head + "    net: [{dial: 'tcp://a:1', script: [{recv: {http: {url: /}}}, {send: {hex: 00}}]}]")
+	f.Add(head + "    http: [{match: {body: {json: [1]}}, reply: {headers: {a: [b]}}}]")
+	f.Add(head + "    dns: [{name: a, type: SOA, answers: [a b 1 2 3 4 5]}]")
+	f.Add(head + "    names: &a {b: [*a]}")
+	path := filepath.Join(f.TempDir(), "x_test.yaml")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := testfile.Load(path)
+		if err == nil && len(file.Cases) > 0 && file.Cases[0].Want.Result == "" {
+			t.Error("a case without a result")
+		}
+	})
+}

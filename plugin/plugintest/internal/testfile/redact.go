@@ -1,0 +1,120 @@
+package testfile
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Redact removes secrets from a recorded case: what redact changes in its config, wherever that
+// is found, base64 included. A secret is replaced by as many x, so that lengths stay the same and
+// the plugin sends on a replay what is expected. It returns the same for any other text.
+func (c *Case) Redact(redact func(string) string) (text func(string) string) {
+	h := newRedactor(c.Config, redact)
+	var doc any
+	if json.Unmarshal(c.Config, &doc) == nil {
+		if config, err := json.Marshal(replaceStrings(doc, h.text)); err == nil {
+			c.Config = config
+		}
+	}
+	for _, p := range c.Peers {
+		p.Redact(h.text)
+	}
+	return h.text
+}
+
+// redactor replaces secrets in texts.
+type redactor struct {
+	redact   func(string) string // is applied last
+	replacer *strings.Replacer
+}
+
+// newRedactor returns a redactor of the secrets of a config: what redact changes in it.
+func newRedactor(config []byte, redact func(string) string) *redactor {
+	h := &redactor{redact: redact, replacer: strings.NewReplacer()}
+	var doc any
+	if json.Unmarshal(config, &doc) == nil {
+		var secrets []string
+		replaceStrings(doc, func(text string) string {
+			if secret := difference(text, redact(text)); secret != "" {
+				secrets = append(secrets, secret, strings.TrimSpace(secret))
+			}
+			return text
+		})
+		h.add(secrets)
+	}
+	return h
+}
+
+// add makes the replacer, with the longest secret first: one may begin with another.
+func (h *redactor) add(secrets []string) {
+	var pairs []string
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	for _, s := range secrets {
+		if s == "" {
+			continue
+		}
+		hidden := strings.Repeat("x", len(s))
+		pairs = append(pairs, s, hidden, url.QueryEscape(s), hidden, url.PathEscape(s), hidden)
+		if text, err := json.Marshal(s); err == nil {
+			pairs = append(pairs, string(text[1:len(text)-1]), hidden)
+		}
+	}
+	h.replacer = strings.NewReplacer(pairs...)
+}
+
+// replaceStrings replaces each string in a decoded JSON document.
+func replaceStrings(v any, replace func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return replace(v)
+	case []any:
+		for i := range v {
+			v[i] = replaceStrings(v[i], replace)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = replaceStrings(v[key], replace)
+		}
+	}
+	return v
+}
+
+// difference returns the part of text that redacted does not have.
+func difference(text, redacted string) string {
+	if text == redacted {
+		return ""
+	}
+	first := 0
+	for first < min(len(text), len(redacted)) && text[first] == redacted[first] {
+		first++
+	}
+	last := 0
+	for last < min(len(text), len(redacted))-first && text[len(text)-1-last] == redacted[len(redacted)-1-last] {
+		last++
+	}
+	return text[first : len(text)-last]
+}
+
+var base64Like = regexp.MustCompile(`[A-Za-z0-9+/_-]{4,}={0,2}`)
+
+// text returns text without secrets, also in base64.
+func (h *redactor) text(text string) string {
+	return base64Like.ReplaceAllStringFunc(h.plain(text), func(token string) string {
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+			decoded, err := encoding.DecodeString(token)
+			if err != nil {
+				continue
+			}
+			if hidden := h.plain(string(decoded)); hidden != string(decoded) {
+				return encoding.EncodeToString([]byte(hidden))
+			}
+		}
+		return token
+	})
+}
+
+func (h *redactor) plain(text string) string { return h.redact(h.replacer.Replace(text)) }
