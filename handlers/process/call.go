@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"google.golang.org/grpc"
@@ -30,6 +31,12 @@ var (
 	_ probe.SecretKeeper = (*bound)(nil)
 	_ probe.Releaser     = (*bound)(nil)
 )
+
+// Kept implements wasm.Keeper, for tests of plugins.
+func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.Load()) }
+
+// Keep implements wasm.Keeper.
+func (b *bound) Keep(data map[string][]byte) { b.store.Replace(maps.Clone(data)) }
 
 // KeepSecret implements [probe.SecretKeeper]: a process may write about a config at any time.
 func (b *bound) KeepSecret(redact func(text string) string) { b.plugin.secrets.keep(b, redact) }
