@@ -6,8 +6,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Pause lets w make no attempts until [Worker.Resume]. The decided result stays as
-// it is; the attempt under way, if any, is cancelled and not counted.
+// Pause stops attempts until [Worker.Resume]. The decided result stays. The attempt under way is
+// cancelled and not counted.
 func (w *Worker) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,24 +27,23 @@ func (w *Worker) Resume() {
 	}
 }
 
-// Change is a new shape for a running probe.
+// Change is the new configuration of a probe.
 type Change struct {
 	Spec    probe.Spec
 	Handler probe.Handler
 	// HandlerName is the handler's name, for [Tick] and [Status].
 	HandlerName string
 	Target      func(podIP string) probe.Target
-	// KeepRun says that handler and configuration are the same as before, so that
-	// what the thresholds have counted still holds.
+	// KeepRun keeps the run of equal results: handler and configuration are the same.
 	KeepRun bool
 	Paused  bool
-	// KeepPaused leaves the probe paused, or not, as it is; Paused means nothing then.
+	// KeepPaused ignores Paused.
 	KeepPaused bool
 }
 
-// Update changes the probe. An attempt under way is cancelled and its result
-// dropped. A new period takes effect at once: the next tick is due one new period
-// after the last, or now if that has passed.
+// Update changes the probe. The attempt under way is cancelled and not counted. A new period
+// applies at once: the next tick is due one new period after the last, or now if that has
+// passed.
 func (w *Worker) Update(c Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +51,7 @@ func (w *Worker) Update(c Change) {
 		return
 	}
 	if !c.KeepRun {
-		w.quarantine = nil // the new handler begins afresh
+		w.quarantine = nil // the new handler has not failed yet
 		if !w.run.hold {
 			w.run.length = 0
 		}
@@ -76,7 +75,7 @@ func (w *Worker) Update(c Change) {
 	}
 }
 
-// invalidateLocked makes the attempt under way, if any, count for nothing.
+// invalidateLocked cancels the attempt under way, which is not counted.
 func (w *Worker) invalidateLocked() {
 	w.generation++
 	if w.cancel != nil {

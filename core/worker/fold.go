@@ -5,16 +5,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// run is the memory that thresholds need: how many equal results came last.
+// run counts consecutive equal results, which the thresholds are about.
 type run struct {
 	last   results.Result
 	length int
-	hold   bool // no probing until a new container ID
+	hold   bool // no probing until the container ID changes
 }
 
-// fold adds one counted result to r and says whether it reaches its threshold and
-// so decides. It is the kubelet's threshold rule, and a pure function. noRestart is the
-// container's; see [Container].
+// fold adds a result to r and reports whether its run has reached the threshold: the result is
+// then the decided result. It is the kubelet's threshold rule, and a pure function. noRestart
+// is [Container.NoRestart].
 func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result results.Result) (next run, decided bool) {
 	next = r
 	if r.last == result {
@@ -35,8 +35,8 @@ func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result result
 	return next, true
 }
 
-// holds reports whether a decided result puts the worker on hold. A container that is
-// about to be restarted is left alone, and so is one that has started:
+// holds reports whether a decided result puts the worker on hold: a container that is about to
+// be restarted is not probed, and one that has started needs no startup probe.
 // kubernetes#117153.
 func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
 	if decided == results.Failure {
@@ -45,8 +45,9 @@ func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
 	return kind == probe.Startup
 }
 
-// counted maps what an attempt answered to what the thresholds count. A Warning is
-// logically a success; Unknown without an error is a failure.
+// counted returns the result that the thresholds count for the result of an attempt. Warning
+// counts as Success unless the spec says otherwise; Unknown without an error counts as
+// Failure.
 func counted(r probe.Result, spec probe.Spec) results.Result {
 	switch {
 	case r == probe.Success, r == probe.Warning && !spec.WarningIsFailure:
@@ -56,8 +57,8 @@ func counted(r probe.Result, spec probe.Spec) results.Result {
 	}
 }
 
-// InitialResult is the decided result of a container that was not probed yet: a
-// container lives, is not ready, and has not started, until a probe says otherwise.
+// InitialResult returns the decided result of a container before its first probe: it is live,
+// it is not ready, and whether it has started is not known.
 func InitialResult(kind probe.Kind) results.Result {
 	switch kind {
 	case probe.Liveness:

@@ -7,34 +7,33 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Info names a probe. Only its handler may change while its worker lives.
+// Info identifies a probe. Only Handler may change during the life of a worker.
 type Info struct {
 	results.Subject
 	Kind    probe.Kind
 	Handler string
 }
 
-// Observer is told of every probe, so that it can prepare what belongs to it.
-// Its methods, and those of what it returns, must not block: they are called
-// between a probe's ticks. No lock is held meanwhile.
+// Observer observes all probes. Its methods, and those of the observers that it returns, must
+// not block: they are called between two ticks of a probe. They are called with no lock held.
 type Observer interface {
-	// Observe is called when a worker is made; the [ProbeObserver] is told of that
-	// worker's ticks only. A worker that is not started after all, because the probe
-	// exists already or the manager is closed, is closed at once.
+	// Observe is called when a worker is made, and returns an observer of its ticks. That is
+	// closed at once when the worker is not started, because the probe exists already or the
+	// manager is closed.
 	Observe(Info) ProbeObserver
 }
 
-// ProbeObserver is told of one probe's ticks, one after the other.
+// ProbeObserver observes the ticks of one probe. Its methods are not called concurrently.
 type ProbeObserver interface {
 	// Tick is called after each tick that made an attempt. It must not keep t.
 	Tick(t *Tick)
 	// Skipped is called when due ticks were not run.
 	Skipped(reason SkipReason, ticks int)
-	// Close is called once, when the worker has ended; nothing follows it.
+	// Close is called once, when the worker has ended. No other method is called after it.
 	Close()
 }
 
-// SkipReason says why a due tick was not run. It is fit for a metric label.
+// SkipReason is why a due tick was not run. It is a value of a metric label.
 type SkipReason string
 
 const (
@@ -42,13 +41,13 @@ const (
 	SkipBusy SkipReason = "busy"
 	// SkipNoSlot: the handler had no free instance, process or slot.
 	SkipNoSlot SkipReason = "no_slot"
-	// SkipQuarantine: the handler lets the probe rest, which it could not carry out.
+	// SkipQuarantine: the handler has put the probe in quarantine.
 	SkipQuarantine SkipReason = "quarantine"
 	// SkipPanic: the handler panicked.
 	SkipPanic SkipReason = "panic"
 )
 
-// Tick is one scheduled run that made at least one attempt.
+// Tick is one run of a probe with at least one attempt.
 type Tick struct {
 	Due         time.Time // when it should have begun
 	Start       time.Time // when it did
@@ -60,21 +59,20 @@ type Tick struct {
 	Err         error          // of the last attempt: no verdict was reached
 	Counted     bool           // whether the thresholds counted it
 	Result      results.Result // what they counted it as
-	Run         int            // equal results running, this one included
-	Threshold   int            // how many of them decide
+	Run         int            // consecutive equal results, with this one
+	Threshold   int            // the Run that makes Result the decided result
 	Before      results.Result // decided result before the tick
 	After       results.Result // and after it
-	OnHold      bool           // no more probing until a new container ID
+	OnHold      bool           // no probing until the container ID changes
 	Next        time.Time      // the next due time
-	// Quarantined is until when the handler lets the probe rest after this tick; zero
-	// where it does not.
+	// Quarantined is the end of the quarantine of the probe; zero without one.
 	Quarantined time.Time
 }
 
 // Changed reports whether the tick changed the decided result.
 func (t *Tick) Changed() bool { return t.Before != t.After }
 
-// reason returns why the tick counted as it did, "" for a success.
+// reason returns the reason of the counted result, "" for a success.
 func (t *Tick) reason() results.Reason {
 	switch {
 	case t.Result == results.Success:
@@ -93,6 +91,6 @@ type EventReason string
 const (
 	Unhealthy    EventReason = "Unhealthy"
 	ProbeWarning EventReason = "ProbeWarning"
-	// ProbeQuarantined is ours: the kubelet knows no quarantine.
+	// ProbeQuarantined is not an event of the kubelet.
 	ProbeQuarantined EventReason = "ProbeQuarantined"
 )

@@ -2,25 +2,24 @@ package worker
 
 import "time"
 
-// Scheduler makes timers. It is the seam behind which a better scheduler than one runtime
-// timer a probe may come. Its methods, and those of its timers, are called with locks
-// held: they must neither block nor call f or anything of the core.
+// Scheduler makes the timers of workers. Its methods, and those of its timers, are called with
+// locks held: they must not block, and must not call f or anything of core.
 type Scheduler interface {
-	// NewTimer returns a timer that is not running. Each time it fires, f is called
-	// on a goroutine of its own, so that no probe waits for another.
+	// NewTimer returns a stopped timer. Each time it fires it calls f in a goroutine of its
+	// own, so that no probe waits for another.
 	NewTimer(f func()) Timer
 }
 
-// Timer is one probe's alarm clock.
+// Timer is the timer of one worker.
 type Timer interface {
-	// Reset makes the timer fire once, d from now, instead of when it would have.
+	// Reset makes the timer fire once after d. An earlier Reset has no effect any more.
 	Reset(d time.Duration)
-	// Stop makes the timer not fire. A call of f may be under way.
+	// Stop stops the timer. A call of f may be under way.
 	Stop()
 }
 
-// RuntimeTimers is the [Scheduler] that uses the Go runtime's timers. A resting
-// probe owns no goroutine.
+// RuntimeTimers is the [Scheduler] of Go's runtime timers: a probe has no goroutine between two
+// ticks.
 type RuntimeTimers struct{}
 
 // NewTimer implements [Scheduler].

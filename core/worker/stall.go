@@ -14,17 +14,17 @@ import (
 
 const (
 	beat     = 50 * time.Millisecond // between two beats while attempts are under way
-	beatLate = 20 * time.Millisecond // a beat that is later than this was held up
+	beatLate = 20 * time.Millisecond // a beat that is later than this counts as a stall
 )
 
-// stallMeter measures how long the agent itself did not run while attempts were under
-// way: because it was stopped, starved of processor time, or had more to do than its
-// processors could. A timer beats while there are attempts, and what it is late by was
-// lost. The zero value is ready to use.
+// stallMeter measures how long the agent itself did not run while attempts were under way:
+// because it was suspended, throttled, or had more work than processors. A timer fires every
+// beat while there are attempts; the time by which it is late is lost. The zero value is ready
+// to use.
 type stallMeter struct {
 	attempts atomic.Int64 // under way
 	lost     atomic.Int64 // nanoseconds, by all beats so far
-	due      atomic.Int64 // of the next beat, by [clock]; 0 where there will be none
+	due      atomic.Int64 // of the next beat, by [clock]; 0: there is none
 
 	mu    sync.Mutex
 	timer *time.Timer // nil before the first attempt
@@ -35,10 +35,10 @@ func clock() int64 { return int64(time.Since(origin)) }
 
 var origin = time.Now().Add(-time.Second)
 
-// stallWatch is one attempt that is measured.
+// stallWatch measures one attempt.
 type stallWatch struct {
 	meter       *stallMeter
-	start, lost int64 // when it began, and what was lost by then
+	start, lost int64 // the beginning of the attempt, and the lost time until then
 }
 
 func (m *stallMeter) begin() stallWatch {
@@ -56,12 +56,12 @@ func (m *stallMeter) begin() stallWatch {
 // end ends the attempt.
 func (w stallWatch) end() { w.meter.attempts.Add(-1) }
 
-// lostBy returns how much of the attempt's time, until now, the agent did not run.
+// lostBy returns for how much of the attempt, until now, the agent did not run.
 func (w stallWatch) lostBy(now int64) time.Duration {
 	return time.Duration(min(w.meter.lostBy(now)-w.lost, now-w.start))
 }
 
-// lostBy returns what was lost in all, with what the next beat is late by already.
+// lostBy returns the lost time of all beats, and that by which the next beat is late now.
 func (m *stallMeter) lostBy(now int64) int64 {
 	lost, due := m.lost.Load(), m.due.Load()
 	if late := now - due; due != 0 && late > int64(beatLate) {
@@ -80,7 +80,7 @@ func (m *stallMeter) armLocked(now int64) {
 }
 
 func (m *stallMeter) beat() {
-	runtime.Gosched() // a timer's goroutine overtakes those that wait for a processor; attempts do not
+	runtime.Gosched() // a timer is run before goroutines that wait for a processor; an attempt is not
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := clock()
@@ -93,20 +93,20 @@ func (m *stallMeter) beat() {
 	}
 }
 
-// lateReasons are those of Failures that an agent which stands still brings about itself.
+// lateReasons are the reasons of Failures that a stalled agent can cause itself.
 var lateReasons = []probe.Reason{
 	probe.ReasonDeadline, probe.ReasonConnectTimeout, probe.ReasonDNS, probe.ReasonTLS, probe.ReasonProtocol, probe.ReasonBody,
 }
 
-// mayBeStalled reports whether o is what an attempt answers whose deadline has passed
-// before its target's answer was read.
+// mayBeStalled reports whether o is the outcome of an attempt whose deadline has passed before
+// it has read the answer of its target.
 func mayBeStalled(ctx context.Context, o probe.Outcome) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && o.Result == probe.Failure && slices.Contains(lateReasons, o.Reason) && !time.Now().Before(deadline)
 }
 
-// worthless returns how much of an attempt's time must be lost for its time-out to say
-// nothing of the target.
+// worthless returns the least lost time after which a timeout of an attempt says nothing about
+// the target.
 func worthless(timeout time.Duration) time.Duration { return max(timeout/4, beat) }
 
 func stallError(lost, timeout time.Duration, o probe.Outcome) error {

@@ -15,14 +15,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tick is one scheduled run: gates, attempts, thresholds, decided result. It reports
-// whether the worker has more to do.
+// tick probes the container once: gate decides whether to, attempts calls the handler up to
+// three times, and record applies the thresholds with fold. It reports whether the worker is
+// to be scheduled again.
 func (w *Worker) tick(due time.Time) (more bool) {
 	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			w.panicked(p)
-			more = true // the kubelet's worker survives as well
+			more = true // as in the kubelet, a panic does not end the worker
 		}
 	}()
 	state := w.Container().Source.State()
@@ -33,22 +34,22 @@ func (w *Worker) tick(due time.Time) (more bool) {
 	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: attempt.name}
 	t.Outcome, t.Attempts, t.Err = w.attempts(attempt)
 	t.End = time.Now()
-	var rests string
-	t.Quarantined, rests = w.noteQuarantine(attempt.generation, start, t.Err)
+	var event string
+	t.Quarantined, event = w.noteQuarantine(attempt.generation, start, t.Err)
 	if errors.Is(t.Err, probe.ErrNoSlot) {
 		reason := SkipNoSlot
 		if !t.Quarantined.IsZero() {
 			reason = SkipQuarantine
 		}
 		w.skipped(reason, 1)
-		w.emitQuarantine(rests)
+		w.emitQuarantine(event)
 		return true
 	}
 	if !w.record(attempt.generation, &t) {
 		return true
 	}
 	w.emit(&t)
-	w.emitQuarantine(rests)
+	w.emitQuarantine(event)
 	for _, o := range w.observers {
 		o.Tick(&t)
 	}
@@ -64,12 +65,12 @@ func (w *Worker) panicked(p any) {
 type verdict uint8
 
 const (
-	open verdict = iota // make an attempt
-	wait                // not this time
-	end                 // never again
+	open verdict = iota // probe now
+	wait                // do not probe at this tick
+	end                 // the worker has ended
 )
 
-// attempt is the snapshot that the attempts of one tick work on.
+// attempt is what the attempts of one tick need, as it was when the tick passed the gate.
 type attempt struct {
 	handler    probe.Handler
 	name       string
@@ -77,8 +78,8 @@ type attempt struct {
 	generation uint32
 }
 
-// gate decides whether this tick makes an attempt. The order of the gates is the
-// kubelet's.
+// gate decides whether this tick probes. The checks and their order are those of the kubelet's
+// doProbe.
 func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,14 +107,13 @@ func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
 		return attempt{}, end
 	}
 	if s.Deleting && w.info.Kind != probe.Readiness {
-		w.setLocked(results.Success, results.Terminating) // for a quiet shutdown
+		w.setLocked(results.Success, results.Terminating) // no restarts during the shutdown
 		return attempt{}, end
 	}
 	if w.tooEarlyLocked(now, s) {
 		return attempt{}, wait
 	}
-	// A startup probe has nothing to do once the container has started, and the
-	// others nothing before.
+	// A startup probe stops once the container has started. The others begin then.
 	if s.Started == (w.info.Kind == probe.Startup) {
 		return attempt{}, wait
 	}
@@ -123,8 +123,8 @@ func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
 	return w.attemptLocked(s), open
 }
 
-// tooEarlyLocked holds the time since the container's start against the initial
-// delay, in whole seconds as the kubelet does where the delay is one.
+// tooEarlyLocked reports whether the initial delay is not over. As in the kubelet the age of
+// the container counts in whole seconds, unless the delay itself has a fraction.
 func (w *Worker) tooEarlyLocked(now time.Time, s State) bool {
 	age := now.Sub(s.StartedAt)
 	if w.spec.InitialDelay%time.Second == 0 {
@@ -133,7 +133,7 @@ func (w *Worker) tooEarlyLocked(now time.Time, s State) bool {
 	return age < w.spec.InitialDelay
 }
 
-// adoptLocked makes w speak of a new container and seeds its decided result.
+// adoptLocked makes s.ContainerID the container of w and sets its first decided result.
 func (w *Worker) adoptLocked(s State) {
 	if w.id != "" {
 		w.cache().Remove(w.id)
@@ -143,7 +143,7 @@ func (w *Worker) adoptLocked(s State) {
 	compat := w.shared.Compat
 	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
 	if !compat.Has(probe.CompatInheritReplaced) {
-		// kubernetes#141487: only the very container that the earlier agent knew.
+		// kubernetes#141487: only a container that the earlier agent knew keeps its result.
 		inherits = inherits && s.ContainerID == w.container.PriorID
 	}
 	seedsStarted := w.container.Sidecar && w.info.Kind == probe.Startup && s.Started // kubernetes#136910
@@ -164,7 +164,7 @@ func (w *Worker) adoptLocked(s State) {
 	}
 	w.run.hold = false
 	if !compat.Has(probe.CompatKeepRun) {
-		w.run.length = 0 // what the old container did says nothing of the new one
+		w.run.length = 0 // results of the old container do not count for the new one
 	}
 }
 
@@ -190,8 +190,8 @@ func (w *Worker) attemptLocked(s State) attempt {
 	}
 }
 
-// attempts asks the handler until it reaches a verdict, three times at most and
-// without a pause. Each attempt has the whole timeout.
+// attempts calls the handler until it returns no error, [probe.MaxAttempts] times at most and
+// without a pause. Each attempt has the full timeout.
 func (w *Worker) attempts(a attempt) (outcome probe.Outcome, made int, err error) {
 	for made < probe.MaxAttempts {
 		made++
@@ -204,7 +204,7 @@ func (w *Worker) attempts(a attempt) (outcome probe.Outcome, made int, err error
 	return outcome, made, err
 }
 
-// once makes one attempt under its own deadline.
+// once makes one attempt, with a deadline of its own.
 func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	ctx, cancel := context.Background(), context.CancelFunc(nil)
 	if timeout := a.request.Spec.Timeout; timeout > 0 {
@@ -229,8 +229,8 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	return outcome, err
 }
 
-// Attempt asks h once and holds the answer to the contract: output and details within
-// bounds, and a deadline is a verdict.
+// Attempt calls h once. It cuts the output, drops details that are not a JSON object or too
+// long, and turns a missed deadline into a Failure.
 func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
 	outcome, err := h.Probe(ctx, req)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
@@ -240,7 +240,8 @@ func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Out
 	return outcome, err
 }
 
-// objectOf returns details if they are what they are to be, and else nothing.
+// objectOf returns details when they are a JSON object of at most [probe.MaxOutput] bytes, and
+// "" otherwise.
 func objectOf(details string) string {
 	if !strings.HasPrefix(details, "{") || len(details) > probe.MaxOutput || !json.Valid([]byte(details)) {
 		return ""
@@ -264,15 +265,16 @@ func (w *Worker) attemptEnds() {
 	w.cancel = nil
 }
 
-// current reports whether an attempt begun in generation still counts.
+// current reports whether generation is that of w: if not, w was stopped, paused or changed
+// since.
 func (w *Worker) current(generation uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.generation == generation
 }
 
-// record folds what the attempts answered and decides. It reports false, and does
-// nothing, when the worker was stopped, paused or changed meanwhile.
+// record applies the thresholds to the outcome of a tick. It reports false, and does nothing,
+// when the worker was stopped, paused or changed since the tick began.
 func (w *Worker) record(generation uint32, t *Tick) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,7 +291,7 @@ func (w *Worker) record(generation uint32, t *Tick) bool {
 	return true
 }
 
-// countsAsFailure reports whether an attempt's error is to be a Failure.
+// countsAsFailure reports whether err counts as a Failure, as errorPolicy: failure asks for.
 func (w *Worker) countsAsFailure(err error) bool {
 	return w.spec.ErrorPolicy == probe.CountAsFailure &&
 		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
@@ -312,8 +314,8 @@ func (w *Worker) countLocked(t *Tick) {
 	}
 }
 
-// shownRun is the run to show: a run that led to a hold was reset, and reached its
-// threshold.
+// shownRun returns the length of the run for observers: a run that led to a hold was reset to
+// 0 when it reached the threshold.
 func shownRun(t *Tick, r run) int {
 	if t.Counted && r.hold {
 		return t.Threshold
@@ -321,7 +323,7 @@ func shownRun(t *Tick, r run) int {
 	return r.length
 }
 
-// emit sends the tick's event, if it has one. The texts are the kubelet's.
+// emit sends the event of the tick, if it has one. The texts are those of the kubelet.
 func (w *Worker) emit(t *Tick) {
 	if w.shared.Event == nil {
 		return

@@ -1,9 +1,9 @@
 // Package worker runs one probe: its schedule, gates, attempts and thresholds.
 //
-// Read tick.go first: [Worker.tick] is one scheduled run from top to bottom, and
-// fold.go the rule that turns results into decisions. This file holds the worker's
-// life: when it ticks, and what triggers or stops it. change.go has what pauses or
-// changes it.
+// Read tick.go first: [Worker.tick] is one run from top to bottom. fold.go is the threshold
+// rule. worker.go is the schedule: when a worker ticks, and what triggers and stops it.
+// change.go pauses, resumes and changes a worker; stall.go detects that the agent itself did
+// not run.
 package worker
 
 import (
@@ -17,16 +17,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Shared is what all workers of a manager have in common. It is read-only once a
-// worker was made with it.
+// Shared is what all workers of a manager share. It is read-only after the first [New].
 type Shared struct {
 	Results    [len(probe.Kinds)]*results.Cache // by kind
 	Scheduler  Scheduler                        // nil: [RuntimeTimers]
 	Observers  []Observer
 	Event      func(w *Worker, reason EventReason, message string) // nil: events are dropped; must not block
 	AgentStart time.Time
-	// RestartGrace is how long before AgentStart a container must have been started
-	// to count as one that an earlier agent has probed (kubelet: 10 s).
+	// RestartGrace is how long before AgentStart a container must have started to count as
+	// probed by an earlier agent (kubelet: 10 s).
 	RestartGrace time.Duration
 	Compat       probe.Compat
 	Logger       *slog.Logger // nil: slog's default
@@ -39,8 +38,8 @@ type Config struct {
 	Info    Info
 	Spec    probe.Spec
 	Handler probe.Handler
-	// Target is called with the worker locked: it must neither block nor call the worker.
-	// Nil: the pod's own address.
+	// Target returns the target for the IP of the pod; nil: that IP. It is called with the
+	// worker locked, and must not block or call the worker.
 	Target    func(podIP string) probe.Target
 	Container *Container
 	// Delay is how long after [Worker.Start] the first tick is due.
@@ -48,9 +47,9 @@ type Config struct {
 	// Phase is how long after the first tick the second is due; 0 means a period.
 	Phase  time.Duration
 	Paused bool
-	// Observer is told of this probe's ticks, before those of [Shared]; nil is fine.
+	// Observer observes the ticks of this probe, before the observers of [Shared]; may be nil.
 	Observer ProbeObserver
-	// Ended is called once, when the worker has ended by itself; nil is fine.
+	// Ended is called once, when the worker has ended without a Stop; may be nil.
 	Ended func(*Worker)
 }
 
@@ -74,21 +73,21 @@ type Worker struct {
 	phase      time.Duration // from the first due time to the second; 0 once it is used
 	step       time.Duration // from the last due time to due
 	due        time.Time     // of the next tick
-	begun      bool          // the first tick is over or under way
+	begun      bool          // the first tick has begun
 	ticking    bool          // a tick is under way
 	triggered  bool          // tick again as soon as possible
 	paused     bool
 	stopped    bool
-	probed     bool               // the present container was probed at least once
+	probed     bool               // the container was probed at least once
 	cancel     context.CancelFunc // of the attempt under way
-	id         string             // container ID that run and the cache speak of
-	decided    results.Result     // what this worker has decided for it last
+	id         string             // container ID of run and of the entry in the cache
+	decided    results.Result     // of that container
 	run        run
 	lastResult probe.Result // of the last tick's outcome
 	quarantine *quarantine  // nil outside of one
 }
 
-// New makes a worker, which ticks once it is started.
+// New returns a worker that is not started.
 func New(shared *Shared, cfg Config) *Worker {
 	w := &Worker{
 		shared: shared, info: cfg.Info, container: cfg.Container, ended: cfg.Ended,
@@ -110,8 +109,9 @@ func New(shared *Shared, cfg Config) *Worker {
 	return w
 }
 
-// Start lets w tick until it is stopped, its pod ends, or its container cannot run
-// again. It is called once, and may be called with a lock held: no observer is called.
+// Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container
+// cannot run again. Start is called once; it calls no observer and may be called with a lock
+// held.
 func (w *Worker) Start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,30 +122,30 @@ func (w *Worker) Start() {
 	w.timer.Reset(w.delay)
 }
 
-// Info returns the probe's name.
+// Info returns the identity of the probe.
 func (w *Worker) Info() Info {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.info
 }
 
-// Container returns what w shares with its container's other workers.
+// Container returns what w shares with the other workers of its container.
 func (w *Worker) Container() *Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.container
 }
 
-// Reshape lets w know its container as c from its next tick on. It is the same
-// container, of which other things are known now.
+// Reshape replaces what w knows of its container from the next tick on. It is the same
+// container with another specification.
 func (w *Worker) Reshape(c *Container) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.container = c
 }
 
-// fire is called by the timer. It runs the due tick, and those that became due or
-// were triggered meanwhile, and then rests.
+// fire is called by the timer. It runs the due tick, and then those that have become due or
+// were triggered since.
 func (w *Worker) fire() {
 	if !w.begin() {
 		return
@@ -165,7 +165,7 @@ func (w *Worker) fire() {
 	}
 }
 
-// begin claims the worker for the calling goroutine.
+// begin sets ticking, and reports whether the caller is to run the ticks.
 func (w *Worker) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,9 +177,9 @@ func (w *Worker) begin() bool {
 	return true
 }
 
-// next returns the due time of the tick to run now and moves the schedule on. When
-// there is none it lets go of the worker, with the timer armed if there will be one,
-// and returns false.
+// next returns the due time of the tick to run now and advances the schedule. When no tick is
+// due it returns false, after it has set the timer or, for a stopped worker, closed the
+// observers.
 func (w *Worker) next() (due time.Time, ok bool) {
 	due, ok, lost := w.schedule(time.Now())
 	if lost > 0 {
@@ -192,8 +192,8 @@ func (w *Worker) next() (due time.Time, ok bool) {
 	return due, ok
 }
 
-// schedule takes the tick to run at now off the schedule. lost counts the due ticks
-// that will never run.
+// schedule takes the tick to run at now off the schedule. lost is the number of due ticks that
+// are skipped.
 func (w *Worker) schedule(now time.Time) (due time.Time, ok bool, lost int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +213,8 @@ func (w *Worker) schedule(now time.Time) (due time.Time, ok bool, lost int) {
 	return due, true, lost
 }
 
-// release lets the worker rest, unless it has ended, which its observers must know first.
+// release sets the timer and clears ticking, unless the worker has ended: then its observers
+// are closed first.
 func (w *Worker) release() (ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,9 +241,9 @@ func (w *Worker) armLocked() {
 	}
 }
 
-// advanceLocked moves due on to the first due time after now, on the grid of the
-// period, as a ticker does: of the ticks that were missed one is run late, and the
-// others never. It returns the due time of the tick to run and how many are lost.
+// advanceLocked moves due to the first multiple of the period after now, as a [time.Ticker]
+// does: of the missed ticks one runs late and the others are skipped. It returns the due time
+// of the tick to run and the number of those that are skipped.
 func (w *Worker) advanceLocked(now time.Time) (due time.Time, lost int) {
 	due = w.due
 	w.step, w.phase = cmp.Or(w.phase, w.spec.Period), 0
@@ -254,8 +255,8 @@ func (w *Worker) advanceLocked(now time.Time) (due time.Time, lost int) {
 	return due, lost
 }
 
-// Trigger makes w tick now, or right after the tick under way; the next periodic
-// tick is a full period later.
+// Trigger makes w tick now, or right after the tick under way. The next periodic tick is one
+// period later.
 func (w *Worker) Trigger() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,10 +264,10 @@ func (w *Worker) Trigger() {
 	w.triggerLocked()
 }
 
-// Nudge is what UpdatePodStatus does to the readiness probe of a container that is
-// not ready: a [Worker.Trigger] that respects the delay of the first tick. Without
-// [probe.CompatTriggerAlways] it does so only until the container is probed for the
-// first time (kubernetes#118815).
+// Nudge is a [Worker.Trigger] that does not shorten the delay of the first tick.
+// UpdatePodStatus calls it for the readiness probe of a container that is not ready. Without
+// [probe.CompatTriggerAlways] it does nothing once the container was probed
+// (kubernetes#118815).
 func (w *Worker) Nudge() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,14 +287,14 @@ func (w *Worker) triggerLocked() {
 	}
 }
 
-// Stop ends w at once: its decided result is gone from the cache when Stop returns,
-// and nothing is recorded any more. An attempt under way is cancelled; [Worker.Wait]
-// waits for it. Stop may be called more than once.
+// Stop stops w. When it returns the decided result is removed from the cache and no other will
+// be recorded. The attempt under way is cancelled; [Worker.Wait] waits for its end. Stop may be
+// called more than once.
 func (w *Worker) Stop() { w.Halt()() }
 
-// Halt is Stop for a caller who holds a lock: it tells no observer. What it returns does,
-// and is to be called once the lock is not held any more.
-func (w *Worker) Halt() (tell func()) {
+// Halt is Stop for a caller that holds a lock: it calls no observer. The caller must call
+// closeObservers after it has released the lock.
+func (w *Worker) Halt() (closeObservers func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -305,7 +306,7 @@ func (w *Worker) Halt() (tell func()) {
 	if w.id != "" {
 		w.cache().Remove(w.id)
 	}
-	if w.ticking { // the tick under way tells them when it is over
+	if w.ticking { // fire closes them after the tick under way
 		return func() {}
 	}
 	return w.closeObservers
@@ -317,8 +318,7 @@ func (w *Worker) closeObservers() {
 	}
 }
 
-// Resting reports whether no tick is under way, nor the observers being told of the end
-// that came in one.
+// Resting reports whether no tick is under way and no observer is being closed after one.
 func (w *Worker) Resting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -336,7 +336,7 @@ func (w *Worker) skipped(reason SkipReason, ticks int) {
 	}
 }
 
-// Status is what can be seen of a worker from outside.
+// Status is the state of a worker for users.
 type Status struct {
 	Info        Info
 	Spec        probe.Spec
@@ -346,13 +346,13 @@ type Status struct {
 	OnHold      bool
 	Paused      bool
 	Next        time.Time // zero while paused
-	// Quarantine says until when, and why, the handler lets the probe rest, and
-	// QuarantinedSince from when on; "" and zero outside of a quarantine.
+	// Quarantine is the end and the reason of a quarantine of the probe by its handler, and
+	// QuarantinedSince its beginning; "" and zero without one.
 	Quarantine       string
 	QuarantinedSince time.Time
 }
 
-// Status returns the worker's present state.
+// Status returns the current state of w.
 func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -369,13 +369,13 @@ func (w *Worker) Status() Status {
 	return s
 }
 
-// decidedLocked returns the decided result as the cache has it: of the container that
-// an earlier agent knew, until the first tick has seen one.
+// decidedLocked returns the decided result in the cache. Before the first tick it is that of the
+// container of an earlier agent.
 func (w *Worker) decidedLocked() results.Result {
 	return w.cached(cmp.Or(w.id, w.container.PriorID))
 }
 
-// cached returns what the cache says of a container, or the initial result.
+// cached returns the result of a container in the cache, or the initial result.
 func (w *Worker) cached(id string) results.Result {
 	if r, ok := w.cache().Get(id); ok {
 		return r

@@ -1,0 +1,129 @@
+package manager_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
+)
+
+func TestResolveSecrets(t *testing.T) {
+	var cfg manager.Config
+	resolveSecrets(&cfg)
+	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:TOKEN}"}`), cfg.ResolveSecret)
+	if err != nil || string(config) != `{"password":"hunter2-token"}` {
+		t.Fatalf("got %s, %v", config, err)
+	}
+	out, err := secrets.Handler(probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+		return probe.Outcome{Output: req.Redacted("hunter2-token") + " or hunter2-token"}, nil
+	})).Probe(t.Context(), probe.Request{})
+	if want := "[redacted] or [redacted]"; err != nil || out.Output != want {
+		t.Errorf("got %q, %v, want %q", out.Output, err, want)
+	}
+	if got := secrets.Error(errors.New("no user hunter2-token")).Error(); got != "no user [redacted]" {
+		t.Errorf("got %q", got)
+	}
+	if _, _, err := manager.ResolveSecrets([]byte(`{"password":"${env:NONE}"}`), cfg.ResolveSecret); !errors.Is(err, errNoSecret) {
+		t.Errorf("got %v, want %v", err, errNoSecret)
+	}
+	config, secrets, err = manager.ResolveSecrets([]byte(`{}`), nil)
+	if err != nil || string(config) != "{}" || secrets.Error(nil) != nil {
+		t.Errorf("got %s, %v", config, err)
+	}
+}
+
+// TestSecretsAreRedactedInEveryEncoding has a handler that repeats a secret as other programs
+// spell it.
+func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
+	var vectors []struct{ Secret, Encoding, Text string }
+	data, err := os.ReadFile("../../internal/redact/testdata/vectors.json")
+	if err == nil {
+		err = json.Unmarshal(data, &vectors)
+	}
+	if err != nil || len(vectors) == 0 {
+		t.Fatalf("%d vectors, %v", len(vectors), err)
+	}
+	for _, v := range vectors {
+		_, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return v.Secret, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := secrets.Handler(probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			return probe.Outcome{Output: v.Text}, errors.New(v.Text)
+		})).Probe(t.Context(), probe.Request{})
+		for _, text := range []string{out.Output, err.Error()} {
+			if !strings.Contains(text, "[redacted]") || len(strings.ReplaceAll(text, "[redacted]", "")) > 40 {
+				t.Errorf("%s of %s: %s becomes %s", v.Encoding, v.Secret, v.Text, text)
+			}
+		}
+	}
+}
+
+// withSecrets returns h as the handler of a config whose references stand for values.
+func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler {
+	t.Helper()
+	refs := make([]string, len(values))
+	for i := range values {
+		refs[i] = fmt.Sprintf(`"${env:%d}"`, i)
+	}
+	_, secrets, err := manager.ResolveSecrets([]byte(`{"passwords":[`+strings.Join(refs, ",")+`]}`), func(_, name string) (string, error) {
+		i, err := strconv.Atoi(name)
+		return values[i], err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secrets.Handler(h)
+}
+
+// The manager passes no tracer: the test calls the handler itself.
+func TestSecretsAreRedactedInTraces(t *testing.T) {
+	var got []probe.TraceEvent
+	h := withSecrets(t, probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+		req.Trace.Emit(probe.TraceEvent{Type: probe.TraceCall, Name: "get pw", Detail: "pw-longer, pw"})
+		return probe.Outcome{}, nil
+	}), "pw", "pw-longer")
+	if _, err := h.Probe(t.Context(), probe.Request{Trace: func(e probe.TraceEvent) { got = append(got, e) }}); err != nil {
+		t.Fatal(err)
+	}
+	want := []probe.TraceEvent{{Type: probe.TraceCall, Name: "get [redacted]", Detail: "[redacted], [redacted]"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSecretsAreRedactedInMetrics has a secret in the name, and in the key of a label.
+func TestSecretsAreRedactedInMetrics(t *testing.T) {
+	labels := map[string]string{"pw_key": "x", "user": "pw"}
+	h := withSecrets(t, probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		return probe.Outcome{Metrics: []probe.Metric{{Name: "conn_pw", Value: 1}, {Name: "conn", Value: 2, Labels: labels}}}, nil
+	}), "pw")
+	got, err := h.Probe(t.Context(), probe.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []probe.Metric{{Name: "conn", Value: 2, Labels: map[string]string{"user": "[redacted]"}}}
+	if diff := cmp.Diff(want, got.Metrics); diff != "" {
+		t.Error(diff)
+	}
+	if len(labels) != 2 {
+		t.Error("the handler's own map was changed")
+	}
+}
+
+func TestResolveSecretsNeedsUTF8(t *testing.T) {
+	resolve := func(string, string) (string, error) { return "pass\xffword", nil }
+	_, _, err := manager.ResolveSecrets([]byte(`{"password":"${file:/run/pw}"}`), resolve)
+	if err == nil || !strings.Contains(err.Error(), "${file:/run/pw}: ") || !strings.Contains(err.Error(), "not valid UTF-8") || strings.Contains(err.Error(), "pass\xff") {
+		t.Errorf("got %v", err)
+	}
+}
