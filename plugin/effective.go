@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Force is one thing that a plugin asks for, and what was granted of it.
-type Force struct {
+// Effective is one pattern that a plugin requests, and the grants that cover some of it.
+type Effective struct {
 	Capability string `json:"capability"`
 	Asked      string `json:"asked"`
-	// Granted are the grants that have something in common with what is asked for: what is
-	// in both may be reached. None: nothing may.
+	// Granted are the grants that overlap with Asked: the plugin may reach what both cover,
+	// and nothing if there are none.
 	Granted  []string `json:"granted"`
-	Optional bool     `json:"optional,omitempty"` // the plugin does without
+	Optional bool     `json:"optional,omitempty"` // the plugin loads without it
 }
 
-// InForce says what comes of the requests of a manifest under the grants of an operator.
-// What grants deny is taken away from it, and is not told here. Requests that are no
-// patterns, with which no plugin is loaded, are left out.
-func InForce(requests []Request, grants []Grant) (all []Force) {
+// EffectiveGrants returns which patterns of the requests of a manifest are granted. Denials
+// take more away and are not part of it. It leaves out patterns that do not parse: no plugin
+// is loaded with them.
+func EffectiveGrants(requests []Request, grants []Grant) (all []Effective) {
 	for _, r := range requests {
 		capability, _ := CapabilityNamed(r.Capability)
 		for _, text := range r.Patterns() {
-			f := Force{Capability: r.Capability, Asked: text, Granted: []string{}, Optional: r.Optional}
+			f := Effective{Capability: r.Capability, Asked: text, Granted: []string{}, Optional: r.Optional}
 			pattern, err := ParseGrant(text)
 			if err != nil {
 				continue
@@ -41,8 +41,8 @@ func InForce(requests []Request, grants []Grant) (all []Force) {
 	return all
 }
 
-// Overlaps reports whether there can be a dial, or a look-up, that both patterns are
-// about. A name may lead to any address, so that it overlaps with each.
+// Overlaps reports whether there can be a dial, or a look-up, that both patterns match. A name
+// may resolve to any address, so it overlaps with all of them.
 func (g Grant) Overlaps(other Grant) bool {
 	switch {
 	case g.scheme == "unix" || other.scheme == "unix":

@@ -9,18 +9,18 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-func TestInForce(t *testing.T) {
+func TestEffectiveGrants(t *testing.T) {
 	grants, err := plugin.ParseGrants([]string{"tcp://10.0.0.0/8:5000-6000", "tcp://db.internal:22", "dns://*.internal", "!tcp://10.0.0.1:*"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := plugin.InForce([]plugin.Request{
+	got := plugin.EffectiveGrants([]plugin.Request{
 		{Capability: "net", Allow: []string{"tcp://db.internal:5432", "tcp://*.internal:22", "udp://*:53", "no pattern"}},
 		{Capability: "http", Allow: []string{"target", "https://10.1.2.3:5001/v1/*"}},
 		{Capability: "dns"},
 		{Capability: "kv", Optional: true},
 	}, grants)
-	want := []plugin.Force{
+	want := []plugin.Effective{
 		{Capability: "net", Asked: "target", Granted: []string{"target"}},
 		{Capability: "net", Asked: "tcp://db.internal:5432", Granted: []string{"tcp://10.0.0.0/8:5000-6000"}},
 		{Capability: "net", Asked: "tcp://*.internal:22", Granted: []string{"tcp://db.internal:22"}},

@@ -45,9 +45,6 @@ func (g Grant) Name() (name string, below bool) {
 // only, "dns".
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
-// IsDNS reports whether g is about look-ups.
-func (g Grant) IsDNS() bool { return g.scheme == "dns" }
-
 // Names reports whether g allows one address, literally, or, for a loopback address, a
 // range of them or localhost. Addresses that lead to the host itself or to the secrets
 // of a cloud are not to be had by a wildcard.

@@ -116,9 +116,6 @@ const (
 	maxIdle     = time.Hour
 )
 
-// DefaultLimits returns what holds where nobody says anything.
-func DefaultLimits() Limits { return Resolve(Limits{}, Limits{}) }
-
 // Resolve returns the limits in force: of the manifest where it asks for something,
 // else of the operator, else prober's; the operator's where they are lower; never above
 // the tops.

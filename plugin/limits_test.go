@@ -17,7 +17,7 @@ func TestDefaultLimits(t *testing.T) {
 		Stdio: 64 << 10, NetRead: 1 << 20, NetWrite: 256 << 10, Handles: 8, Dials: 8, HTTPBody: 1 << 20, Redirects: 3, Lookups: 8,
 		KV: 64 << 10, Series: 64, Instances: 2000, Calls: 10_000, Idle: 5 * time.Minute,
 	}
-	if diff := cmp.Diff(want, plugin.DefaultLimits()); diff != "" {
+	if diff := cmp.Diff(want, plugin.Resolve(plugin.Limits{}, plugin.Limits{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

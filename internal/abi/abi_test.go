@@ -177,9 +177,6 @@ func TestDocumentsForGuests(t *testing.T) {
 			RCode: "NOERROR", Server: "s", Took: time.Second, Answers: []abi.DNSRecord{{Name: "a", Type: "A", TTL: 60, Data: "10.0.0.7"}},
 		}),
 	} {
-		if certs, err := abi.DecodePeer(got); err != nil || strings.Contains(want, `"tls":{`) && cmp.Diff(peer.Certificates, certs) != "" {
-			t.Errorf("%s: got %+v, %v", want, certs, err)
-		}
 		if string(got) != want || !json.Valid(got) {
 			t.Errorf("got %s, want %s", got, want)
 		}

@@ -74,22 +74,6 @@ func appendTLSInfo(b []byte, i *TLSInfo) []byte {
 	return append(b, '}')
 }
 
-// DecodePeer reads the certificates of a [ConnInfo] or an [HTTPHead]; none without TLS.
-func DecodePeer(doc []byte) ([]Certificate, error) {
-	peer, ok := Lookup(doc, "tls.peer")
-	if !ok {
-		return nil, nil
-	}
-	var certs []Certificate
-	d := decoder{scanner{data: peer}}
-	err := d.array(func(int) error {
-		c, err := d.certificate()
-		certs = append(certs, c)
-		return err
-	})
-	return certs, err
-}
-
 func (d *decoder) certificate() (Certificate, error) {
 	var c Certificate
 	texts := textFields{{"subject", &c.Subject}, {"issuer", &c.Issuer}, {"sha256", &c.SHA256}}

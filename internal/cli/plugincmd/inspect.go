@@ -117,7 +117,7 @@ const SecretsInArguments = "secretsInArguments: true lets secrets into arguments
 // inspect returns what is known of f, and what the operator says of it.
 func inspect(f plugin.Found, cfg *config.Agent) inspection {
 	v := inspection{
-		pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy), Grants: []string{}, InForce: []plugin.Force{},
+		pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy), Grants: []string{}, InForce: []plugin.Effective{},
 		Limits: append(plugin.ExplainLimits(f.Manifest.Limits, f.Limits), totalMemory(cfg)),
 	}
 	if f.Manifest.SecretsInArguments {
@@ -130,7 +130,7 @@ func inspect(f plugin.Found, cfg *config.Agent) inspection {
 		v.ExitCodes = string(f.Manifest.ExitCodes)
 	}
 	if v.Sandbox = v.Runtime == string(plugin.Wasm); v.Sandbox {
-		v.InForce = plugin.InForce(f.Manifest.Requests, f.Grants)
+		v.InForce = plugin.EffectiveGrants(f.Manifest.Requests, f.Grants)
 		return v
 	}
 	v.Limits = slices.DeleteFunc(v.Limits, func(l plugin.Limit) bool { return !slices.Contains(ofPrograms, l.Name) })
@@ -213,14 +213,14 @@ func totalMemory(cfg *config.Agent) plugin.Limit {
 // inspection is a plugin together with what the operator says of it.
 type inspection struct {
 	pluginView
-	Signature   signatureView  `json:"signature"`
-	Sandbox     bool           `json:"sandbox"`             // whether there is one: a program may do what prober may
-	ExitCodes   string         `json:"exitCodes,omitempty"` // of a command
-	ErrorPolicy string         `json:"errorPolicy"`
-	Grants      []string       `json:"grants"` // of the operator, beside the probe's own target
-	InForce     []plugin.Force `json:"inForce"`
-	Limits      []plugin.Limit `json:"limits"`
-	Warnings    []string       `json:"warnings,omitempty"`
+	Signature   signatureView      `json:"signature"`
+	Sandbox     bool               `json:"sandbox"`             // whether there is one: a program may do what prober may
+	ExitCodes   string             `json:"exitCodes,omitempty"` // of a command
+	ErrorPolicy string             `json:"errorPolicy"`
+	Grants      []string           `json:"grants"` // of the operator, beside the probe's own target
+	InForce     []plugin.Effective `json:"inForce"`
+	Limits      []plugin.Limit     `json:"limits"`
+	Warnings    []string           `json:"warnings,omitempty"`
 }
 
 func (v inspection) print(env *command.Env) error {
