@@ -25,7 +25,7 @@ var rooms = map[string]struct {
 	"internal/abi":               {ours: []string{"probe"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
 	"internal/explain":           {ours: []string{"probe"}},
-	"sdk":                        {ours: []string{"probe", "internal/abi"}},
+	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/dnswire"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
 	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "plugin/schema", "handlers/wasm"}},
 	"internal/pluginpb":          {others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
@@ -46,7 +46,7 @@ var rooms = map[string]struct {
 	"handlers/quarantine":       {ours: []string{"probe"}},
 	"handlers/internal/attempt": {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
 	"handlers/builtin": {
-		ours:   []string{"probe", "handlers", "internal/explain"},
+		ours:   []string{"probe", "handlers", "internal/explain", "internal/procgroup"},
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
@@ -71,7 +71,7 @@ var rooms = map[string]struct {
 	"handlers/wasm/internal/sched":  {},
 	"handlers/wasm/internal/egress": {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors"},
+		ours: []string{"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -157,9 +157,11 @@ var rooms = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	"internal/cli/clitest":   {ours: []string{"internal/cli", "internal/cli/command", "plugin"}},
+	"internal/dnswire":       {},
 	"internal/nearest":       {},
 	"internal/yamlpos":       {ours: []string{"internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":   {others: []string{"golang.org/x/sys"}},
+	"internal/procgroup":     {others: []string{"golang.org/x/sys"}},
 	"internal/redact":        {},
 	"internal/ownership":     {},
 	"internal/wasmfile":      {ours: []string{"internal/abi"}},

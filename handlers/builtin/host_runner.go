@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -30,8 +31,8 @@ const drainGrace = 200 * time.Millisecond
 // A descriptor that the program was started with, and that is not marked close-on-exec, is
 // handed on to the command: a program that is started by others marks those, as prober does.
 //
-// Only Linux has all of that. On other systems the command alone is killed, and what it
-// started goes on; on Windows an attempt also waits for whoever holds its output.
+// Only Linux has all of that. On Windows the command alone is killed, what it started goes on,
+// and an attempt waits for whoever holds its output.
 type HostRunner struct {
 	// Environment returns the working directory and the environment of a container's
 	// commands: "" and nil stand for the agent's own. A nil Environment stands for
@@ -65,7 +66,7 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 		return output, err
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return output, &CommandExitError{exitStatus(exit.ProcessState)}
+		return output, &CommandExitError{procgroup.ExitStatus(exit.ProcessState)}
 	}
 	return output, err
 }
@@ -95,7 +96,7 @@ func (r *HostRunner) command(containerID string, cmd []string) (*exec.Cmd, error
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: path, Args: cmd, Dir: dir, Env: env, SysProcAttr: ownGroup()}, nil
+	return &exec.Cmd{Path: path, Args: cmd, Dir: dir, Env: env, SysProcAttr: procgroup.Attr()}, nil
 }
 
 // lookPath finds the program name by the PATH of env rather than of the agent. A
@@ -148,7 +149,7 @@ func runGroup(ctx context.Context, c *exec.Cmd) (output []byte, killed bool, err
 	}
 	stdout.start()
 	stderr.start()
-	killed, err = waitGroup(ctx, c)
+	killed, err = procgroup.Wait(ctx, c)
 	output = slices.Concat(stdout.finish(), stderr.finish())
 	return output[:min(len(output), probe.MaxOutput)], killed, err
 }
@@ -200,7 +201,7 @@ func (c *capture) finish() []byte {
 	_ = c.read.SetReadDeadline(time.Now().Add(drainGrace))
 	c.wg.Wait()
 	if c.late { // perhaps not for its writers: a busy machine may not have read what they said
-		drain(c.read, &c.head)
+		procgroup.Drain(c.read, &c.head, c.head.room())
 	}
 	_ = c.read.Close()
 	return c.head.bytes
@@ -213,6 +214,9 @@ type headBuffer struct {
 	limit int
 	bytes []byte
 }
+
+// room returns how many bytes are still kept.
+func (b *headBuffer) room() int { return max(0, b.limit-len(b.bytes)) }
 
 func (b *headBuffer) Write(p []byte) (int, error) {
 	if room := b.limit - len(b.bytes); room > 0 {

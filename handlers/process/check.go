@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/internal/perfdata"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -55,7 +56,7 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	descriptors.CloseOnExec()
 	m := found.Manifest
 	c := &Check{
-		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: newMark(),
+		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: procgroup.NewMark(),
 		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
 	}
 	for _, a := range m.Command[1:] {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -72,8 +73,8 @@ var _ runner.Runner = (*child)(nil)
 // is set as the environment of its command is all that it has.
 func newChild(p *program, lines *lineLog) (*child, error) {
 	path, files := p.command()
-	c := &child{lines: lines, mark: newMark(), exited: make(chan struct{})}
-	c.cmd = &exec.Cmd{Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files, SysProcAttr: ownGroup()}
+	c := &child{lines: lines, mark: procgroup.NewMark(), exited: make(chan struct{})}
+	c.cmd = &exec.Cmd{Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files, SysProcAttr: procgroup.BoundAttr()}
 	if err := c.open(); err != nil {
 		c.closeAll()
 		return nil, err
@@ -113,7 +114,7 @@ func (c *child) closeAll() {
 
 // Start implements [runner.Runner].
 func (c *child) Start(ctx context.Context) error {
-	if err := startProcess(c); err != nil {
+	if err := procgroup.Start(c.cmd, c.begun, c.ended); err != nil {
 		c.closeAll()
 		return err
 	}
@@ -133,7 +134,14 @@ func (c *child) Start(ctx context.Context) error {
 	return nil
 }
 
-// ended takes in that the process has ended, before its number is given away.
+// begun notes that the process has started.
+func (c *child) begun() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.started = true
+}
+
+// ended notes that the process has ended, before its number can be another's.
 func (c *child) ended(wait func() error) {
 	c.mu.Lock()
 	c.err = wait()
@@ -152,7 +160,7 @@ func (c *child) finish() {
 	c.mu.Unlock()
 	if started {
 		<-c.exited
-		if left := endStrays(c.mark); left > 0 {
+		if left := procgroup.EndMarked(c.mark); left > 0 {
 			warnOfStrays(c.lines.logger, c.lines.name, left)
 		}
 		_ = c.hello.Close()
@@ -192,7 +200,7 @@ func (c *child) Kill(context.Context) error {
 	defer c.mu.Unlock()
 	c.killed = true
 	if c.started && !c.reaped {
-		killGroup(c.cmd.Process.Pid)
+		procgroup.Kill(c.cmd.Process.Pid)
 	}
 	return nil
 }

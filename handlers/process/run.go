@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/internal/procgroup"
 )
 
 // checkEnvironment is what a check has in its environment, beside what it is configured
@@ -30,7 +32,7 @@ type result struct {
 // ended, its whole process group is killed. It reads stdin, and at most limit bytes of its
 // output are kept. The error means that it could not be started.
 func runCommand(ctx context.Context, c *command, args, env []string, stdin string, limit int) (*result, error) {
-	cmd := &exec.Cmd{Path: c.path, Args: args, Env: env, Dir: "/", SysProcAttr: ownGroup()}
+	cmd := &exec.Cmd{Path: c.path, Args: args, Env: env, Dir: "/", SysProcAttr: procgroup.BoundAttr()}
 	if c.program != nil {
 		cmd.Path, cmd.ExtraFiles = c.program.command()
 	}
@@ -55,7 +57,7 @@ func runCommand(ctx context.Context, c *command, args, env []string, stdin strin
 	}
 	r := new(result)
 	started := false
-	err = runGroup(ctx, cmd, &r.killed, func() {
+	r.killed, err = procgroup.Run(ctx, cmd, func() {
 		started = true
 		stdout.start()
 		stderr.start()

@@ -1,44 +1,12 @@
 package process
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/internal/procgroup"
 )
-
-// runVariable marks a program, and with it all that the program starts. Whoever leaves its
-// group, in a session of its own, say, or with a parent that has ended, has its
-// environment still.
-const runVariable = "PROBER_RUN_ID="
-
-// newMark returns what no other program has in its environment. The mark of a part of it is
-// the mark, a text, and a dot.
-func newMark() string { return runVariable + rand.Text() + "." }
-
-// strayLimit is how long processes that got away are killed for, if that does not help or
-// there are ever more of them.
-const strayLimit = 2 * time.Second
-
-// endStrays kills the processes whose environment has one of marks, and those that they
-// start meanwhile. It reports how many are left.
-func endStrays(marks ...string) (left int) {
-	const rounds = 2 // without any: what starts while all are looked through is in neither place
-	deadline := time.Now().Add(strayLimit)
-	for quiet := 0; quiet < rounds; {
-		found, refused := killMarked(marks)
-		switch {
-		case found == 0:
-			quiet++
-			continue
-		case found == refused, time.Now().After(deadline):
-			return found
-		}
-		quiet = 0
-		time.Sleep(time.Millisecond) // until they have ended
-	}
-	return 0
-}
 
 // maxSweepPause is the longest time between two looks of a sweeper.
 const maxSweepPause = 5 * time.Second
@@ -94,7 +62,7 @@ func (s *sweeper) run() {
 }
 
 func (s *sweeper) end(marks ...string) {
-	if left := endStrays(marks...); left > 0 {
+	if left := procgroup.EndMarked(marks...); left > 0 {
 		warnOfStrays(s.logger, s.check, left)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/pluginpb"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -28,7 +29,7 @@ type question struct {
 func (q *question) begin(in *instance, traced bool) {
 	q.put = time.Now()
 	if traced {
-		q.cpu = cpuTime(in.child.cmd.Process.Pid)
+		q.cpu = procgroup.CPUTime(in.child.cmd.Process.Pid)
 	}
 }
 
@@ -90,7 +91,7 @@ func (c *call) wait(in *instance) *explain.Wait {
 		w.Saw = append(w.Saw, fmt.Sprintf(`lines of log: %d, the last %v ago: "%s"`, q.lines, ago, text))
 	}
 	if c.req.Trace != nil {
-		if cpu := cpuTime(in.child.cmd.Process.Pid); cpu > 0 {
+		if cpu := procgroup.CPUTime(in.child.cmd.Process.Pid); cpu > 0 {
 			w.Saw = append(w.Saw, explain.CPU(cpu-q.cpu, w.For))
 		}
 	}

@@ -1,4 +1,4 @@
-package process
+package procgroup
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func processes() (pids []int) {
 // that has ended, is not to be read.
 func isMarked(pid int, marks []string) bool {
 	env, err := environ(pid)
-	if err != nil || !bytes.Contains(env, []byte(runVariable)) {
+	if err != nil || !bytes.Contains(env, []byte(variable)) {
 		return false
 	}
 	for variable := range bytes.SplitSeq(env, []byte{0}) {

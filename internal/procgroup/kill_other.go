@@ -1,16 +1,17 @@
 //go:build !unix
 
-package process
+package procgroup
 
 import (
 	"os"
 	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr { return nil }
+// Attr does nothing: there are no groups here.
+func Attr() *syscall.SysProcAttr { return nil }
 
-// killGroup kills pid alone: there are no groups to kill here.
-func killGroup(pid int) {
+// Kill kills pid alone.
+func Kill(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()
 	}

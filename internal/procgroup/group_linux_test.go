@@ -1,0 +1,140 @@
+package procgroup_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/daeace23/prober/internal/procgroup"
+)
+
+// shell returns a command that writes to a pipe, which has been opened.
+func shell(t *testing.T, script string, env ...string) (*exec.Cmd, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: append(env, "PATH="+os.Getenv("PATH")), Stdout: w, SysProcAttr: procgroup.BoundAttr()}, r
+}
+
+func readPID(t *testing.T, r *os.File) int {
+	t.Helper()
+	line := make([]byte, 32)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(line[:n])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// awaitGone waits until pid is no longer a process, or one that nobody has reaped.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || bytes.Contains(data, []byte(") Z ")) {
+			return
+		}
+	}
+	t.Errorf("process %d goes on", pid)
+}
+
+func TestRunKillsGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		cancel bool
+	}{
+		"after its end":     {"sleep 1000 & echo $!", false},
+		"at the end of ctx": {"sleep 1000 & echo $!; wait", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cmd, out := shell(t, c.script)
+			pid := 0
+			killed, err := procgroup.Run(ctx, cmd, func() {
+				pid = readPID(t, out)
+				if c.cancel {
+					cancel()
+				}
+			})
+			if killed != c.cancel || (err != nil) != c.cancel {
+				t.Errorf("got %v, killed %t", err, killed)
+			}
+			awaitGone(t, pid)
+		})
+	}
+}
+
+func TestStart(t *testing.T) {
+	cmd, _ := shell(t, "exit 3")
+	started, ended := false, make(chan error)
+	if err := procgroup.Start(cmd, func() { started = true }, func(wait func() error) { ended <- wait() }); err != nil || !started {
+		t.Fatalf("got %v, started %t", err, started)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](<-ended); !ok || procgroup.ExitStatus(exit.ProcessState) != 3 {
+		t.Errorf("got %v", exit)
+	}
+	missing := &exec.Cmd{Path: "/nonexistent", SysProcAttr: procgroup.BoundAttr()}
+	if err := procgroup.Start(missing, func() { t.Error("it was started") }, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExitStatusOfSignal(t *testing.T) {
+	cmd, _ := shell(t, "kill -TERM $$")
+	if _, err := procgroup.Run(t.Context(), cmd, func() {}); err == nil || procgroup.ExitStatus(cmd.ProcessState) != 128+int(syscall.SIGTERM) {
+		t.Errorf("got %v, status %d", err, procgroup.ExitStatus(cmd.ProcessState))
+	}
+}
+
+// What has left the group, in a session of its own, is found by its mark.
+func TestEndMarked(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("there is no setsid")
+	}
+	mark := procgroup.NewMark()
+	cmd, out := shell(t, "setsid sleep 1000 & echo $!", mark+"1")
+	if _, err := procgroup.Run(t.Context(), cmd, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	pid := readPID(t, out)
+	if left := procgroup.EndMarked(procgroup.NewMark()); left != 0 {
+		t.Errorf("%d with another mark are left", left)
+	}
+	if left := procgroup.EndMarked(mark); left != 0 {
+		t.Errorf("%d are left", left)
+	}
+	awaitGone(t, pid)
+}
+
+func TestDrain(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.WriteString("head and tail"); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	procgroup.Drain(r, &got, 4)
+	procgroup.Drain(r, &got, 100)
+	procgroup.Drain(r, &got, 100) // nothing is left, and it does not wait
+	if got.String() != "head and tail" {
+		t.Errorf("got %q", got.String())
+	}
+}
