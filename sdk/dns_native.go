@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/daeace23/prober/internal/dnswire"
 )
 
 const (
@@ -32,15 +34,14 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	if err != nil {
 		return DNSAnswer{}, fmt.Errorf("dns: %w", err)
 	}
-	id := uint16(rand.Uint32())
-	message, err := packQuestion(id, q)
+	question, err := dnswire.NewQuestion(q.Name, q.Type, uint16(rand.Uint32()))
 	if err != nil {
 		return DNSAnswer{}, fmt.Errorf("dns: %w", err)
 	}
 	var answer DNSAnswer
 	tries := slices.Repeat(servers, dnsRounds)
 	for i, server := range tries {
-		if answer, err = h.ask(ctx, server, message, len(tries)-i); err == nil || ctx.Err() != nil {
+		if answer, err = h.ask(ctx, server, &question, len(tries)-i); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -81,31 +82,31 @@ func (h Host) dnsServers(named string) ([]string, error) {
 
 // ask asks one server: over udp, and over tcp for what is too long for that. It takes one
 // of the shares of the time that is left.
-func (h Host) ask(ctx context.Context, server string, message []byte, shares int) (DNSAnswer, error) {
+func (h Host) ask(ctx context.Context, server string, question *dnswire.Question, shares int) (DNSAnswer, error) {
 	patience := dnsPatience
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/time.Duration(shares))
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, cut, err := h.exchange(ctx, "udp", server, message)
+	answer, cut, err := h.exchange(ctx, "udp", server, question)
 	if err == nil && cut {
-		answer, _, err = h.exchange(ctx, "tcp", server, message)
+		answer, _, err = h.exchange(ctx, "tcp", server, question)
 	}
 	answer.Server = server
 	return answer, err
 }
 
-func (h Host) exchange(ctx context.Context, network, server string, message []byte) (a DNSAnswer, cut bool, err error) {
+func (h Host) exchange(ctx context.Context, network, server string, question *dnswire.Question) (a DNSAnswer, cut bool, err error) {
 	conn, err := h.dial(ctx, network, server)
 	if err != nil {
 		return a, false, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
-	sent := message
+	sent := question.Pack(false)
 	if network == "tcp" {
-		sent = append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
+		sent = dnswire.Framed(sent)
 	}
 	if _, err := conn.Write(sent); err != nil {
 		return a, false, err
@@ -116,10 +117,22 @@ func (h Host) exchange(ctx context.Context, network, server string, message []by
 		if err != nil {
 			return a, false, cmp.Or(ctx.Err(), err)
 		}
-		if a, cut, err = readAnswer(message, buf[:n]); err != errStray {
-			return a, cut, err
+		got, err := question.Read(buf[:n], network == "tcp")
+		if err == nil {
+			return answerOf(got), got.Truncated, nil
+		}
+		if err != dnswire.ErrStray {
+			return a, false, err
 		}
 	}
+}
+
+func answerOf(got dnswire.Answer) DNSAnswer {
+	a := DNSAnswer{RCode: dnswire.CodeName(got.Code)}
+	for _, r := range got.Records {
+		a.Answers = append(a.Answers, DNSRecord(r))
+	}
+	return a
 }
 
 func readMessage(conn net.Conn, network string, buf []byte) (int, error) {

@@ -1,6 +1,4 @@
-//go:build !wasip1
-
-package sdk
+package dnswire
 
 import (
 	"encoding/binary"
@@ -10,152 +8,243 @@ import (
 	"strings"
 )
 
-// The types of records that a plugin asks for, by the number of RFC 1035 and later.
-var dnsTypes = map[uint16]string{
-	1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 12: "PTR", 15: "MX", 16: "TXT", 28: "AAAA", 33: "SRV",
-}
+// Bounds of one answer.
+const (
+	MaxRecords = 1000
+	MaxText    = 256 << 10 // bytes of the names and data of all records
+)
 
-var rcodes = []string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"}
-
-const dnsHeader = 12 // bytes
+const (
+	maxName  = 254 // bytes, with a dot after each label
+	maxJumps = 10  // to parts of a name elsewhere in the message
+)
 
 var (
-	errStray  = errors.New("not an answer to the question")
+	// ErrStray is the error of a message that does not answer the question. Anyone could have
+	// sent it.
+	ErrStray = errors.New("not an answer to the question")
+
 	errBroken = errors.New("a broken answer")
 )
 
-// packQuestion returns the message that asks q.
-func packQuestion(id uint16, q DNSQuery) ([]byte, error) {
-	number := uint16(0)
-	for n, name := range dnsTypes {
-		if strings.EqualFold(name, q.Type) || q.Type == "" && name == "A" {
-			number = n
-		}
-	}
-	if number == 0 {
-		return nil, fmt.Errorf("unknown type %.20q; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT", q.Type)
-	}
-	b := binary.BigEndian.AppendUint16(nil, id)
-	b = append(b, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0) // recursion desired, one question
-	for label := range strings.SplitSeq(strings.TrimSuffix(q.Name, "."), ".") {
-		if label == "" && q.Name != "." || len(label) > 63 || len(q.Name) > 254 {
-			return nil, fmt.Errorf("%.200q is not a name", q.Name)
-		}
-		if label != "" {
-			b = append(append(b, byte(len(label))), strings.ToLower(label)...)
-		}
-	}
-	b = binary.BigEndian.AppendUint16(append(b, 0), number)
-	return append(b, 0, 1), nil
+// Answer is what a server answers.
+type Answer struct {
+	Code      int  // as in RCODE; see [CodeName]
+	Truncated bool // all of it is to be had over TCP; it has no records
+	Records   []Record
 }
 
-// readAnswer reads the message that answers question. Its error is errStray if msg
-// answers another one; cut reports that the rest is to be had over tcp.
-func readAnswer(question, msg []byte) (a DNSAnswer, cut bool, err error) {
-	end := len(question)
-	switch {
-	case len(msg) < end, msg[0] != question[0], msg[1] != question[1], msg[2]&0x80 == 0,
-		!strings.EqualFold(string(msg[dnsHeader:end]), string(question[dnsHeader:])):
-		return a, false, errStray
-	case msg[2]&0x02 != 0:
-		return a, true, nil
-	}
-	if code := int(msg[3] & 0xf); code < len(rcodes) {
-		a.RCode = rcodes[code]
-	} else {
-		a.RCode = fmt.Sprintf("RCODE%d", code)
-	}
-	d := dnsReader{msg: msg, pos: end}
-	for range binary.BigEndian.Uint16(msg[6:]) {
-		r := DNSRecord{Name: d.name()}
-		number := d.u16()
-		d.u16() // the class
-		r.TTL = uint32(d.u16())<<16 | uint32(d.u16())
-		length := d.u16()
-		next := d.pos + length
-		r.Type = dnsTypes[uint16(number)]
-		r.Data = d.data(r.Type, next)
-		if d.pos = next; d.broken || next > len(msg) {
-			return a, false, errBroken
-		}
-		if r.Type != "" {
-			a.Answers = append(a.Answers, r)
-		}
-	}
-	return a, false, nil
+// Record is one record of an answer.
+type Record struct {
+	Name string // without the dot at its end
+	Type string
+	TTL  uint32
+	Data string // as in a zone file
 }
 
-// dnsReader walks a message. Once it is broken, it reads zeros.
-type dnsReader struct {
+const formatError = 1
+
+// Read reads the message that answers q. It came over TCP if tcp is set. Records that q could
+// not have asked for are left out. The error is [ErrStray], or says what is wrong with the
+// answer.
+func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
+	r := reader{msg: msg}
+	id, flags := r.u16(), r.u16()
+	questions, answers, authorities, additionals := r.u16(), r.u16(), r.u16(), r.u16()
+	isResponse, opcode, truncated := flags&0x8000 != 0, flags>>11&0xf, flags&0x0200 != 0
+	a := Answer{Code: int(flags & 0xf)}
+	if r.broken || id != q.id || !isResponse || opcode != 0 {
+		return Answer{}, ErrStray
+	}
+	if questions == 0 && a.Code == formatError {
+		return a, nil // the server could not read the question
+	}
+	name, number, class := r.name(), r.u16(), r.u16()
+	if r.broken || questions != 1 || number != q.number || class != classINET || !strings.EqualFold(name, q.text()) {
+		return Answer{}, ErrStray
+	}
+	if truncated && !tcp {
+		return Answer{Code: a.Code, Truncated: true}, nil
+	}
+	var err error
+	if a.Records, err = r.records(answers); err != nil {
+		return Answer{}, err
+	}
+	a.Code |= r.extendedCode(authorities, additionals)
+	return a, nil
+}
+
+// text returns the name as [reader.name] does.
+func (q *Question) text() string {
+	if q.name == "" {
+		return "."
+	}
+	return q.name
+}
+
+// reader reads a message. Once it is broken, it reads zeros.
+type reader struct {
 	msg    []byte
 	pos    int
 	broken bool
 }
 
-func (d *dnsReader) bytes(n int) []byte {
-	if d.broken = d.broken || d.pos+n > len(d.msg); d.broken {
+func (r *reader) bytes(n int) []byte {
+	if r.broken = r.broken || n > len(r.msg)-r.pos; r.broken {
 		return make([]byte, n)
 	}
-	d.pos += n
-	return d.msg[d.pos-n : d.pos]
+	r.pos += n
+	return r.msg[r.pos-n : r.pos]
 }
 
-func (d *dnsReader) u16() int { return int(binary.BigEndian.Uint16(d.bytes(2))) }
+func (r *reader) u16() uint16 { return binary.BigEndian.Uint16(r.bytes(2)) }
 
-func (d *dnsReader) u32() uint32 { return binary.BigEndian.Uint32(d.bytes(4)) }
+func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.bytes(4)) }
 
-// name reads a name without the dot at its end; parts of it may be said elsewhere.
-func (d *dnsReader) name() string {
-	var labels []string
-	back := -1
-	for jumps := 0; ; {
-		n := int(d.bytes(1)[0])
+// header is what every record begins with.
+type header struct {
+	name          string
+	number, class uint16
+	ttl           uint32
+	end           int // of its data
+}
+
+func (r *reader) header() header {
+	h := header{name: r.name(), number: r.u16(), class: r.u16(), ttl: r.u32()}
+	h.end = int(r.u16()) + r.pos
+	r.broken = r.broken || h.end > len(r.msg)
+	return h
+}
+
+// records reads n records.
+func (r *reader) records(n uint16) (records []Record, err error) {
+	text := 0
+	for range n {
+		h := r.header()
+		if typ := types[h.number]; typ != "" && h.class == classINET && !r.broken {
+			record := Record{Name: h.name, Type: typ, TTL: h.ttl, Data: r.data(typ, h.end)}
+			if record.TTL > 1<<31-1 {
+				record.TTL = 0 // as RFC 2181 has it
+			}
+			records = append(records, record)
+			text += len(record.Name) + len(record.Data)
+			r.broken = r.broken || r.pos != h.end
+		}
+		if r.broken {
+			return nil, errBroken
+		}
+		if text > MaxText || len(records) > MaxRecords {
+			return nil, fmt.Errorf("more than %d records, or %d bytes of them", MaxRecords, MaxText)
+		}
+		r.pos = h.end
+	}
+	return records, nil
+}
+
+// extendedCode returns the upper bits of the code, which EDNS has.
+func (r *reader) extendedCode(authorities, additionals uint16) int {
+	for i := range int(authorities) + int(additionals) {
+		h := r.header()
+		if r.broken {
+			return 0
+		}
+		if i >= int(authorities) && h.number == typeOPT {
+			return int(h.ttl>>24) << 4
+		}
+		r.pos = h.end
+	}
+	return 0
+}
+
+// name reads a name without the dot at its end; parts of it may be elsewhere in the message.
+func (r *reader) name() string {
+	var b strings.Builder
+	size, back := 0, -1
+	for jumps := 0; !r.broken; {
+		n := int(r.bytes(1)[0])
 		switch {
-		case d.broken || jumps > 64 || len(labels) > 128:
-			d.broken = true
-			return ""
 		case n == 0:
 			if back >= 0 {
-				d.pos = back
+				r.pos = back
 			}
-			if labels == nil {
+			if size == 0 {
 				return "."
 			}
-			return strings.Join(labels, ".")
+			return b.String()
 		case n < 64:
-			labels = append(labels, string(d.bytes(n)))
-		default:
-			to := (n&0x3f)<<8 | int(d.bytes(1)[0])
-			if back < 0 {
-				back = d.pos
+			label := r.bytes(n)
+			if size > 0 {
+				b.WriteByte('.')
 			}
-			d.pos = to
+			size += n + 1
+			r.broken = r.broken || size > maxName
+			r.label(&b, label)
+		case n >= 0xc0:
+			to := n&0x3f<<8 | int(r.bytes(1)[0])
+			if back < 0 {
+				back = r.pos
+			}
+			r.pos = to
 			jumps++
+			r.broken = r.broken || jumps > maxJumps || to > len(r.msg)
+		default:
+			r.broken = true
+		}
+	}
+	return ""
+}
+
+// label writes a label with its odd bytes as \DDD. One with a dot cannot be told from two.
+func (r *reader) label(b *strings.Builder, label []byte) {
+	for _, c := range label {
+		switch {
+		case c == '.':
+			r.broken = true
+		case c <= ' ' || c > '~' || c == '\\' || c == '"':
+			fmt.Fprintf(b, "\\%03d", c)
+		default:
+			b.WriteByte(c)
 		}
 	}
 }
 
-// data reads the data of a record, which ends before next, as in a zone file.
-func (d *dnsReader) data(typ string, next int) string {
+// data reads the data of a record, which ends at end, as in a zone file.
+func (r *reader) data(typ string, end int) string {
 	switch typ {
 	case "A":
-		return netip.AddrFrom4([4]byte(d.bytes(4))).String()
+		return netip.AddrFrom4([4]byte(r.bytes(4))).String()
 	case "AAAA":
-		return netip.AddrFrom16([16]byte(d.bytes(16))).String()
+		return netip.AddrFrom16([16]byte(r.bytes(16))).String()
 	case "NS", "CNAME", "PTR":
-		return d.name()
+		return r.name()
 	case "MX":
-		return fmt.Sprintf("%d %s", d.u16(), d.name())
+		return fmt.Sprintf("%d %s", r.u16(), r.name())
 	case "SRV":
-		return fmt.Sprintf("%d %d %d %s", d.u16(), d.u16(), d.u16(), d.name())
+		return fmt.Sprintf("%d %d %d %s", r.u16(), r.u16(), r.u16(), r.name())
 	case "SOA":
-		return fmt.Sprintf("%s %s %d %d %d %d %d", d.name(), d.name(), d.u32(), d.u32(), d.u32(), d.u32(), d.u32())
+		return fmt.Sprintf("%s %s %d %d %d %d %d", r.name(), r.name(), r.u32(), r.u32(), r.u32(), r.u32(), r.u32())
 	case "TXT":
 		var text []byte
-		for d.pos < next && !d.broken {
-			text = append(text, d.bytes(int(d.bytes(1)[0]))...)
+		for r.pos < end && !r.broken {
+			text = append(text, r.bytes(int(r.bytes(1)[0]))...)
 		}
 		return string(text)
 	}
 	return ""
+}
+
+var codeNames = []string{
+	"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE",
+}
+
+// CodeName returns the name of an RCODE.
+func CodeName(code int) string {
+	switch {
+	case code < len(codeNames):
+		return codeNames[code]
+	case code == 16:
+		return "BADVERS"
+	default:
+		return fmt.Sprintf("RCODE%d", code)
+	}
 }
