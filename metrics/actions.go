@@ -2,14 +2,14 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Actions are what users can ask an agent to do, and ActionResults what becomes of that.
+// Actions are what users can ask an agent to do, and ActionResults the results.
 var (
 	Actions       = []string{"trigger", "pause", "resume", "promote", "reload"}
 	ActionResults = []string{"ok", "denied", "not_found", "error"}
 )
 
-// newActions returns counters that are all there from the beginning: the rate of one that
-// appears with its first action would miss that action.
+// newActions returns counters with all their series: the rate of a series that appears with its
+// first action would miss that action.
 func newActions() *prometheus.CounterVec {
 	actions := actionsTotal.counterVec()
 	for _, action := range Actions {

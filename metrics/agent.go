@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// AgentCounts are numbers that an agent keeps by itself. They are read at each scrape, and
+// AgentCounts are counts that an agent keeps. They are read at each scrape, and
 // must not block.
 type AgentCounts struct {
 	// LogLinesDropped has, by stream ("stdout", "stderr"), the lines that could not be written.
@@ -11,7 +11,7 @@ type AgentCounts struct {
 	StateSaveFailures func() uint64
 }
 
-// RegisterAgent shows c on r.
+// RegisterAgent registers the metrics of c.
 func RegisterAgent(r prometheus.Registerer, c AgentCounts) error {
 	for stream, count := range c.LogLinesDropped {
 		if err := register(r, count, prometheus.CounterOpts{

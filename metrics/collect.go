@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// workerCollector tells all that comes from ticks, save what handlers measured.
+// workerCollector collects everything that ticks count, except what handlers measured.
 type workerCollector struct{ m *Metrics }
 
 var _ prometheus.Collector = workerCollector{}
@@ -26,8 +26,7 @@ func (c workerCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. No lock is held while a slow reader makes
-// it wait.
+// Collect implements [prometheus.Collector]. It holds no lock while it waits for a slow reader.
 func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
 	all, merged := c.m.snapshot()
 	for _, s := range all {
@@ -42,8 +41,8 @@ func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
 	c.m.collectShared(ch)
 }
 
-// snapshot returns all series, and all again with those that differ in the pod's UID
-// only merged into one.
+// snapshot returns all series twice: as they are, and with those merged that differ only in the
+// pod's UID.
 func (m *Metrics) snapshot() (all, merged []*series) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -58,7 +57,7 @@ func (m *Metrics) snapshot() (all, merged []*series) {
 				continue
 			}
 			group = s
-			if s.next != nil { // its numbers must not change when another is absorbed
+			if s.next != nil { // a copy: absorb must not change s
 				group = s.bare()
 				group.absorb(s)
 			}
@@ -89,7 +88,7 @@ func (s *series) collectDuration(ch chan<- prometheus.Metric) {
 		s.kind.Title(), s.container, s.pod, s.namespace)
 }
 
-// cumulative turns the counts of buckets into what Prometheus wants to see.
+// cumulative returns the counts of buckets as Prometheus has them.
 func cumulative(bounds []time.Duration, counts []atomic.Uint32) (count uint64, buckets map[float64]uint64) {
 	buckets = make(map[float64]uint64, len(bounds))
 	for i, b := range bounds {
@@ -140,11 +139,11 @@ func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
 	ch <- inflight.with(float64(m.inflight.Load()))
 }
 
-// maxPluginSeries is how many metrics of one tick are shown.
+// maxPluginSeries is the largest number of metrics of one tick.
 const maxPluginSeries = 64
 
-// pluginCollector tells what handlers measured. Their labels are not known beforehand,
-// so it describes nothing, which Prometheus calls unchecked.
+// pluginCollector collects what handlers measured. Their labels are not known beforehand, so it
+// is an unchecked collector, without descriptors.
 type pluginCollector struct{ m *Metrics }
 
 var _ prometheus.Collector = pluginCollector{}
@@ -155,7 +154,7 @@ func (pluginCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements [prometheus.Collector].
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	all, _ := c.m.snapshot()
-	told := make(map[string]bool) // one number told twice would spoil the whole scrape
+	seen := make(map[string]bool) // a duplicate would fail the whole scrape
 	for _, s := range all {
 		measured := s.measured.Load()
 		if measured == nil {
@@ -164,18 +163,18 @@ func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 		for _, metric := range (*measured)[:min(len(*measured), maxPluginSeries)] {
 			names, values := s.pluginLabels(metric)
 			key := strings.Join(slices.Concat(names, values), "\xff")
-			if told[key] {
+			if seen[key] {
 				continue
 			}
-			told[key] = true
+			seen[key] = true
 			desc := prometheus.NewDesc(pluginMetric.Name, pluginMetric.Help, names, nil)
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, metric.Value, values...)
 		}
 	}
 }
 
-// pluginLabels returns the labels of one measured number. A label of the plugin's that
-// has the name of one of ours, or one that Prometheus does not take, is left out.
+// pluginLabels returns the labels of one measured number. It drops labels of the plugin that
+// have the name of one of ours, or that Prometheus does not accept.
 func (s *series) pluginLabels(metric probe.Metric) (names, values []string) {
 	names = pluginMetric.labelNames()
 	values = []string{s.handler.Load().handler, metric.Name, metric.Unit, s.kind.Title(), s.container, s.pod, s.namespace}
@@ -191,7 +190,7 @@ func (s *series) pluginLabels(metric probe.Metric) (names, values []string) {
 	return names, values
 }
 
-// validLabel reports whether every reader of Prometheus's text takes name as a label.
+// validLabel reports whether name is valid in every version of Prometheus' text format.
 func validLabel(name string) bool {
 	for i := range len(name) {
 		c := name[i]

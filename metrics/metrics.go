@@ -3,7 +3,8 @@
 // [Metrics] is a [worker.Observer] that counts each tick into plain atomic numbers,
 // and turns them into metrics when someone scrapes. The kubelet's two metrics keep
 // their names, labels and meanings; the others are prober's own, and their labels are
-// bounded. series.go holds what is counted for one probe, collect.go how it is told.
+// bounded. families.go declares all metrics: read it first. series.go counts for one probe,
+// and collect.go collects the counts.
 package metrics
 
 import (
@@ -25,7 +26,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Config says what the metrics are to tell of the program itself.
+// Config describes the program for prober_build_info.
 type Config struct {
 	Version  string // "" is shown as "unknown"
 	Revision string // of the source; "" is shown as "unknown"
@@ -57,7 +58,7 @@ type Metrics struct {
 
 var _ worker.Observer = (*Metrics)(nil)
 
-// New returns metrics that have seen nothing. [Metrics.Register] shows them.
+// New returns metrics without counts. [Metrics.Register] adds them to a registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{
 		seed: maphash.MakeSeed(), series: make(map[uint64]*series), handlers: make(map[string]*outcomes),
@@ -82,7 +83,7 @@ func New(cfg Config) *Metrics {
 	return m
 }
 
-// Register shows m on r.
+// Register registers all metrics of m.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
@@ -99,7 +100,7 @@ func (m *Metrics) Register(r prometheus.Registerer) error {
 }
 
 // Observe implements [worker.Observer]. Workers that succeed one another as the same
-// probe share their numbers, so that the end of the first takes nothing from the next.
+// probe share their series, so the end of the first does not remove counts of the next.
 func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	m.workers.Add(1)
 	m.mu.Lock()
@@ -119,7 +120,7 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 		container: info.Container, kind: info.Kind, workers: 1,
 	}
 	s.handler.Store(m.outcomesLocked(info.Handler))
-	if near != nil { // those of one probe stay side by side
+	if near != nil { // keep the series of one probe together
 		s.next, near.next = near.next, s
 	} else {
 		s.next, m.series[hash] = m.series[hash], s
@@ -132,8 +133,8 @@ func (m *Metrics) hash(info worker.Info) uint64 {
 	return maphash.Comparable(m.seed, [4]string{info.Namespace, info.Pod, info.Container, info.Kind.String()})
 }
 
-// release takes one worker off s. The durations of the last one go to a series of the
-// same probe, if there is one: its labels do not tell the two apart.
+// release removes one worker from s. The durations of the last one move to another series of
+// the same probe, if there is one, because both have the same labels.
 func (m *Metrics) release(s *series) {
 	m.workers.Add(-1)
 	m.mu.Lock()
@@ -175,7 +176,7 @@ func (m *Metrics) outcomesLocked(handler string) *outcomes {
 	return o
 }
 
-// CountInFlight returns h with its attempts under way counted.
+// CountInFlight returns h with its attempts in progress counted.
 func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 		m.inflight.Add(1)
@@ -184,15 +185,14 @@ func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 	})
 }
 
-// Restarted counts the restart of a container. kind says what asked for it: a kind of
-// probe, or "exit".
+// Restarted counts the restart of a container. kind is the cause: a kind of probe,
+// or "exit".
 func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 	m.restarts.WithLabelValues(kind, namespace, pod, container).Inc()
 }
 
-// PluginSources notes the plugins that are in registries, and of which of them the last
-// good version stands in for what the registry has. A scrape meanwhile misses none of those
-// that stay.
+// PluginSources sets the plugins of registries, and whether the last good version of each stands
+// in for what the registry has. A concurrent scrape shows every plugin that stays.
 func (m *Metrics) PluginSources(stale map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,20 +211,20 @@ func (m *Metrics) PluginSources(stale map[string]bool) {
 	}
 }
 
-// PodGone drops what is counted for a pod beyond its workers' lives.
+// PodGone removes the counts of a pod that outlive its workers.
 func (m *Metrics) PodGone(namespace, pod string) {
 	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "pod": pod})
 }
 
-// RegisterReload shows on r how long a reload of files is under way, as underWay tells: 0
-// while there is none.
+// RegisterReload registers the duration of the reload in progress, which underWay returns: 0
+// without one.
 func (m *Metrics) RegisterReload(r prometheus.Registerer, underWay func() time.Duration) error {
 	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: reloadProgress.Name, Help: reloadProgress.Help,
 	}, func() float64 { return underWay().Seconds() }))
 }
 
-// Reloaded notes that files were read at now, and whether all of them could be used.
+// Reloaded records a reload at now, and whether all files could be used.
 func (m *Metrics) Reloaded(ok bool, now time.Time) {
 	if !ok {
 		m.reloadOK.Set(0)

@@ -9,12 +9,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// callBuckets reach from the call of a small guest to a timeout of ten seconds.
+// callBuckets range from the call of a small guest to a timeout of ten seconds.
 var callBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 10}
 
-// PluginStats is what a plugin is and takes at one moment, and what it did so far.
+// PluginStats is the state of a plugin at one moment, and its counts so far.
 type PluginStats struct {
-	Loaded     PluginInfo        // what runs; zero where nothing does
+	Loaded     PluginInfo        // the running version; zero without one
 	Refused    bool              // the newest version cannot be used
 	Idle, Busy int               // instances
 	Denied     uint64            // dials
@@ -24,7 +24,7 @@ type PluginStats struct {
 	Shadow map[string]uint64
 }
 
-// PluginInfo says which version of a plugin runs.
+// PluginInfo identifies the running version of a plugin.
 type PluginInfo struct {
 	Version, Digest string
 	Runtime         string // "wasm", "process" or "nagios"
@@ -33,18 +33,18 @@ type PluginInfo struct {
 	Trust string
 }
 
-// PluginHost tells of the plugins that are loaded, at each scrape. It must not block.
+// PluginHost returns the state of the loaded plugins, at each scrape. It must not block.
 type PluginHost interface {
 	Plugins() map[string]PluginStats // by name
 	Memory() uint64                  // bytes of all instances
 }
 
-// RegisterPlugins shows on r what host tells.
+// RegisterPlugins registers the metrics of the plugins of host.
 func (m *Metrics) RegisterPlugins(r prometheus.Registerer, host PluginHost) error {
 	return r.Register(hostCollector{m, host})
 }
 
-// hostCollector tells what plugins take.
+// hostCollector collects the metrics of plugins.
 type hostCollector struct {
 	m    *Metrics
 	host PluginHost
@@ -78,7 +78,7 @@ func (c hostCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- pluginMemory.with(float64(c.host.Memory()))
 }
 
-// collectLoaded tells which version of a plugin runs.
+// collectLoaded collects the metrics about the running version of a plugin.
 func collectLoaded(ch chan<- prometheus.Metric, name string, s *PluginStats) {
 	loaded := s.Loaded != (PluginInfo{})
 	if loaded {

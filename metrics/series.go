@@ -89,9 +89,8 @@ func bucket(bounds []time.Duration, d time.Duration) int {
 }
 
 // series is what is counted for one probe: the [worker.ProbeObserver] of its worker,
-// or of several while one takes over from another. Its size is most of what a probe
-// costs here, so the numbers are of 32 bits: to a reader of counters an overflow looks
-// like a restart.
+// or of several while one replaces another. Its size is most of the memory of a probe in this
+// package, so counts have 32 bits: an overflow looks like a restart of the counter.
 type series struct {
 	metrics        *Metrics
 	namespace, pod string
@@ -126,7 +125,7 @@ func (s *series) bare() *series {
 	return &series{namespace: s.namespace, pod: s.pod, podUID: s.podUID, container: s.container, kind: s.kind}
 }
 
-// unlink takes o, which comes after s, off the list.
+// unlink removes o, which comes after s, from the list.
 func (s *series) unlink(o *series) {
 	at := s
 	for at.next != o {
@@ -154,7 +153,7 @@ func (s *series) Tick(t *worker.Tick) {
 		s.measured.Store(&measured)
 	}
 	if t.Err != nil {
-		return // the kubelet counts it nowhere
+		return // the kubelet does not count errors
 	}
 	s.totals[t.Result+1].Add(1)
 	if !failed(t) {
@@ -162,8 +161,8 @@ func (s *series) Tick(t *worker.Tick) {
 	}
 }
 
-// failed reports whether the thresholds counted t as a failure: the kubelet measures
-// no failure.
+// failed reports whether t counted as a failure. The kubelet measures the duration of
+// successes only.
 func failed(t *worker.Tick) bool { return t.Result+1 == decidedResults-1 }
 
 func (s *series) observeDuration(d time.Duration) {

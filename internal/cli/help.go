@@ -33,8 +33,8 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// completion gives root cobra's command for the completion of shells, which takes a shell
-// that it does not know for a wish for help.
+// completion adds cobra's command for shell completion to root, with an error for unknown
+// shells, for which cobra shows help.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -17,7 +17,7 @@ import (
 )
 
 func newProbe(env *command.Env) *cobra.Command {
-	return command.Folder("probe", "Carry out one probe and tell its verdict",
+	return command.Folder("probe", "Carry out one probe and print its verdict",
 		newProbeHTTP(env), newProbeTCP(env), newProbeGRPC(env), newProbeExec(env), plugincmd.NewProbe(env))
 }
 
@@ -58,7 +58,7 @@ func httpAction(text string, headers []string) (config any, target probe.Target,
 	}
 	defaultPort, known := map[string]int{"http": 80, "https": 443}[u.Scheme]
 	if !known || u.Hostname() == "" {
-		return nil, target, command.Usage(hint, "%q: want http://HOST or https://HOST", text)
+		return nil, target, command.Usage(hint, "%q: must be http://HOST or https://HOST", text)
 	}
 	target = probe.Target{Host: u.Hostname(), Port: defaultPort}
 	if u.Port() != "" {
@@ -70,7 +70,7 @@ func httpAction(text string, headers []string) (config any, target probe.Target,
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" {
-			return nil, target, command.Usage("a header looks like Accept:text/html", "--header %q: want NAME:VALUE", h)
+			return nil, target, command.Usage("a header looks like Accept:text/html", "--header %q: must be NAME:VALUE", h)
 		}
 		if strings.EqualFold(strings.TrimSpace(name), "Host") {
 			list = list[1:]

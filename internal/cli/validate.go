@@ -57,14 +57,14 @@ type validation struct {
 	manifests
 	env        *command.Env
 	agentFiles []string // among the paths
-	badAgent   bool     // an agent file among the paths is wrong, and told
-	wrong      int      // errors told
+	badAgent   bool     // an agent file among the paths is wrong, and was printed
+	wrong      int      // errors printed
 }
 
 // maxFile bounds a file of any kind.
 const maxFile = 8 << 20
 
-// kindLine tells files that are not manifests by their kind.
+// kindLine finds the kind of files that are not manifests.
 var kindLine = regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 
 func (v *validation) run(ctx context.Context, paths []string) error {
@@ -88,9 +88,9 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return command.Failed(context.Cause(ctx))
 	}
 	if err != nil {
-		v.tell(err)
+		v.printErrors(err)
 	}
-	v.tellUnchecked(notes.Unchecked)
+	v.printUnchecked(notes.Unchecked)
 	for _, name := range notes.SecretsInArguments {
 		v.warn(fmt.Sprintf("plugin %q", name), plugincmd.SecretsInArguments)
 	}
@@ -109,7 +109,7 @@ func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) erro
 }
 
 // chooseConfig takes the agent's file among the paths in place of --config. One that is
-// wrong was told already.
+// wrong was printed already.
 func (v *validation) chooseConfig() error {
 	switch {
 	case v.ConfigFile != "" || len(v.agentFiles) == 0:
@@ -127,7 +127,7 @@ func (v *validation) knowsPlugins() bool {
 	return len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != ""
 }
 
-// flags misses what the flags name.
+// flags checks that the files and folders of the flags exist.
 func (v *validation) flags() error {
 	for _, path := range append([]string{v.ConfigFile, v.LockFile}, v.PluginDirs...) {
 		if _, err := os.Stat(path); path != "" && err != nil {
@@ -137,8 +137,8 @@ func (v *validation) flags() error {
 	return nil
 }
 
-// tellUnchecked says of which handlers nothing was checked.
-func (v *validation) tellUnchecked(names []string) {
+// printUnchecked lists the handlers whose probes were not checked.
+func (v *validation) printUnchecked(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -152,11 +152,11 @@ func (v *validation) tellUnchecked(names []string) {
 	fmt.Fprintf(v.env.Stderr, "prober: %s nothing was checked of what is for %s\n", why, strings.Join(names, ", "))
 }
 
-// tell writes one line for each error that err joins.
-func (v *validation) tell(err error) {
+// printErrors writes one line for each error that err joins.
+func (v *validation) printErrors(err error) {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range list.Unwrap() {
-			v.tell(e)
+			v.printErrors(e)
 		}
 		return
 	}
@@ -164,8 +164,8 @@ func (v *validation) tell(err error) {
 	fmt.Fprintln(v.env.Stdout, command.OneLine(err.Error()))
 }
 
-// file checks a file that is no manifest, and a folder that has none. It reports whether
-// path is something else than manifests.
+// file checks a file that is not a manifest, and a folder that has none. It reports whether
+// path is something other than manifests.
 func (v *validation) file(path string) (other bool, err error) {
 	if path == "-" {
 		return false, nil
@@ -194,25 +194,25 @@ func (v *validation) file(path string) (other bool, err error) {
 		}
 	}
 	if err != nil {
-		v.tell(err)
+		v.printErrors(err)
 	}
 	return true, nil
 }
 
-// warn tells of what is no error.
+// warn prints a warning.
 func (v *validation) warn(place, text string) {
 	v.env.Warn("%s: %s", place, text)
 }
 
-// folder misses manifests in a folder: an agent may wait for them, but who has them checked
-// believes that there are some.
+// folder prints an error for a folder without manifests. An agent waits for them, but a check
+// of none is a mistake.
 func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err
 	}
 	files, err := (&manifest.Source{Paths: []string{path}}).Files()
 	if err == nil && len(files) == 0 {
-		v.tell(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
+		v.printErrors(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
 	}
-	return nil // what cannot be read is told with the manifests
+	return nil // what cannot be read is printed with the manifests
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// explanation tells what happens inside attempts, as it happens.
+// explanation prints what happens inside attempts.
 type explanation struct {
 	on    bool
 	out   io.Writer
 	start time.Time
 }
 
-// begin returns the tracer of an attempt; nil when nobody asked.
+// begin returns the tracer of an attempt; nil without --explain.
 func (e *explanation) begin(attempt int) probe.Tracer {
 	if !e.on {
 		return nil
@@ -33,7 +33,7 @@ func (e *explanation) begin(attempt int) probe.Tracer {
 	}
 }
 
-// end tells what the attempt came to.
+// end prints the result of the attempt.
 func (e *explanation) end(outcome probe.Outcome, err error) {
 	if !e.on {
 		return

@@ -23,7 +23,7 @@ func ParseHostPort(text string) (probe.Target, error) {
 	const hint = "a target looks like 127.0.0.1:6379, or [::1]:6379"
 	host, number, err := net.SplitHostPort(text)
 	if err != nil || host == "" {
-		return probe.Target{}, command.Usage(hint, "%q: want HOST:PORT", text)
+		return probe.Target{}, command.Usage(hint, "%q: must be HOST:PORT", text)
 	}
 	p, err := ParsePort(number)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// verdict is what a one-shot probe found.
+// verdict is the result of a one-shot probe.
 type verdict struct {
 	Result          probe.Result    `json:"result"`
 	Output          string          `json:"output"`
@@ -41,7 +41,7 @@ func (v *verdict) print(env *command.Env, format string, headers bool) error {
 	default:
 		shown := *v
 		shown.Metrics = slices.DeleteFunc(slices.Clone(v.Metrics), func(m probe.Metric) bool {
-			return math.IsNaN(m.Value) || math.IsInf(m.Value, 0) // JSON has no word for them
+			return math.IsNaN(m.Value) || math.IsInf(m.Value, 0) // JSON cannot represent them
 		})
 		if shown.Metrics == nil {
 			shown.Metrics = []probe.Metric{}
@@ -60,7 +60,7 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if headers { // a line that scripts read stays alone
+	if headers { // without headers, scripts read one line
 		v.explain(out, w)
 	}
 	if len(v.Metrics) == 0 {
@@ -76,7 +76,7 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 	return w.Flush()
 }
 
-// explain writes what the details tell people.
+// explain prints the details.
 func (v *verdict) explain(out io.Writer, w *tabwriter.Writer) {
 	d := explain.Read(string(v.Details))
 	if d == (explain.Details{}) {
@@ -90,7 +90,7 @@ func (v *verdict) explain(out io.Writer, w *tabwriter.Writer) {
 	if d.Body != "" {
 		fmt.Fprintf(w, "body\t%s\n", command.OneLine(d.Body))
 	}
-	_ = w.Flush() // whoever flushes next gets the error, too
+	_ = w.Flush() // the next flush returns the error, too
 }
 
 func labelText(labels map[string]string) string {
@@ -116,7 +116,7 @@ var nagiosUnits = map[string]string{
 	"s": "s", "seconds": "s", "ms": "ms", "us": "us", "%": "%", "percent": "%", "B": "B", "bytes": "B", "KB": "KB", "MB": "MB", "c": "c",
 }
 
-// nagios returns v as the one line of a monitoring plugin, with performance data.
+// nagios returns v as the line that a monitoring plugin prints, with performance data.
 func (v *verdict) nagios() string {
 	said := cmp.Or(v.Error, v.Output, v.handler)
 	d := explain.Read(string(v.Details))

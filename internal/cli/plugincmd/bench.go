@@ -25,13 +25,13 @@ const formatBenchstat = "benchstat"
 
 // bench is one run of `prober plugin bench`.
 type bench struct {
-	env     *command.Env
-	flags   pluginFlags
-	world   string // FILE or FILE:NAME of a case
-	limit   time.Duration
-	timeout time.Duration
-	count   int
-	output  string
+	env      *command.Env
+	flags    pluginFlags
+	caseFlag string // FILE or FILE:NAME of a case
+	limit    time.Duration
+	timeout  time.Duration
+	count    int
+	output   string
 
 	found plugin.Found
 	ask   question
@@ -61,7 +61,7 @@ func newBench(env *command.Env) *cobra.Command {
 		},
 	}
 	b.flags.add(c)
-	c.Flags().StringVar(&b.world, "case", "", "a case of a test file to call the plugin in, as FILE or FILE:NAME")
+	c.Flags().StringVar(&b.caseFlag, "case", "", "a case of a test file to call the plugin in, as FILE or FILE:NAME")
 	c.Flags().DurationVar(&b.limit, "time", time.Second, "how long each measurement goes on")
 	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
 	c.Flags().IntVar(&b.count, "count", 1, "how often everything is measured")
@@ -101,16 +101,16 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
 		return err
 	}
-	tellManifest(b.env, b.found)
+	warnManifest(b.env, b.found)
 	if b.ask, err = b.flags.read(ctx, b.env); err != nil {
 		return err
 	}
 	if r := b.found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
-		return command.Usage("its module, where it builds as one, can be measured", "plugin %q is a program: what is measured is modules", b.found.Manifest.Name)
+		return command.Usage("its module, where it builds as one, can be measured", "plugin %q is a program: only modules can be measured", b.found.Manifest.Name)
 	}
 	switch {
-	case b.flags.target != "" && b.world != "":
-		return command.Usage("leave one of the two out", "--target and --case: a plugin is called in one world")
+	case b.flags.target != "" && b.caseFlag != "":
+		return command.Usage("leave one of the two out", "--target and --case: only one of the two can be given")
 	case b.flags.target != "":
 		return nil
 	case string(b.ask.config) != "{}" || len(b.ask.grants) > 0:
@@ -126,18 +126,18 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 
 // caseFile splits --case, or returns the test file that lies beside the module.
 func (b *bench) caseFile() (file, name string, err error) {
-	if b.world == "" {
+	if b.caseFlag == "" {
 		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
 		if _, err := os.Stat(file); err != nil {
-			return "", "", command.Usage("--target names a real one, --case a played one", "there is nothing to probe: %w", err)
+			return "", "", command.Usage("--target names a server, --case a test case", "no target and no test case: %w", err)
 		}
 		return file, "", nil
 	}
-	if end := strings.Index(b.world, plugintest.Suffix+":"); end >= 0 {
+	if end := strings.Index(b.caseFlag, plugintest.Suffix+":"); end >= 0 {
 		end += len(plugintest.Suffix)
-		return b.world[:end], b.world[end+1:], nil
+		return b.caseFlag[:end], b.caseFlag[end+1:], nil
 	}
-	return b.world, "", nil
+	return b.caseFlag, "", nil
 }
 
 // findCase returns a case of a file by its name, or the first that wants a success.
@@ -158,9 +158,9 @@ func findCase(file, name string) (*plugintest.Case, error) {
 		names = append(names, c.Name)
 	}
 	if name == "" {
-		return nil, command.Usage("--case FILE:NAME names another", "%s: no case wants a success", file)
+		return nil, command.Usage("--case FILE:NAME names another", "%s: no case expects a success", file)
 	}
-	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is called %q", file, name)
+	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is named %q", file, name)
 }
 
 // measureAll measures everything as often as was asked for. The samples are those that are

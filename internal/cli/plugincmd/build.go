@@ -146,16 +146,16 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	return putModule(env, dir, built, text, manifest)
 }
 
-// startPatience is how long a program that was built may take until it serves.
-const startPatience = 5 * time.Second
+// startTimeout is how long a program that was built may take until it serves.
+const startTimeout = 5 * time.Second
 
 // tryProgram starts a program of this platform once, to see that it serves.
 func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, m *plugin.Manifest) error {
 	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
-		env.Warn("the program was not started, being for %s: that it serves is not known", strings.Trim(built.String(), "/"))
+		env.Warn("the program is for %s, so it was not started: whether it serves is not known", strings.Trim(built.String(), "/"))
 		return nil
 	}
-	loaded, err := process.Load(ctx, process.Config{Version: env.Version, StartTimeout: startPatience}, plugin.Found{Manifest: m, Module: code})
+	loaded, err := process.Load(ctx, process.Config{Version: env.Version, StartTimeout: startTimeout}, plugin.Found{Manifest: m, Module: code})
 	if ctx.Err() != nil {
 		return command.Failed(context.Cause(ctx))
 	}
@@ -174,7 +174,7 @@ func putModule(env *command.Env, dir string, module, text []byte, m *plugin.Mani
 	if err := replace(out, module); err != nil {
 		return command.Failed(err)
 	}
-	return tellBuilt(env, out, module, m)
+	return printBuilt(env, out, module, m)
 }
 
 // putProgram writes a program with its manifest beside it.
@@ -196,7 +196,7 @@ func ofRuntime(text []byte, runtime plugin.Runtime) []byte {
 	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
 }
 
-// replace writes a file as a whole: whoever reads it sees the old or the new one.
+// replace writes a file atomically: a reader sees the old or the new one.
 func replace(path string, data []byte) error { return replaceAs(path, data, 0o644) }
 
 // replaceAs is replace of a file with a mode.
@@ -205,7 +205,7 @@ func replaceAs(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // there is none once it was renamed
+	defer os.Remove(f.Name()) // does nothing after the rename
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err
@@ -221,7 +221,7 @@ type building struct {
 	runtime  plugin.Runtime
 	mode     plugin.Mode
 	stateful bool
-	scratch  string // a folder for what is no result
+	scratch  string // a folder for temporary files
 }
 
 // out is where the compiler writes the module.
@@ -301,8 +301,8 @@ func (b *building) stopped(ctx context.Context) error {
 	return command.Failed(context.Cause(ctx))
 }
 
-// tellBuilt says what was built: its size, what it imports, and what it asks for.
-func tellBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest) error {
+// printBuilt prints what was built: its size, its imports and its requests.
+func printBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest) error {
 	imports, err := wasmfile.Imports(module)
 	if err != nil {
 		return command.Failed(fmt.Errorf("%s: %w", path, err))
@@ -312,7 +312,7 @@ func tellBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest)
 		fmt.Fprintf(env.Stdout, "imports %s: %s\n", name, strings.Join(imports[name], ", "))
 	}
 	for _, r := range m.Requests {
-		fmt.Fprintf(env.Stdout, "asks for %s: %s\n", r.Capability, strings.Join(r.Allow, ", "))
+		fmt.Fprintf(env.Stdout, "requests %s: %s\n", r.Capability, strings.Join(r.Allow, ", "))
 	}
 	if grants := neededGrants(m); len(grants) > 0 {
 		fmt.Fprintf(env.Stdout, "needs the grants %s\n", strings.Join(grants, ", "))

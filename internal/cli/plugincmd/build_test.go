@@ -62,7 +62,7 @@ func TestBuildRunsToolchains(t *testing.T) {
 		module := filepath.Join(dir, "demo-1.wasm")
 		want := module + ": demo-1 1.0.0, 0.3 KiB, sha256:"
 		if code != 0 || !strings.HasPrefix(stdout, want) ||
-			!strings.HasSuffix(stdout, "\nimports prober_v1_net: close\nasks for net: target, tcp://db:5432, !10.0.0.0/8\nneeds the grants tcp://db:5432\n") {
+			!strings.HasSuffix(stdout, "\nimports prober_v1_net: close\nrequests net: target, tcp://db:5432, !10.0.0.0/8\nneeds the grants tcp://db:5432\n") {
 			t.Errorf("%v: exit code %d\n%s%s", c.files, code, stdout, stderr)
 			continue
 		}
@@ -170,7 +170,7 @@ func TestBuildProcessThatDoesNotServe(t *testing.T) {
 		"#!/bin/sh\nexit 3\n":                "prober: error: " + dir + `: plugin "demo": `,
 		"#!/bin/sh\nexec sleep 600\n":        "prober: error: " + dir + `: plugin "demo": `,
 		"#!/bin/sh\necho '1|9|tcp|a|grpc'\n": "prober: error: " + dir + `: plugin "demo": `,
-		"MZ":                                 "prober: warning: the program was not started, being for windows: that it serves is not known\n",
+		"MZ":                                 "prober: warning: the program is for windows, so it was not started: whether it serves is not known\n",
 	} {
 		clitest.WriteTree(t, dir, map[string]string{"program": program, "prober-plugin-demo": "as it was"})
 		code, _, stderr := clitest.Run(nil, "plugin", "build", dir)

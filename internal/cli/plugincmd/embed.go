@@ -74,8 +74,8 @@ func embedManifest(env *command.Env, from, manifest, out string) error {
 	if err := replaceAs(out, module, mode); err != nil {
 		return command.Failed(err)
 	}
-	tellStale(env, out)
-	return tellBuilt(env, out, module, m)
+	warnStaleSignatures(env, out)
+	return printBuilt(env, out, module, m)
 }
 
 // isModule reports whether a file begins as a module does. Its size does not matter.
@@ -104,8 +104,8 @@ func embedded(from, out, name string) (string, error) {
 	return file, err
 }
 
-// tellStale warns of signatures beside a module that were made for another one.
-func tellStale(env *command.Env, path string) {
+// warnStaleSignatures warns of signatures beside a module that were made for another one.
+func warnStaleSignatures(env *command.Env, path string) {
 	for _, file := range trust.Files(path) {
 		if _, err := os.Stat(file); err == nil {
 			env.Warn("%s signs the module as it was before: sign it again", file)

@@ -61,7 +61,7 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 	if err != nil {
 		return found, err
 	}
-	tellManifest(env, found)
+	warnManifest(env, found)
 	verdict, err := policy.Admit(&found)
 	if err != nil {
 		return found, command.Usage("", "%w", err)
@@ -161,7 +161,7 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 
 // runPlugin carries the probe out with one plugin.
 func (o *pluginProbe) runPlugin(ctx context.Context, found plugin.Found) error {
-	handler, done, err := o.loadPlugin(ctx, found) // and in no quarantine: every try is made
+	handler, done, err := o.loadPlugin(ctx, found) // without quarantine
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if near := nearest.Name(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
-	return plugin.Found{}, command.Usage(hint, "no plugin called %q", name)
+	return plugin.Found{}, command.Usage(hint, "no plugin named %q", name)
 }
 
 // isPath reports whether name is a file or the folder of a project, rather than the name of
@@ -253,9 +253,9 @@ func hintFor(path string, err error) string {
 	return ""
 }
 
-// tellManifest warns of a module whose manifest inside is not the one that takes
-// precedence.
-func tellManifest(env *command.Env, f plugin.Found) {
+// warnManifest warns of a module whose manifest inside differs from the one beside it, which
+// takes precedence.
+func warnManifest(env *command.Env, f plugin.Found) {
 	if f.Inside != "" {
 		beside := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 		env.Warn("%s has another manifest inside than %s, which takes precedence", f.Path, beside)
@@ -265,7 +265,7 @@ func tellManifest(env *command.Env, f plugin.Found) {
 func builtinNames() []string {
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
-		return nil // they are taken in an empty registry: this can not fail
+		return nil // cannot happen: the registry is empty
 	}
 	return registry.Names()
 }

@@ -91,7 +91,7 @@ func newInspect(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tellManifest(env, f)
+			warnManifest(env, f)
 			signature, err := signatureOf(f, keys, configFile, cfg)
 			if err != nil {
 				return command.Usage("", "%w", err)

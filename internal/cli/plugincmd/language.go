@@ -24,11 +24,11 @@ const (
 	langWAT            = "wat"
 )
 
-// language is how plugins in it are told apart and compiled.
+// language is how projects in a language are recognized and compiled.
 type language struct {
 	name    string
-	title   string   // as people write it
-	markers []string // patterns of files, of which every project in it has one
+	title   string   // for messages
+	markers []string // patterns of files; every project in the language has one
 	compile func(b *building, ctx context.Context) error
 }
 
@@ -49,11 +49,11 @@ func languageNames() (names []string) {
 	return names
 }
 
-// languageOf tells the language of the project in dir.
+// languageOf returns the language of the project in dir.
 func languageOf(dir string) (language, error) {
 	var (
 		found []language
-		by    []string // the file that tells
+		by    []string // the file that decided it
 	)
 	for _, l := range languages() {
 		for _, marker := range l.markers {
@@ -207,7 +207,7 @@ func (b *building) compileAssemblyScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runtime := "stub" // which never frees: the host puts memory back
+	runtime := "stub" // never frees: the host restores memory
 	if b.stateful {
 		runtime = "incremental"
 	}

@@ -28,7 +28,7 @@ func newLock(env *command.Env) *cobra.Command {
 		Long: "Lock writes the name, version, digest, signer and source of each plugin to a file, for\n" +
 			"`prober run --plugins-lock FILE` to load those and no others. With --config, the plugins of\n" +
 			"prober.yaml are locked too, and nothing is written when one does not have its pin or lacks\n" +
-			"a signature. What has changed since the last lock is told on stderr.",
+			"a signature. Changes since the last lock are printed to stderr.",
 		Example: "  prober plugin lock --plugins /etc/prober/plugins -o /etc/prober/prober.plugins.lock",
 		Args:    command.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,12 +79,12 @@ func lockPlugins(ctx context.Context, env *command.Env, cfg admit.Config, dirs [
 	if err := replace(file, data); err != nil {
 		return command.Usage("", "lock: %w", err)
 	}
-	tellLocked(env, file, old, lock)
+	printLockChanges(env, file, old, lock)
 	return nil
 }
 
-// tellLocked tells what differs between two locks; old may be nil.
-func tellLocked(env *command.Env, file string, old, lock *trust.Lock) {
+// printLockChanges prints the differences between two locks; old may be nil.
+func printLockChanges(env *command.Env, file string, old, lock *trust.Lock) {
 	before := []trust.Locked{}
 	if old != nil {
 		before = old.Plugins

@@ -67,17 +67,17 @@ func makeProject(env *command.Env, dir string, p newProject) error {
 	dir = filepath.Clean(dir)
 	p.name = filepath.Base(dir)
 	if !plugin.ValidName(p.name) {
-		return command.Usage("a plugin has a name of lower-case letters, digits and dashes, 63 at most", "%.80q is no name of a plugin", p.name)
+		return command.Usage("a name has at most 63 lower-case letters, digits and dashes", "%.80q is not a valid name of a plugin", p.name)
 	}
 	if slices.Contains(builtinNames(), p.name) {
-		return command.Usage("name it otherwise: prober has both names in one list", "%q is a built-in handler", p.name)
+		return command.Usage("choose another name: plugins and built-in handlers share their names", "%q is a built-in handler", p.name)
 	}
 	files, err := p.files()
 	if err != nil {
 		return command.Failed(err)
 	}
 	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
-		return command.Usage("name a folder that does not exist yet", "%s is there already", dir)
+		return command.Usage("name a folder that does not exist yet", "%s already exists", dir)
 	} else if err != nil {
 		return command.Usage("", "%w", err)
 	}
@@ -136,7 +136,7 @@ func (p newProject) files() (map[string][]byte, error) {
 			files[p.path(e.Name())] = []byte(values.Replace(string(text)))
 		}
 	}
-	if p.runtime == string(plugin.Process) { // its main functions are in files of their own
+	if p.runtime == string(plugin.Process) { // its main functions are in separate files
 		files["check.go"] = bytes.Replace(files["main.go"], []byte(mainOfGuest), nil, 1)
 		delete(files, "main.go")
 	}

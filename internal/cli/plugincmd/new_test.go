@@ -22,7 +22,7 @@ func TestNewPlugin(t *testing.T) {
 		want []string // in stdout
 	}{
 		{[]string{"plugin", "new", dir, "--lang", "go"}, []string{"made " + dir}},
-		{[]string{"plugin", "build", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "imports prober_v1_net: ", "asks for net: target\n"}},
+		{[]string{"plugin", "build", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "imports prober_v1_net: ", "requests net: target\n"}},
 		{[]string{"plugin", "vet", dir}, nil},
 		{[]string{"plugin", "inspect", filepath.Join(dir, "demo.wasm")}, []string{"demo"}},
 		{[]string{"plugin", "test", dir}, []string{"  ok  a server that greets ", " passed, 0 failed"}},
@@ -66,7 +66,7 @@ func TestNewProcess(t *testing.T) {
 		{[]string{"vet", dir}, nil},
 		{[]string{"inspect", dir}, []string{"Runtime:       process\nSandbox:       none: it may do what prober may\n"}},
 		{[]string{"list", dir}, []string{"  process  ", built}},
-		{[]string{"build", "--runtime", "wasm", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "asks for net: target\n"}},
+		{[]string{"build", "--runtime", "wasm", dir}, []string{dir + "/demo.wasm: demo 0.1.0, ", "requests net: target\n"}},
 		{[]string{"test", "--plugin", dir + "/demo.wasm", "--run", "greets|busy", dir}, []string{"2 passed, 0 failed"}},
 		{[]string{"vet", dir}, nil},
 	} {
@@ -81,7 +81,7 @@ func TestNewProcess(t *testing.T) {
 		}
 	}
 	code, _, stderr := clitest.Run(nil, "plugin", "bench", dir)
-	if want := `prober: error: plugin "demo" is a program: what is measured is modules`; code != 64 || !strings.HasPrefix(stderr, want) {
+	if want := `prober: error: plugin "demo" is a program: only modules can be measured`; code != 64 || !strings.HasPrefix(stderr, want) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-ldflags=-s -w", "./..."}} {
@@ -164,8 +164,8 @@ func TestPluginAuthorsMistakes(t *testing.T) {
 		args string
 		want string
 	}{
-		{"new " + dir + "/No_Name", `"No_Name" is no name of a plugin`},
-		{"new " + dir + "/rust", dir + "/rust is there already"},
+		{"new " + dir + "/No_Name", `"No_Name" is not a valid name of a plugin`},
+		{"new " + dir + "/rust", dir + "/rust already exists"},
 		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, assemblyscript, wat`},
 		{"new " + dir + "/x --lang rust --runtime process", "--runtime process makes a project in Go, not in rust"},
 		{"new " + dir + "/x --lang go --runtime nagios", "--runtime nagios makes a shell script, whatever the language"},

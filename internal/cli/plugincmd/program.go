@@ -23,7 +23,7 @@ func platformFlag(c *cobra.Command, value *string, help string) {
 	command.NotFromEnv(c.Flags().Lookup("platform"))
 }
 
-// parsePlatform reads what the flag says; nothing is the host's platform.
+// parsePlatform reads the flag; "" is the host's platform.
 func parsePlatform(text string) (oci.Platform, error) {
 	if text == "" {
 		return oci.HostPlatform(), nil
@@ -48,7 +48,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 		return nil, command.Usage("", "plugin %s: its manifest changed while it was read", f.Path)
 	}
 	if built := platformOf(f.Module); !fits(built, on) {
-		return nil, command.Usage("--platform says for which platform a program is", "plugin %s: it was built for %s, and not for %s", f.Path, strings.Trim(built.String(), "/"), on)
+		return nil, command.Usage("--platform says for which platform a program is", "plugin %s: it was built for %s, not for %s", f.Path, strings.Trim(built.String(), "/"), on)
 	}
 	a, err := oci.PackProgram(oci.Program{Manifest: manifest, Code: f.Module, Signature: signature, Platform: on})
 	if err != nil {
@@ -57,7 +57,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	return a, nil
 }
 
-// fits reports whether a program of a platform, as far as that is known, is one for on.
+// fits reports whether a program runs on a platform, as far as is known.
 func fits(built, on oci.Platform) bool {
 	switch {
 	case built.Architecture != "" && built.Architecture != on.Architecture:
@@ -68,8 +68,7 @@ func fits(built, on oci.Platform) bool {
 	return built.OS == "" || built.OS == on.OS
 }
 
-// platformOf returns what the first bytes of a program say of its platform: nothing of a
-// script's.
+// platformOf returns the platform that the header of a program names. Scripts have none.
 func platformOf(code []byte) (p oci.Platform) {
 	switch {
 	case bytes.HasPrefix(code, []byte("MZ")):
@@ -103,7 +102,7 @@ func programPath(a *oci.Artifact, out string) (string, error) {
 	return out, nil
 }
 
-// platformsOf tells which platforms there are programs for.
+// platformsOf lists the platforms of a, if there are several.
 func platformsOf(a *oci.Artifact) string {
 	all := a.Platforms()
 	if len(all) < 2 {

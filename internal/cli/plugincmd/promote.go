@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-const promoteTimeout = time.Minute // to prepare all probes may take a while
+const promoteTimeout = time.Minute // preparing all probes can take long
 
 func newPromote(env *command.Env) *cobra.Command {
 	var server serverFlags

@@ -24,7 +24,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// registryFlags say how a registry is talked to.
+// registryFlags are the flags of commands that use a registry.
 type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
@@ -37,8 +37,8 @@ func (f *registryFlags) add(c *cobra.Command) {
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
-// with lets do talk to registries until it is done, a signal comes or it has taken too
-// long. what is told when that is slow.
+// with calls do with a client, until it is done, a signal comes or the time is up. what
+// names the transfer in the lines about its progress.
 func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
 	on, err := parsePlatform(f.platform)
 	if err != nil {
@@ -70,11 +70,11 @@ func (f *registryFlags) with(ctx context.Context, env *command.Env, what string,
 	return &command.Exit{Code: command.ExitFailed, Err: err, Hint: hint}
 }
 
-// progressPeriod is how often a slow transfer is told of.
+// progressPeriod is the time between two lines about a slow transfer.
 const progressPeriod = 2 * time.Second
 
-// progress tells on stderr how far a transfer is that takes its time. Those who tell it of one
-// may be at it when another has begun: a registry may answer before it has heard everything.
+// progress returns a function that prints the progress of a slow transfer to stderr. It is safe
+// for concurrent use: a registry may answer before an upload has ended.
 func progress(env *command.Env, what string) func(done, total int64) {
 	var mu sync.Mutex
 	next := time.Now().Add(progressPeriod)
@@ -138,8 +138,8 @@ func newPush(env *command.Env) *cobra.Command {
 	return c
 }
 
-// packed returns the plugin in a file, or of the project in a folder. platform is for which
-// one a program is; "": the host's.
+// packed returns the plugin in a file, or of the project in a folder. platform is that of a
+// program; "" is the host's.
 func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
@@ -150,7 +150,7 @@ func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 		return nil, err
 	}
 	if f.Manifest.Runtime == plugin.Nagios {
-		return nil, command.Usage("copy its plugin.yaml", "plugin %s is a command of this host: there is nothing that could travel", f.Path)
+		return nil, command.Usage("copy its plugin.yaml", "plugin %s is a command of this host, and cannot be pushed", f.Path)
 	}
 	signature, err := regular.Read(f.Path+oci.SignatureSuffix, oci.MaxSignature)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 }
 
 // putInside embeds the manifest beside a module in f: an artifact has no other place for it.
-// That makes another module, which a signature is not of.
+// The result is another module, which the signature does not cover.
 func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 	if signed {
@@ -191,7 +191,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	return nil
 }
 
-// nameOf returns what people call a.
+// nameOf returns the name of a in messages.
 func nameOf(a *oci.Artifact) string {
 	name := a.Manifest.Name + " " + command.OneLine(a.Manifest.Version)
 	if a.Beside != nil {
@@ -304,7 +304,7 @@ func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, st
 	return all, errors.Join(errs...)
 }
 
-// sources returns where an agent with this state folder has plugins of registries from.
+// sources returns the registries and the cache of an agent with this state folder.
 func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, error) {
 	if stateDir == "" {
 		stateDir, _ = env.LookupEnv("PROBER_STATE_DIR")
@@ -327,7 +327,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 	all := policy.Pull(context.Background(), sources)
 	at := slices.IndexFunc(all, func(r admit.Pulled) bool { return r.Name == name && !r.Shadow })
 	if at < 0 {
-		return plugin.Found{}, command.Usage("", "no plugin called %q in %s", name, configFile)
+		return plugin.Found{}, command.Usage("", "no plugin named %q in %s", name, configFile)
 	}
 	if err := all[at].Err; err != nil {
 		return plugin.Found{}, command.Usage("`prober plugin pull --config "+configFile+"` pulls it", "%w", err)
@@ -336,8 +336,8 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 }
 
 // unpack writes the module of a, or the program and its manifest, and its signature beside
-// it, to the file out, into the folder out, or into the working folder. A signature of what
-// was there before goes.
+// it, to the file out, into the folder out, or into the working folder. It removes signatures
+// of what was there before.
 func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
@@ -347,7 +347,7 @@ func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")
 		}
-		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // nothing would find it
+		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // it would not be found
 			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is no folder, and the file of a module ends in .wasm", out)
 		}
 		err = replace(out, a.Module)

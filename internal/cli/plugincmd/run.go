@@ -54,10 +54,10 @@ func newRun(env *command.Env) *cobra.Command {
 	return o.Flags(c)
 }
 
-// recordPlugin probes, and writes what the plugin saw to a file.
+// recordPlugin probes once, and writes the host calls of the plugin to a file.
 func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFlags, file string) error {
 	if strings.HasSuffix(file, plugintest.Suffix) {
-		return command.Usage("testdata/session.yaml, say", "--record %s: that is the name of a test file, and a session is none", file)
+		return command.Usage("for example testdata/session.yaml", "--record %s: a session must not have the name of a test file", file)
 	}
 	o.recorder = plugintest.NewRecorder()
 	o.Wrap = func(h probe.Handler, config []byte) probe.Handler { return recording{h, o.recorder, config, o.grants} }
@@ -67,7 +67,7 @@ func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFl
 	case e != nil && e.Code == command.ExitUsage:
 		return verdict // there was nothing to record
 	case o.Stopped:
-		fmt.Fprintf(o.Env.Stderr, "prober: nothing was recorded: the probe did not come to its end\n")
+		fmt.Fprintf(o.Env.Stderr, "prober: nothing was recorded: the probe did not finish\n")
 		return verdict
 	}
 	if err := o.recorder.Write(file); err != nil {
@@ -78,7 +78,7 @@ func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFl
 		return command.Usage("", "%w", err)
 	}
 	folder := filepath.Dir(o.module)
-	fmt.Fprintf(o.Env.Stderr, "prober: recorded %s; look it over before you share it. As a case of %s:\n"+
+	fmt.Fprintf(o.Env.Stderr, "prober: recorded %s; review it before you share it. As a case of %s:\n"+
 		"- name: a recorded session\n  replay: %s\n",
 		file, filepath.Join(folder, o.Handler+plugintest.Suffix), filepath.ToSlash(pathFrom(folder, file)))
 	return verdict
@@ -90,12 +90,12 @@ func pathFrom(folder, file string) string {
 		return path
 	}
 	if path, err := filepath.Abs(file); err == nil {
-		return path // the one that is seen from anywhere
+		return path // absolute
 	}
 	return file
 }
 
-// recording notes the attempts of a handler.
+// recording is a handler whose attempts are recorded.
 type recording struct {
 	probe.Handler
 	recorder *plugintest.Recorder
@@ -132,10 +132,10 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 	for {
 		seen := statesOf(files)
 		err := o.probePlugin(ctx, name, f)
-		if ctx.Err() == nil && !o.Stopped { // of one signal, either may be first to know
-			_ = o.Env.Report(err) // the verdict was printed, and a file that is broken is mended some time
+		if ctx.Err() == nil && !o.Stopped { // the probe or the watch may see the signal first
+			_ = o.Env.Report(err) // the verdict was printed, and a broken file may be repaired
 		}
-		path, ok := awaitChange(ctx, files, seen)
+		path, ok := waitForChange(ctx, files, seen)
 		if !ok {
 			fmt.Fprintf(o.Env.Stderr, "prober: %v\n", context.Cause(ctx))
 			return nil
@@ -144,11 +144,10 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 	}
 }
 
-// lookEvery is how often files are looked at. No notification of the system is as
-// portable.
-const lookEvery = 300 * time.Millisecond
+// pollPeriod is the time between two checks of files. Polling works on every system.
+const pollPeriod = 300 * time.Millisecond
 
-// statesOf returns what tells files that have changed; nil for one that is not there.
+// statesOf returns the state of each file; nil for one that does not exist.
 func statesOf(files []string) []fs.FileInfo {
 	states := make([]fs.FileInfo, len(files))
 	for i, path := range files {
@@ -159,16 +158,16 @@ func statesOf(files []string) []fs.FileInfo {
 	return states
 }
 
-// differ reports whether a file is no longer as it was. One that took its place may have its
-// size, and the time of it: clocks of file systems are coarse.
+// differ reports whether a file has changed. A new file may have the same size and time, since
+// clocks of file systems are coarse.
 func differ(was, is fs.FileInfo) bool {
 	return was == nil || !is.ModTime().Equal(was.ModTime()) || is.Size() != was.Size() || !os.SameFile(was, is)
 }
 
-// awaitChange returns the first of files that is no longer as it was seen, and false
-// when ctx ends. A file that is gone is waited for: compilers remove and write.
-func awaitChange(ctx context.Context, files []string, seen []fs.FileInfo) (string, bool) {
-	tick := time.NewTicker(lookEvery)
+// waitForChange returns the first of files that has changed, and false when ctx ends. It waits
+// for a file that does not exist: compilers remove files before they write them.
+func waitForChange(ctx context.Context, files []string, seen []fs.FileInfo) (string, bool) {
+	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for {
 		select {

@@ -192,7 +192,7 @@ func TestASignalRecordsNothing(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signals <- os.Interrupt
 	code, _, stderr := clitest.Run(signals, "plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "10m", "--record", dir+"/session.yaml")
-	want := "prober: nothing was recorded: the probe did not come to its end\nprober: error: stopped by SIGINT\n"
+	want := "prober: nothing was recorded: the probe did not finish\nprober: error: stopped by SIGINT\n"
 	if data, err := os.ReadFile(dir + "/session.yaml"); code != 3 || stderr != want || string(data) != "whole" {
 		t.Errorf("exit code %d, stderr %q, recorded %q, %v", code, stderr, data, err)
 	}

@@ -50,7 +50,7 @@ func keygen(env *command.Env, file string) error {
 		return command.Usage("", "key: %w", err)
 	}
 	if _, err := env.Stdout.Write(key.PEM()); err != nil {
-		return command.Failed(errors.Join(err, os.Remove(file))) // nobody knows its public key
+		return command.Failed(errors.Join(err, os.Remove(file))) // its public key would be unknown
 	}
 	fmt.Fprintf(env.Stderr, "prober: wrote the private key %s to %s; the public key is on stdout\n", key.ID, file)
 	return nil
@@ -71,7 +71,7 @@ func newSign(env *command.Env) *cobra.Command {
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.Usage("usage: "+cmd.UseLine(), "%s: want a file", cmd.CommandPath())
+				return command.Usage("usage: "+cmd.UseLine(), "%s: a file is required", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -87,7 +87,7 @@ func signPlugins(env *command.Env, paths []string, file string, add bool) error 
 	case file == "":
 		return command.Usage("`prober plugin keygen` makes a key", "sign: --key is required")
 	case strings.Contains(file, "-----BEGIN"):
-		return command.Usage("whoever lists processes sees arguments: make a new key", "--key: want the name of a file, and no key")
+		return command.Usage("all users can read arguments of processes: make a new key", "--key: must be the name of a file, not a key")
 	}
 	key, err := trust.ReadPrivateKey(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func signPlugins(env *command.Env, paths []string, file string, add bool) error 
 	return nil
 }
 
-// maxSignatures bounds a file of signatures.
+// maxSignatures is the largest size of a file of signatures.
 const maxSignatures = 64 << 10
 
 func signPlugin(env *command.Env, path string, key trust.PrivateKey, add bool) error {
@@ -109,7 +109,7 @@ func signPlugin(env *command.Env, path string, key trust.PrivateKey, add bool) e
 	if err != nil {
 		return err
 	}
-	tellManifest(env, *f)
+	warnManifest(env, *f)
 	out := f.Path + trust.Suffix
 	var others []byte
 	if add {
@@ -155,8 +155,8 @@ func verifyPlugin(env *command.Env, path string, files []string) error {
 	if f == nil {
 		return command.Usage(hintFor(path, err), "%w", err)
 	}
-	tellManifest(env, *f)
-	verdict, err := policy.Check(*f) // a module that is cut off has no manifest, either
+	warnManifest(env, *f)
+	verdict, err := policy.Check(*f) // the error of a truncated module is returned here
 	if err == nil && verdict.State != trust.Signed {
 		err = fmt.Errorf("%s: %s", f.Path, verdict)
 	}
@@ -167,7 +167,7 @@ func verifyPlugin(env *command.Env, path string, files []string) error {
 	return nil
 }
 
-// policyOf trusts the keys in files. It requires nothing, so that all can be told.
+// policyOf returns a policy that trusts the keys in files and requires no signature.
 func policyOf(files []string) (*trust.Policy, error) {
 	keys, err := trust.ReadKeys(files)
 	if err != nil {

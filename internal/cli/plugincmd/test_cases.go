@@ -74,8 +74,8 @@ func newTest(env *command.Env) *cobra.Command {
 	return c
 }
 
-// testPlugins runs the test files of paths and writes the reports. A plugin that cannot be run
-// at all, or a signal, costs the reports of the others nothing.
+// testPlugins runs the test files of paths and writes the reports. It writes the other reports
+// after a signal too, and if a plugin cannot run.
 func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string, update bool) error {
 	files, err := loadCases(paths)
 	if err != nil {
@@ -107,7 +107,7 @@ func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plug
 	return &command.Exit{Code: t.code, Err: errors.Join(t.errs...), Hint: t.hint}
 }
 
-// tested is what became of test files so far.
+// tested is the results of the test files so far.
 type tested struct {
 	update       bool
 	reports      []*plugintest.Report
@@ -121,7 +121,7 @@ func (t *tested) fail(code int, errs ...error) {
 	t.code, t.errs = max(t.code, code), append(t.errs, errs...)
 }
 
-// add adds the report of a file, or the error for which there is none.
+// add adds the report of a file, or the error that prevented it.
 func (t *tested) add(report *plugintest.Report, err error) {
 	if err != nil {
 		t.fail(command.ExitUsage, err)

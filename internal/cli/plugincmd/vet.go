@@ -26,7 +26,7 @@ func newVet(env *command.Env) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "vet [PATH]",
-		Short: "Look for the mistakes that plugins are made with",
+		Short: "Look for common mistakes in a plugin",
 		Long: "Vet looks at the folder of a plugin, which its module and its plugin.yaml name as well,\n" +
 			"without running it: at calls that reach no network\n" +
 			"inside a guest, in all packages of its Go module that it is built of, at a program that never\n" +
@@ -116,37 +116,37 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 		findings = append(findings, finding{Path: path, Field: "name", Message: fmt.Sprintf("%q is a built-in handler: no agent loads a plugin of that name", m.Name)})
 	}
 	if m.Config.JSON() == nil {
-		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "there is none, so that any config is taken"})
+		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "is not set: any config is accepted"})
 	}
 	for _, r := range m.Requests {
 		if r.Reason == "" {
-			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": there is no reason for the operator who decides"})
+			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": no reason: the operator needs one to decide"})
 		}
 	}
 	for i, metric := range m.Metrics {
 		if !metricName.MatchString(metric.Name) {
 			findings = append(findings, finding{
-				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is no name of a metric: want %s", metric.Name, metricName),
+				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match %s", metric.Name, metricName),
 			})
 		}
 	}
 	return findings
 }
 
-// metricName is what a host takes as the name of a metric.
+// metricName matches the names of metrics that a host accepts.
 var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
 
-// vetCases misses test cases.
+// vetCases returns a finding if there are no test cases.
 func vetCases(dir, name string) ([]finding, error) {
 	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+plugintest.Suffix))
 	if err != nil || len(files) > 0 {
 		return nil, err
 	}
-	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "there is none: nothing shows that the plugin works"}}, nil
+	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "is missing: there are no test cases"}}, nil
 }
 
-// moduleOf returns the path of the module of a plugin: of a program, of what else was built of
-// its source.
+// moduleOf returns the path of the module of a plugin. For a program that is the module that
+// was built from the same source.
 func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
 		return plugin.Locate(dir)
@@ -170,7 +170,7 @@ func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	return err
 }
 
-// vetModule looks at the plugin where it has been built.
+// vetModule checks the module, if it has been built.
 func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
 	path, err := moduleOf(dir, m)
 	if err != nil {
@@ -191,7 +191,7 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 		findings = append(findings, finding{Path: path, Message: err.Error()})
 	}
 	if plugin.RunsAsCommand(module, m) {
-		findings = append(findings, finding{Path: path, Message: "exports _start and no probe, so that it is run as a program: mode: command in plugin.yaml says so"})
+		findings = append(findings, finding{Path: path, Message: "exports _start and no probe, so it runs as a program: set mode: command in plugin.yaml"})
 	}
 	for _, problem := range vetImports(imports, m) {
 		findings = append(findings, finding{Path: path, Message: problem})
@@ -202,14 +202,14 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 	}
 	named := func(s wasmfile.Section) bool { return s.ID == 0 && s.Name == "name" }
 	if !slices.ContainsFunc(sections, named) {
-		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap says no more where it was"})
+		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap cannot say where it was"})
 	}
 	switch embedded, err := plugin.Extract(module); {
 	case errors.Is(err, plugin.ErrNoManifest): // plugin.yaml will do
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
-	case m.Runtime != plugin.Process && !bytes.Equal(embedded, text): // of a process, another runtime is inside
-		findings = append(findings, finding{Path: path, Message: "the manifest inside is another than plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
+	case m.Runtime != plugin.Process && !bytes.Equal(embedded, text): // the module of a program has another runtime inside
+		findings = append(findings, finding{Path: path, Message: "the manifest inside differs from plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
 	}
 	return findings, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// unreachable are what reaches no network inside a guest: there it meets a fake, and a
-// target that is well looks as if it were down.
+// unreachable are functions that reach no network inside a guest: they use a fake one, and a
+// healthy target seems to be down.
 var unreachable = map[string][]string{
 	"net":        {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer", "LookupHost", "LookupIP", "LookupAddr", "LookupTXT", "LookupMX", "LookupSRV", "LookupNS", "LookupCNAME", "DefaultResolver", "Resolver"},
 	"net/http":   {"Get", "Head", "Post", "PostForm", "DefaultClient", "DefaultTransport"},
@@ -44,8 +44,8 @@ func (f goFile) imports(suffix string) bool {
 	return false
 }
 
-// vetGo looks at the Go packages that the plugin in dir is built of: in those of a guest,
-// for what reaches no network; in those of a process, for what serves.
+// vetGo checks the Go packages of the plugin in dir: those of a guest must not use functions
+// that reach no network, and those of a process must serve.
 func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 	target := gobuild.Default
 	target.OpenFile = func(path string) (io.ReadCloser, error) { return regular.Open(path) }
@@ -62,9 +62,9 @@ func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 		return nil, err
 	}
 	if m.Runtime == plugin.Process {
-		return vetServing(dir, sources), nil
+		return vetServe(dir, sources), nil
 	}
-	// sdkhttp carries net/http, for the whole program.
+	// sdkhttp replaces the transport of net/http in the whole program.
 	carried := slices.ContainsFunc(sources, func(f goFile) bool { return f.imports("/sdk/sdkhttp") })
 	for _, f := range sources {
 		findings = append(findings, f.vet(files, carried)...)
@@ -137,14 +137,15 @@ func goModule(dir string) (root, module string) {
 	return "", ""
 }
 
-// vetServing misses what serves the probes of a process: the SDK's function, or go-plugin's.
-func vetServing(dir string, sources []goFile) []finding {
+// vetServe returns a finding if a process does not call the function of the SDK, or of
+// go-plugin, that serves probes.
+func vetServe(dir string, sources []goFile) []finding {
 	for _, f := range sources {
 		if f.imports("github.com/hashicorp/go-plugin") || f.calls("/sdk/process", "Serve") {
 			return nil
 		}
 	}
-	return []finding{{Path: dir, Message: "nothing calls process.Serve of sdk/process, so that prober cannot start it"}}
+	return []finding{{Path: dir, Message: "nothing calls process.Serve of sdk/process, so prober cannot start it"}}
 }
 
 // calls reports whether the file names a function of a package of prober's SDK.
@@ -182,8 +183,8 @@ func (f goFile) vet(files *token.FileSet, carried bool) (findings []finding) {
 	return findings
 }
 
-// useless are texts of sources in other languages that lead nowhere inside a guest, each
-// with what to use.
+// useless are texts in sources of other languages that do not work inside a guest, each with
+// what to use instead.
 var useless = map[string]map[string]string{
 	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
 	".c":  sockets,
@@ -195,11 +196,10 @@ var sockets = map[string]string{
 	"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial",
 }
 
-// maxSource bounds a file of a plugin's source, in bytes.
+// maxSource is the largest size of a source file, in bytes.
 const maxSource = 16 << 20
 
-// vetOtherSources looks for what is useless, line by line, in the folder of a plugin and the
-// folders in it that hold its sources.
+// vetOtherSources searches the sources of a plugin that are not in Go, line by line.
 func vetOtherSources(dir string) (findings []finding, err error) {
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		switch texts := useless[filepath.Ext(file)]; {
@@ -218,8 +218,8 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 	return findings, err
 }
 
-// isForeign reports whether a folder in that of a plugin holds what its author did not write
-// for it: what tools put there, and other plugins.
+// isForeign reports whether a folder does not hold sources of the plugin: it was made by a
+// tool, or is another plugin.
 func isForeign(dir string) bool {
 	name := filepath.Base(dir)
 	_, err := os.Stat(filepath.Join(dir, plugin.ManifestFile))

@@ -31,9 +31,9 @@ func TestPluginVet(t *testing.T) {
 	})
 	code, stdout, stderr := clitest.Run(nil, "plugin", "vet", dir)
 	want := []string{
-		dir + "/plugin.yaml: config.schema: there is none, so that any config is taken",
-		dir + "/plugin.yaml: requests: kv: there is no reason for the operator who decides",
-		dir + "/demo_test.yaml: there is none: nothing shows that the plugin works",
+		dir + "/plugin.yaml: config.schema: is not set: any config is accepted",
+		dir + "/plugin.yaml: requests: kv: no reason: the operator needs one to decide",
+		dir + "/demo_test.yaml: is missing: there are no test cases",
 		dir + "/main.go:9:9: net.Dial reaches no network in a guest: use sdk.Dial, or sdkhttp",
 		dir + "/main.go:10:9: web.Get reaches no network in a guest: use sdk.Dial, or sdkhttp",
 		dir + "/index.ts:1:9: Date.now is no function of prober's: use now",
@@ -41,7 +41,7 @@ func TestPluginVet(t *testing.T) {
 		dir + "/main.c:1:10: <netdb.h> reaches no network in a guest: use prober_dial",
 		dir + `/demo.wasm: imports prober_v1_net, and the manifest does not ask for "net"`,
 		dir + `/demo.wasm: imports nothing of prober_v1_kv, and the manifest asks for "kv"`,
-		dir + "/demo.wasm: the names of functions are stripped: a trap says no more where it was",
+		dir + "/demo.wasm: the names of functions are stripped: a trap cannot say where it was",
 		"",
 	}
 	if code != 1 || stdout != strings.Join(want, "\n") {
@@ -64,8 +64,8 @@ func TestPluginVetKnowsNames(t *testing.T) {
 	})
 	code, stdout, _ := clitest.Run(nil, "plugin", "vet", dir)
 	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n" +
-		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is no name of a metric: want ^[a-z_][a-z0-9_]{0,127}$\n" +
-		dir + "/plugin.yaml: metrics[2].name: \"" + strings.Repeat("g", 80) + "\" is no name of a metric: want ^[a-z_][a-z0-9_]{0,127}$\n"; code != 1 || stdout != want {
+		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n" +
+		dir + "/plugin.yaml: metrics[2].name: \"" + strings.Repeat("g", 80) + "\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n"; code != 1 || stdout != want {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 }
@@ -148,7 +148,7 @@ func TestPluginVetCommandByAccident(t *testing.T) {
 		"demo.wasm":   strings.Replace(bareModule, "\x05probe", "\x05prope", 1),
 	})
 	_, stdout, _ := clitest.Run(nil, "plugin", "vet", dir)
-	if want := dir + "/demo.wasm: exports _start and no probe, so that it is run as a program: mode: command in plugin.yaml says so\n"; !strings.Contains(stdout, want) {
+	if want := dir + "/demo.wasm: exports _start and no probe, so it runs as a program: set mode: command in plugin.yaml\n"; !strings.Contains(stdout, want) {
 		t.Errorf("no %q in\n%s", want, stdout)
 	}
 }
@@ -195,7 +195,7 @@ func TestPluginVetProcessThatDoesNotServe(t *testing.T) {
 			"plugin.yaml":    "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nruntime: process\nconfig: {schema: {type: object}}\n",
 			"demo_test.yaml": "", "go.mod": "module demo\n", "main.go": source,
 		})
-		want := dir + ": nothing calls process.Serve of sdk/process, so that prober cannot start it\n"
+		want := dir + ": nothing calls process.Serve of sdk/process, so prober cannot start it\n"
 		if serves {
 			want = ""
 		}
