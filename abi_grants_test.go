@@ -119,7 +119,7 @@ func dialAs(t *testing.T, host *wasm.Host, url string, granted []string) (probe.
 	}
 	manifest := plugin.Minimal("page")
 	manifest.Requests = []plugin.Request{{Capability: "net", Allow: []string{"tcp://*:*", "tcp://0.0.0.0/0:*"}}}
-	h, err := host.LoadGranted(t.Context(), module, manifest, grants)
+	h, err := host.Load(t.Context(), plugin.Found{Module: module, Manifest: manifest, Grants: grants})
 	if err != nil {
 		t.Fatal(err)
 	}

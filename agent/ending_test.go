@@ -9,6 +9,7 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -50,7 +51,7 @@ func TestTheEndOfTheAgentEndsAGuestThatSpins(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	h, err := host.Load(t.Context(), guestSpec{spins: true}.plugin("tester", "1.0.0"), nil)
+	h, err := host.Load(t.Context(), plugin.Found{Module: guestSpec{spins: true}.plugin("tester", "1.0.0")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func runFleet(b *testing.B, module []byte, hung int) {
 	}
 	defer host.Close()
 	loaded := time.Now()
-	p, err := host.Load(b.Context(), module, nil)
+	p, err := host.Load(b.Context(), plugin.Found{Module: module})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (s *handlerSet) load(ctx context.Context, f admit.Plugin) (*running, error)
 		if err != nil {
 			return nil, err
 		}
-		h, err := host.LoadFound(ctx, f.Found)
+		h, err := host.Load(ctx, f.Found)
 		if err != nil {
 			return nil, err
 		}

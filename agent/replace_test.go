@@ -196,7 +196,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 		}
 	}})
 	replace := func(g guestSpec) error {
-		h, err := host.Load(t.Context(), g.module(), plugin.Minimal("demo"))
+		h, err := host.Load(t.Context(), plugin.Found{Module: g.module(), Manifest: plugin.Minimal("demo")})
 		if err != nil {
 			return err
 		}

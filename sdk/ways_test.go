@@ -97,7 +97,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := host.LoadGranted(t.Context(), module, m, grants)
+	guest, err := host.Load(t.Context(), plugin.Found{Module: module, Manifest: m, Grants: grants})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -74,7 +75,7 @@ func (a *agent) register(ctx context.Context, plugins []string) (err error) {
 		if err != nil {
 			return err
 		}
-		handler, err := a.host.Load(ctx, code, nil)
+		handler, err := a.host.Load(ctx, plugin.Found{Module: code})
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func BenchmarkCall(b *testing.B) {
 			b.Run(fmt.Sprintf("lang=%s/isolation=%s", guest.lang, isolation), func(b *testing.B) {
 				m := plugin.Minimal(guest.lang)
 				m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
-				p, err := host.Load(b.Context(), guest.module, m)
+				p, err := host.Load(b.Context(), plugin.Found{Module: guest.module, Manifest: m})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -127,7 +127,7 @@ func BenchmarkLoad(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := h.Load(b.Context(), hello, plugin.Minimal("go")); err != nil {
+		if _, err := h.Load(b.Context(), plugin.Found{Module: hello, Manifest: plugin.Minimal("go")}); err != nil {
 			b.Fatal(err)
 		}
 		if err := h.Close(); err != nil {

@@ -66,7 +66,7 @@ func newHoles(t *testing.T, total uint64, limits plugin.Limits) *holes {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	g.plugin, err = h.LoadFound(t.Context(), plugin.Found{Module: assemble(t, growing), Manifest: plugin.Minimal("growing"), Limits: limits})
+	g.plugin, err = h.Load(t.Context(), plugin.Found{Module: assemble(t, growing), Manifest: plugin.Minimal("growing"), Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

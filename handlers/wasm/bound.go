@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -18,7 +18,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
-	store  *store
+	store  *attempt.Store
 	class  atomic.Int32 // a [sched.Class]
 }
 
@@ -27,28 +27,19 @@ var _ probe.Handler = (*bound)(nil)
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	out, err := b.attempt(ctx, req)
-	if err != nil && b.plugin.manifest.ErrorPolicy == plugin.PolicyFailure && req.Attempt >= probe.MaxAttempts {
-		return failed(err, &req)
+	if err != nil {
+		if failure, ok := attempt.FailureOf(b.plugin.manifest, &req, err); ok {
+			return failure, nil
+		}
 	}
 	return out, err
-}
-
-// failed makes a Failure of the error of a plugin that broke down: what the error policy
-// failure wants of a tick's last attempt.
-func failed(err error, req *probe.Request) (probe.Outcome, error) {
-	switch reason := probe.ReasonOf(err); reason {
-	case probe.ReasonTrap, probe.ReasonMemory, probe.ReasonInstantiate:
-		return probe.Outcome{Result: probe.Failure, Reason: reason, Output: probe.Cut(req.Redacted(err.Error()))}, nil
-	default:
-		return probe.Outcome{}, err
-	}
 }
 
 // attempt carries out one attempt.
 func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := b.plugin.host.cfg.Clock.Now()
 	if err := ctx.Err(); err != nil {
-		return b.ended(err, req.Spec.Timeout, start)
+		return b.ended(err, &req, start)
 	}
 	c := newCall(ctx, b, &req)
 	c.kv.store = b.store
@@ -63,7 +54,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 // begin gets a call its slot and its instance, which end gives back.
 func (b *bound) begin(c *call) (in *instance, err error) {
 	if !c.acquire() {
-		return nil, errNoInstance
+		return nil, ErrNoInstance
 	}
 	defer func() {
 		if in == nil {
@@ -85,7 +76,7 @@ func (b *bound) end(c *call, in *instance, normal bool) {
 
 // carryOut calls the guest, and gives back what the attempt holds.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	timeout, waited, again := c.req.Spec.Timeout, c.waited, false
+	waited, again := c.waited, false
 	defer func() { b.end(c, in, again) }()
 	entered := b.plugin.host.cfg.Clock.Now()
 	c.record.since = entered
@@ -101,36 +92,33 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	again = b.plugin.reset && c.usable(err) || err == nil && ended == nil
 	if ended != nil {
 		c.traceEnd(ended)
-		return b.cutOff(c, ended, timeout, start)
+		return b.cutOff(c, ended, start)
 	}
 	return out, b.named(err)
 }
 
 // cutOff is the answer of an attempt whose context has ended before its guest answered.
-func (b *bound) cutOff(c *call, err error, timeout time.Duration, start time.Time) (probe.Outcome, error) {
+func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, error) {
 	if err == context.DeadlineExceeded {
 		switch trouble := c.hostTrouble(); { // of the target nothing is known
 		case c.starved(start):
-			err = errNoInstance
+			err = ErrNoInstance
 		case trouble != nil:
 			err = trouble
 		}
 	}
-	out, err := b.ended(err, timeout, start)
+	out, err := b.ended(err, c.req, start)
 	c.explain(&out)
 	return out, err
 }
 
 // ended is the answer of an attempt whose context has ended: a deadline is a
 // Failure, and anything else is of no interest to anyone.
-func (b *bound) ended(err error, timeout time.Duration, start time.Time) (probe.Outcome, error) {
+func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Outcome, error) {
 	if err != context.DeadlineExceeded {
 		return probe.Outcome{}, b.named(err)
 	}
-	if timeout == 0 {
-		timeout = b.plugin.host.since(start).Round(time.Millisecond)
-	}
-	return probe.TimedOut(timeout), nil
+	return attempt.TimedOut(req, b.plugin.host.since(start)), nil
 }
 
 // validate asks the guest whether it takes the config, as soon as there is an instance
@@ -168,9 +156,4 @@ func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 }
 
 // named says which plugin an error comes from.
-func (b *bound) named(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("plugin %q: %w", b.plugin.manifest.Name, err)
-}
+func (b *bound) named(err error) error { return attempt.Named(b.plugin.manifest.Name, err) }

@@ -54,7 +54,7 @@ func TestACacheThatFailsIsDoneWithout(t *testing.T) {
 			}
 			defer h.Close()
 			c.spoil(t)
-			p, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok"))
+			p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: plugin.Minimal("ok")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestDeletedCacheFolderIsMadeAgain(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok")); err != nil {
+	if _, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: plugin.Minimal("ok")}); err != nil {
 		t.Fatal(err)
 	}
 	if kept, err := filepath.Glob(filepath.Join(dir, "*", "*", "*")); err != nil || len(kept) != 1 || log.Len() > 0 {

@@ -3,16 +3,13 @@ package wasm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"strings"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -43,11 +40,10 @@ type call struct {
 	result    *abi.Result
 	dialFault probe.Reason // why the last dial failed; "" if it did not
 	violation error        // the guest broke the contract
-	logLines  int
-	logBytes  int
+	logged    attempt.Log
 	stdio     int
 	traced    int
-	hits      uint32 // limits that were hit, a bit each
+	hits      attempt.Once
 	net       network
 	web       network // the answers of HTTP
 	dns       lookups
@@ -200,32 +196,17 @@ func (c *call) logLine(name, line string) {
 	if !c.logEnabled() || c.logFull() {
 		return
 	}
-	if room := c.plugin.limits.LogBytes - c.logBytes; len(line) > room {
-		c.hit(plugin.LimitLogBytes)
-		if c.req != nil {
-			line = c.req.Redacted(line) // half a secret would not be found later
-		}
-		line = line[:min(len(line), room)]
+	redact := func(text string) string { return text }
+	if c.req != nil {
+		redact = c.req.Redacted
 	}
-	line = strings.ToValidUTF8(line, "\uFFFD")
-	c.logLines++
-	c.logBytes += len(line)
+	line = c.logged.Add(line, &c.plugin.limits, redact, c.hit)
 	c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
 	c.debug(line, "from", name)
 }
 
 // logFull reports whether no further line is taken of this run.
-func (c *call) logFull() bool {
-	if c.logLines >= c.plugin.limits.LogLines {
-		c.hit(plugin.LimitLogLines)
-		return true
-	}
-	if c.logBytes >= c.plugin.limits.LogBytes {
-		c.hit(plugin.LimitLogBytes)
-		return true
-	}
-	return false
-}
+func (c *call) logFull() bool { return c.logged.Full(&c.plugin.limits, c.hit) }
 
 // outcome is what the guest's return value and what it said before amount to: for a
 // command the exit code and what it printed.
@@ -239,105 +220,32 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 			return probe.Outcome{}, err
 		}
 	}
-	message, metrics, details := c.message, c.metrics, []byte(nil)
+	answer := abi.Result{Message: c.message, Metrics: c.metrics}
 	if c.result != nil {
-		message, metrics, details = c.result.Message, c.result.Metrics, c.result.Details
+		answer = *c.result
 	}
-	message, details = c.cut(message), c.fit(details)
-	if most := c.plugin.limits.Series; len(metrics) > most {
-		c.hit(plugin.LimitSeries)
-		metrics = metrics[:most]
-	}
-	if code < 0 {
-		if err := c.hostTrouble(); err != nil {
-			return probe.Outcome{}, err
+	out, err := attempt.Outcome(c.req, int(code), &answer, &c.plugin.limits, c.hit)
+	if err == nil && out.Result == probe.Failure || probe.ReasonOf(err) == probe.ReasonGuest {
+		if trouble := c.hostTrouble(); trouble != nil {
+			return probe.Outcome{}, trouble
 		}
-		if message == "" {
-			message = fmt.Sprintf("the plugin returned %d", code)
-		}
-		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonGuest, Err: errors.New(message)}
 	}
-	result, ok := probe.FromExitCode(int(code))
-	if !ok {
-		return probe.Outcome{}, protocolError("the plugin returned %d; want 0 to 3, or a negative number", code)
-	}
-	if c.result != nil && c.result.HasResult && c.result.Result != result {
-		return probe.Outcome{}, protocolError("the plugin returned %d (%v), but its result says %v", code, result, c.result.Result)
-	}
-	out := probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}
-	if result == probe.Failure {
-		if err := c.hostTrouble(); err != nil {
-			return probe.Outcome{}, err
-		}
+	if err == nil && out.Result == probe.Failure {
 		out.Reason = c.dialFault
 		if c.plugin.command {
 			out.Reason = cmp.Or(c.dialFault, probe.ReasonExecExit)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
-// cut holds a message to its limit.
-func (c *call) cut(message string) string {
-	most := c.plugin.limits.Message
-	if len(message) <= most {
-		return message
-	}
-	c.hit(plugin.LimitMessage)
-	message = c.req.Redacted(message) // half a secret would not be found later
-	return strings.ToValidUTF8(message[:min(len(message), most)], "")
-}
-
-// fit drops details that are longer than a message may be: half an object is none.
-func (c *call) fit(details []byte) []byte {
-	if len(details) <= c.plugin.limits.Message {
-		return details
-	}
-	c.hit(plugin.LimitMessage)
-	return nil
-}
-
-func protocolError(format string, args ...any) error {
-	return &probe.Error{Reason: probe.ReasonProtocol, Err: fmt.Errorf(format, args...)}
-}
-
-// requestDoc is the request document, encoded once a call.
+// requestDoc returns the request document, encoded once a call.
 func (c *call) requestDoc() []byte {
-	if c.request != nil {
-		return c.request
+	if c.request == nil {
+		p := attempt.Plugin{
+			Manifest: c.plugin.manifest, Digest: c.plugin.digest, HostVersion: c.host.cfg.Version, Features: c.plugin.permissions.Features(),
+		}
+		c.request = p.Request(c.req, c.config)
 	}
-	q, m := c.req, c.plugin.manifest
-	doc := abi.Request{
-		ABI:    abi.Version,
-		Plugin: abi.Plugin{Name: m.Name, Version: m.Version, Digest: c.plugin.digest},
-		Probe: abi.Probe{
-			Kind:             q.Kind,
-			Attempt:          q.Attempt,
-			PeriodMs:         q.Spec.Period.Milliseconds(),
-			TimeoutMs:        q.Spec.Timeout.Milliseconds(),
-			FailureThreshold: q.Spec.FailureThreshold,
-			LastResult:       q.LastResult,
-		},
-		Target:    guestTarget(q.Target),
-		Container: abi.Container{ID: q.ContainerID},
-		Config:    c.config,
-		Host:      abi.Host{Version: c.host.cfg.Version, Features: c.plugin.permissions.Features()},
-	}
-	if q.Pod != nil {
-		doc.Pod = abi.Pod{Namespace: q.Pod.Namespace, Name: q.Pod.Name, UID: q.Pod.UID, Labels: q.Pod.Labels}
-	}
-	if q.Container != nil {
-		doc.Container.Name, doc.Container.Ports = q.Container.Name, q.Container.Ports
-	}
-	c.request = abi.AppendRequest(make([]byte, 0, 1024), &doc)
 	return c.request
-}
-
-// guestTarget returns what a guest is told of its target.
-func guestTarget(t probe.Target) abi.Target {
-	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
-	if addr, err := netip.ParseAddr(t.Host); err == nil {
-		out.IP = addr.String()
-	}
-	return out
 }

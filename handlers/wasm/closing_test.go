@@ -39,7 +39,7 @@ func TestTheHostIsClosedWhileAPluginIsLoaded(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		_, err = h.Load(ctx, guestFile(t, name), plugin.Minimal(name))
+		_, err = h.Load(ctx, plugin.Found{Module: guestFile(t, name), Manifest: plugin.Minimal(name)})
 		if want := `plugin "` + name + `": the plugin has been closed`; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -60,11 +60,11 @@ func TestALoadIsGivenUpWhileTheGuestStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	_, err = h.Load(ctx, assemble(t, `(module
+	_, err = h.Load(ctx, plugin.Found{Module: assemble(t, `(module
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
   (memory (export "memory") 1)
   (func (export "_initialize") i32.const 0 i32.const 1 call $random drop)
-  (func (export "probe") (result i32) i32.const 0))`), plugin.Minimal("quick"))
+  (func (export "probe") (result i32) i32.const 0))`), Manifest: plugin.Minimal("quick")})
 	if want := `plugin "quick": _initialize: given up`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -94,7 +94,7 @@ func TestALoadEndsWhileTheHostIsClosed(t *testing.T) {
 	load := func(module []byte, name string) (*wasm.Handler, error) {
 		m := plugin.Minimal(name)
 		m.Isolation = plugin.Fresh
-		return h.Load(t.Context(), module, m)
+		return h.Load(t.Context(), plugin.Found{Module: module, Manifest: m})
 	}
 	slow, err := load(guestFile(t, "dialurl"), "dialurl")
 	if err != nil {

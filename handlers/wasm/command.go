@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/plugin"
@@ -152,7 +153,7 @@ func (c *call) readCommand(code int32, in *instance) (int32, error) {
 	switch {
 	case c.plugin.manifest.ExitCodes != plugin.ExecCodes:
 		if _, ok := probe.FromExitCode(int(code)); !ok {
-			return 0, protocolError("exited with code %d; want 0 to 3%s", code, after(c.message))
+			return 0, attempt.ProtocolError("exited with code %d; want 0 to 3%s", code, after(c.message))
 		}
 	case code != 0:
 		code = int32(probe.Failure.ExitCode())

@@ -62,7 +62,7 @@ func command(t testing.TB, source string, edit func(*plugin.Manifest)) *wasm.Han
 	if edit != nil {
 		edit(m)
 	}
-	p, err := host.Load(t.Context(), assemble(t, source), m)
+	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, source), Manifest: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestCommandIsRecognised(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := plugin.Minimal("check")
 			c.edit(m)
-			p, err := host.Load(t.Context(), assemble(t, c.source), m)
+			p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, c.source), Manifest: m})
 			if err != nil {
 				if want := `plugin "check": ` + c.want; c.want == "" || err.Error() != want {
 					t.Errorf("got %v, want %s", err, want)
@@ -267,7 +267,7 @@ func TestProgramOfGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := host.Load(t.Context(), module, plugin.Minimal("check"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: module, Manifest: plugin.Minimal("check")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func compiling(t *testing.T) (h *wasm.Host, cache string) {
 func TestCompilerFillsCache(t *testing.T) {
 	h, cache := compiling(t)
 	for range 2 { // the second time from the cache
-		p, err := h.Load(t.Context(), guestFile(t, "hang"), plugin.Minimal("hang"))
+		p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "hang"), Manifest: plugin.Minimal("hang")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestCompilerFillsCache(t *testing.T) {
 func TestCompilerTellsWhatIsWrong(t *testing.T) {
 	h, _ := compiling(t)
 	broken := tableGuest("\x6a") // an addition of nothing
-	_, err := h.Load(t.Context(), broken, plugin.Minimal("broken"))
+	_, err := h.Load(t.Context(), plugin.Found{Module: broken, Manifest: plugin.Minimal("broken")})
 	if err == nil || !strings.Contains(err.Error(), `plugin "broken": compile: invalid function[0]`) {
 		t.Errorf("got %v", err)
 	}
@@ -58,7 +58,7 @@ func TestCompilerIsEndedWithLoad(t *testing.T) {
 	h, cache := compiling(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := h.Load(ctx, goModule(t), plugin.Minimal("slow")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := h.Load(ctx, plugin.Found{Module: goModule(t), Manifest: plugin.Minimal("slow")}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	wasm.WaitForCompilers(h)
@@ -80,13 +80,13 @@ func TestBombIsStoppedAndNotTriedAgain(t *testing.T) {
 		h, _ := compiling(t)
 		wasm.LimitCompilers(h, limits.time, limits.memory)
 		for _, want := range []string{want, want + "; it is not tried again before"} {
-			_, err := h.Load(t.Context(), goModule(t), plugin.Minimal("bomb"))
+			_, err := h.Load(t.Context(), plugin.Found{Module: goModule(t), Manifest: plugin.Minimal("bomb")})
 			if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		}
 		wasm.LimitCompilers(h, time.Minute, 1<<30)
-		p, err := h.Load(t.Context(), guestFile(t, "hang"), plugin.Minimal("hang"))
+		p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "hang"), Manifest: plugin.Minimal("hang")})
 		if err != nil {
 			t.Fatalf("another plugin: %v", err)
 		}
@@ -100,7 +100,7 @@ func TestMissingCompilerLeavesBoundsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	p, err := h.Load(t.Context(), guestFile(t, "hang"), plugin.Minimal("hang"))
+	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "hang"), Manifest: plugin.Minimal("hang")})
 	if err != nil {
 		t.Fatal(err)
 	}

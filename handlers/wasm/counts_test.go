@@ -48,13 +48,13 @@ func TestModulesThatSayTheyHaveMore(t *testing.T) {
 		"sections":            {strings.Repeat(section(0, "\x00"), 10_001), "more than 10000 sections"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			_, err := host.Load(t.Context(), []byte(moduleHeader+c.module), plugin.Minimal("bomb"))
+			_, err := host.Load(t.Context(), plugin.Found{Module: []byte(moduleHeader + c.module), Manifest: plugin.Minimal("bomb")})
 			if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	p, err := host.Load(t.Context(), []byte(moduleHeader+function+code("\x01\xd0\x86\x03\x7f")), plugin.Minimal("many"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: []byte(moduleHeader + function + code("\x01\xd0\x86\x03\x7f")), Manifest: plugin.Minimal("many")})
 	if err != nil {
 		t.Fatalf("50,000 locals: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestFunctionsThatAreTooMuchForTheCompiler(t *testing.T) {
 		body = append(body, sized([]byte("\x00\x00\x0b"))...)
 		module := moduleHeader + "\x01" + string(sized([]byte(types))) + section(3, "\x02\x00\x01") + section(4, "\x01\x70\x00\x01") +
 			section(5, "\x01\x00\x01") + section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00") + "\x0a" + string(sized(append([]byte{2}, body...)))
-		_, err := host.Load(t.Context(), []byte(module), plugin.Minimal("bomb"))
+		_, err := host.Load(t.Context(), plugin.Found{Module: []byte(module), Manifest: plugin.Minimal("bomb")})
 		if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", what, err, c.want)
 		}

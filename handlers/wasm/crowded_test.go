@@ -18,7 +18,7 @@ func TestNoRoomForTheFirstInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		_, err = h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok"))
+		_, err = h.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: plugin.Minimal("ok")})
 		if !errors.Is(err, wasm.ErrNoInstance) || !strings.HasSuffix(err.Error(), "totalMemory, which all plugins share, leaves no room for its first") {
 			t.Errorf("%d bytes: got %v", total, err)
 		}

@@ -98,13 +98,13 @@ func TestGuestIsToldWhatWentWrong(t *testing.T) {
 func TestCapabilitiesThatAreNotThere(t *testing.T) {
 	m := plugin.Minimal("greedy")
 	m.Requests = []plugin.Request{{Capability: "net"}, {Capability: "dns", Optional: true}}
-	p, err := host.Load(t.Context(), guestFile(t, "ok"), m)
+	p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: m})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	m.Requests[1].Optional = false
-	_, err = host.Load(t.Context(), guestFile(t, "ok"), m)
+	_, err = host.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: m})
 	if probe.ReasonOf(err) != probe.ReasonDenied || err.Error() != `plugin "greedy": the capability "dns" is not granted` {
 		t.Errorf("got %v", err)
 	}

@@ -130,7 +130,7 @@ func TestLookUpsNeedRequests(t *testing.T) {
 		{plugin.Request{Capability: "dns"}, []string{"target"}, `the capability "dns" is not granted`},
 		{plugin.Request{Capability: "dns"}, []string{"!dns"}, `the capability "dns" is not granted`},
 	} {
-		_, err := h.LoadGranted(t.Context(), guestFile(t, "dns"), asking("dns", c.request), grants(t, c.grants...))
+		_, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "dns"), Manifest: asking("dns", c.request), Grants: grants(t, c.grants...)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v with %v: got %v, want %q", c.request, c.grants, err, c.want)
 		}
@@ -230,7 +230,7 @@ func TestLookupsThatAreRefusedAreCounted(t *testing.T) {
     i32.const 0))`)
 	m := plugin.Minimal("asker")
 	m.Requests = []plugin.Request{{Capability: "dns"}}
-	p, err := h.LoadGranted(t.Context(), code, m, grants(t, "dns://*.internal"))
+	p, err := h.Load(t.Context(), plugin.Found{Module: code, Manifest: m, Grants: grants(t, "dns://*.internal")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,14 +62,14 @@ func TestNobodyIsReachedAfterTheDeadline(t *testing.T) {
 			defer h.Close()
 			m := plugin.Minimal("dials")
 			m.Isolation, m.Stateful = tc.isolation, tc.isolation == plugin.Pooled
-			p, err := h.Load(t.Context(), assemble(t, `(module
+			p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
   (func (export "probe") (result i32)
     i32.const 0 i32.const 1 call $random drop
     i32.const 0 i32.const 0 i32.const 0 call $dial drop
-    i32.const 0))`), m)
+    i32.const 0))`), Manifest: m})
 			if err != nil {
 				t.Fatal(err)
 			}

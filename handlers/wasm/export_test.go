@@ -10,12 +10,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// LoadAs is LoadFound of a module of which it is said, and not found out, whether a reset
+// LoadAs is Load of a module of which it is said, and not found out, whether a reset
 // leaves something behind.
 func LoadAs(ctx context.Context, h *Host, found plugin.Found, volatile bool) (*Handler, error) {
-	p := &Handler{host: h, manifest: found.Manifest, digest: plugin.Digest(found.Module)}
-	p.resolveLimits(found.Limits)
-	err := p.admit(found.Module, found.Grants)
+	p, err := h.admit(found)
 	if err == nil {
 		p.module.Volatile, p.module.Features = volatile, api.CoreFeaturesV2
 		err = p.load(ctx)

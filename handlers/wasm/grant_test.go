@@ -242,7 +242,7 @@ func TestGrantsNeedRequests(t *testing.T) {
 			t.Errorf("%s: %s", allow, diff)
 		}
 	}
-	_, err := h.Load(t.Context(), guestFile(t, "dialurl"), asking("dialurl", plugin.Request{Capability: "net", Allow: []string{"nonsense"}}))
+	_, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "dialurl"), Manifest: asking("dialurl", plugin.Request{Capability: "net", Allow: []string{"nonsense"}})})
 	if err == nil || !strings.Contains(err.Error(), `requests: net: grant "nonsense"`) {
 		t.Errorf("got %v, want the pattern that is wrong", err)
 	}

@@ -184,7 +184,7 @@ config:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := host.Load(t.Context(), goModule(t), manifest)
+	p, err := host.Load(t.Context(), plugin.Found{Module: goModule(t), Manifest: manifest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestMinimalPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := host.Load(t.Context(), module, plugin.Minimal("minimal"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: module, Manifest: plugin.Minimal("minimal")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := blackHole(t)
-	p, err := h.Load(t.Context(), guestFile(t, "hang"), plugin.Minimal("hang"))
+	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "hang"), Manifest: plugin.Minimal("hang")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestClosedFilesAreOpenAgain(t *testing.T) {
   (func (export "probe") (result i32)
     i32.const 1
     call $close))`)
-	p, err := host.Load(t.Context(), code, plugin.Minimal("closer"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal("closer")})
 	if err != nil {
 		t.Fatal(err)
 	}

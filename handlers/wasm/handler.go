@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -18,26 +19,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// skipped is the error of an attempt that got no instance to run in. It says nothing
-// of the target and nothing of the plugin, and is not worth another try at once.
-type skipped struct{ text string }
-
-func (e *skipped) Error() string { return e.text }
-
-// Is makes the error match [probe.ErrNoSlot]: the attempt never began, so the tick is
-// to be counted as skipped.
-func (e *skipped) Is(target error) bool { return target == probe.ErrNoSlot }
-
 // ErrNoInstance means that no instance of the plugin could be had: the memory budget
 // or the plugin's limit is used up by attempts in flight, or the deadline came before a
-// place was free, or when most of the time had gone by until one was. It matches
+// slot was free, or when most of the time had gone by until one was. It matches
 // [probe.ErrNoSlot].
-var ErrNoInstance error = errNoInstance
-
-var (
-	errNoInstance = &skipped{"no instance of the plugin is free"}
-	errClosed     = errors.New("the plugin has been closed")
-)
+var ErrNoInstance error = &attempt.Skipped{Err: errors.New("no instance of the plugin is free")}
 
 // Handler is a loaded plugin. It is safe for concurrent use.
 type Handler struct {
@@ -58,7 +44,7 @@ type Handler struct {
 
 	denied atomic.Uint64 // dials that the grants did not cover
 	size   atomic.Uint64 // see Stats.Size
-	hits   hits
+	hits   attempt.Hits
 
 	mu       sync.Mutex
 	idle     []*instance // the one used last is at the end
@@ -97,7 +83,7 @@ func (p *Handler) Limits() plugin.Limits { return p.limits }
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load(), Limits: p.hits.counts()}
+	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load(), Limits: p.hits.Counts()}
 }
 
 // Prepare implements [probe.Preparer]. It holds config against the manifest's
@@ -112,7 +98,7 @@ func (p *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	if err != nil {
 		return nil, err
 	}
-	b := &bound{plugin: p, config: config, store: new(store)}
+	b := &bound{plugin: p, config: config, store: new(attempt.Store)}
 	if p.command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
 		return b, nil
 	}
@@ -130,7 +116,7 @@ func (p *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	return (&bound{plugin: p, config: config, store: new(store)}).Probe(ctx, req)
+	return (&bound{plugin: p, config: config, store: new(attempt.Store)}).Probe(ctx, req)
 }
 
 // Close waits for the attempts in flight and frees what the plugin holds.
@@ -178,13 +164,13 @@ func (p *Handler) take(c *call) (*instance, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, errClosed
+		return nil, attempt.ErrClosed
 	}
 	p.flying.Add(1) // from here on Close waits, and the image stays
 	p.mu.Unlock()
 	if !c.admit() {
 		p.flying.Done()
-		return nil, errNoInstance
+		return nil, ErrNoInstance
 	}
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
@@ -200,7 +186,7 @@ func (p *Handler) take(c *call) (*instance, error) {
 		p.flying.Done()
 		c.leave()
 		c.hit(plugin.LimitInstances)
-		return nil, errNoInstance
+		return nil, ErrNoInstance
 	}
 	p.live++
 	p.mu.Unlock()
@@ -217,7 +203,7 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 		}
 	}()
 	if in, err = p.newInstance(c.ctx, c); err != nil && c.ctx.Err() == context.DeadlineExceeded {
-		err = errNoInstance // the guest never got to see its target
+		err = ErrNoInstance // the guest never got to see its target
 	}
 	return in, err
 }

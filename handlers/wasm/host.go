@@ -26,7 +26,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/daeace23/prober/handlers"
-	"github.com/daeace23/prober/handlers/quarantine"
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -253,7 +253,7 @@ func (h *Host) keepCache() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return errClosed
+		return attempt.ErrClosed
 	}
 	h.compilations++
 	return nil
@@ -308,7 +308,7 @@ func (h *Host) add(p *Handler) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return errClosed
+		return attempt.ErrClosed
 	}
 	h.plugins = append(h.plugins, p)
 	return nil
@@ -358,22 +358,7 @@ func (h *Host) evictIdle() bool {
 }
 
 // RegisterAll loads the plugins that were found and registers them, each in a
-// [quarantine.Handler]. A plugin that fails does not keep back the others; the errors
-// name it.
+// quarantine. A plugin that fails does not keep back the others; the errors name it.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
-	var errs []error
-	for _, f := range found {
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
-		}
-		h, err := host.LoadFound(ctx, f)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%w (%s)", err, f.Path))
-			continue
-		}
-		if err := reg.Register(f.Manifest.Name, f.Path, quarantine.New(h, quarantine.Config{})); err != nil {
-			errs = append(errs, err, h.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return attempt.RegisterAll(ctx, reg, found, 1, host.Load)
 }

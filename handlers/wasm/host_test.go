@@ -54,7 +54,7 @@ func TestNothingIsLeft(t *testing.T) {
 	defer h.Close()
 	cycle := func(loads, calls int) {
 		for range loads {
-			p, err := h.Load(t.Context(), trapModule, plugin.Minimal("trap"))
+			p, err := h.Load(t.Context(), plugin.Found{Module: trapModule, Manifest: plugin.Minimal("trap")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestWaitingIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	p, err := h.Load(t.Context(), loopModule, plugin.Minimal("loop"))
+	p, err := h.Load(t.Context(), plugin.Found{Module: loopModule, Manifest: plugin.Minimal("loop")})
 	if err != nil {
 		t.Fatal(err)
 	}

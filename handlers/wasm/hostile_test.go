@@ -25,7 +25,7 @@ func load(t testing.TB, h *wasm.Host, name string, isolation plugin.Isolation) *
 	t.Helper()
 	m := plugin.Minimal(name)
 	m.Isolation = isolation
-	p, err := h.Load(t.Context(), guestFile(t, name), m)
+	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, name), Manifest: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestTableIsClamped(t *testing.T) {
 }
 
 func TestWrongABI(t *testing.T) {
-	_, err := host.Load(t.Context(), guestFile(t, "wrongabi"), plugin.Minimal("wrongabi"))
+	_, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "wrongabi"), Manifest: plugin.Minimal("wrongabi")})
 	if err == nil || probe.ReasonOf(err) != probe.ReasonInstantiate || !strings.Contains(err.Error(), `plugin "wrongabi": unknown import module "prober_v9"`) {
 		t.Errorf("got %v", err)
 	}
@@ -143,7 +143,7 @@ func TestInitializeIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := host.Load(ctx, guestFile(t, "initspin"), plugin.Minimal("initspin"))
+	_, err := host.Load(ctx, plugin.Found{Module: guestFile(t, "initspin"), Manifest: plugin.Minimal("initspin")})
 	if err == nil || time.Since(start) > 100*time.Millisecond+deadlineSlack {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
@@ -166,11 +166,11 @@ func TestInitializeIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	_, err = h.Load(ctx, assemble(t, `(module
+	_, err = h.Load(ctx, plugin.Found{Module: assemble(t, `(module
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
   (memory (export "memory") 1)
   (func (export "_initialize") i32.const 0 i32.const 1 call $random drop loop br 0 end)
-  (func (export "probe") (result i32) i32.const 0))`), plugin.Minimal("bad"))
+  (func (export "probe") (result i32) i32.const 0))`), Manifest: plugin.Minimal("bad")})
 	if want := `plugin "bad": _initialize: had enough`; err == nil || err.Error() != want || probe.ReasonOf(err) != probe.ReasonInstantiate {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -178,11 +178,11 @@ func TestInitializeIsNamed(t *testing.T) {
 		"wasm error: unreachable": "unreachable",
 		"exited with code 3":      "i32.const 3 call $exit",
 	} {
-		_, err := host.Load(t.Context(), assemble(t, `(module
+		_, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
   (memory (export "memory") 1)
   (func (export "_initialize") `+body+`)
-  (func (export "probe") (result i32) i32.const 0))`), plugin.Minimal("bad"))
+  (func (export "probe") (result i32) i32.const 0))`), Manifest: plugin.Minimal("bad")})
 		if want := `plugin "bad": _initialize: ` + name; err == nil || err.Error() != want || probe.ReasonOf(err) != probe.ReasonInstantiate {
 			t.Errorf("got %v, want %s", err, want)
 		}

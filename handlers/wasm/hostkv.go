@@ -3,43 +3,25 @@ package wasm
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
 
-// store is what a probe keeps from attempt to attempt. It goes with the probe.
-type store struct {
-	mu   sync.Mutex
-	data map[string][]byte // never changed, only replaced
-}
-
-func (s *store) load() map[string][]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data
-}
-
-func (s *store) replace(data map[string][]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.data = data
-}
-
 // draft is what one call has made of a store: nothing of it stays unless the call ends
 // normally.
 type draft struct {
-	store   *store            // nil where there is none to keep anything in
+	store   *attempt.Store    // nil where there is none to keep anything in
 	data    map[string][]byte // nil until the first use
 	changed bool
 }
 
 func (d *draft) read() map[string][]byte {
 	if d.data == nil {
-		d.data = d.store.load()
+		d.data = d.store.Load()
 	}
 	return d.data
 }
@@ -59,7 +41,7 @@ func (d *draft) write() map[string][]byte {
 // commit keeps what was changed.
 func (d *draft) commit() {
 	if d.changed {
-		d.store.replace(d.data)
+		d.store.Replace(d.data)
 	}
 }
 

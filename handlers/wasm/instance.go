@@ -48,9 +48,9 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.limits.Memory)); err != nil {
 		p.hits[plugin.LimitTotalMemory].Add(1)
 		if err == memory.ErrNoRoom {
-			return nil, errNoInstance
+			return nil, ErrNoInstance
 		}
-		return nil, fmt.Errorf("%w: %w", errNoInstance, err) // the system has no room
+		return nil, fmt.Errorf("%w: %w", ErrNoInstance, err) // the system has no room
 	}
 	if of != nil {
 		in.memory.Hold(of.holds)
@@ -72,7 +72,7 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 	}
 	if of != nil && in.memory.Starved() { // by other instances: it says nothing of the plugin
 		of.hit(plugin.LimitTotalMemory)
-		err = errNoInstance
+		err = ErrNoInstance
 	}
 	return nil, err
 }
@@ -131,11 +131,11 @@ func (in *instance) first(ctx context.Context, name string) error {
 func (in *instance) assume(from *image) error {
 	if missing := from.Size() - int(in.module.Memory().Size()); missing > 0 {
 		if _, ok := in.module.Memory().Grow(uint32(missing / binary.PageSize)); !ok {
-			return errNoInstance
+			return ErrNoInstance
 		}
 	}
 	if !from.Assume(in.memory, in.bytes()) {
-		return errNoInstance
+		return ErrNoInstance
 	}
 	in.restoreGlobals(from)
 	return nil
@@ -146,7 +146,7 @@ func (in *instance) assume(from *image) error {
 func (in *instance) takeImage() (*image, error) {
 	taken := &image{Image: memory.NewImage(in.memory, in.bytes())}
 	if taken.Image == nil {
-		return nil, errNoInstance
+		return nil, ErrNoInstance
 	}
 	for _, g := range in.globals {
 		taken.globals = append(taken.globals, g.Get())

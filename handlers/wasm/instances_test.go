@@ -97,7 +97,7 @@ func TestNoMemoryToStartIn(t *testing.T) {
 	}
 	defer h.Close()
 	// It changes its table, so that no snapshot spares it _initialize.
-	p, err := h.Load(t.Context(), assemble(t, `(module
+	p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
   (table 1 2 funcref)
@@ -117,7 +117,7 @@ func TestNoMemoryToStartIn(t *testing.T) {
     drop
     ref.null
     i32.const 0
-    table.grow))`), plugin.Minimal("large"))
+    table.grow))`), Manifest: plugin.Minimal("large")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	p, err := h.LoadFound(t.Context(), plugin.Found{Module: guestFile(t, "dialurl"), Manifest: plugin.Minimal("dialurl"), Limits: plugin.Limits{Instances: 4}})
+	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "dialurl"), Manifest: plugin.Minimal("dialurl"), Limits: plugin.Limits{Instances: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 	code := assemble(t, `(module (memory (export "memory") 1) (func (export "probe") (result i32) i32.const 0))`)
 	var plugins []*wasm.Handler
 	for i := range 5 { // each has an image and one instance that is idle since it was loaded
-		p, err := h.Load(t.Context(), code, plugin.Minimal(fmt.Sprint("p", i)))
+		p, err := h.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal(fmt.Sprint("p", i))})
 		if err != nil {
 			t.Logf("plugin %d: %v", i, err)
 			break

@@ -59,7 +59,7 @@ func TestReferenceToTypeIsRefused(t *testing.T) {
 		"select":     types + function + memory + code("\x00\xd0\x70\xd0\x70\x41\x00\x1c\x01\x63\x70\x1a"),
 		"ref.null":   types + function + memory + code("\x00\xd0\x63\x70\x1a"),
 	} {
-		_, err := host.Load(t.Context(), []byte(header+module), plugin.Minimal("reference"))
+		_, err := host.Load(t.Context(), plugin.Found{Module: []byte(header + module), Manifest: plugin.Minimal("reference")})
 		if err == nil || strings.Contains(err.Error(), "compile") || !strings.Contains(err.Error(), "is not supported") && !strings.Contains(err.Error(), "malformed") {
 			t.Errorf("%s: got %v, want a refusal", place, err)
 		}
@@ -69,7 +69,7 @@ func TestReferenceToTypeIsRefused(t *testing.T) {
 func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 	for name, set := range hiddenTableSets {
 		t.Run(name, func(t *testing.T) {
-			p, err := host.Load(t.Context(), tableGuest(set), plugin.Minimal("hidden"))
+			p, err := host.Load(t.Context(), plugin.Found{Module: tableGuest(set), Manifest: plugin.Minimal("hidden")})
 			if err != nil {
 				t.Logf("refused: %v", err)
 				return
@@ -155,7 +155,7 @@ func TestResetIsAsGoodAsFresh(t *testing.T) {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			h := randomHost(t)
 			for seed := first; seed < min(first+hostFor, *modules); seed++ {
-				diff, reset := compareIsolations(t, h, newRandomModule(uint64(seed), "").bytes(), h.LoadFound)
+				diff, reset := compareIsolations(t, h, newRandomModule(uint64(seed), "").bytes(), h.Load)
 				if diff != "" {
 					t.Fatalf("module %d: %s", seed, diff)
 				}
@@ -204,7 +204,7 @@ func FuzzResetAgainstFresh(f *testing.F) {
 		if err != nil || strings.Contains(fmt.Sprint(want), "timed out") {
 			return
 		}
-		got, _, err := tell(t, code, plugin.Reset, timeout, h.LoadFound)
+		got, _, err := tell(t, code, plugin.Reset, timeout, h.Load)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" && !strings.Contains(fmt.Sprint(got), "timed out") {
 			t.Errorf("%x: %v, %s", code, err, diff)
 		}

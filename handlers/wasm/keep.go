@@ -19,7 +19,7 @@ type Keeper interface {
 var _ Keeper = (*bound)(nil)
 
 // Kept implements [Keeper].
-func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.load()) }
+func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.Load()) }
 
 // Keep implements [Keeper].
-func (b *bound) Keep(data map[string][]byte) { b.store.replace(maps.Clone(data)) }
+func (b *bound) Keep(data map[string][]byte) { b.store.Replace(maps.Clone(data)) }

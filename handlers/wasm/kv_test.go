@@ -72,7 +72,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 		{[]plugin.Request{{Capability: "kv"}}, nil, `the capability "kv" is not granted`},
 		{[]plugin.Request{{Capability: "kv"}}, []string{"!kv", "tcp://*:*"}, `the capability "kv" is not granted`},
 	} {
-		_, err := host.LoadGranted(t.Context(), code, asking("kv", c.requests...), grants(t, c.grants...))
+		_, err := host.Load(t.Context(), plugin.Found{Module: code, Manifest: asking("kv", c.requests...), Grants: grants(t, c.grants...)})
 		if probe.ReasonOf(err) != probe.ReasonDenied || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%v, %v: got %v, want %q", c.requests, c.grants, err, c.want)
 		}
@@ -92,7 +92,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 
 // A key costs the host more than its bytes.
 func TestKeysAreBounded(t *testing.T) {
-	p, err := host.LoadGranted(t.Context(), assemble(t, `(module
+	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_kv" "set" (func $set (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
   (func (export "probe") (result i32) (local i32)
@@ -103,7 +103,7 @@ func TestKeysAreBounded(t *testing.T) {
       local.get 0 i32.const 1 i32.add local.set 0
       br 0
     end
-    i32.const 2))`), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+    i32.const 2))`), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
 	if err != nil {
 		t.Fatal(err)
 	}

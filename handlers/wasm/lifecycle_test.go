@@ -42,7 +42,7 @@ func TestPooledInstancesRemember(t *testing.T) {
 		}
 	}
 	m.Stateful = false
-	if _, err := host.Load(t.Context(), guestFile(t, "counter"), m); err == nil {
+	if _, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "counter"), Manifest: m}); err == nil {
 		t.Error("a plugin that is not stateful was pooled")
 	}
 }
@@ -50,7 +50,7 @@ func TestPooledInstancesRemember(t *testing.T) {
 // loadAs loads a file of testdata with a manifest of its own.
 func loadAs(t testing.TB, h *wasm.Host, name string, m *plugin.Manifest, grants ...plugin.Grant) *wasm.Handler {
 	t.Helper()
-	p, err := h.LoadGranted(t.Context(), guestFile(t, name), m, grants)
+	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, name), Manifest: m, Grants: grants})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestCompilationIsGivenUp(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
-	_, err = h.Load(ctx, goModule(t), plugin.Minimal("guest")) // takes a second where it is not in the cache
+	_, err = h.Load(ctx, plugin.Found{Module: goModule(t), Manifest: plugin.Minimal("guest")}) // takes a second where it is not in the cache
 	if n := wasm.Compiling(h); n != 1 {
 		t.Errorf("%d compilations under way when Load returned, want the one that was given up", n)
 	}
@@ -80,7 +80,7 @@ func TestCompilationIsGivenUp(t *testing.T) {
 	if err := h.Close(); err != nil { // does not wait either
 		t.Error(err)
 	}
-	if _, err := h.Load(t.Context(), guestFile(t, "ok"), plugin.Minimal("ok")); err == nil {
+	if _, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: plugin.Minimal("ok")}); err == nil {
 		t.Error("a host that is closed loads a plugin")
 	}
 	wasm.WaitForCompilers(h)

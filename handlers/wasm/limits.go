@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -11,29 +10,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// hits counts how often a plugin came to each of its limits, by the index of
-// [plugin.LimitNames].
-type hits [len(plugin.LimitNames)]atomic.Uint64
-
-// counts returns the limits that were hit.
-func (h *hits) counts() map[plugin.LimitName]uint64 {
-	counts := make(map[plugin.LimitName]uint64)
-	for i := range h {
-		if n := h[i].Load(); n > 0 {
-			counts[plugin.LimitNames[i]] = n
-		}
-	}
-	return counts
-}
-
 // hit notes that the call has come to a limit, which counts once a call: a guest may
 // try as often as it likes. which is an index of [plugin.LimitNames].
 func (c *call) hit(which int) {
-	if c.hits&(1<<which) != 0 {
+	if !c.hits.Add(which, &c.plugin.hits) {
 		return
 	}
-	c.hits |= 1 << which
-	c.plugin.hits[which].Add(1)
 	if c.req != nil && c.req.Trace != nil {
 		c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: fmt.Sprintf("the limit %s is used up", plugin.LimitNames[which])})
 	}

@@ -33,7 +33,7 @@ func wantHits(t *testing.T, p *wasm.Handler, want map[plugin.LimitName]uint64) {
 // What a guest of Go may do on the network is what its limits say, and not the defaults.
 func TestLimitsOfTheNetwork(t *testing.T) {
 	_, target := web(t, (*httptest.Server).Start, "")
-	p, err := host.Load(t.Context(), goModule(t), limited(plugin.Limits{Handles: 2, Dials: 3, NetWrite: 1000, NetRead: 10}))
+	p, err := host.Load(t.Context(), plugin.Found{Module: goModule(t), Manifest: limited(plugin.Limits{Handles: 2, Dials: 3, NetWrite: 1000, NetRead: 10})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ const manyMetrics = `(module
   (func (export "probe") (result i32) i32.const 0 i32.const 85 call $result drop i32.const 0))`
 
 func TestLimitsOfResults(t *testing.T) {
-	big, err := host.Load(t.Context(), assemble(t, bigResult), limited(plugin.Limits{Result: 199}))
+	big, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, bigResult), Manifest: limited(plugin.Limits{Result: 199})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestLimitsOfResults(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	wantHits(t, big, map[plugin.LimitName]uint64{"result": 1})
-	many, err := host.Load(t.Context(), assemble(t, manyMetrics), limited(plugin.Limits{Series: 1, Message: 4}))
+	many, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, manyMetrics), Manifest: limited(plugin.Limits{Series: 1, Message: 4})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestLimitOfEmptyDatagrams(t *testing.T) {
 	}
 	defer l.Close()
 	addr := l.LocalAddr().(*net.UDPAddr)
-	p, err := host.Load(t.Context(), assemble(t, `(module
+	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (import "prober_v1_net" "write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -180,7 +180,7 @@ func TestLimitOfEmptyDatagrams(t *testing.T) {
       i32.const 4 i32.ne
       br_if 0
     end
-    i32.const 2))`), limited(plugin.Limits{NetWrite: 3}))
+    i32.const 2))`), Manifest: limited(plugin.Limits{NetWrite: 3})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestLimitsAtLoad(t *testing.T) {
 		{plugin.Limits{Memory: 1000}, "the module begins with 65536 bytes of memory; at most 0 are allowed"},
 	} {
 		found := plugin.Found{Module: module, Manifest: plugin.Minimal("ok"), Limits: c.limits}
-		p, err := host.LoadFound(t.Context(), found)
+		p, err := host.Load(t.Context(), found)
 		if err == nil {
 			defer p.Close()
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
@@ -15,46 +16,66 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Load is [Host.LoadGranted] of a plugin that was granted its target and nothing else.
-func (h *Host) Load(ctx context.Context, code []byte, manifest *plugin.Manifest) (*Handler, error) {
-	return h.LoadGranted(ctx, code, manifest, nil)
-}
-
-// LoadGranted compiles a module, tries it, and returns it as a handler, which the
-// caller closes. manifest may be nil: then it is read from the module itself. The
-// plugin may reach its target, and what it asks for in its manifest as far as grants
-// cover it. The error of a module that cannot be run has the reason "instantiate", and
-// of one that cannot do without what it was not granted "denied".
-func (h *Host) LoadGranted(ctx context.Context, code []byte, manifest *plugin.Manifest, grants []plugin.Grant) (*Handler, error) {
-	return h.LoadFound(ctx, plugin.Found{Module: code, Manifest: manifest, Grants: grants})
-}
-
-// LoadFound is [Host.LoadGranted] of all that the operator says of a plugin: what is
-// granted to it, and what limits it.
-func (h *Host) LoadFound(ctx context.Context, found plugin.Found) (*Handler, error) {
-	code, manifest := found.Module, found.Manifest
-	if manifest == nil {
+// Load compiles the module of a plugin, tries it, and returns it as a handler, which the
+// caller closes. If found has no manifest it is read from the module. The plugin may reach its
+// target, and what it requests as far as the grants cover it. The error of a module that
+// cannot be run has the reason "instantiate", and of one that lacks a grant "denied".
+func (h *Host) Load(ctx context.Context, found plugin.Found) (*Handler, error) {
+	if found.Manifest == nil {
 		var err error
-		if manifest, err = plugin.ReadModule("module", code); err != nil {
+		if found.Manifest, err = plugin.ReadModule("module", found.Module); err != nil {
 			return nil, err
 		}
 	}
-	if r := manifest.Runtime; r != "" && r != plugin.Wasm {
-		return nil, fmt.Errorf("plugin %q: %w", manifest.Name,
-			&probe.Error{Reason: probe.ReasonInstantiate, Err: fmt.Errorf("its runtime is %s: it is no module", r)})
-	}
-	p := &Handler{host: h, manifest: manifest, digest: plugin.Digest(code)}
-	p.resolveLimits(found.Limits)
-	err := p.admit(code, found.Grants)
+	p, err := h.admit(found)
 	if err == nil {
 		err = p.load(ctx)
 	}
 	if err != nil {
 		p.closeRuntime()
-		if _, ok := errors.AsType[*probe.Error](err); !ok {
-			err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
-		}
-		return nil, fmt.Errorf("plugin %q: %w", manifest.Name, err)
+		return nil, attempt.LoadError(found.Manifest.Name, err)
+	}
+	return p, nil
+}
+
+// Admit returns the error that [Host.Load] would return for found, as far as that is known
+// without compiling or running anything: a capability that is not granted, an import that
+// prober does not have, an export with another signature, a limit that the module exceeds.
+func Admit(found plugin.Found) error {
+	_, err := new(Host).admit(found)
+	if err == nil {
+		err = errors.Join(plugin.CheckContract(found.Module, found.Manifest)...)
+	}
+	if err != nil {
+		return attempt.LoadError(found.Manifest.Name, err)
+	}
+	return nil
+}
+
+// admit checks a module against limits and grants before it is compiled.
+func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
+	p = &Handler{host: h, manifest: found.Manifest, digest: plugin.Digest(found.Module)}
+	p.resolveLimits(found.Limits)
+	switch r := p.manifest.Runtime; {
+	case r != "" && r != plugin.Wasm:
+		return p, fmt.Errorf("its runtime is %s: it is no module", r)
+	case len(found.Module) > p.limits.Module:
+		return p, fmt.Errorf("module of %d bytes; at most %d are allowed", len(found.Module), p.limits.Module)
+	case p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful:
+		return p, errors.New("isolation pooled is for plugins whose manifest says stateful: true")
+	}
+	if p.permissions, err = egress.NewPermissions(p.manifest.Requests, found.Grants); err != nil {
+		return p, err
+	}
+	if p.module, err = binary.Inspect(found.Module, uint32(p.limits.TableEntries)); err != nil {
+		return p, err
+	}
+	if err := p.permissions.CheckImports(p.module.Imports); err != nil {
+		return p, err
+	}
+	if p.module.MinMemory > uint64(p.limits.Memory) {
+		return p, &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
+			p.module.MinMemory, p.limits.Memory)}
 	}
 	return p, nil
 }
@@ -81,30 +102,6 @@ func (p *Handler) load(ctx context.Context) error {
 		return err
 	}
 	return p.tryOut(ctx)
-}
-
-// admit holds the module against limits and grants before anything is made of it.
-func (p *Handler) admit(code []byte, grants []plugin.Grant) (err error) {
-	if len(code) > p.limits.Module {
-		return fmt.Errorf("module of %d bytes; at most %d are allowed", len(code), p.limits.Module)
-	}
-	if p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful {
-		return errors.New("isolation pooled is for plugins whose manifest says stateful: true")
-	}
-	if p.permissions, err = egress.NewPermissions(p.manifest.Requests, grants); err != nil {
-		return err
-	}
-	if p.module, err = binary.Inspect(code, uint32(p.limits.TableEntries)); err != nil {
-		return err
-	}
-	if err := p.permissions.CheckImports(p.module.Imports); err != nil {
-		return err
-	}
-	if p.module.MinMemory > uint64(p.limits.Memory) {
-		return &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
-			p.module.MinMemory, p.limits.Memory)}
-	}
-	return nil
 }
 
 // tryOut makes the first instance, and the image that the others are made of.

@@ -29,7 +29,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		return host.Load(context.Background(), module, plugin.Minimal("guest"))
+		return host.Load(context.Background(), plugin.Found{Module: module, Manifest: plugin.Minimal("guest")})
 	})
 )
 

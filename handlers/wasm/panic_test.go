@@ -38,12 +38,12 @@ func panics(t *testing.T, p probe.Handler, req probe.Request) {
 // A panic of the embedder's own code leaves nothing taken.
 func TestPanicOfATracerKeepsNothing(t *testing.T) {
 	h := dialHost(t, nil)
-	p, err := h.Load(t.Context(), assemble(t, `(module
+	p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
   (data (i32.const 0) "\10\00\00\00\08\00\00\00")
   (data (i32.const 16) "half a l")
-  (func (export "probe") (result i32) i32.const 1 i32.const 0 i32.const 1 i32.const 8 call $write drop i32.const 0))`), plugin.Minimal("half"))
+  (func (export "probe") (result i32) i32.const 1 i32.const 0 i32.const 1 i32.const 8 call $write drop i32.const 0))`), Manifest: plugin.Minimal("half")})
 	if err != nil {
 		t.Fatal(err)
 	}

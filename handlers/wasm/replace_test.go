@@ -18,7 +18,7 @@ import (
 func TestProbesKeepOverAReplacement(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	replace := func() {
-		p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+		p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "kv"), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestProbesKeepOverAReplacement(t *testing.T) {
 // A probe that is bound anew, as with a secret that has rotated, finds what it has kept.
 func TestProbesKeepOverANewBinding(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
-	p, err := host.LoadGranted(t.Context(), guestFile(t, "kv"), asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "kv"), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func resultGuest(t *testing.T, doc string) []byte {
 }
 
 func TestDetails(t *testing.T) {
-	p, err := host.Load(t.Context(), resultGuest(t, `{"message":"m","details":{"master":"10.0.0.1"}}`), plugin.Minimal("details"))
+	p, err := host.Load(t.Context(), plugin.Found{Module: resultGuest(t, `{"message":"m","details":{"master":"10.0.0.1"}}`), Manifest: plugin.Minimal("details")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestDetails(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
-	long, err := host.Load(t.Context(), resultGuest(t, `{"message":"m","details":{"master":"10.0.0.1"}}`), limited(plugin.Limits{Message: 20}))
+	long, err := host.Load(t.Context(), plugin.Found{Module: resultGuest(t, `{"message":"m","details":{"master":"10.0.0.1"}}`), Manifest: limited(plugin.Limits{Message: 20})})
 	if err != nil {
 		t.Fatal(err)
 	}

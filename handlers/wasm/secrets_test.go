@@ -57,7 +57,7 @@ func TestSecretAtTheLimitOfAMessage(t *testing.T) {
 	ask := func(most int) string {
 		m := plugin.Minimal("request")
 		m.Limits.Message = most
-		guest, err := h.Load(t.Context(), guestFile(t, "request"), m)
+		guest, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "request"), Manifest: m})
 		if err != nil {
 			t.Fatal(err)
 		}

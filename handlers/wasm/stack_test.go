@@ -117,7 +117,7 @@ func TestStartFunctionRunsFirst(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 		m := plugin.Minimal("start")
 		m.Isolation = isolation
-		p, err := host.Load(t.Context(), assemble(t, source), m)
+		p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, source), Manifest: m})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func TestHangOfAGuestNamesWhatItDid(t *testing.T) {
       br 0
     end
     i32.const 0))`)
-		p, err := host.Load(t.Context(), code, plugin.Minimal("busy"))
+		p, err := host.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal("busy")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestHangOfAGuestNamesWhatItDid(t *testing.T) {
       br 0
     end
     i32.const 0))`)
-		p, err := host.Load(t.Context(), code, plugin.Minimal("dozes"))
+		p, err := host.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal("dozes")})
 		if err != nil {
 			t.Fatal(err)
 		}

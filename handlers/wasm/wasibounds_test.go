@@ -47,7 +47,7 @@ func TestWASIIsBounded(t *testing.T) {
 		{"path_unlink_file", i3, "i32.const 3 i32.const 0 i32.const 4097", "137"},
 	} {
 		t.Run(c.function+" "+c.call, func(t *testing.T) {
-			p, err := host.Load(t.Context(), assemble(t, asksWASI(c.function, c.params, c.call)), plugin.Minimal("asks"))
+			p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, asksWASI(c.function, c.params, c.call)), Manifest: plugin.Minimal("asks")})
 			if err != nil {
 				t.Fatal(err)
 			}

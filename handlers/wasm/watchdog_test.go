@@ -251,7 +251,7 @@ func TestGoGuestWorksAfterADeadline(t *testing.T) {
 		t.Cleanup(func() { far.Close() })
 		return &wall{near, due.pass}, nil
 	})
-	p, err := h.Load(t.Context(), goModule(t), plugin.Minimal("guest"))
+	p, err := h.Load(t.Context(), plugin.Found{Module: goModule(t), Manifest: plugin.Minimal("guest")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifes
 	s.host = host
 	own := *manifest
 	own.Isolation = v.isolation
-	if s.handler, err = host.LoadGranted(ctx, g.module, &own, grants); err != nil {
+	if s.handler, err = host.Load(ctx, plugin.Found{Module: g.module, Manifest: &own, Grants: grants}); err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
 	return s, nil

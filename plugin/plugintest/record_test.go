@@ -60,7 +60,7 @@ func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	loaded, err := host.LoadGranted(t.Context(), module, manifest, grants)
+	loaded, err := host.Load(t.Context(), plugin.Found{Module: module, Manifest: manifest, Grants: grants})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestOneSourceIsAGuestAndAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	module, err := host.LoadFound(t.Context(), plugin.Found{
+	module, err := host.Load(t.Context(), plugin.Found{
 		Manifest: manifest, Module: build(t, []string{"GOOS=wasip1", "GOARCH=wasm"}, "-buildmode=c-shared"), Grants: guest,
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func (g *Guest) load(ctx context.Context, code []byte) (err error) {
 	if g.host, err = wasm.New(wasm.Config{CacheDir: g.cache}); err != nil {
 		return err
 	}
-	handler, err := g.host.Load(ctx, code, nil)
+	handler, err := g.host.Load(ctx, plugin.Found{Module: code})
 	if err != nil {
 		return err
 	}

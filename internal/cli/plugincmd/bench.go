@@ -227,7 +227,7 @@ func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err er
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 	manifest := b.manifest(b.found.Manifest.Isolation)
-	handler, err := host.LoadGranted(ctx, b.found.Module, manifest, b.grants())
+	handler, err := host.Load(ctx, plugin.Found{Module: b.found.Module, Manifest: manifest, Grants: b.grants()})
 	if err != nil {
 		return 0, err
 	}

@@ -37,7 +37,7 @@ func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := host.LoadGranted(ctx, b.found.Module, b.manifest(isolation), b.ask.grants)
+	loaded, err := host.Load(ctx, plugin.Found{Module: b.found.Module, Manifest: b.manifest(isolation), Grants: b.ask.grants})
 	if err != nil {
 		_ = host.Close()
 		return nil, err

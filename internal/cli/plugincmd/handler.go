@@ -29,7 +29,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	if err != nil {
 		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: err}
 	}
-	loaded, err := host.LoadFound(ctx, found)
+	loaded, err := host.Load(ctx, found)
 	if err != nil {
 		_ = host.Close()
 		hint := ""
