@@ -131,10 +131,12 @@ var rooms = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/statelock": {},
+	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"agent/logs":      {ours: []string{"core/worker", "internal/explain", "probe"}},
 	"agent/api":       {},
 	"agent/client":    {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/events", "agent/logs", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -100,7 +100,7 @@ func (a *Agent) acted(act action, by access.Caller, result string) {
 		eventType, reason, say = v1.EventTypeWarning, "ActionFailed", a.log.Warn
 	}
 	text := fmt.Sprintf("%s by %s, with the %s: %s", strings.TrimSpace(act.name+" "+act.object), by.From, by.Via, result)
-	a.events.add(a.objectOf(act), eventType, reason, text, 1, time.Now())
+	a.events.Add(a.objectOf(act), eventType, reason, text, 1, time.Now())
 	attrs := []any{"action", act.name, "object", act.object, "result", result, "via", by.Via, "from", by.From}
 	if by.PID > 0 {
 		attrs = append(attrs, "pid", by.PID)
@@ -113,7 +113,7 @@ func (a *Agent) acted(act action, by access.Caller, result string) {
 func (a *Agent) objectOf(act action) v1.ObjectReference {
 	parts := strings.Split(act.object, "/")
 	if len(parts) != 4 {
-		return a.events.node()
+		return a.events.Node()
 	}
 	for _, p := range a.probesOf(filter{parts[0], parts[1], parts[2], parts[3]}) {
 		return v1.ObjectReference{
@@ -121,7 +121,7 @@ func (a *Agent) objectOf(act action) v1.ObjectReference {
 			FieldPath: "spec.containers{" + p.Container + "}",
 		}
 	}
-	return a.events.node()
+	return a.events.Node()
 }
 
 // refuse answers a request that is refused, and tells of it.
@@ -151,7 +151,7 @@ func (a *Agent) tellRefused(n int, act action, by access.Caller, r *access.Refus
 	}
 	a.log.Warn("action", "action", act.name, "object", clipped(act.object), "result", "denied", "reason", string(r.Reason),
 		"from", by.From, "count", n, "error", why)
-	a.events.add(a.events.node(), v1.EventTypeWarning, "ActionDenied",
+	a.events.Add(a.events.Node(), v1.EventTypeWarning, "ActionDenied",
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
 }
 

@@ -32,6 +32,8 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/events"
+	"github.com/daeace23/prober/agent/logs"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/core/manager"
@@ -112,14 +114,14 @@ type Config struct {
 type Agent struct {
 	cfg      Config
 	log      *slog.Logger
-	stderr   *logWriter
-	stdout   *logWriter
+	stderr   *logs.Writer
+	stdout   *logs.Writer
 	handlers *handlerSet
 	source   PodSource
 	manager  *manager.Manager
 	metrics  *metrics.Metrics
 	registry *prometheus.Registry
-	events   *eventLog
+	events   *events.Log
 	hub      *hub
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil: none
@@ -155,7 +157,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, stderr: newLogWriter(cfg.Stderr, cfg.LogFormat), stdout: newLogWriter(cfg.Stdout, "text"), hub: newHub(),
+		cfg: cfg, stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: newHub(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -167,9 +169,8 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.cfg.retrySecrets = cmp.Or(cfg.retrySecrets, retrySecrets)
 	a.cfg.longReload = cmp.Or(cfg.longReload, longReload)
 	a.killed, a.kill = context.WithCancel(context.Background())
-	a.log = newLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
-	a.events = newEventLog(a.log, a.hub)
-	a.events.foldFirst = cmp.Or(cfg.foldFirst, foldFirst)
+	a.log = logs.NewLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
+	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.event, FoldFirst: cfg.foldFirst})
 	a.host = &hostWatch{tell: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.started() {
@@ -203,7 +204,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner.source, _ = a.source.(builtin.CommandRunner)
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host, explainer{a.log}}, RestartGrace: restartGrace(a.source),
+		Observers: []worker.Observer{a.metrics, a.hub, a.host, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -232,7 +233,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.watchPods(follow) })
-	watching.Go(func() { a.events.followFolds(follow) })
+	watching.Go(func() { a.events.FollowFolds(follow) })
 
 	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup
@@ -291,7 +292,7 @@ func (a *Agent) close() {
 	a.kill()
 	a.retry.Stop()
 	a.host.close()
-	closeLogs(a.stdout, a.stderr)
+	logs.CloseAll(a.stdout, a.stderr)
 }
 
 // writeFile makes a file appear with all of its text at once.

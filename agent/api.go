@@ -22,7 +22,7 @@ func (a *Agent) servePods(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *Agent) serveEvents(w http.ResponseWriter, _ *http.Request) {
-	answer(w, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: a.events.list()})
+	answer(w, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: a.events.List()})
 }
 
 // probeList is the answer of /api/v1/probes.

@@ -21,7 +21,7 @@ func (a *Agent) logChanges(ctx context.Context) {
 // than a line for debugging.
 func (a *Agent) logChange(u results.Update) {
 	if isDecided(u) {
-		a.events.changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
+		a.events.Changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
 	}
 	text, say := "result changed", a.log.Info
 	switch {

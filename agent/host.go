@@ -162,7 +162,7 @@ func (h *hostWatch) close() {
 // hostTrouble tells of attempts that failed for the host's own trouble.
 func (a *Agent) hostTrouble(i, attempts int, last error) {
 	about := &hostTroubles[i]
-	a.events.host(about.event, about.message, attempts)
+	a.events.Host(about.event, about.message, attempts)
 	a.log.Warn("trouble of this host: attempts said nothing of their targets", "reason", string(about.reason),
 		"attempts", attempts, "error", last.Error())
 }

@@ -63,8 +63,8 @@ func TestHostTroubleIsShown(t *testing.T) {
 		probes := a.host.Observe(worker.Info{})
 		probes.Tick(&worker.Tick{Attempts: 1})
 		probes.Tick(troubled(probe.ReasonDNS, 1, errors.New("no such host")))
-		if len(a.events.list()) != 0 || strings.Contains(readyz(), "host") {
-			t.Fatalf("without trouble: %+v\n%s", a.events.list(), readyz())
+		if len(a.events.List()) != 0 || strings.Contains(readyz(), "host") {
+			t.Fatalf("without trouble: %+v\n%s", a.events.List(), readyz())
 		}
 		probes.Tick(troubled(probe.ReasonHostResources, 1, syscall.EMFILE))
 		if got := logged(); got != 1 || !strings.Contains(log.String(), `reason=host_resources attempts=1 error="attempt: too many open files"`) {
@@ -93,7 +93,7 @@ func TestHostTroubleIsShown(t *testing.T) {
 		if got := readyz(); !strings.Contains(got, "[!]host stalled: 1 attempts in the last minute") {
 			t.Errorf("after a stall: %s", got)
 		}
-		events := a.events.list()
+		events := a.events.List()
 		if len(events) != 2 {
 			t.Fatalf("got %+v, want one event for each reason", events)
 		}

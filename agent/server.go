@@ -222,7 +222,7 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 // counts are the agent's own numbers for the metrics.
 func (a *Agent) counts() metrics.AgentCounts {
 	return metrics.AgentCounts{
-		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.dropped.Load, "stderr": a.stderr.dropped.Load},
+		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.Dropped, "stderr": a.stderr.Dropped},
 		StateSaveFailures: func() uint64 { return a.saving().Failures },
 	}
 }

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
@@ -82,7 +83,7 @@ func (h *hub) event(e v1.Event) {
 			s.events = slices.Delete(s.events, at, at+1)
 		}
 		s.events = append(s.events, e)
-		if len(s.events) > maxEvents {
+		if len(s.events) > events.Max {
 			s.events = s.events[1:]
 		}
 	})
@@ -228,7 +229,7 @@ func (a *Agent) everything() []byte {
 		p.History = nil
 		writeEvent(&b, "probe", probeItem{ProbeStatus: p})
 	}
-	for _, e := range a.events.list() {
+	for _, e := range a.events.List() {
 		writeEvent(&b, "event", e)
 	}
 	return b.Bytes()

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/events"
+	"github.com/daeace23/prober/agent/logs"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/pods"
@@ -37,20 +39,20 @@ func TestAStreamRemembersEachThingOnce(t *testing.T) {
 	if n.pods["u"].Pod.Generation != 9999 || n.events[0].Count != 9999 {
 		t.Errorf("not the newest: pod %d, event %d", n.pods["u"].Pod.Generation, n.events[0].Count)
 	}
-	for i := range 3 * maxEvents {
+	for i := range 3 * events.Max {
 		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}})
 	}
-	if n := s.take(); len(n.events) != maxEvents {
-		t.Errorf("%d events wait, want %d", len(n.events), maxEvents)
+	if n := s.take(); len(n.events) != events.Max {
+		t.Errorf("%d events wait, want %d", len(n.events), events.Max)
 	}
 }
 
 // A stream ends up with the newest count of an event, however many happen at the same time.
 func TestAStreamHasTheNewestCount(t *testing.T) {
-	w := newLogWriter(nil, "text")
+	w := logs.NewWriter(nil, "text")
 	defer w.Close()
 	h := newHub()
-	l, s := newEventLog(newLogger(w, "text", 0), h), h.attach()
+	l, s := events.New(events.Config{Logger: logs.NewLogger(w, "text", 0), Tell: h.event}), h.attach()
 	defer h.detach(s)
 	about := &v1.ObjectReference{Kind: "Pod", Namespace: "n", Name: "p", UID: types.UID("u")}
 	const each, at = 50, 8
@@ -147,37 +149,5 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	if h.attach() != nil {
 		t.Error("one stream too many")
-	}
-}
-
-func TestEventsAreCountedAndBounded(t *testing.T) {
-	w := newLogWriter(nil, "text")
-	defer w.Close()
-	l := newEventLog(newLogger(w, "text", 0), newHub())
-	about := &v1.ObjectReference{Kind: "Pod", Namespace: "n", Name: "p", UID: types.UID("u"), FieldPath: "spec.containers{c}"}
-	for i := range maxEvents + 10 {
-		l.Event(about, v1.EventTypeWarning, "Unhealthy", fmt.Sprint(i))
-		l.Event(about, v1.EventTypeNormal, "Started", "again")
-	}
-	events := l.list()
-	if len(events) != maxEvents {
-		t.Fatalf("%d events are kept, want %d", len(events), maxEvents)
-	}
-	if len(l.byKey) != maxEvents {
-		t.Errorf("%d events are held, want %d", len(l.byKey), maxEvents)
-	}
-	last := events[maxEvents-1]
-	if last.Message != "again" || last.Count != maxEvents+10 || last.Type != v1.EventTypeNormal || last.InvolvedObject != *about {
-		t.Errorf("the last is %+v", last)
-	}
-	if first := events[0]; first.Message != "11" || first.Count != 1 {
-		t.Errorf("the first is %q, %d times", first.Message, first.Count)
-	}
-	names := make(map[string]bool)
-	for _, e := range events {
-		names[e.Name] = true
-	}
-	if len(names) != maxEvents {
-		t.Errorf("%d names of %d events", len(names), maxEvents)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package logs
 
 import (
 	"log/slog"
@@ -9,16 +9,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// explainer logs what a failed probe was waiting for at its deadline, and the body of its
+// Explainer logs what a failed probe was waiting for at its deadline, and the body of its
 // answer with the operator's consent: once, until the probe succeeds or fails otherwise.
 // Events have the kubelet's texts, which say neither.
-type explainer struct{ log *slog.Logger }
+type Explainer struct{ Logger *slog.Logger }
 
-var _ worker.Observer = explainer{}
+var _ worker.Observer = Explainer{}
 
 // Observe implements [worker.Observer].
-func (e explainer) Observe(info worker.Info) worker.ProbeObserver {
-	return &explainedProbe{log: e.log, info: info}
+func (e Explainer) Observe(info worker.Info) worker.ProbeObserver {
+	return &explainedProbe{log: e.Logger, info: info}
 }
 
 // explainedProbe is what was logged of one probe. It belongs to the probe's ticks.

@@ -1,15 +1,11 @@
-package agent
+package logs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/daeace23/prober/probe"
 )
 
 // valve is a writer that is shut until it is opened.
@@ -23,14 +19,14 @@ func (v *valve) Write(p []byte) (int, error) {
 	return v.text.Write(p)
 }
 
-func TestLinesThatFindNoRoomAreCounted(t *testing.T) {
+func TestWriterCountsLinesWithoutRoom(t *testing.T) {
 	for format, loss := range map[string]string{
 		"text": `level=WARN msg="lines dropped: they could not be written, or not fast enough" count=%d`,
 		"json": `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}`,
 	} {
 		t.Run(format, func(t *testing.T) {
 			out := &valve{open: make(chan struct{})}
-			w := newLogWriter(out, format)
+			w := NewWriter(out, format)
 			const written = 3 * maxPendingLines
 			for i := range written {
 				if n, err := fmt.Fprintln(w, i); n == 0 || err != nil {
@@ -55,17 +51,6 @@ func TestLinesThatFindNoRoomAreCounted(t *testing.T) {
 	}
 }
 
-func TestMetricsFitJSON(t *testing.T) {
-	measured := []probe.Metric{{Name: "a", Value: math.Inf(1)}, {Name: "b", Value: 2}, {Name: "c", Value: math.NaN()}}
-	text, err := json.Marshal(finite(measured))
-	if err != nil || string(text) != `[{"name":"b","value":2}]` {
-		t.Errorf("got %s, %v", text, err)
-	}
-	if measured[0].Name != "a" {
-		t.Error("what the handler measured was changed")
-	}
-}
-
 // failing is a writer that fails while it is shut.
 type failing struct {
 	shut bool
@@ -80,10 +65,10 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 // A reader that comes back, as that of a named pipe may, sees how many lines it missed.
-func TestLogWriterFailedWritesAreCounted(t *testing.T) {
+func TestWriterCountsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &failing{}
-		w := newLogWriter(out, "text")
+		w := NewWriter(out, "text")
 		for i := range 9 {
 			out.shut = i >= 2 && i < 7
 			fmt.Fprintf(w, "line %d\n", i)
@@ -97,9 +82,9 @@ func TestLogWriterFailedWritesAreCounted(t *testing.T) {
 	})
 }
 
-func TestLogWriterBoundsBytes(t *testing.T) {
+func TestWriterBoundsBytes(t *testing.T) {
 	out := &valve{open: make(chan struct{})}
-	w := newLogWriter(out, "text")
+	w := NewWriter(out, "text")
 	line := []byte(strings.Repeat("x", maxPendingBytes/16) + "\n")
 	for range 64 {
 		_, _ = w.Write(line)

@@ -1,4 +1,4 @@
-package agent
+package events
 
 import (
 	"context"
@@ -28,19 +28,19 @@ type fold struct {
 
 // takeLocked reports whether a warning is logged: the first of its kind at once, and no other until
 // its fold ends. Where there are too many of them, each is logged.
-func (l *eventLog) takeLocked(key eventKey, attrs []any, now time.Time) bool {
+func (l *Log) takeLocked(key eventKey, attrs []any, now time.Time) bool {
 	if f := l.folds[key]; f != nil {
 		f.times++
 		return false
 	}
-	if len(l.folds) < maxEvents {
+	if len(l.folds) < Max {
 		l.folds[key] = &fold{attrs: attrs, told: now, every: l.foldFirst}
 	}
 	return true
 }
 
-// followFolds logs how often warnings came again, until ctx ends.
-func (l *eventLog) followFolds(ctx context.Context) {
+// FollowFolds logs how often warnings came again, until ctx ends.
+func (l *Log) FollowFolds(ctx context.Context) {
 	ticks := time.NewTicker(l.foldFirst / 10)
 	defer ticks.Stop()
 	for {
@@ -57,9 +57,9 @@ func (l *eventLog) followFolds(ctx context.Context) {
 	}
 }
 
-// changed logs how often warnings of one probe of a container came again, before the line that
+// Changed logs how often warnings of one probe of a container came again, before the line that
 // its result is another one. Where it is well now, the next of them is the first again.
-func (l *eventLog) changed(pod types.UID, container string, kind probe.Kind, well bool) {
+func (l *Log) Changed(pod types.UID, container string, kind probe.Kind, well bool) {
 	is := func(key eventKey, _ *fold) bool {
 		first, _, _ := strings.Cut(key.message, " ")
 		return key.uid == pod && strings.HasSuffix(key.path, "{"+container+"}") && strings.EqualFold(first, kind.String())
@@ -71,7 +71,7 @@ func (l *eventLog) changed(pod types.UID, container string, kind probe.Kind, wel
 }
 
 // unfold logs the folds that which is true of. They go on where next is true.
-func (l *eventLog) unfold(now time.Time, which func(eventKey, *fold) bool, next func(*fold) bool) {
+func (l *Log) unfold(now time.Time, which func(eventKey, *fold) bool, next func(*fold) bool) {
 	var lines [][]any
 	l.mu.Lock()
 	for key, f := range l.folds {

@@ -1,4 +1,4 @@
-package agent
+package logs
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ const (
 	flushGrace      = time.Second
 )
 
-// logWriter passes lines to a writer that may block or fail, such as a pipe that nobody
+// Writer passes lines to a writer that may block or fail, such as a pipe that nobody
 // reads, without ever blocking or failing itself. Lines that find no room, and lines that
 // could not be written, are dropped and counted; a line that says how many comes before
 // the next one that is written.
-type logWriter struct {
+type Writer struct {
 	out     io.Writer
 	loss    string // format of the line that tells how many lines were dropped
 	wake    chan struct{}
@@ -40,12 +40,13 @@ const (
 	jsonLoss = `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}` + "\n"
 )
 
-// newLogWriter returns a writer to out; nil stands for nowhere.
-func newLogWriter(out io.Writer, format string) *logWriter {
+// NewWriter returns a writer to out, whose own lines are in the format "text" or "json". A nil out
+// drops all lines. The caller closes it.
+func NewWriter(out io.Writer, format string) *Writer {
 	if out == nil {
 		out = io.Discard
 	}
-	w := &logWriter{out: out, loss: textLoss, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Writer{out: out, loss: textLoss, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if format == "json" {
 		w.loss = jsonLoss
 	}
@@ -53,10 +54,10 @@ func newLogWriter(out io.Writer, format string) *logWriter {
 	return w
 }
 
-var _ io.Writer = (*logWriter)(nil)
+var _ io.Writer = (*Writer)(nil)
 
 // Write takes p, one or more lines. It never fails.
-func (w *logWriter) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -72,16 +73,19 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *logWriter) wakeLocked() {
+func (w *Writer) wakeLocked() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
+// Dropped returns how many lines were dropped so far.
+func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
+
 // Close writes what is pending and returns, at the latest after [flushGrace]: a writer
 // that blocks for ever must not keep the agent from ending.
-func (w *logWriter) Close() {
+func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
 	w.wakeLocked()
@@ -92,8 +96,8 @@ func (w *logWriter) Close() {
 	}
 }
 
-// closeLogs closes all writers at the same time.
-func closeLogs(writers ...*logWriter) {
+// CloseAll closes all writers at the same time.
+func CloseAll(writers ...*Writer) {
 	var closing sync.WaitGroup
 	for _, w := range writers {
 		closing.Go(w.Close)
@@ -101,7 +105,7 @@ func closeLogs(writers ...*logWriter) {
 	closing.Wait()
 }
 
-func (w *logWriter) run() {
+func (w *Writer) run() {
 	defer close(w.done)
 	for range w.wake {
 		lines, full, closed := w.take()
@@ -118,7 +122,7 @@ func (w *logWriter) run() {
 }
 
 // put writes a line, or counts it as dropped.
-func (w *logWriter) put(line []byte) {
+func (w *Writer) put(line []byte) {
 	if w.untold == 0 || w.tellLoss() {
 		if _, err := w.out.Write(line); err == nil {
 			return
@@ -129,7 +133,7 @@ func (w *logWriter) put(line []byte) {
 }
 
 // tellLoss writes how many lines were dropped and reports whether it could.
-func (w *logWriter) tellLoss() bool {
+func (w *Writer) tellLoss() bool {
 	if _, err := fmt.Fprintf(w.out, w.loss, w.untold); err != nil {
 		return false
 	}
@@ -137,7 +141,7 @@ func (w *logWriter) tellLoss() bool {
 	return true
 }
 
-func (w *logWriter) take() (lines [][]byte, full int, closed bool) {
+func (w *Writer) take() (lines [][]byte, full int, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines, full, closed = w.lines, w.full, w.closed
@@ -145,7 +149,8 @@ func (w *logWriter) take() (lines [][]byte, full int, closed bool) {
 	return lines, full, closed
 }
 
-func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
+// NewLogger returns a logger to w; format is "text" or "json".
+func NewLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))

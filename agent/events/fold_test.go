@@ -1,4 +1,4 @@
-package agent
+package events
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
 
 // foldedLog is an event log whose lines are without their time.
-func foldedLog(t *testing.T) (l *eventLog, lines func() string) {
+func foldedLog(t *testing.T) (l *Log, lines func() string) {
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "namespace" || a.Key == "pod" || a.Key == "object" || a.Key == "reason" {
@@ -26,12 +26,12 @@ func foldedLog(t *testing.T) (l *eventLog, lines func() string) {
 		}
 		return a
 	}})
-	l = newEventLog(slog.New(handler), newHub())
+	l = New(Config{Logger: slog.New(handler), Tell: func(v1.Event) {}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.followFolds(ctx)
+		l.FollowFolds(ctx)
 	}()
 	return l, func() string {
 		cancel()
@@ -40,7 +40,7 @@ func foldedLog(t *testing.T) (l *eventLog, lines func() string) {
 	}
 }
 
-func unhealthy(l *eventLog, pod types.UID, message string) {
+func unhealthy(l *Log, pod types.UID, message string) {
 	l.Event(manager.ContainerReference("default", "shop", pod, "web", false), "Warning", "Unhealthy", message)
 }
 
@@ -73,11 +73,11 @@ func TestFoldsEndWithAState(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		unhealthy(l, "1", "Readiness something else")
-		l.changed("1", "we", probe.Readiness, true) // another container
-		l.changed("1", "web", probe.Readiness, false)
+		l.Changed("1", "we", probe.Readiness, true) // another container
+		l.Changed("1", "web", probe.Readiness, false)
 		unhealthy(l, "1", "Readiness no")
-		l.changed("1", "web", probe.Startup, true) // another probe
-		l.changed("1", "web", probe.Readiness, true)
+		l.Changed("1", "web", probe.Startup, true) // another probe
+		l.Changed("1", "web", probe.Readiness, true)
 		unhealthy(l, "1", "Readiness no")
 		want := `level=WARN msg=event message="Readiness no"
 level=WARN msg=event message="Readiness no"
@@ -93,35 +93,11 @@ level=WARN msg="event repeated" message="Readiness no" times=2 in=3s
 	})
 }
 
-// TestFoldsOutlastRestarts has a container that fails in the same way after each of its restarts.
-func TestFoldsOutlastRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, lines := foldedLog(t)
-		a := &Agent{events: l, log: slog.New(slog.DiscardHandler)}
-		for range 3 {
-			unhealthy(l, "1", "Liveness probe failed")
-			u := results.Update{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Liveness, Result: results.Success}
-			removed, initial, restored, startup := u, u, u, u
-			removed.Removed, initial.Reason, restored.Reason, startup.Kind = true, results.Initial, results.Restored, probe.Startup
-			for _, u := range []results.Update{removed, initial, restored, startup} {
-				a.logChange(u)
-			}
-			time.Sleep(time.Second)
-		}
-		want := `level=WARN msg=event message="Liveness probe failed"
-level=WARN msg="event repeated" message="Liveness probe failed" times=2 in=3s
-`
-		if got := lines(); got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
-	})
-}
-
 // TestFoldsAreBounded has more different warnings than are folded.
 func TestFoldsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
-		for i := range 2 * maxEvents {
+		for i := range 2 * Max {
 			unhealthy(l, "1", fmt.Sprint(i))
 		}
 		folds := func() int {
@@ -129,7 +105,7 @@ func TestFoldsAreBounded(t *testing.T) {
 			defer l.mu.Unlock()
 			return len(l.folds)
 		}
-		if n := folds(); n != maxEvents {
+		if n := folds(); n != Max {
 			t.Errorf("%d folds", n)
 		}
 		time.Sleep(2 * time.Minute)
@@ -137,7 +113,7 @@ func TestFoldsAreBounded(t *testing.T) {
 		if n := folds(); n != 0 {
 			t.Errorf("%d folds of what did not come again", n)
 		}
-		if n := strings.Count(lines(), "\n"); n != 2*maxEvents {
+		if n := strings.Count(lines(), "\n"); n != 2*Max {
 			t.Errorf("%d lines", n)
 		}
 	})

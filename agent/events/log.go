@@ -1,4 +1,4 @@
-package agent
+package events
 
 import (
 	"cmp"
@@ -17,17 +17,17 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// maxEvents is how many different events are kept.
-const maxEvents = 1000
+// Max is how many different events are kept, and how many warnings are folded.
+const Max = 1000
 
-// eventLog keeps the newest events. An event that happens again is counted rather
+// Log keeps the newest events. An event that happens again is counted rather
 // than kept twice, as client-go does.
-type eventLog struct {
+type Log struct {
 	log      *slog.Logger
-	hub      *hub
+	tell     func(v1.Event)
 	hostname string
 
-	foldFirst time.Duration // read-only
+	foldFirst time.Duration
 
 	mu     sync.Mutex
 	folds  map[eventKey]*fold
@@ -43,21 +43,32 @@ type eventKey struct {
 	eventType, reason, message string
 }
 
-var _ manager.Recorder = (*eventLog)(nil)
+var _ manager.Recorder = (*Log)(nil)
 
-func newEventLog(log *slog.Logger, h *hub) *eventLog {
+// Config is what [New] needs.
+type Config struct {
+	Logger *slog.Logger
+	// Tell hears of every event, in order, and must not block.
+	Tell func(v1.Event)
+	// FoldFirst is how long a warning is folded that came again; 0 means a minute. It doubles
+	// up to 16 minutes.
+	FoldFirst time.Duration
+}
+
+// New returns a log without events.
+func New(cfg Config) *Log {
 	hostname, _ := os.Hostname() // "" will do
-	return &eventLog{
-		log: log, hub: h, hostname: hostname, foldFirst: foldFirst,
+	return &Log{
+		log: cfg.Logger, tell: cfg.Tell, hostname: hostname, foldFirst: cmp.Or(cfg.FoldFirst, foldFirst),
 		folds: make(map[eventKey]*fold), byKey: make(map[eventKey]*v1.Event),
 	}
 }
 
 // Event implements [manager.Recorder].
-func (l *eventLog) Event(object runtime.Object, eventType, reason, message string) {
+func (l *Log) Event(object runtime.Object, eventType, reason, message string) {
 	ref := reference(object)
 	now := time.Now()
-	l.add(ref, eventType, reason, message, 1, now) // whoever reads the line finds it
+	l.Add(ref, eventType, reason, message, 1, now) // whoever reads the line finds it
 	attrs := []any{"reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message}
 	if eventType != v1.EventTypeWarning {
 		l.log.Info("event", attrs...)
@@ -75,20 +86,20 @@ func keyOf(ref *v1.ObjectReference, eventType, reason, message string) eventKey 
 	return eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 }
 
-// host adds a warning about the agent's own host, which happened n times. Its object is the
+// Host adds a warning about the agent's own host, which happened n times. Its object is the
 // host, as a Node, as for the kubelet's events about itself.
-func (l *eventLog) host(reason, message string, n int) {
-	l.add(l.node(), v1.EventTypeWarning, reason, message, n, time.Now())
+func (l *Log) Host(reason, message string, n int) {
+	l.Add(l.Node(), v1.EventTypeWarning, reason, message, n, time.Now())
 }
 
-// node refers to the agent's own host.
-func (l *eventLog) node() v1.ObjectReference {
+// Node refers to the agent's own host.
+func (l *Log) Node() v1.ObjectReference {
 	name := cmp.Or(l.hostname, "localhost")
 	return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
 }
 
-// add counts the event, which happened n times. The streams hear of it in the same order.
-func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
+// Add counts the event, which happened n times. The streams hear of it in the same order.
+func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
 	key := keyOf(&ref, eventType, reason, message)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,15 +119,15 @@ func (l *eventLog) add(ref v1.ObjectReference, eventType, reason, message string
 	l.order = append(l.order, key)
 	e.Count += int32(n)
 	e.LastTimestamp = metav1.NewTime(now)
-	if len(l.order) > maxEvents {
+	if len(l.order) > Max {
 		delete(l.byKey, l.order[0])
 		l.order = l.order[1:]
 	}
-	l.hub.event(*e)
+	l.tell(*e)
 }
 
-// list returns the events, those that happened last at the end.
-func (l *eventLog) list() []v1.Event {
+// List returns the events, those that happened last at the end.
+func (l *Log) List() []v1.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := make([]v1.Event, 0, len(l.order))
