@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// viewState is how far a container is.
+// viewState is the state of a container.
 type viewState uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	finished                  // ended
 )
 
-// decision is a decided result, if there is one.
+// decision is a decided result; found is false when there is none.
 type decision struct {
 	result results.Result
 	found  bool
@@ -28,7 +28,7 @@ type decision struct {
 
 func (d decision) is(r results.Result) bool { return d.found && d.result == r }
 
-// view is what computeActions looks at of one container.
+// view is the input of computeActions for one container.
 type view struct {
 	state             viewState
 	exitCode          int32
@@ -59,7 +59,7 @@ const (
 	causeChanged  killCause = "changed"
 )
 
-// actions is what a pod needs now.
+// actions are what to do with a pod now.
 type actions struct {
 	killPod     bool // nothing is left to keep or start
 	initialized bool // regular containers may run
@@ -67,8 +67,8 @@ type actions struct {
 	start       []*v1.Container // init containers first; those in kill once they have ended
 }
 
-// computeActions says what a pod needs, as the kubelet's computePodActions does for
-// one whose sandbox exists. It is a pure function.
+// computeActions returns what to do with a pod, as the kubelet's computePodActions does for a
+// pod whose sandbox exists. It is a pure function.
 func computeActions(pod *v1.Pod, views map[string]view) actions {
 	var a actions
 	a.initialized = a.initContainers(pod, views)
@@ -109,7 +109,7 @@ func (v view) restarts(c *v1.Container, pod *v1.Pod) bool {
 	return v.again || v.external || manager.ContainerShouldRestart(c, &pod.Spec, v.exitCode)
 }
 
-// condemned says whether and why a running regular container is to be killed.
+// condemned reports whether a running regular container is to be killed, and why.
 func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool) {
 	if v.stopping {
 		return killing{}, false
@@ -137,9 +137,8 @@ func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool
 	return k, true
 }
 
-// initContainers decides about init containers and reports whether the pod is
-// initialized. It looks from the last one to the first: the last that was started
-// says how far the pod is.
+// initContainers decides about init containers and reports whether the pod is initialized. It
+// goes from the last one to the first: the last that was started shows the progress of the pod.
 func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialized bool) {
 	specs := pod.Spec.InitContainers
 	if len(specs) == 0 {

@@ -52,7 +52,7 @@ var (
 	undecided = decision{results.Unknown, true}
 )
 
-func TestComputeActionsOfContainers(t *testing.T) {
+func TestComputeActionsContainers(t *testing.T) {
 	up, down := view{state: running}, view{state: finished, exitCode: 1}
 	for _, c := range []struct {
 		name   string
@@ -97,7 +97,7 @@ func TestComputeActionsOfContainers(t *testing.T) {
 	}
 }
 
-func TestKillMessages(t *testing.T) {
+func TestComputeActionsKillMessages(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy v1.RestartPolicy
@@ -123,7 +123,7 @@ func TestKillMessages(t *testing.T) {
 	}
 }
 
-func TestComputeActionsOfSidecars(t *testing.T) {
+func TestComputeActionsSidecars(t *testing.T) {
 	// The pod has sidecars s and t and one container, c; s was just started.
 	withStartup := func(d decision) view { return view{state: running, hasStartup: true, startup: d} }
 	for _, c := range []struct {
@@ -154,7 +154,7 @@ func TestComputeActionsOfSidecars(t *testing.T) {
 	}
 }
 
-func TestComputeActionsWithTheLastSidecar(t *testing.T) {
+func TestComputeActionsLastSidecar(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		views map[string]view
@@ -176,7 +176,7 @@ func TestComputeActionsWithTheLastSidecar(t *testing.T) {
 	}
 }
 
-func TestComputeActionsOfInitContainers(t *testing.T) {
+func TestComputeActionsInitContainers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy v1.RestartPolicy

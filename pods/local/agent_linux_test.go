@@ -52,7 +52,7 @@ func runAgent(path string) int {
 	return 0
 }
 
-func TestNothingOutlivesAnAgentThatIsKilled(t *testing.T) {
+func TestKilledAgentLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
@@ -108,7 +108,7 @@ spec:
 	awaitEndOf(t, mark)
 }
 
-func TestExecProbeOfAnExternalTargetEndsWithItsAgent(t *testing.T) {
+func TestKilledAgentLeavesNoExecProbe(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {

@@ -32,7 +32,7 @@ spec:
   - {name: b, command: [sleep, "1000"], env: [{name: X, value: VALUE}]}
 `
 
-func TestApplyChangesWhatChanged(t *testing.T) {
+func TestApplyKeepsUnchangedContainers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(t, changing, "THRESHOLD", "1000", "VALUE", "one")
@@ -89,7 +89,7 @@ func TestApplyAddsAndRemoves(t *testing.T) {
 	}
 }
 
-func TestApplyOfAPodThatIsBeingRemoved(t *testing.T) {
+func TestApplyPodBeingRemovedRunsItAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := scenario{command: graceful("c"), probes: `readiness: {exec: {command: ["true"]}, period: 30ms}`, grace: "60"}.manifest(asContainer)
@@ -101,7 +101,7 @@ func TestApplyOfAPodThatIsBeingRemoved(t *testing.T) {
 	w.awaitPod(t, "pod", "ready again", func(p *v1.Pod) bool { return isReady(p) && p.DeletionTimestamp == nil })
 }
 
-func TestApplyOfAProbeThatIsRefused(t *testing.T) {
+func TestApplyRefusedProbeIsError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := scenario{command: forever, probes: `readiness: {plugin: {name: nope}}, liveness: {exec: {command: ["true"]}, period: 30ms}`}.manifest(asContainer)
@@ -112,7 +112,7 @@ func TestApplyOfAProbeThatIsRefused(t *testing.T) {
 	w.awaitTicks(t, "pod/c/liveness", 1)
 }
 
-func TestStop(t *testing.T) {
+func TestStopEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mark := "stop-" + strings.TrimPrefix(w.dir, os.TempDir()+"/")
@@ -147,7 +147,7 @@ spec:
 	}
 }
 
-func TestWatchBeginsWithWhatIs(t *testing.T) {
+func TestWatchBeginsWithPresentState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(t, changing, "THRESHOLD", "1")
@@ -161,7 +161,7 @@ func TestWatchBeginsWithWhatIs(t *testing.T) {
 	t.Error("nothing")
 }
 
-func TestEnvironmentOfNoContainer(t *testing.T) {
+func TestEnvironmentUnknownContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, _, err := w.pods.Environment("local://none"); err == nil {
@@ -170,7 +170,7 @@ func TestEnvironmentOfNoContainer(t *testing.T) {
 }
 
 // A probe that could not be had is had as soon as it can be, though its pod is the same.
-func TestApplyAgainWhereAProbeWasMissing(t *testing.T) {
+func TestApplyAgainAddsMissingProbe(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -197,7 +197,7 @@ spec:
 }
 
 // Whoever hears that a probe is missing may call Apply at once.
-func TestUnprobedMayApply(t *testing.T) {
+func TestUnprobedMayCallApply(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -258,7 +258,7 @@ func (b *belated) Prepare([]byte, probe.Target) (probe.Handler, error) {
 func (b *belated) Release() { close(b.unused) }
 
 // A probe that a pod no longer asks for does not come back because its start had begun.
-func TestApplyWhileAProbeIsStarted(t *testing.T) {
+func TestApplyWhileProbeStarts(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -316,7 +316,7 @@ func (h *twice) Prepare([]byte, probe.Target) (probe.Handler, error) {
 func (h *twice) Release() { h.unused <- struct{}{} }
 
 // Nor does it come back when the pod changes twice in that time.
-func TestApplyTwiceWhileAProbeIsStarted(t *testing.T) {
+func TestApplyTwiceWhileProbeStarts(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1

@@ -58,7 +58,7 @@ func newContainer(spec *v1.Container, init bool) *container {
 // and nothing here can start, stop or restart it.
 func isExternal(c *v1.Container) bool { return len(c.Command) == 0 }
 
-// view returns what computeActions sees of c.
+// view returns the input of computeActions for c.
 func (c *container) view(p *pod) view {
 	v := view{
 		state: c.state, again: c.again, stopping: c.stopping != nil, external: c.external,
@@ -70,7 +70,7 @@ func (c *container) view(p *pod) view {
 	return v
 }
 
-// status returns c's status without what probes decide.
+// status returns the status of c without the results of probes.
 func (c *container) status(initialized bool) v1.ContainerStatus {
 	s := v1.ContainerStatus{
 		Name: c.spec.Name, Image: c.spec.Image, RestartCount: c.restarts, ContainerID: c.id,
@@ -100,7 +100,7 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 	return s
 }
 
-// finish records the end of the present incarnation.
+// finish records the end of the container.
 func (c *container) finish(e process.Exit, reason string) {
 	c.state = finished
 	c.end = &v1.ContainerStateTerminated{
@@ -119,8 +119,8 @@ func (c *container) finish(e process.Exit, reason string) {
 	}
 }
 
-// heldUntil returns until when the back-off forbids a start; the zero time is now.
-// What was killed to be restarted is held against the end of the incarnation before.
+// heldUntil returns the end of the back-off; the zero time means that c may start now. For a
+// container that was killed to be restarted, the back-off counts from the end before.
 func (c *container) heldUntil(now time.Time) time.Time {
 	if at := c.back.until(c.endForBackoff()); at.After(now) {
 		if c.condemned { // from here on it counts as crashed
@@ -132,7 +132,7 @@ func (c *container) heldUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// endForBackoff returns the end that the next start is held against, or the zero time.
+// endForBackoff returns the end from which the back-off counts, or the zero time.
 func (c *container) endForBackoff() time.Time {
 	end := c.end
 	if c.condemned {

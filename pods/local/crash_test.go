@@ -153,7 +153,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-func TestProbesWaitForThePostStartHook(t *testing.T) {
+func TestProbesWaitForPostStartHook(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"liveness", "startup"} {
 		t.Run(kind, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestProbesWaitForThePostStartHook(t *testing.T) {
 	}
 }
 
-func TestHooksThatFail(t *testing.T) {
+func TestFailedHooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(t, pod(`
@@ -186,7 +186,7 @@ func TestHooksThatFail(t *testing.T) {
 	w.awaitEvent(t, "pod FailedPreStopHook PreStopHook failed")
 }
 
-func TestWhatAProcessGets(t *testing.T) {
+func TestProcessEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_AGENT", "s3cret")
 	w := newWorld(t)
 	w.apply(t, pod(`
@@ -206,7 +206,7 @@ func TestWhatAProcessGets(t *testing.T) {
 	})
 }
 
-func TestOutputOfAContainerThatFloods(t *testing.T) {
+func TestOutputOfFloodingContainerIsDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(t, pod("  containers: [{name: c, command: [SELF, flood]}]"))

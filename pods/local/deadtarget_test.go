@@ -151,7 +151,7 @@ func (p *patient) wantNoRestart(t *testing.T) {
 	}
 }
 
-func TestDeadExternalTargetStaysFailureOverARestartOfTheAgent(t *testing.T) {
+func TestDeadExternalTargetStaysFailureAfterAgentRestart(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.ReplaceAll(patientPod, "KIND", "liveness")
 	var id string
@@ -180,7 +180,7 @@ func TestDeadExternalTargetStaysFailureOverARestartOfTheAgent(t *testing.T) {
 }
 
 // Another address is another target: it is probed afresh, and nothing was restarted.
-func TestChangedExternalTargetIsProbedAfresh(t *testing.T) {
+func TestChangedExternalTargetGetsNewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := strings.ReplaceAll(patientPod, "KIND", "liveness")
 		p, _ := newPatient(t, 0, "", text)

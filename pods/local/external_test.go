@@ -94,7 +94,7 @@ func TestExternalTarget(t *testing.T) {
 	})
 }
 
-func TestNoExternalTargetFlapsOverARestartOfTheAgent(t *testing.T) {
+func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	keep := func(c *local.Config) { c.StateDir = state }
@@ -150,7 +150,7 @@ func TestNoExternalTargetFlapsOverARestartOfTheAgent(t *testing.T) {
 	})
 }
 
-func TestReadyPodOfExternalTargetsStaysReadyOverARestart(t *testing.T) {
+func TestReadyPodStaysReadyAfterAgentRestart(t *testing.T) {
 	t.Parallel()
 	state, tg := t.TempDir(), newTarget(t)
 	keep := func(c *local.Config) { c.StateDir = state }
@@ -194,7 +194,7 @@ func (l logLines) await(t *testing.T, words ...string) {
 }
 
 // State that could not be saved is saved when that is possible again.
-func TestStateIsSavedWhenTheFolderIsBack(t *testing.T) {
+func TestStateIsSavedOnceFolderIsBack(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	lines := make(logLines, 64)
@@ -225,7 +225,7 @@ func TestStateIsSavedWhenTheFolderIsBack(t *testing.T) {
 	}
 }
 
-func TestStateThatIsOfNoUse(t *testing.T) {
+func TestUnreadableStateIsIgnored(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	if err := os.WriteFile(filepath.Join(state, "x.pod.json"), []byte("{"), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A plugin may become a program while the pod that uses it stays the same.
-func TestGuardOfAPluginThatBecomesAProgram(t *testing.T) {
+func TestGuardStartsWhenPluginBecomesProgram(t *testing.T) {
 	program := false
 	pods, err := New(Config{Marked: func(string) bool { return program }})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// hookUserAgent is what lifecycle hooks call themselves.
+// hookUserAgent is the User-Agent of lifecycle hooks.
 const hookUserAgent = "kube-lifecycle/1.36"
 
 // hook runs a lifecycle hook of a container.
@@ -25,7 +25,7 @@ func (p *pod) hook(ctx context.Context, c *container, spec *v1.Container, h *v1.
 	switch {
 	case h.Exec != nil:
 		if p.owner.cfg.Runner == nil {
-			return errors.New("nothing is there to run commands")
+			return errors.New("commands cannot be run in containers: no CommandRunner is set")
 		}
 		p.mu.Lock()
 		id := c.id
@@ -42,7 +42,7 @@ func (p *pod) hook(ctx context.Context, c *container, spec *v1.Container, h *v1.
 	}
 }
 
-// httpHook sends the request of a hook. Any answer is a good one.
+// httpHook sends the request of a hook. Any response is a success.
 func (p *pod) httpHook(ctx context.Context, spec *v1.Container, h *v1.HTTPGetAction) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.hookURL(spec, h), nil)
 	if err != nil {

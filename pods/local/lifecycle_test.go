@@ -24,7 +24,7 @@ func (w *world) delete(t *testing.T, name string) {
 
 func running(p *v1.Pod, container string) bool { return status(p, container).State.Running != nil }
 
-func TestInitContainersRunSeriallyBeforeRegularOnes(t *testing.T) {
+func TestInitContainersRunInOrder(t *testing.T) {
 	t.Run("#203 init containers one after another, then a container with a startup probe", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func condition(p *v1.Pod, kind v1.PodConditionType) v1.ConditionStatus {
 	return ""
 }
 
-func TestPreStopHookRunsWhenAProbeKills(t *testing.T) {
+func TestPreStopHookRunsAfterFailedProbe(t *testing.T) {
 	for _, c := range []struct{ name, kind string }{
 		{"#204 startup probe", "startup"},
 		{"#205 liveness probe", "liveness"},
@@ -93,7 +93,7 @@ func TestPreStopHookRunsWhenAProbeKills(t *testing.T) {
 }
 
 // The pod is deleted while a container of it is in the preStop hook of a restart.
-func TestPreStopHookThatTheEndOfItsPodCutsOff(t *testing.T) {
+func TestPreStopHookRunsAgainAtEndOfPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := scenario{
@@ -112,7 +112,7 @@ func TestPreStopHookThatTheEndOfItsPodCutsOff(t *testing.T) {
 	w.awaitStory(t, "c", "prestop", "prestop", "prestop-end", "c-end")
 }
 
-func TestReadinessButNotLivenessInPreStop(t *testing.T) {
+func TestPreStopKeepsReadinessNotLiveness(t *testing.T) {
 	for name, form := range map[string]string{"#206 container": asContainer, "#207 sidecar, which is not restarted either": asSidecar} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestReadinessButNotLivenessInPreStop(t *testing.T) {
 	}
 }
 
-func TestSidecarsStartSerially(t *testing.T) {
+func TestSidecarsStartInOrder(t *testing.T) {
 	t.Run("#208 the next starts only after startup Success", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -186,7 +186,7 @@ spec:
 
 const preStopS = `lifecycle: {preStop: {exec: {command: [sh, -c, "echo s-prestop >> DIR/log"]}}}`
 
-func TestSidecarThatFailsItsProbe(t *testing.T) {
+func TestSidecarRestartsAfterFailedProbe(t *testing.T) {
 	t.Run("#210 startup: preStop hook, and the next is not launched", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -235,7 +235,7 @@ func TestSidecarThatFailsItsProbe(t *testing.T) {
 	})
 }
 
-func TestSidecarIsChangedAfterItsProbeFailed(t *testing.T) {
+func TestSidecarChangedAfterFailedProbe(t *testing.T) {
 	for _, c := range []struct{ item, probe string }{
 		{"#209 startup", "startup"},
 		{"#212 liveness", "liveness"},

@@ -46,7 +46,7 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-func TestPhaseWithSidecar(t *testing.T) {
+func TestPhaseSidecar(t *testing.T) {
 	running := func(started bool) v1.ContainerStatus {
 		return v1.ContainerStatus{Name: "s", Started: &started, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 	}

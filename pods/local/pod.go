@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// pod is one pod and its loop, which is the only one that starts and kills containers.
+// pod is one pod. Only its loop starts and kills containers.
 type pod struct {
 	owner *Pods
 	uid   types.UID
@@ -31,8 +31,8 @@ type pod struct {
 	savePause time.Duration // between attempts to save; 0 where the last one worked; owned by the loop
 	saveAt    time.Time     // when the next attempt may be made; owned by the loop
 
-	// publishing is held from the look at what is decided until that is in the status, for
-	// nothing older to follow it there. It comes before mu.
+	// publishing is held from reading the decided results until they are in the status, so that
+	// no older result follows a newer one. It is locked before mu.
 	publishing sync.Mutex
 
 	mu          sync.Mutex
@@ -47,10 +47,10 @@ type pod struct {
 	resetting   bool            // all containers are being ended in order to be restarted together
 	terminating bool            // the pod is being deleted
 	stopped     bool            // the loop has begun to end it
-	unprobed    bool            // the manager had an error of its probes
+	unprobed    bool            // the manager has refused a probe
 	now         <-chan struct{} // when it closes, what is left is killed; nil: never
-	restarts    []Restart       // that nobody was told of yet
-	next        *v1.Pod         // to be run when this one has ended
+	restarts    []Restart       // to be reported
+	next        *v1.Pod         // to run once this one has ended
 	saved       savedPod        // as the state directory has it
 }
 
@@ -73,7 +73,7 @@ func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 }
 
 // run publishes the pod, has it probed and starts its loop. The error is about probes
-// that can not be run.
+// that the manager refuses.
 func (p *Pods) run(ctx context.Context, pod *pod) error {
 	spec, status := pod.firstStatus()
 	p.store.SetPodStatus(spec, status)
@@ -104,16 +104,16 @@ func (p *pod) change(spec *v1.Pod) bool {
 	return true
 }
 
-// sameLocked reports whether spec asks for what the pod is. A [Source] hands out the same pod as long as its file is the same:
-// then there is nothing to compare.
+// sameLocked reports whether spec is that of the pod. The pod of an unchanged file is the same
+// pointer, and is not compared.
 func (p *pod) sameLocked(spec *v1.Pod) bool { return p.given == spec || samePod(p.spec, spec) }
 
-// updateProbes has the manager probe what the pod's spec says now.
+// updateProbes updates the probes of the pod in the manager.
 func (p *pod) updateProbes(ctx context.Context) error {
 	return p.probed(p.owner.manager.UpdatePod(ctx, p.current()))
 }
 
-// probed notes whether all probes of the pod could be had: if not, the next Apply tries again.
+// probed notes whether the manager has refused a probe: the next Apply then tries again.
 func (p *pod) probed(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,15 +128,15 @@ func (p *pod) current() *v1.Pod {
 	return withStatus(spec, status)
 }
 
-// published returns the pod as others see it, without its status.
+// published returns the spec of the pod with the time of its deletion.
 func (p *pod) published() *v1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spec
 }
 
-// environment returns where the commands of a running container run; ok is false when
-// none has the ID.
+// environment returns the directory and the environment of the commands of a running container;
+// ok is false when no container has the ID.
 func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *pod) sync() {
 	}
 }
 
-// terminate ends the pod. When now closes, what is left is killed at once.
+// terminate ends the pod. When now is closed, its processes are killed at once.
 func (p *pod) terminate(now <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,8 +177,8 @@ func (p *pod) terminateLocked(now <-chan struct{}) {
 	p.sync()
 }
 
-// loop brings the pod to where it should be, whenever something has happened, until
-// it is terminated and has ended.
+// loop brings the pod to its desired state after every change, until it is terminated and has
+// ended.
 func (p *pod) loop() {
 	defer close(p.done)
 	for {
@@ -208,8 +208,8 @@ func (p *pod) loop() {
 	}
 }
 
-// pass does once what the pod needs now. retry is when to look again at the latest,
-// zero for never.
+// pass is one iteration of the loop. retry is the time of the next one without a change; zero:
+// there is none.
 func (p *pod) pass() (retry time.Time, ended bool) {
 	p.publish()
 	p.mu.Lock()
@@ -222,7 +222,7 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	case !complete:
 		retry = p.act()
 		p.publish()
-		p.tellRestarts()
+		p.reportRestarts()
 	}
 	return earliest(retry, p.save()), false
 }
@@ -281,16 +281,16 @@ func (p *pod) startAll(starts []*container) {
 	if !tried {
 		return
 	}
-	// A worker whose container could not run again has ended.
+	// The worker of a container that could not run again has ended: add it again.
 	spec := p.published()
 	err := p.owner.manager.AddPod(context.Background(), p.current())
-	for p.published() != spec { // Apply has changed it meanwhile: what was added may be of the past
+	for p.published() != spec { // Apply has changed it meanwhile
 		spec = p.published()
 		err = p.owner.manager.UpdatePod(context.Background(), p.current())
 	}
 	if err != nil {
-		p.owner.cfg.Logger.Debug("some probes can not run", "pod", p.uid, "err", err)
-		p.misses()
+		p.owner.cfg.Logger.Debug("some probes cannot run", "pod", p.uid, "err", err)
+		p.missesProbe()
 	}
 }
 
@@ -325,7 +325,7 @@ func (p *pod) decided(kind probe.Kind, id string) decision {
 	return d
 }
 
-// dropRemovedLocked ends the containers that the spec no longer has.
+// dropRemovedLocked stops the containers that the spec does not have any more.
 func (p *pod) dropRemovedLocked() {
 	names := sets.New[string]()
 	for _, c := range slices.Concat(p.spec.Spec.InitContainers, p.spec.Spec.Containers) {
@@ -342,8 +342,8 @@ func (p *pod) dropRemovedLocked() {
 	}
 }
 
-// resetLocked restarts all containers together when one has ended with a code for
-// which its rules ask for that. It reports whether that is still under way.
+// resetLocked restarts all containers when one has ended with an exit code for which its rules
+// say RestartAllContainers. It reports whether the containers are still being stopped.
 func (p *pod) resetLocked() bool {
 	if !p.resetting {
 		status := p.statusLocked()
@@ -364,8 +364,8 @@ func (p *pod) resetLocked() bool {
 	return false
 }
 
-// finish forgets a pod that has ended, and runs the one that waits for its end. It tells
-// of errors with no lock held: who hears of a missing probe may call Apply at once.
+// finish removes a pod that has ended, and runs the one that waits for its end. It reports errors
+// with no lock held: Unprobed may call Apply.
 func (p *pod) finish() {
 	removed, stateErr, probeErr := p.forget()
 	if removed {
@@ -375,14 +375,13 @@ func (p *pod) finish() {
 		p.owner.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
 	}
 	if probeErr != nil {
-		p.owner.cfg.Logger.Error("some probes can not run", "pod", p.uid, "err", probeErr)
-		p.owner.tellUnprobed()
+		p.owner.cfg.Logger.Error("some probes cannot run", "pod", p.uid, "err", probeErr)
+		p.owner.callUnprobed()
 	}
 }
 
-// forget is finish without its messages. removed says that the saved state was to be
-// removed, stateErr why that failed, and probeErr is about the probes of the pod that runs
-// from now on.
+// forget is finish without its messages. removed reports whether the saved state was to be
+// removed, and stateErr is the error of that; probeErr is that of the probes of the next pod.
 func (p *pod) forget() (removed bool, stateErr, probeErr error) {
 	o := p.owner
 	o.applying.Lock()

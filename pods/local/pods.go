@@ -23,9 +23,9 @@ import (
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// RestartGrace is what [manager.Config] RestartGrace must be for a manager that
-// probes the pods of this package: what an external target was known to be before the
-// agent's restart holds from the first moment, not only from 10 s on.
+// RestartGrace is the RestartGrace in the [manager.Config] of a manager that probes the pods of
+// this package: the result of an external target from before a restart of the agent is kept,
+// however short ago that was.
 const RestartGrace = time.Nanosecond
 
 // The crash back-off of containers, which is the kubelet's.
@@ -63,20 +63,19 @@ type Config struct {
 	// over a restart of the agent. It is made when missing, for the agent's user only.
 	// "" keeps nothing.
 	StateDir string
-	// Restarted is called after every restart of a container. It must not block. Nil
-	// is fine.
+	// Restarted is called after every restart of a container. It must not block. May be nil.
 	Restarted func(Restart)
-	// Unprobed is called when a pod goes without a probe that could not be had, of which
-	// no Apply has told: the pod had waited for the end of another, or a container came back.
-	// The next Apply tries again. It must not block. Nil is fine.
+	// Unprobed is called when the manager has refused a probe and no Apply has returned the
+	// error: when a pod starts after the end of another, or a container is restarted. The next
+	// Apply tries again. It must not block. May be nil.
 	Unprobed func()
 	// Executable is the program to start as shim; "" means os.Executable.
 	Executable string
-	// Mark is a variable, "NAME=value", that is in the environment of every command which is
-	// run in a container, so that they can be found and killed when the agent was. Whoever
-	// runs programs by itself may set it there too. "" means one of its own.
+	// Mark is a variable, "NAME=value", in the environment of every command that is run in a
+	// container. Shims find the commands of a killed agent by it. Handlers that run programs
+	// may set it too. "" means [NewMark].
 	Mark string
-	// Marked reports whether the handler called so runs programs with Mark. Nil means that
+	// Marked reports whether the handler of that name runs programs with Mark. Nil means that
 	// none does.
 	Marked func(handler string) bool
 }
@@ -85,7 +84,7 @@ type Config struct {
 // [manager.StatusSource] of the manager that probes them.
 //
 // Its life: [New], then a manager with it as Status, [Pods.Start] with that manager,
-// [Pods.Apply] as often as the wanted pods change, and [Pods.Stop].
+// [Pods.Apply] whenever the desired pods change, and [Pods.Stop].
 type Pods struct {
 	cfg   Config
 	out   process.SharedWriter // over cfg.Output
@@ -107,7 +106,7 @@ type Pods struct {
 	guard   *process.Process // nil until a pod needs it
 	stopped bool
 
-	unguarded bool // this system can have no guard, which was logged
+	unguarded bool // this system supports no guard, which was logged
 }
 
 var _ manager.RestartSource = (*Pods)(nil)
@@ -162,7 +161,7 @@ func (p *Pods) Start(m *manager.Manager) {
 	})
 }
 
-// decided does what the kubelet's sync loop does with a change of a decided result.
+// decided handles a change of a decided result as the sync loop of the kubelet does.
 func (p *Pods) decided(u results.Update) {
 	uid := types.UID(u.PodUID)
 	p.mu.Lock()
@@ -175,14 +174,14 @@ func (p *Pods) decided(u results.Update) {
 	pod.sync()
 }
 
-// Apply makes the wanted pods those that run: it starts new ones, ends those that are
-// no longer wanted, and changes the others in place. A container whose command,
-// environment or directory changed is restarted, all others go on; probes that did
-// not change keep what they have counted. Apply returns before the pods have got
-// there. pods must come from [Source.Load] or be as valid, and are not modified.
+// Apply sets the desired pods: it starts new pods, ends pods that are not desired any more, and
+// updates the others in place. A container whose command, environment or directory changed is
+// restarted, the others keep running. Probes that did not change keep their counters. Apply
+// returns before the pods have reached the desired state. pods must be valid, as those that
+// Load of the manifest package returns, and are not modified.
 //
-// A probe that the manager refuses (an unknown plugin, a bad config) is in the error,
-// joined; everything else is applied. See [manager.Manager.UpdatePod].
+// The error joins those of probes that the manager refuses, for an unknown plugin or a bad
+// config; everything else is applied. See [manager.Manager.UpdatePod].
 func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
@@ -191,10 +190,10 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 		p.mu.Unlock()
 		return ErrStopped
 	}
-	wanted := make(map[types.UID]sets.Empty, len(pods))
+	desired := make(map[types.UID]sets.Empty, len(pods))
 	var started, changed []*pod
 	for _, spec := range pods {
-		wanted[spec.UID] = sets.Empty{}
+		desired[spec.UID] = sets.Empty{}
 		old := p.pods[spec.UID]
 		if old == nil {
 			started = append(started, p.newPodLocked(spec))
@@ -206,12 +205,12 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 		p.guardLocked(old.needs)
 	}
 	for uid, old := range p.pods {
-		if _, ok := wanted[uid]; !ok {
+		if _, ok := desired[uid]; !ok {
 			old.terminate(nil)
 		}
 	}
 	p.mu.Unlock()
-	p.forget(wanted)
+	p.forget(desired)
 	var errs []error
 	for _, pod := range started {
 		errs = append(errs, p.run(ctx, pod))
@@ -223,36 +222,36 @@ func (p *Pods) Apply(ctx context.Context, pods []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// forget drops the saved state of pods that are not wanted.
-func (p *Pods) forget(wanted map[types.UID]sets.Empty) {
+// forget removes the saved state of pods that are not desired.
+func (p *Pods) forget(desired map[types.UID]sets.Empty) {
 	var gone []types.UID
 	p.mu.Lock()
 	for uid := range p.prior {
-		if _, ok := wanted[uid]; !ok && p.pods[uid] == nil {
+		if _, ok := desired[uid]; !ok && p.pods[uid] == nil {
 			delete(p.prior, uid)
 			gone = append(gone, uid)
 		}
 	}
 	p.mu.Unlock()
-	for _, uid := range gone { // a slow disk or log keeps nobody else waiting
+	for _, uid := range gone { // without the lock: a disk or a log may be slow
 		if err := p.state.remove(uid); err != nil {
 			p.cfg.Logger.Error("saved state not removed", "uid", uid, "err", err)
 		}
 	}
 }
 
-// misses notes that a probe of the pod could not be had, and tells of it once.
-func (p *pod) misses() {
+// missesProbe notes that the manager has refused a probe of the pod, and calls Unprobed once.
+func (p *pod) missesProbe() {
 	p.mu.Lock()
 	known := p.unprobed
 	p.unprobed = true
 	p.mu.Unlock()
 	if !known {
-		p.owner.tellUnprobed()
+		p.owner.callUnprobed()
 	}
 }
 
-func (p *Pods) tellUnprobed() {
+func (p *Pods) callUnprobed() {
 	if p.cfg.Unprobed != nil {
 		p.cfg.Unprobed()
 	}
@@ -260,8 +259,8 @@ func (p *Pods) tellUnprobed() {
 
 // Stop ends all pods as the kubelet ends a pod: liveness and startup probes stop,
 // preStop hooks run, containers get SIGTERM and, when their grace period is over,
-// SIGKILL, and readiness is probed until the end. When ctx ends first, what is left
-// is killed at once. Stop returns when no process of the pods is left.
+// SIGKILL. Readiness is probed until the end. When ctx ends first, all processes are killed at
+// once. Stop returns when no process of the pods is left.
 func (p *Pods) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopped = true
@@ -311,9 +310,9 @@ func (p *Pods) Pods() []v1.Pod {
 	return all
 }
 
-// Watch returns the changes of all pods from now until ctx ends, beginning with what
-// they are now. A reader that is slow blocks nothing and finds the newest state of
-// every pod; the sequence is for one reader.
+// Watch returns the changes of all pods until ctx ends, beginning with their present state. A
+// slow reader blocks nothing: it gets the newest state of each pod. The sequence is for one
+// reader.
 func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
 	q := p.watch.attach()
 	for _, pod := range p.Pods() {
@@ -322,10 +321,9 @@ func (p *Pods) Watch(ctx context.Context) iter.Seq[Change] {
 	return p.watch.read(ctx, q)
 }
 
-// Environment returns the working directory ("" is the agent's) and the environment
-// in which the exec probes and hooks of a container run: those of its process, or
-// what they would be for an external target, with a variable by which the shims of an
-// agent that has died find them. An error says that no such container runs.
+// Environment returns the working directory ("" is that of the agent) and the environment of
+// the exec probes and hooks of a container: those of its process, or what they would be for an
+// external target, with [Config].Mark. The error is that no such container runs.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -334,7 +332,7 @@ func (p *Pods) Environment(containerID string) (dir string, env []string, err er
 			return dir, env, nil
 		}
 	}
-	return "", nil, fmt.Errorf("container %q does not run", containerID)
+	return "", nil, fmt.Errorf("container %q is not running", containerID)
 }
 
 func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {

@@ -28,7 +28,7 @@ func parentOf(t *testing.T, pid int) int {
 	return parent
 }
 
-func TestShimThatIsKilled(t *testing.T) {
+func TestKilledShimRestartsContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mark := "shim-" + strings.TrimPrefix(w.dir, os.TempDir()+"/")
@@ -54,7 +54,7 @@ func TestShimThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestWhatAContainerLeavesBehindEndsWithIt(t *testing.T) {
+func TestOrphansEndWithContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mark := "left-" + strings.TrimPrefix(w.dir, os.TempDir()+"/")
@@ -72,7 +72,7 @@ func TestWhatAContainerLeavesBehindEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestProgramThatIsNoShim(t *testing.T) {
+func TestExecutableIsNotShim(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("true")
 	if err != nil {

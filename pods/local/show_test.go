@@ -68,7 +68,7 @@ func readyOf(t *testing.T, pods *Pods, uid types.UID) bool {
 }
 
 // The news of a result may be read when the next one holds already.
-func TestLateNewsOfAResult(t *testing.T) {
+func TestLateResultIsIgnored(t *testing.T) {
 	pods, p := shownPod(t)
 	pods.manager.Results(probe.Readiness).Set("id", results.Success, &results.Subject{PodUID: "u"}, "")
 	p.publish()
@@ -113,7 +113,7 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 
 // A container that was killed to be started again keeps its probes, though its policy
 // restarts none.
-func TestProbesOfWhatComesBack(t *testing.T) {
+func TestRestartedContainerKeepsProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, p := shownPod(t)
 		key := manager.Key{PodUID: "u", Container: "c", Kind: probe.Readiness}

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func TestSmoke(t *testing.T) {
+func TestPodsRunAndStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(t, `

@@ -24,8 +24,8 @@ const (
 	eventPreStop   = "FailedPreStopHook"
 )
 
-// start starts a container that does not run, unless its back-off forbids it. It
-// reports whether it tried.
+// start starts a container that does not run, unless its back-off is not over. It reports
+// whether it tried.
 func (p *pod) start(c *container) bool {
 	p.mu.Lock()
 	if at := c.heldUntil(time.Now()); !at.IsZero() {
@@ -53,7 +53,7 @@ func (p *pod) start(c *container) bool {
 	return true
 }
 
-// holdLocked lets c wait for its back-off and reports whether it had not yet.
+// holdLocked makes c wait for its back-off until at, and reports whether it did not wait yet.
 func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
 	fresh = !c.retry.Equal(at)
 	c.retry = at
@@ -61,7 +61,7 @@ func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
 	return fresh
 }
 
-// beginLocked makes c ready for its next incarnation.
+// beginLocked prepares c for its next start.
 func (p *pod) beginLocked(c *container) {
 	if ended := c.endForBackoff(); !ended.IsZero() {
 		c.back.next(time.Now(), ended, p.owner.cfg.RestartBackoff)
@@ -121,7 +121,7 @@ func (p *pod) launch(c *container, l process.Launch) {
 	c.finish(process.Exit{Status: process.Status{Code: 128}, Message: err.Error(), At: time.Now()}, reasonStartError)
 }
 
-// runningLocked makes c running, as a process or, for an external target, none.
+// runningLocked sets c to running. proc is nil for an external target.
 func (p *pod) runningLocked(c *container, proc *process.Process) {
 	c.state, c.process, c.started, c.posted = running, proc, time.Now(), true
 	if proc == nil {
@@ -143,8 +143,8 @@ func (p *pod) runningLocked(c *container, proc *process.Process) {
 	})
 }
 
-// postStart runs the postStart hook of a container, which counts as running only when
-// it is over, and is killed when it fails.
+// postStart runs the postStart hook of a container. The container counts as running once the
+// hook has ended, and is killed when the hook fails.
 func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -171,9 +171,8 @@ func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container)
 	p.sync()
 }
 
-// condemnLocked kills a container and remembers whether it is to be started again. An
-// external target cannot be killed: one whose definition changed gets a new ID, so that
-// it is probed afresh.
+// condemnLocked kills a container and notes whether to start it again. An external target
+// cannot be killed: when its definition changed it gets a new ID, and its probes start again.
 func (p *pod) condemnLocked(c *container, k killing) {
 	if c.external && isExternal(c.spec) {
 		p.renewLocked(c)
@@ -192,9 +191,9 @@ func (p *pod) renewLocked(c *container) {
 	p.sync()
 }
 
-// tellRestarts tells whoever wants to know of restarts. The pod's status shows them by
-// then: who hears of one may look.
-func (p *pod) tellRestarts() {
+// reportRestarts calls Restarted for the restarts since the last call. The status of the pod
+// already shows them.
+func (p *pod) reportRestarts() {
 	p.mu.Lock()
 	restarts := p.restarts
 	p.restarts = nil
@@ -207,7 +206,7 @@ func (p *pod) tellRestarts() {
 	}
 }
 
-// format returns the pod as the kubelet's messages name it.
+// format returns the name of the pod in the format of the kubelet.
 func (p *pod) format() string {
 	return fmt.Sprintf("%s_%s(%s)", p.name.Name, p.name.Namespace, p.uid)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// savedPod is what is kept of a pod's external targets over a restart of the agent.
+// savedPod is the state of a pod with external targets that survives a restart of the agent.
 type savedPod struct {
 	UID        types.UID                 `json:"uid"`
 	Namespace  string                    `json:"namespace"`
@@ -45,7 +45,7 @@ type savedContainer struct {
 	Decided   map[probe.Kind]string         `json:"results,omitzero"` // the words of Results
 }
 
-// words are the results that are worth to be saved, as they are written.
+// words are the results that are saved, by their names in the file.
 var words = map[string]results.Result{"success": results.Success, "failure": results.Failure}
 
 // stateDir is a folder with one file for each pod that has external targets.
@@ -63,7 +63,7 @@ const (
 	maxSavePause = 30 * time.Second
 )
 
-// Saving returns how it goes with the state that is saved.
+// Saving returns the status of saving to StateDir.
 func (p *Pods) Saving() Saving {
 	if p.state == nil {
 		return Saving{}
@@ -101,8 +101,8 @@ func (s *stateDir) settled(uid types.UID) (last bool) {
 	return last
 }
 
-// load makes the folder when missing and reads what is in it. A file that can not be
-// read is logged and left out: the agent can do without.
+// load creates the folder when it is missing, and reads its files. A file that cannot be read is
+// logged and ignored.
 func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	if err := os.MkdirAll(s.path, 0o700); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 		file := filepath.Join(s.path, e.Name())
 		if isLeft(e) {
 			if err := os.Remove(file); err != nil {
-				log.Warn("a file that nobody has finished stays", "file", file, "err", err)
+				log.Warn("unfinished file not removed", "file", file, "err", err)
 			}
 		}
 		if !strings.HasSuffix(e.Name(), stateSuffix) {
@@ -124,7 +124,7 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 		}
 		saved, err := readState(file)
 		if err != nil {
-			log.Warn("saved state is of no use", "file", file, "err", err)
+			log.Warn("saved state ignored", "file", file, "err", err)
 			continue
 		}
 		all[saved.UID] = saved
@@ -134,12 +134,12 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 
 const (
 	stateSuffix = ".pod.json"
-	unfinished  = "new-" // begins the name of a file that is being written
+	unfinished  = "new-" // prefix of a file that is being written
 	keepLeft    = time.Hour
 	maxState    = 16 << 20 // bytes of a file: far more than one pod has
 )
 
-// isLeft reports whether a file is of a save that an agent was killed in, long enough ago.
+// isLeft reports whether a file is left over from a save during which the agent was killed.
 func isLeft(e fs.DirEntry) bool {
 	digits, ok := strings.CutPrefix(e.Name(), unfinished)
 	if !ok || digits == "" || !e.Type().IsRegular() || strings.Trim(digits, "0123456789") != "" {

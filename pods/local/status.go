@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// show writes what is decided of a container into the pod's status. It is what holds by
-// now: news may be late.
+// show writes the decided result of a container into the status of the pod. It reads the present
+// result: updates may be late.
 func (p *pod) show(kind probe.Kind, containerID string) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
@@ -28,7 +28,7 @@ func (p *pod) show(kind probe.Kind, containerID string) {
 	case kind == probe.Startup:
 		p.owner.store.SetContainerStartup(p.uid, containerID, r == results.Success)
 	}
-	// Of liveness only a failure is anything to act on. The rest is to be saved.
+	// A liveness result changes no status: the loop acts on it and saves it.
 }
 
 // publish computes the pod's status and publishes it if it changed.
@@ -51,13 +51,13 @@ func (p *pod) publish() {
 	}
 	p.owner.store.SetPodStatus(spec, status)
 	if startedSince(&old, &status) {
-		// A readiness probe that was nudged before the status was there has found
-		// nothing to do. Nudge it again.
+		// A readiness probe that was triggered before the status was stored did nothing.
+		// Trigger it again.
 		p.owner.manager.UpdatePodStatus(context.Background(), withStatus(spec, status), status.DeepCopy())
 	}
 }
 
-// statusLocked returns the pod's status without what probes decide.
+// statusLocked returns the status of the pod without the results of probes.
 func (p *pod) statusLocked() v1.PodStatus {
 	status := v1.PodStatus{PodIP: p.ip, PodIPs: []v1.PodIP{{IP: p.ip}}, StartTime: &p.begun}
 	again := make(map[string]bool)
@@ -84,9 +84,9 @@ func (p *pod) statusLocked() v1.PodStatus {
 	return status
 }
 
-// comebackLocked shows a container that was killed to be started again as waiting for that.
-// As one that has ended it would lose its probes where its policy restarts none: they are
-// added again before its start is in the status, and would look at what was before.
+// comebackLocked shows a container that was killed to be restarted as waiting. Shown as
+// terminated it would lose its probes when its policy is Never: they are added before the
+// status shows the new start.
 func (p *pod) comebackLocked(status *v1.PodStatus) {
 	if p.terminating || p.complete {
 		return

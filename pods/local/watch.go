@@ -9,16 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// watchers fans changes of pods out to any number of readers, none of which is waited
-// for.
+// watchers sends changes of pods to any number of readers, and waits for none of them.
 type watchers struct {
 	mu     sync.Mutex
 	queues map[*changeQueue]struct{}
 }
 
-// changed tells of the present status of pod. It is read under the lock: of two
-// goroutines that tell of changes, the last one must not tell of the older. A pod that
-// is gone has been told of.
+// changed sends the present status of pod. It reads the status with the lock held: of two
+// goroutines that send changes, the second must not send the older one. A removed pod has no
+// status, and nothing is sent.
 func (w *watchers) changed(pod *v1.Pod, present func(types.UID) (v1.PodStatus, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +55,7 @@ func (w *watchers) detach(q *changeQueue) {
 	delete(w.queues, q)
 }
 
-// read returns the changes of q, which it detaches when the reader or ctx ends.
+// read returns the changes of q. It detaches q when the reader stops or ctx ends.
 func (w *watchers) read(ctx context.Context, q *changeQueue) iter.Seq[Change] {
 	stop := context.AfterFunc(ctx, func() { w.detach(q) })
 	return func(yield func(Change) bool) {

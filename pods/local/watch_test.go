@@ -10,7 +10,7 @@ import (
 
 // Two goroutines may change the status of one pod, and the one that was first may tell
 // of it last.
-func TestLateNewsTellWhatIs(t *testing.T) {
+func TestLateChangeHasPresentStatus(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	present, known := v1.PodStatus{Phase: v1.PodRunning}, true
 	status := func(types.UID) (v1.PodStatus, bool) { return present, known }
