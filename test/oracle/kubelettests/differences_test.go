@@ -28,7 +28,7 @@ import (
 // docs/kubelet-parity.md gives them. Each holds both sides against what it says of them.
 var differences = map[string]func(t *testing.T){
 	"Unread updates are merged":           mergedUpdates,
-	"Removals are told":                   toldRemovals,
+	"Removals are reported":               toldRemovals,
 	"Stopping cancels":                    cancelledAttempts,
 	"RemovePod and AddPod at one instant": removedAndAdded,
 	"UpdatePodStatus of a pod without the readiness probe that runs": probeNotInPod,
