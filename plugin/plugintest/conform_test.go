@@ -13,46 +13,33 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// A plugin that breaks is told so by the checks, whatever its cases say: each check has a
-// guest that fails it.
+// Each check has a guest that fails it.
 func TestConformance(t *testing.T) {
-	property := func(name string) func(string) string {
-		return func(manifest string) string {
-			return strings.Replace(manifest, "      do: {type: string}\n", "      do: {type: string}\n      "+name+": {}\n", 1)
-		}
-	}
+	t.Parallel()
 	for _, c := range []struct {
 		name, check, do string
 		edit            func(string) string
 		want            string // in the failures; "" for none
 	}{
 		{"a good guest takes any config", "bad config", "fine", nil, ""},
-		{"a config that traps", "bad config", "fine", property("traps"), `config {"traps":-1}: plugin "guest": `},
-		{"a config without a message", "bad config", "fine", property("mute"), `refused without a message`},
 		{"a deadline that is kept", "black hole", "talk", nil, ""},
 		{"a deadline that is kept over HTTP", "black hole", "http", nil, ""},
-		{"a guest that spins", "black hole", "spin", nil, "timeout: "},
 		{"a guest that traps", "black hole", "panic", nil, "timeout: error(trap)"},
 		{"a guest that is the same in any isolation", "agree", "talk", nil, ""},
 		{"a guest that asks for what it dials", "manifest", "talk", nil, ""},
 		{"a guest that dials what it does not ask for", "manifest", "elsewhere", nil, "x: its manifest does not ask for: dial tcp 10.0.0.9:80"},
-		{"a guest that dials what it asks for", "manifest", "elsewhere", func(m string) string {
-			return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'tcp://10.0.0.9:80']", 1)
-		}, ""},
+		{"a guest that dials what it asks for", "manifest", "elsewhere", requestsMore, ""},
 		{"a guest that does not grow", "growth", "talk", nil, ""},
-		{"a guest that leaks", "growth", "leak", func(m string) string { return m + "isolation: pooled\nstateful: true\n" }, "the guest's memory grew "},
 	} {
 		if race && c.check != "black hole" {
 			continue // hundreds of calls take minutes under the race detector
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := load(t, "\n- {name: x, request: {target: {host: web.internal, port: 80}, config: {do: "+c.do+", request: '{\"url\":\"http:///\"}'}}, want: {result: success}}\n")
 			cfg := plugintest.Config{Run: regexp.MustCompile("conformance: .*" + c.check), Patience: time.Millisecond}
 			if c.edit != nil {
 				cfg.Plugin = variantOf(t, c.edit)
-			}
-			if c.do == "spin" {
-				cfg.Stuck = 2 * time.Second
 			}
 			report := run(t, f, cfg)
 			if len(report.Results) != 1 {
@@ -69,13 +56,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestConformanceOfSockets(t *testing.T) {
+func TestConformanceUnixSocketNeedsRequest(t *testing.T) {
+	t.Parallel()
 	f := load(t, "\n- {name: x, request: {config: {do: dial, network: unix, addr: /run/x.sock}}, host: {net: [{dial: 'unix:///run/x.sock'}]}, want: {result: success}}\n")
 	for addr, edit := range map[string]func(string) string{
 		"dial unix /run/x.sock": func(m string) string { return m },
-		"": func(m string) string {
-			return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'unix:///run/x.sock']", 1)
-		},
+		"":                      requestsMore,
 	} {
 		report := run(t, f, plugintest.Config{Run: regexp.MustCompile("conformance: .*manifest"), Plugin: variantOf(t, edit)})
 		if got := strings.Join(report.Results[0].Failures, "\n"); (got == "") != (addr == "") || !strings.Contains(got, addr) {
@@ -90,7 +76,8 @@ const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x0
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x11\x01\x0f\x00\x41\x01\x40\x00\x1a\x3f\x00\x41\x05\x4a\x41\x01\x74\x0b"
 
 // A guest sees how large its memory is: a reset leaves no trace of that either.
-func TestConformanceOfIsolations(t *testing.T) {
+func TestConformanceResetRestoresMemorySize(t *testing.T) {
+	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
 	for _, r := range run(t, f, plugintest.Config{Plugin: written(t, counting), Run: regexp.MustCompile("agree")}).Results {
 		if !r.OK() {
@@ -99,11 +86,16 @@ func TestConformanceOfIsolations(t *testing.T) {
 	}
 }
 
-// written returns the path of a module with a manifest that takes a text called a.
-func written(t *testing.T, module string) string {
+// requestsMore is a manifest that requests what guests dial in these tests.
+func requestsMore(m string) string {
+	return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'tcp://10.0.0.9:80', 'unix:///run/x.sock']", 1)
+}
+
+// written returns the path of a module with a manifest that takes a string a, and has more.
+func written(t *testing.T, module string, more ...string) string {
 	t.Helper()
 	built, err := plugin.Embed([]byte(module), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: small\nversion: 1.0.0\n"+
-		"config: {schema: {properties: {a: {type: string}}}}\n"))
+		"config: {schema: {properties: {a: {type: string}}}}\n"+strings.Join(more, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,34 +106,36 @@ func written(t *testing.T, module string) string {
 	return path
 }
 
-// spinning is a module whose probe is (loop (br 0)), and trapping one where it is unreachable.
+// The probe of spinning is (loop (br 0)), that of trapping is unreachable, and that of silent
+// returns -1, without a message.
 const (
 	spinning = smallHead + "\x0a\x0b\x01\x09\x00\x03\x40\x0c\x00\x0b\x41\x00\x0b"
+	silent   = smallHead + "\x0a\x06\x01\x04\x00\x41\x7f\x0b"
 	trapping = smallHead + "\x0a\x05\x01\x03\x00\x00\x0b"
 
 	smallHead = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01" +
 		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
 )
 
-// A guest without an end is told of by each check that calls it, which does not call it hundreds
-// of times to find out.
-func TestConformanceOfAGuestWithoutAnEnd(t *testing.T) {
+// Each check that calls the guest fails, after one call.
+func TestConformanceSpinningGuestFailsEachCheckOnce(t *testing.T) {
+	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
-	const said = "the guest ran for 2s of real time without an end"
+	const said = "the guest ran for 200ms of real time without an end"
 	for check, want := range map[string]string{
 		"bad config": "config {}: " + said,
 		"black hole": "timeout: " + said + "\nhalf-open: " + said,
 		"growth":     "call 1: " + said,
 	} {
-		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 2 * time.Second}
+		cfg := plugintest.Config{Plugin: written(t, spinning), Run: regexp.MustCompile("conformance: .*" + check), Stuck: 200 * time.Millisecond}
 		if got := strings.Join(run(t, f, cfg).Results[0].Failures, "\n"); got != want {
 			t.Errorf("%s: got %q, want %q", check, got, want)
 		}
 	}
 }
 
-// A plugin that cannot be loaded is told of with the file that it is in.
-func TestAPluginThatIsNone(t *testing.T) {
+func TestRunInvalidModuleNamesFile(t *testing.T) {
+	t.Parallel()
 	path := written(t, strings.Replace(trapping, "\x05probe", "\x05prove", 1))
 	_, err := plugintest.Run(t.Context(), load(t, "\n- {name: x, want: {result: success}}\n"), plugintest.Config{Plugin: path, CacheDir: cache})
 	if want := "plugin \"small\": the module exports no function \"probe\" (" + path + ")"; err == nil || err.Error() != want {
@@ -149,12 +143,29 @@ func TestAPluginThatIsNone(t *testing.T) {
 	}
 }
 
-// What fails a check is said in a line that can be read, however long the config is.
-func TestConformanceIsToldInLines(t *testing.T) {
+func TestConformanceShortensConfig(t *testing.T) {
+	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
 	failures := run(t, f, plugintest.Config{Plugin: written(t, trapping), Run: regexp.MustCompile("bad config")}).Results[0].Failures
 	want := `config {"a":"` + strings.Repeat("x", 74) + `… (10008 bytes): plugin "small": wasm error: unreachable`
 	if !slices.Contains(failures, want) {
 		t.Errorf("no %q in %q", want, failures)
+	}
+}
+
+func TestConformanceSmallGuestsThatFail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, module, more, check, want string }{
+		{"an error without a message", silent, "", "bad config", "config {}: refused without a message"},
+		{"memory that grows", counting, "isolation: pooled\nstateful: true\n", "growth", "the guest's memory grew "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := load(t, "\n- {name: x, want: {result: success}}\n")
+			cfg := plugintest.Config{Plugin: written(t, c.module, c.more), Run: regexp.MustCompile("conformance: .*" + c.check), Patience: time.Millisecond}
+			if got := strings.Join(run(t, f, cfg).Results[0].Failures, "\n"); !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q in it", got, c.want)
+			}
+		})
 	}
 }

@@ -1,26 +1,37 @@
-// Package plugintest runs the test cases of a plugin, as `prober plugin test` does:
-// the guest is real, and all that it can see of the world is played. Peers follow
-// scripts, randomness has a seed, and time passes only while the guest waits, so that
-// a target which never answers takes a test no time at all.
+// Package plugintest runs the test cases of a plugin, as `prober plugin test` does. The guest is
+// real, and its network is simulated. Peers follow scripts, randomness has a seed, and time
+// passes only while the guest waits: a target that never answers takes no real time.
 //
-// [Load] reads a *_test.yaml file, [Run] carries it out, [Write] reports. [Native] plays
-// the world of a case for a plugin that runs without a sandbox, and a [Recorder] writes
-// down the real world for a case to replay.
+// [Load] reads a *_test.yaml file, [Run] runs it, [Write] reports. [Native] is the network of a
+// case for a plugin that runs without a sandbox, and a [Recorder] records a real target for a
+// case to replay.
+//
+// # The code
+//
+// Read run.go, then guest.go: one attempt of a case. process.go and internal/loopback do the same
+// for a process. internal/testfile reads cases and compares answers, internal/peer simulates the
+// network, and internal/clock its time.
+//
+// To add a kind of peers, write a folder below internal/peer whose Protocol implements
+// [peer.Protocol], and add it to the list in internal/testfile/host.go. It then has a field of
+// its own below host, is played for guests and for processes, recorded and reported. Document the
+// field below.
 //
 // # The file
 //
-// Unknown fields are errors, told by file, line and path. Durations are 50ms, 1s or 1m30s.
+// Unknown fields are errors. An error names the file, the line and the field. Durations are 50ms,
+// 1s or 1m30s.
 //
 //	apiVersion: prober.dev/v1
 //	kind: PluginTest
 //	plugin: ./pgready.wasm                 # beside this file; or a process: see below
 //	defaults: {timeout: 1s, grants: [target]}
 //	cases:
-//	- name: server accepts                 # no two are the same
+//	- name: server accepts                 # unique in the file
 //	  timeout: 1s                          # of the attempt
 //	  grants: [target, kv]                 # in place of the defaults
 //	  request: {…}                         # what the plugin is asked
-//	  host: {…}                            # what it sees of the world
+//	  host: {…}                            # what it sees
 //	  replay: testdata/session.yaml        # in place of host: see below
 //	  want: {…}                            # what it must answer
 //
@@ -48,12 +59,12 @@
 // A name without addresses does not exist. The target, and every host that net, http or
 // dns name, has an address without being listed.
 //
-// What the plugin dials, asks or looks up and the case does not foresee fails the case,
-// and so does a peer, an exchange or a record that nobody came for. So does a guest that runs
-// for 20 s of real time without an end. What it does after its deadline reaches nobody.
+// A case fails if the plugin dials, requests or looks up something for which the case has no
+// peer, exchange or record, and if it does not use one of them. It fails if the guest runs for
+// 20 s of real time without an end. What a guest does after its deadline reaches no peer.
 //
-// Randomness is seeded with the place of a case in its file, and its clock begins on a day of
-// its own: where bytes of a script depend on them, new cases go to the end of the file.
+// The random bytes and the day of the clock depend on the position of a case in its file. Where
+// the bytes of a script depend on them, add new cases at the end of the file.
 //
 // # Peers
 //
@@ -69,47 +80,47 @@
 //	  - send: {hex: "00 ff", every: 10ms}  # byte by byte
 //	  - close: {}                          # or reset: {}
 //
-// Of several peers at one address each serves one connection, the first one first, and
-// the last one all further ones too. A connection whose beginning does not fit its peer
-// goes to one that it fits, so that connections may come in any order. What is written in
-// several pieces counts as one. recv takes one of these:
+// Of several peers at one address each serves one connection, in order, and the last one also
+// serves all further connections. A connection whose first bytes its peer does not expect goes to
+// a peer that expects them, so that connections may come in any order. It does not matter in how
+// many pieces bytes are written. recv takes one of these:
 //
 //	recv: {text: "PING\r\n"}               # exactly
 //	recv: {hex: "0000 0008 04d2 162f"}     # exactly; spaces do not count
-//	recv: {prefix: "GET /"}                # whatever begins so, all that has come; or {prefix: {hex: …}}
-//	recv: {regex: "EHLO .*\r\n"}           # from the beginning of what has come on, as much as it matches
-//	recv: {http: {method: GET, url: /x}}   # a request of HTTP/1 that means this: see match below
-//	recv: any                              # something, all that has come
+//	recv: {prefix: "GET /"}                # all that has come, if it begins so; or {prefix: {hex: …}}
+//	recv: {regex: "EHLO .*\r\n"}           # the part that matches, from the first byte on
+//	recv: {http: {method: GET, url: /x}}   # a request of HTTP/1: see match below
+//	recv: any                              # all that has come, at least one byte
 //
-// TLS is played: no bytes flow in a handshake, and scripts see what is inside. A peer at
-// tls:// has a certificate of its host that is fine; tls changes it, and gives one to a
-// peer of which TLS is asked for later. Times are from now on, names are those of the
-// certificate, and with an error the handshake fails.
+// TLS is simulated: a handshake has no bytes, and scripts see the plain text. A peer at tls:// has
+// a valid certificate of its host. The field tls changes it, and gives one to a peer that starts
+// TLS later. Times are relative to now, names are those of the certificate, and an error fails
+// the handshake.
 //
 // # HTTP
 //
 //	http:
-//	- match:                               # all of it optional
+//	- match:                               # every field is optional
 //	    method: POST
 //	    url: /v1/items?x=1                 # the path with its query, or the whole URL
 //	    headers: {accept: application/json}
-//	    body: {json: {id: 1}}              # the same value; or a text, or hex
+//	    body: {json: {id: 1}}              # the same value; or a string, or hex
 //	  reply:
 //	    status: 200                        # the default
 //	    headers: {content-type: application/json, set-cookie: [a=1, b=2]}
 //	    body: '{"ok":true}'                # or {json: {ok: true}}, {hex: 00ff}
-//	    latency: 20ms                      # until the head of the answer is there
+//	    latency: 20ms                      # until the head of the answer comes
 //	    every: 10ms                        # from byte to byte of the body
 //	    end: reset                         # or half-open: in place of the end of the body
-//	  tls: {notAfter: -1h}                 # where the URL is https; fine if absent
+//	  tls: {notAfter: -1h}                 # where the URL is https; valid if absent
 //	- match: {url: "/^https://api.internal/v[12]//"}
-//	  behaviour: refuse                    # may have the latency of a reply
+//	  behaviour: refuse                    # beside it, reply may have a latency
 //
-// A request gets the first exchange that matches and has answered none; of those that
-// have, the last one that matches. Texts match exactly, or as a regular expression
-// between slashes, which a path that ends with a slash is not: write /^\/a\/$/. Headers
-// that match does not name may be anything. A redirect is a reply with a location; where
-// it leads is authorised, and asks for an exchange of its own.
+// A request gets the first exchange that matches it and has answered none; if all have, the last
+// one that matches. A string matches exactly, or as a regular expression between slashes. A path
+// that begins and ends with a slash is one: write /^\/a\/$/. Headers that match does not name
+// may be anything. A redirect is a reply with a location; the request that follows needs an
+// exchange of its own.
 //
 // # DNS
 //
@@ -125,11 +136,11 @@
 //	- {name: slow.internal, behaviour: timeout}
 //	- {name: db.internal, server: target, answers: [10.0.0.9]}
 //
-// The data of an answer is as in a zone file. Without a server a record answers at every
-// one; server is target, or host:port. Of several records for one question each answers
-// once, and the last one from then on; whoever gets no answer asks again, which counts.
-// Records of the types A and AAAA give their name addresses for dials too, and names
-// that have addresses are looked up without a record.
+// The data of an answer has the form of a zone file. A record without a server answers at every
+// server; server is target, or host:port. Of several records for one question each answers once,
+// and the last one from then on. A question that is repeated for want of an answer counts.
+// Records of the types A and AAAA also give their name addresses for dials. A name with addresses
+// needs no record.
 //
 // # Faults
 //
@@ -137,10 +148,10 @@
 //	timeout     a black hole: nothing ever comes back
 //	reset       the connection is made, and reset at once
 //	half-open   the connection is made, and nothing ever comes back
-//	garbage     random bytes answer whatever comes
-//	truncate    of dns: the answer does not fit UDP, and is to be had over TCP
+//	garbage     random bytes answer everything
+//	truncate    of dns: the answer does not fit UDP, and comes over TCP
 //
-// A slow peer is one that sends every so often, or waits.
+// For a slow peer use latency, every or wait.
 //
 // # What is wanted
 //
@@ -153,55 +164,58 @@
 //	  memory: {max: 8Mi}                   # of the guest
 //	  kv: {failures: "3"}                  # all that the probe keeps then
 //
-// Only result is required, and in a replay nothing is. A reason is one of package probe, or
-// config where the plugin does not take its config. [Update] writes the result and the
-// message that came, where they stand plain and on one line.
+// Only result is required, and nothing in a replay. A reason is one of package probe, or config
+// if the plugin refuses its config. [Update] writes the result and the message that came, where
+// they are plain and on one line.
 //
 // # Sessions
 //
-// A [Recorder] writes files of the kind PluginSession, which `replay` names: they have
-// apiVersion, kind, timeout, grants, request, host and want, of the same form as a case,
-// and are there to be read and changed. The world of a replay is that of the session; its
-// timeout, grants and each field of its request and of want that the case has win; without
-// a result it is the session's that is wanted.
+// A [Recorder] writes files of the kind PluginSession, which `replay` names. They have
+// apiVersion, kind, timeout, grants, request, host and want, in the form of a case, and may be
+// edited. A replay has the host of the session. The case may override its timeout, its grants,
+// and each field of request and want.
 //
-// A session is matched by meaning: requests of HTTP by method, URL, body and the headers
-// that count, in any order; look-ups by their question; bytes however they are cut into
-// pieces; connections in any order. What is another each time, as a nonce, is to be
-// changed to `recv: any` by hand. What was found to be secret is replaced by as many x, in
-// the config and in what was sent.
+// A session is matched by meaning: requests of HTTP by method, URL, body and most headers, in any
+// order; look-ups by their question; bytes in any number of pieces; connections in any order.
+// Change by hand to `recv: any` what is different each time, such as a nonce. A secret is replaced
+// by as many x, in the config and in what was sent.
 //
 // # Conformance
 //
-// Beside its cases every plugin has to pass some checks: a config of any form gives a
-// message and no trap, and comes to an end; the deadline is obeyed when whatever is dialled, asked or looked up
-// is a black hole; with everything granted, nothing is denied for want of a request in the
-// manifest, but what a case wants denied; the cases end alike with the isolations reset and
-// fresh; and the memory does not grow over 10,000 calls, or as many as [Config.Patience]
-// allows, which the report says.
+// Beside its cases every plugin has to pass these checks:
+//
+//   - A config of any form gives a message, no trap, and an end.
+//   - The deadline is obeyed when every peer is a black hole.
+//   - With everything granted, nothing is denied because the manifest does not request it, but
+//     what a case wants denied.
+//   - The answers are the same in the isolations reset and fresh.
+//   - The memory does not grow over 10,000 calls, or as many as [Config.Patience] allows.
 //
 // # Processes
 //
-// The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It
-// is started once, and its world is played on sockets of the loopback interface, in real
-// time: the target that it is told, and what of the config is the target's HOST:PORT or a URL
-// there, is where they are, and where it speaks of that address the target's is read. A
-// black hole is one under Linux, and half-open elsewhere and at sockets of files. What is
-// said of virtualTime, of metrics in seconds and of durations in a message has a second to
-// spare then.
+// The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It is
+// started once, and its peers listen on the loopback interface, in real time. The target in its
+// request is an address of loopback, and so is the target's HOST:PORT, also in a URL, in its
+// config. In its output such an address is replaced by that of the case. A black hole is
+// half-open outside of Linux, and at unix sockets. Bounds of virtualTime, of metrics in seconds
+// and of durations in a message are wider by one second.
 //
-// A process that is built with sdk/process asks where whatever it dials is, and is told whom
-// to trust: what it does by the SDK's Dial, StartTLS, HTTP and LookupDNS reaches every peer,
-// exchange and record of the case, with certificates that are made for it. What it dials by
-// itself has to be at the target, and without TLS.
+// A process that is built with sdk/process asks a guide where to dial, and whose certificates to
+// trust. With Dial, StartTLS, HTTP and LookupDNS of the SDK it reaches every peer, exchange and
+// record of the case. What it dials by itself must be at the target, and without TLS.
 //
-// The plugin of a file may be a plugin.yaml, too, whose runtime is nagios: each attempt runs
-// its command, which is beside it or in one of [Config.Folders]. It is a process that does not
-// ask, and has no kv.
+// The plugin of a file may also be a plugin.yaml with the runtime nagios: each attempt runs its
+// command, which is beside it or in one of [Config.Folders]. It is a process that does not ask a
+// guide, and has no kv.
 //
-// A case is left out, and the report says why, where it is about denials, where a port would
-// have to be open and not, be of net and of http, or show two certificates, and, of a process
-// that does not ask, where its peers or exchanges are not at the target or speak TLS, and
-// where it is about dns. The memory of a process is not looked at. Of the checks those of the
-// config and of the deadline are run.
+// These cases are left out, and the report says why:
+//
+//   - cases about denials, or about how the sandbox ends a guest;
+//   - cases in which one port is open and closed, is of net and of http, or shows two certificates;
+//   - of a process that does not ask a guide: cases with peers or exchanges that are not at the
+//     target or have TLS, and cases with dns.
+//
+// The memory of a process is not compared. Only the checks of the config and of the deadline run.
+//
+// [peer.Protocol]: https://pkg.go.dev/github.com/daeace23/prober/plugin/plugintest/internal/peer#Protocol
 package plugintest

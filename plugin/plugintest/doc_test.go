@@ -10,7 +10,8 @@ import (
 )
 
 // What the documentation shows of the format can be read as it stands.
-func TestDocumentation(t *testing.T) {
+func TestDocumentationExamplesLoad(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)

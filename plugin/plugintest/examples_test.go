@@ -92,7 +92,7 @@ func asPackage(name, ident string, put func(name, text string) error) error {
 }
 
 // The example plugins pass their own cases as processes too.
-func TestExamplesAsProcesses(t *testing.T) {
+func TestExamplesPassAsProcesses(t *testing.T) {
 	t.Parallel()
 	path, err := overlay()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-func TestHangShowsTheCallAndItsPeer(t *testing.T) {
+func TestHangReportsCallAndPeer(t *testing.T) {
+	t.Parallel()
 	const target = ", request: {target: {host: web.internal, port: 80}}, want: {result: success}}"
 	for _, c := range []struct {
 		name, text string
@@ -55,7 +56,8 @@ func TestHangShowsTheCallAndItsPeer(t *testing.T) {
 	}
 }
 
-func TestSpinIsToldFromASleep(t *testing.T) {
+func TestSpinIsReportedAsComputing(t *testing.T) {
+	t.Parallel()
 	f := load(t, `- {name: a, request: {config: {do: spin}}, want: {result: success}}`)
 	r := run(t, f, plugintest.Config{Plugin: guest, CasesOnly: true, Stuck: 2 * time.Second}).Results[0]
 	if trace := strings.Join(r.Trace, "\n"); !strings.Contains(trace, "wait guest computing; no host call since ") &&

@@ -14,9 +14,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// How far a guest gets that is stopped at its deadline is a matter of chance. What became of
-// its case is not.
-func TestAGuestThatGoesOnWhenItIsLate(t *testing.T) {
+// How much a guest does after its deadline depends on chance; the result of its case does not.
+func TestGuestAfterDeadlineReachesNoPeer(t *testing.T) {
+	t.Parallel()
 	const ask = "timeout: 300ms, grants: [target, dns], request: {target: {host: web.internal, port: 80}, config: {do: late}}"
 	for net, want := range map[string]string{
 		"{dial: \"tcp://web.internal:80\", behaviour: timeout}":          "[]",
@@ -36,7 +36,8 @@ func TestAGuestThatGoesOnWhenItIsLate(t *testing.T) {
 
 // A dial and a handshake that end with their attempt, and a moment after it, are recorded as
 // what they came to.
-func TestRecordOfWhatEndsLate(t *testing.T) {
+func TestRecordIncludesWhatEndsAfterDeadline(t *testing.T) {
+	t.Parallel()
 	slow := func(ctx context.Context) error {
 		<-ctx.Done()
 		<-time.After(50 * time.Millisecond)

@@ -146,7 +146,8 @@ func judge(t *testing.T, c *plugintest.Case) (failures []string) {
 }
 
 // The same cases hold for the same plugin in this program.
-func TestNative(t *testing.T) {
+func TestNativePassesCases(t *testing.T) {
+	t.Parallel()
 	sandbox := map[string]bool{ // cases that only a guest can pass
 		"randomness has a seed": true, "time passes where it is waited for": true, "a config that is refused": true,
 		"nothing is kept without a grant": true, "a look-up that is not granted": true, "the first question is lost": true,
@@ -177,7 +178,8 @@ func TestNative(t *testing.T) {
 	}
 }
 
-func TestNativeFailures(t *testing.T) {
+func TestNativeCheckReturnsFailures(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: a, request: {target: {host: a, port: 1}}, want: {result: success, kv: {a: b}}, host: {net: [{dial: "tcp://a:2"}]}}
 - {name: b, request: {config: {do: sleep}}, want: {result: success, virtualTime: 2s}}
@@ -199,7 +201,8 @@ func TestNativeFailures(t *testing.T) {
 	}
 }
 
-func TestNeedsSandbox(t *testing.T) {
+func TestNeedsSandboxReturnsReason(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: a, want: {result: success, denied: []}}
 - {name: b, want: {result: error(trap)}}
@@ -213,7 +216,8 @@ func TestNeedsSandbox(t *testing.T) {
 }
 
 // A read ends at its deadline, which may come while it waits.
-func TestNativeDeadlines(t *testing.T) {
+func TestNativeReadEndsAtDeadline(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - name: a
   want: {result: success}

@@ -113,7 +113,7 @@ func judged(t *testing.T, report *plugintest.Report) {
 }
 
 // One source, three builds, one test file.
-func TestOneFileForThreeBuilds(t *testing.T) {
+func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 	t.Parallel()
 	f, err := plugintest.Load(askerCases)
 	if err != nil {
@@ -177,7 +177,7 @@ func loadFor(t *testing.T, path, cases string) *plugintest.File {
 	return f
 }
 
-func TestProcessCasesThatFail(t *testing.T) {
+func TestProcessReportsFailures(t *testing.T) {
 	t.Parallel()
 	path := askerProcess(t)
 	const request = "request: {target: {host: db, port: 1}"
@@ -187,36 +187,38 @@ func TestProcessCasesThatFail(t *testing.T) {
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [recv: {text: x}]}]}, want: {result: failure}}":                                                 `got "hello\n", want "x"`,
 		"- {name: a, " + request + "}, host: {net: [{dial: tcp://db:1, script: [{send: {text: \"a\\n\"}}, {recv: {text: \"hello\\nbye\\nbye\"}}]}]}, want: {result: success}}": `still waits for "hello\nbye\nbye"; got "hello\nbye\n"`,
 		"- {name: a, " + request + ", config: {do: crash}}, want: {result: failure}}":                                                                                          "+result: error(trap)",
-		"- {name: a, timeout: 2s, " + request + ", config: {do: deaf}}, want: {result: failure, virtualTime: 1ms}}":                                                            "+virtualTime: ",
+		"- {name: a, timeout: 1200ms, " + request + ", config: {do: deaf}}, want: {result: failure, virtualTime: 1ms}}":                                                        "+virtualTime: ",
 		"- {name: a, " + request + ", config: {say: 1}}, host: {net: [{dial: tcp://db:1}]}, want: {result: success}}":                                                          "+result: error(config)",
 		"- {name: a, " + request + ", config: {network: udp}}, host: {net: [{dial: udp://db:1, behaviour: timeout}]}, want: {result: warning}}":                                "+message: timed out after 300ms",
 	} {
-		report, err := plugintest.Run(t.Context(), loadFor(t, path, text), plugintest.Config{CasesOnly: true, Process: startProcess})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		var out bytes.Buffer
-		if err := plugintest.Write(&out, "table", []*plugintest.Report{report}); err != nil {
-			t.Fatal(err)
-		}
-		if report.OK() || !strings.Contains(out.String(), want) {
-			t.Errorf("%s\ngot %s, want %q in it", text, out.String(), want)
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			report, err := plugintest.Run(t.Context(), loadFor(t, path, text), plugintest.Config{CasesOnly: true, Process: startProcess})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := plugintest.Write(&out, "table", []*plugintest.Report{report}); err != nil {
+				t.Fatal(err)
+			}
+			if report.OK() || !strings.Contains(out.String(), want) {
+				t.Errorf("%s\ngot %s, want %q in it", text, out.String(), want)
+			}
+		})
 	}
 }
 
-// A door ends that has no room left for who is to end it.
-func TestAProcessThatFloodsADoor(t *testing.T) {
+// The queue of the listener has no room for the last datagram.
+func TestProcessFloodedListenerEnds(t *testing.T) {
 	t.Parallel()
 	f := loadFor(t, askerProcess(t), "- {name: a, timeout: 10s, request: {target: {host: db, port: 1}, config: {do: flood}}, "+
 		"host: {net: [{dial: udp://db:1, latency: 500ms, script: [recv: any]}]}, want: {result: success, message: all sent}}")
 	judged(t, run(t, f, plugintest.Config{CasesOnly: true, Process: startProcess}))
 }
 
-// What was sent before a door ends is heard, though it takes the peer longer than a door is
-// patient to hear of the first of it.
-func TestADoorEndsWhenItHasHeardAll(t *testing.T) {
+// Datagrams that were sent before the listener ends are received, although the dial of the first
+// takes longer than the listener waits for the last.
+func TestListenerReceivesAllBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	tells := func(target probe.Target) (out probe.Outcome, err error) {
 		conn, err := net.Dial("udp", net.JoinHostPort(target.Host, strconv.Itoa(target.Port)))
@@ -251,8 +253,8 @@ func (p inTest) Prepare(_ []byte, target probe.Target) (probe.Handler, error) {
 
 func (inTest) Close() error { return nil }
 
-// What refuses is a port that nobody else can get meanwhile, and then serve.
-func TestAClosedPortIsKept(t *testing.T) {
+// No other program can listen at a port that refuses.
+func TestRefusedPortStaysReserved(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "udp"} {
 		asks := func(target probe.Target) (probe.Outcome, error) {
@@ -302,7 +304,7 @@ func unguided(ctx context.Context, found plugin.Found, _ []string) (plugintest.P
 	return startProcess(ctx, found, nil)
 }
 
-func TestWhatAProcessCannotBeShown(t *testing.T) {
+func TestProcessLeavesOutUnservableCases(t *testing.T) {
 	t.Parallel()
 	leftOut(t, startProcess, map[string]string{
 		"host: {net: [{dial: tcp://db:1, latency: 1s}]}":                               "line 6: on loopback a connection is made at once",
@@ -317,7 +319,7 @@ func TestWhatAProcessCannotBeShown(t *testing.T) {
 	})
 }
 
-func TestWhatAProcessWithoutAGuideCannotBeShown(t *testing.T) {
+func TestProcessWithoutGuideLeavesOutCases(t *testing.T) {
 	t.Parallel()
 	leftOut(t, unguided, map[string]string{
 		"host: {net: [{dial: tcp://other:1}]}":              "line 6: tcp://other:1 is not at the target, and this process dials by itself",
@@ -359,7 +361,7 @@ func leftOut(t *testing.T, start starter, cases map[string]string) {
 	}
 }
 
-func TestProcessesThatDoNotStart(t *testing.T) {
+func TestProcessThatDoesNotStartFails(t *testing.T) {
 	t.Parallel()
 	f, err := plugintest.Load(askerCases)
 	if err != nil {
@@ -385,7 +387,7 @@ func TestProcessesThatDoNotStart(t *testing.T) {
 	}
 }
 
-func TestProcessesThatDoNotConform(t *testing.T) {
+func TestProcessConformanceFails(t *testing.T) {
 	t.Parallel()
 	path := askerProcess(t)
 	manifest := strings.Replace(string(askerManifest(t)), "properties:", "properties:\n      crash: {type: string}", 1)

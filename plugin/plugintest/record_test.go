@@ -145,7 +145,8 @@ func contents(t *testing.T, path string, wants ...string) {
 	}
 }
 
-func TestReplayOfConnections(t *testing.T) {
+func TestReplayMatchesConnections(t *testing.T) {
+	t.Parallel()
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 100)
 		n, _ := c.Read(buf)
@@ -176,13 +177,15 @@ func TestReplayOfConnections(t *testing.T) {
 	}
 }
 
-func TestReplayOfRefusal(t *testing.T) {
+func TestReplayMatchesRefusal(t *testing.T) {
+	t.Parallel()
 	path, out := record(t, attempt{target: probe.Target{Host: "127.0.0.1", Port: 1}, config: `{}`})
 	contents(t, path, "behaviour: refuse")
 	replay(t, path, out)
 }
 
-func TestReplayOfTLS(t *testing.T) {
+func TestReplayMatchesTLS(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
 	certs, roots := server.TLS.Certificates, x509.NewCertPool()
@@ -229,7 +232,8 @@ func (s *stutter) Write(p []byte) (int, error) {
 }
 
 // What could not be sent, and was sent again, was sent once.
-func TestRecordOfAWriteThatFails(t *testing.T) {
+func TestRecordNotesRepeatedWriteOnce(t *testing.T) {
+	t.Parallel()
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 100)
 		n, _ := c.Read(buf)
@@ -248,7 +252,8 @@ func TestRecordOfAWriteThatFails(t *testing.T) {
 	replay(t, path, out)
 }
 
-func TestReplayOfHTTP(t *testing.T) {
+func TestReplayMatchesHTTP(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/old" {
 			http.Redirect(w, r, "/new?x=1", http.StatusFound)
@@ -325,7 +330,8 @@ func nameserver(t *testing.T) string {
 	return conn.LocalAddr().String()
 }
 
-func TestReplayOfDNS(t *testing.T) {
+func TestReplayMatchesDNS(t *testing.T) {
+	t.Parallel()
 	cfg := wasm.Config{DNSServers: []string{nameserver(t)}}
 	path, out := record(t, attempt{cfg: cfg, config: `{"do":"dns","times":2,"request":"{\"name\":\"web.internal\"}"}`, grants: []string{"dns"}})
 	if out.Result != probe.Success || !strings.Contains(out.Output, `"ttl":2,"data":"10.0.0.2"`) {
@@ -352,7 +358,8 @@ func TestReplayOfDNS(t *testing.T) {
 }
 
 // Names are replayed as they were resolved, and what no server answers stays unanswered.
-func TestReplayOfNamesAndSilence(t *testing.T) {
+func TestReplayMatchesNamesAndSilence(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	target := serve(t, func(c net.Conn) { <-release })
 	defer close(release)
@@ -372,6 +379,7 @@ func TestReplayOfNamesAndSilence(t *testing.T) {
 }
 
 func TestRecordIsBounded(t *testing.T) {
+	t.Parallel()
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 100)
 		_, _ = c.Read(buf)
@@ -388,7 +396,8 @@ func TestRecordIsBounded(t *testing.T) {
 	}
 }
 
-func TestBadSessions(t *testing.T) {
+func TestLoadInvalidSessionFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ session, more, want string }{
 		"none":      {"", "", "no such file"},

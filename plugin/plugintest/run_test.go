@@ -137,7 +137,8 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 	return report
 }
 
-func TestCases(t *testing.T) {
+func TestRunPassesTestdata(t *testing.T) {
+	t.Parallel()
 	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0} {
 		f, err := plugintest.Load(path)
 		if err != nil {
@@ -160,7 +161,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-func TestMatrix(t *testing.T) {
+func TestMatrixRunsEachVariant(t *testing.T) {
+	t.Parallel()
 	f, err := plugintest.Load("testdata/good_test.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +182,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-func TestStrict(t *testing.T) {
+func TestStrictRefusesUnknownFields(t *testing.T) {
+	t.Parallel()
 	f := load(t, `- {name: a, request: {config: {do: colour}}, want: {result: success}}`)
 	if report := run(t, f, plugintest.Config{CasesOnly: true}); !report.OK() {
 		t.Errorf("got %q, want that a field which the contract does not know is ignored", report.Results[0].Diff)
@@ -191,7 +194,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameAnswer(t *testing.T) {
+func TestRandomBytesDependOnPositionInFile(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: a, request: {config: {do: fine}}, want: {result: success}}
 - {name: b, request: {config: {do: random}}, want: {result: success, message: a number}}
@@ -203,7 +207,8 @@ func TestSameSeedSameAnswer(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestRunReportsFailures(t *testing.T) {
+	t.Parallel()
 	const target = ", request: {target: {host: web.internal, port: 80}}"
 	for _, c := range []struct {
 		name, text string
@@ -257,10 +262,11 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestGuestThatNeverWaits(t *testing.T) {
-	f := load(t, "\n- {name: x, request: {config: {do: spin}}, want: {result: failure}}\n")
-	r := run(t, f, plugintest.Config{Stuck: 2 * time.Second, CasesOnly: true}).Results[0]
-	if want := "the guest ran for 2s of real time without an end"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
+func TestGuestThatSpinsIsStopped(t *testing.T) {
+	t.Parallel()
+	f := load(t, "\n- {name: x, want: {result: failure}}\n")
+	r := run(t, f, plugintest.Config{Plugin: written(t, spinning), Stuck: 200 * time.Millisecond, CasesOnly: true}).Results[0]
+	if want := "the guest ran for 200ms of real time without an end"; !strings.Contains(strings.Join(r.Failures, "\n"), want) {
 		t.Errorf("got %q, want %q", r.Failures, want)
 	}
 }
@@ -287,7 +293,8 @@ func variantOf(t *testing.T, edit func(string) string) string {
 	return path
 }
 
-func TestFormats(t *testing.T) {
+func TestWriteEveryFormat(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: good, request: {config: {do: fine}}, want: {result: success, message: fine}}
 - {name: "bad # 1\e[2K", request: {config: {do: "\e[31mred"}}, want: {result: failure}}

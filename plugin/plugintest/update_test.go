@@ -11,7 +11,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-func TestUpdate(t *testing.T) {
+func TestUpdateReplacesResultAndMessage(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - name: "ärger"
   request: {config: {do: 'say "x"'}}   # stays
@@ -47,8 +48,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Whoever saves the file while its tests run finds it as it was saved.
-func TestUpdateOfAFileThatHasChanged(t *testing.T) {
+func TestUpdateChangedFileFails(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: a, request: {config: {do: fine}}, want: {result: success, message: 'other'}}
 `)
@@ -74,8 +75,9 @@ func TestUpdateOfAFileThatHasChanged(t *testing.T) {
 	}
 }
 
-// What cannot be changed in its line is named, and costs the rest nothing.
-func TestUpdateByHand(t *testing.T) {
+// The other values are replaced.
+func TestUpdateNamesValuesItCannotReplace(t *testing.T) {
+	t.Parallel()
 	f := load(t, `
 - {name: a, request: {config: {do: fine}}, want: {result: failure}}
 - {name: b, request: {config: {do: fine}}, want: {result: &anchor failure}}

@@ -2,29 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
 )
 
-// kept is what a guest leaks.
-var kept [][]byte
-
-// misbehave does what no plugin should, as the manifests of the tests of the checks ask
-// for: a property of that name in the schema is enough.
+// misbehave does what no plugin should do.
 func misbehave(ctx context.Context, r *sdk.Request) (out probe.Outcome, err error, done bool) {
-	switch {
-	case r.Config.Has("traps"):
-		panic("a config of this kind was not foreseen")
-	case r.Config.Has("mute"):
-		return out, fmt.Errorf(""), true
-	}
 	switch r.Config.String("do", "") {
-	case "leak":
-		kept = append(kept, make([]byte, 100_000))
-		return sdk.Successf("leaked"), nil, true
 	case "colour":
 		writeResult(`{"message":"it is red","colour":"red"}`)
 		return probe.Outcome{Result: probe.Success}, nil, true

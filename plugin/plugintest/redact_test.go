@@ -15,7 +15,8 @@ import (
 )
 
 // A secret is in no form in the file, and the session is replayed all the same.
-func TestRecordHidesSecrets(t *testing.T) {
+func TestRecordReplacesSecretsOfConfig(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter 2&3"
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 1000)
@@ -43,7 +44,8 @@ func TestRecordHidesSecrets(t *testing.T) {
 }
 
 // A secret of which the config does not tell is hidden as well, in another length.
-func TestRecordHidesWhatTheConfigHasNot(t *testing.T) {
+func TestRecordRedactsSecretsOfPeers(t *testing.T) {
+	t.Parallel()
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 1000)
 		n, _ := c.Read(buf)
