@@ -1,5 +1,5 @@
-# make help lists the targets. Everything but plugins-all, test-race and test-e2e needs Go
-# and nothing else.
+# make help lists the targets. Everything except plugins-all, test-race and test-e2e needs Go
+# alone.
 
 GO          ?= go
 # What runs tests, with the arguments of go test: CI has a program of its own, .ci/gotest.

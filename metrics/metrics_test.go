@@ -160,7 +160,7 @@ prober_probe_duration_seconds_count{container="web",namespace="default",pod="sho
 	}
 }
 
-func TestHandover(t *testing.T) {
+func TestWorkersOfOneProbeShareSeries(t *testing.T) {
 	names := []string{"prober_probe_total", "prober_probe_duration_seconds", "prober_workers"}
 	t.Run("a worker of the same pod goes on where the one before it ends", func(t *testing.T) {
 		m, registry := setup(t)
@@ -216,7 +216,7 @@ func TestHandover(t *testing.T) {
 
 // What is known of the registries of plugins is noted again and again: that is no gap in the
 // series of those that stay.
-func TestSourcesAreAlwaysThere(t *testing.T) {
+func TestSourceSeriesHaveNoGap(t *testing.T) {
 	m, registry := setup(t)
 	m.PluginSources(map[string]bool{"redis": true})
 	done := make(chan struct{})

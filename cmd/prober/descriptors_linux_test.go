@@ -27,14 +27,14 @@ func leaking(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestDescriptorsAreNotHandedToExecProbes(t *testing.T) {
+func TestExecProbesInheritNoDescriptors(t *testing.T) {
 	out, err := leaking(t, "probe", "exec", "-o", "json", "--timeout", "60s", "--", "sh", "-c", "cat <&6; echo done").Output()
 	if text := string(out); err != nil || strings.Contains(text, "private") || !strings.Contains(text, "done") {
 		t.Errorf("got %s, %v", text, err)
 	}
 }
 
-func TestDescriptorsAreNotHandedToContainers(t *testing.T) {
+func TestContainersInheritNoDescriptors(t *testing.T) {
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := os.WriteFile(pod, []byte(`apiVersion: v1
 kind: Pod

@@ -7,9 +7,9 @@ import (
 	"github.com/daeace23/prober/internal/doctest"
 )
 
-// TestPluginAuthors runs docs/plugin-authors.md with Go and no other toolchain. Its prober is
+// TestPluginAuthorsPage runs docs/plugin-authors.md with Go and no other toolchain. Its prober is
 // this test binary, which TestMain has put into PATH.
-func TestPluginAuthors(t *testing.T) {
+func TestPluginAuthorsPage(t *testing.T) {
 	t.Parallel()
 	doctest.Run(t, doctest.Page{
 		File: "../../docs/plugin-authors.md",

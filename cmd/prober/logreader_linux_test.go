@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLogReaderStopsNothing has a reader of the log that ends, or reads no more: containers
+// TestLogReaderDoesNotStopAgent has a reader of the log that ends, or reads no more: containers
 // run and are probed as before, until a signal ends them with grace.
-func TestLogReaderStopsNothing(t *testing.T) {
+func TestLogReaderDoesNotStopAgent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoOrphanOfAPlugin kills an agent, and looks for a plugin that is a program, and for
+// TestKilledAgentLeavesNoPlugin kills an agent, and looks for a plugin that is a program, and for
 // what that has started by itself, whose parents have ended.
-func TestNoOrphanOfAPlugin(t *testing.T) {
+func TestKilledAgentLeavesNoPlugin(t *testing.T) {
 	t.Parallel()
 	plugins := t.TempDir()
 	path := filepath.Join(plugins, "prober-plugin-tester")

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever is spoken with the agent, a signal ends the question and is named for it.
-func TestASignalEndsAPromotion(t *testing.T) {
+func TestPromoteStopsOnSignal(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for name, head := range map[string]string{"no answer": "", "half an answer": `{"name":`} {
 			t.Run(version+" "+name, func(t *testing.T) {

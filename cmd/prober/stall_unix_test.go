@@ -16,9 +16,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestStoppedAgentTellsOfItsHost stops an agent during its attempts: it blames its host for
+// TestStoppedAgentReportsHostStall stops an agent during its attempts: it blames its host for
 // the time-outs, and not the target.
-func TestStoppedAgentTellsOfItsHost(t *testing.T) {
+func TestStoppedAgentReportsHostStall(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

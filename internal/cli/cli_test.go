@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOutputCannotMoveTheCursor(t *testing.T) {
+func TestOutputHasNoControlCharacters(t *testing.T) {
 	for _, format := range []string{"table", "nagios"} {
 		code, stdout, _ := clitest.Run(nil, "probe", "exec", "-o", format, "--timeout", "1m", "--", "printf", `\033[31mred\r\n\302\233bar|x\377`)
 		if code != 0 {
@@ -32,7 +32,7 @@ func TestOutputCannotMoveTheCursor(t *testing.T) {
 	}
 }
 
-func TestASignalEndsAProbe(t *testing.T) {
+func TestProbeStopsOnSignal(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signals <- os.Interrupt
 	start := time.Now()
@@ -75,7 +75,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	}
 }
 
-func TestShellsComplete(t *testing.T) {
+func TestCompletionOffersWords(t *testing.T) {
 	folder := t.TempDir()
 	for _, c := range []struct {
 		line []string

@@ -78,7 +78,7 @@ var withoutWriter = []struct {
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
-func TestPipeWithoutWriterBlocksNoCommand(t *testing.T) {
+func TestPipeWithoutWriterIsAnError(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, key, _ := clitest.Run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
 	for _, c := range withoutWriter {
@@ -151,7 +151,7 @@ func inTime(t *testing.T, pipe, dir string, args []string) (code int, output str
 	}
 }
 
-func TestSignalEndsRunThatWaitsForAPipe(t *testing.T) {
+func TestRunWaitingForPipeStopsOnSignal(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestSignalEndsRunThatWaitsForAPipe(t *testing.T) {
 	w.Close()
 }
 
-func TestValidateReadsAPipe(t *testing.T) {
+func TestValidateReadsPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

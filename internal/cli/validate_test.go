@@ -9,7 +9,7 @@ import (
 )
 
 // `prober validate <(generate)`: what was read from a pipe is not there any more.
-func TestValidateAPipe(t *testing.T) {
+func TestValidateReadsDescriptor(t *testing.T) {
 	for text, want := range map[string]int{
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n": 0,
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nnonsense: 1\n":                     1,

@@ -88,7 +88,7 @@ const (
 		"config: {schema: {type: object, properties: {a: {type: string, maxLength: 3}}}}\n"
 )
 
-func TestValidateAgreesWithRun(t *testing.T) {
+func TestValidateRefusesWhatRunRefuses(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, key, _ := clitest.Run(nil, "plugin", "keygen", "-o", filepath.Join(t.TempDir(), "ops.key"))
 	kinds := map[string]string{

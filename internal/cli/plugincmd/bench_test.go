@@ -63,7 +63,7 @@ $`
 	}
 }
 
-func TestASignalEndsABenchAndATest(t *testing.T) {
+func TestBenchAndTestStopOnSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": clitest.Module(t, 0), "demo_test.yaml": clitest.Cases})
@@ -108,7 +108,7 @@ func (w *onText) Write(p []byte) (int, error) {
 }
 
 // What was measured, and the files that were tested, before a signal came is not lost.
-func TestASignalLeavesWhatWasMeasured(t *testing.T) {
+func TestBenchPrintsSamplesAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": clitest.Module(t, 0), "demo_test.yaml": clitest.Cases})

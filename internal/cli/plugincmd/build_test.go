@@ -138,7 +138,7 @@ func TestBuildWithoutToolchains(t *testing.T) {
 	}
 }
 
-func TestASignalEndsABuild(t *testing.T) {
+func TestBuildStopsOnSignal(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
 		"plugin.yaml": netManifest, "main.c": "",

@@ -34,7 +34,7 @@ func handBuilt(t *testing.T) (embedded []byte) {
 	return embedded
 }
 
-func TestManifestBesideModuleEverywhere(t *testing.T) {
+func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 	embedded := handBuilt(t)
 	for _, c := range []struct{ args, want string }{ // a pattern of stdout
 		{"test demo --run well", "1 passed, 0 failed"},
@@ -89,7 +89,7 @@ func TestManifestBesideModuleEverywhere(t *testing.T) {
 }
 
 // A module and its plugin.yaml name the folder that they are in, but no other plugin there.
-func TestVetAndTestTakeTheModule(t *testing.T) {
+func TestVetAndTestAcceptModule(t *testing.T) {
 	handBuilt(t)
 	clitest.WriteTree(t, ".", map[string]string{
 		"demo/other.wasm": clitest.ModuleCode(0), "demo/third.wasm": clitest.ModuleCode(0),
@@ -118,7 +118,7 @@ func TestVetAndTestTakeTheModule(t *testing.T) {
 	}
 }
 
-func TestManifestBesideModuleThatDiffers(t *testing.T) {
+func TestManifestBesideModuleTakesPrecedence(t *testing.T) {
 	handBuilt(t)
 	if code, _, stderr := clitest.Run(nil, "plugin", "embed", "demo/demo.wasm", "demo/plugin.yaml"); code != 0 {
 		t.Fatal(stderr)
@@ -205,7 +205,7 @@ func TestPluginEmbedThroughLink(t *testing.T) {
 	}
 }
 
-func TestModuleWithoutManifestIsToldWhatHelps(t *testing.T) {
+func TestModuleWithoutManifestHasHint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	clitest.WriteTree(t, ".", map[string]string{"bare.wasm": clitest.ModuleCode(0)})
 	const want = `prober: error: plugin bare.wasm: the module has no manifest inside, in the custom section "prober.manifest", and there is no plugin.yaml beside it` +

@@ -139,7 +139,7 @@ func testFailingPlugin(t *testing.T, dir string) {
 	}
 }
 
-func TestPluginAuthorsMistakes(t *testing.T) {
+func TestAuthorMistakesHaveHints(t *testing.T) {
 	dir := t.TempDir()
 	const manifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"
 	clitest.WriteTree(t, dir, map[string]string{

@@ -46,7 +46,7 @@ func isDemo(t *testing.T, path, where string, signature []byte) {
 
 // A program goes through a registry, or a layout, with what lies beside it, for one
 // platform after the other.
-func TestProgramsTravel(t *testing.T) {
+func TestPushAndPullProgram(t *testing.T) {
 	demoProgram(t)
 	host, here, signature := hub(t, nil), runtime.GOOS+"/"+runtime.GOARCH, []byte("a signature")
 	command := func(args ...string) (stdout, stderr string) {

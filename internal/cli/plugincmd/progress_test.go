@@ -11,7 +11,7 @@ import (
 )
 
 // A transfer is told of when it is slow, and not at each of its bytes.
-func TestProgress(t *testing.T) {
+func TestProgressPrintsSlowTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer
 		env := &command.Env{Stderr: &errs}
@@ -28,7 +28,7 @@ func TestProgress(t *testing.T) {
 }
 
 // Of transfers at once it is told as of one.
-func TestProgressOfSeveral(t *testing.T) {
+func TestProgressIsSafeForConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer
 		env := &command.Env{Stderr: &errs}

@@ -12,7 +12,7 @@ import (
 
 // The plugins of prober.yaml that are in registries are pulled ahead, and then known
 // without the registry.
-func TestPluginPullOfAConfig(t *testing.T) {
+func TestPluginPullConfig(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	demoFile(t)
 	var away atomic.Bool

@@ -211,7 +211,7 @@ func TestPluginOCIErrors(t *testing.T) {
 }
 
 // A signal ends a transfer that goes nowhere.
-func TestPluginPullIsInterrupted(t *testing.T) {
+func TestPullStopsOnSignal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	signals := make(chan os.Signal, 1)
 	host := hub(t, func(_ http.ResponseWriter, r *http.Request) bool {

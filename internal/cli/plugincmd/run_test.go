@@ -130,7 +130,7 @@ func TestPluginRunWatch(t *testing.T) {
 
 // A signal that ends the probe ends the watch. Where the probe is first to hear of it, that is
 // no error.
-func TestASignalEndsAWatch(t *testing.T) {
+func TestWatchStopsOnSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": spinningModule(t), "config.json": "{}"})
@@ -185,7 +185,7 @@ func spinningModule(t *testing.T) string {
 }
 
 // A session that was recorded before is not written over by half of one.
-func TestASignalRecordsNothing(t *testing.T) {
+func TestRecordWritesNothingAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": spinningModule(t), "session.yaml": "whole"})
@@ -198,7 +198,7 @@ func TestASignalRecordsNothing(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeWritten(t *testing.T) {
+func TestRecordWriteErrorIsUsageError(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": clitest.Module(t, 2)})
@@ -209,7 +209,7 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 }
 
 // The case that is offered finds the session, from wherever it was recorded.
-func TestARecordIsFoundByItsCase(t *testing.T) {
+func TestRecordPrintsPathForCase(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, other := t.TempDir(), t.TempDir()
 	t.Chdir(other)

@@ -15,7 +15,7 @@ import (
 
 // The reports of the files that were tested before a signal came are not lost. The second
 // plugin is a program that tells when it was started, and then does nothing.
-func TestASignalLeavesTheReports(t *testing.T) {
+func TestTestPrintsReportsAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "started")

@@ -107,7 +107,7 @@ var contractBreakers = map[string][]string{
 }
 
 // What no host loads is not built, and vet finds it in what other tools have built.
-func TestModulesThatBreakTheContract(t *testing.T) {
+func TestModuleThatBreaksContractIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	clitest.WriteTree(t, dir, map[string]string{
@@ -141,7 +141,7 @@ func TestModulesThatBreakTheContract(t *testing.T) {
 
 // A module that is run as a program, and whose manifest does not say so, is none that its
 // author means to be a reactor.
-func TestPluginVetCommandByAccident(t *testing.T) {
+func TestVetCommandWithoutMode(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
 		"plugin.yaml": "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\n",
