@@ -17,9 +17,9 @@ var Placeholder = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
 // variable matches the name of an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckSecrets says why fields of the config, such as "password" and "auth.token", may not be
-// secret: a command has them in its arguments, which all users of the host can read, and the
-// manifest does not say that this is fine.
+// CheckSecrets returns an error if fields of the config that are secret, such as "password" and
+// "auth.token", are arguments of the command, which all users of the host can read, and the
+// manifest does not allow it.
 func (m *Manifest) CheckSecrets(fields []string) error {
 	if m.SecretsInArguments {
 		return nil

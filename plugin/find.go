@@ -39,8 +39,8 @@ type Found struct {
 	Signatures []Signature
 }
 
-// Signature is what came with a plugin to vouch for it. Nothing of it can be relied on
-// before plugin/trust has verified it.
+// Signature is a signature of a plugin. plugin/trust verifies it; until then nothing in it can
+// be trusted.
 type Signature struct {
 	From string // where it is from, for people
 	Data []byte // as prober or cosign wrote it
@@ -51,12 +51,12 @@ type Signature struct {
 	Payload []byte
 	// Artifact is the manifest of the artifact that was signed, and that names the module.
 	Artifact []byte
-	// Index is the index that was signed in the place of Artifact, and that names it; nil:
-	// there is none.
+	// Index is the index that was signed in place of Artifact, and that names it; nil if there
+	// is none.
 	Index []byte
 }
 
-// FindError is why there is no plugin in a file or folder.
+// FindError is the error of a file or folder that should hold a plugin.
 type FindError struct {
 	// Path is of a file or folder in a plugin folder, or of the plugin folder itself.
 	Path string
@@ -187,7 +187,7 @@ func ReadModule(path string, module []byte) (*Manifest, error) {
 	return isWasm(path, m, err)
 }
 
-// isWasm holds the manifest of a module to its runtime.
+// isWasm checks that the manifest of a module has the runtime wasm, or none.
 func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	if err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func leadsOut(root *os.Root, dir, name string) error {
 	return fmt.Errorf("plugin %s: %s/plugin.yaml is behind a link to %s: %w", filepath.Join(dir, name), name, to, errOutside)
 }
 
-// explainLink says of a link that leads nowhere, or out of the folder, where it leads to.
+// explainLink adds where a symbolic link leads to, if name is one.
 func explainLink(root *os.Root, name string, err error) error {
 	to, notLink := root.Readlink(name)
 	if notLink != nil {

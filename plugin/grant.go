@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Grant is one pattern of what a plugin may reach: of those that an operator grants,
-// and of those that a manifest asks for. These are the patterns:
+// Grant is a pattern of what a plugin may reach. A manifest requests some, and the operator
+// grants some. These are the patterns:
 //
 //	target                        the probe's own target
 //	tcp://db.internal:5432        one host and port
@@ -21,30 +21,30 @@ import (
 //	tls://host:443                connections on which the host makes the TLS
 //	https://api.example.com/v1/*  HTTP requests; http:// too
 //	unix:///run/x.sock            one socket
-//	dns  dns://*.internal         look-ups of any name, or of some
+//	dns  dns://*.internal         look-ups of every name, or of some
 //	kv                            what a probe keeps from attempt to attempt
-//	!10.0.0.0/8  !tcp://db:22     not that, whatever else is granted
+//	!10.0.0.0/8  !tcp://db:22     a denial, which wins over all grants
 //
 // A port is a number, a range, a list of both, or *. tcp covers tls and HTTP to the
 // same host and port, and tls covers https.
 type Grant struct {
 	text   string
 	deny   bool
-	scheme string // "target", "kv", "tcp", …; "" in a denial of whatever leads there
+	scheme string // "target", "kv", "tcp", …; "" in a denial for all schemes
 	host   hostPattern
-	ports  []portRange // none: any
+	ports  []portRange // all ports if empty
 	path   string      // of http, https and unix
 }
 
 // String returns the pattern as it was written.
 func (g Grant) String() string { return g.text }
 
-// Equal reports whether the two were written alike.
+// Equal reports whether g and other are written in the same way.
 func (g Grant) Equal(other Grant) bool { return g.text == other.text }
 
 type portRange struct{ first, last uint16 }
 
-// hostPattern is a name, a name below which all are meant, an address, a prefix or *.
+// hostPattern matches one name, all names below one, an address, a range of addresses, or all.
 type hostPattern struct {
 	any    bool
 	suffix string // ".internal"
@@ -65,7 +65,7 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// ParseGrants reads patterns, and joins what is wrong with them.
+// ParseGrants reads patterns, and joins their errors.
 func ParseGrants(texts []string) ([]Grant, error) {
 	var grants []Grant
 	var errs []error
@@ -89,10 +89,10 @@ func parseGrant(text string) (Grant, error) {
 	switch {
 	case scheme == "unix":
 		if !path.IsAbs(rest) || path.Clean(rest) != rest {
-			return g, errors.New("want unix:///path, neither . nor .. in it")
+			return g, errors.New("must be unix:///path, without . and .. in it")
 		}
 		if strings.Contains(rest, "*") {
-			return g, errors.New("a socket is named whole: there are no patterns of paths")
+			return g, errors.New("a socket must be named whole: paths have no wildcards")
 		}
 		g.path = rest
 		return g, nil
@@ -134,7 +134,7 @@ func (g *Grant) address(text string) error {
 	case ports == "" && web && !g.deny:
 		ports = map[string]string{"http": "80", "https": "443"}[g.scheme]
 	case ports == "" && g.scheme != "" && !g.deny:
-		return errors.New("want a port, or * for all of them")
+		return errors.New("the port is missing; * means all ports")
 	}
 	g.path = path
 	if err := g.host.parse(host, true); err != nil {
@@ -183,14 +183,14 @@ func (g *Grant) parsePorts(text string) error {
 		first, err := strconv.ParseUint(low, 10, 16)
 		last, err2 := strconv.ParseUint(high, 10, 16)
 		if err != nil || err2 != nil || first == 0 || last < first {
-			return fmt.Errorf("%.40q is no port: want 1 to 65535, a range, a list or *", part)
+			return fmt.Errorf("%.40q is not a port: want 1 to 65535, a range, a list or *", part)
 		}
 		g.ports = append(g.ports, portRange{uint16(first), uint16(last)})
 	}
 	return nil
 }
 
-// parse reads a host. Where addresses are meant, prefixes are too.
+// parse reads a host. addresses reports whether it may be an address or a prefix.
 func (h *hostPattern) parse(text string, addresses bool) error {
 	text = strings.ToLower(strings.TrimSuffix(text, "."))
 	if text == "*" {
@@ -221,9 +221,9 @@ func (h *hostPattern) parse(text string, addresses bool) error {
 	return nil
 }
 
-// ValidHost reports whether name is a host's, in lower case and without the dot at its
-// end. Names that some resolvers take for an address in another writing, such as
-// 0x7f.1, 0177.0.0.1 or 2130706433, are none.
+// ValidHost reports whether name is a host name in lower case, without a dot at its end. It
+// rejects names that some resolvers take for an address, such as 0x7f.1, 0177.0.0.1 and
+// 2130706433.
 func ValidHost(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

@@ -117,7 +117,7 @@ func TestGrantPaths(t *testing.T) {
 
 // TestAmbiguousPaths has paths that some server takes for another one: a grant with a path
 // never allows them, and a denial with one always denies them.
-func TestAmbiguousPaths(t *testing.T) {
+func TestGrantAmbiguousPaths(t *testing.T) {
 	allow, deny, all := grant(t, "https://a/v1/*"), grant(t, "!https://a/v1/*"), grant(t, "https://a/*")
 	for _, path := range []string{
 		"/v1/../admin", "/v1/%2e%2e/admin", "/v1/.%2e/admin", "/v1/%2E./admin", "/v1/./x", "/v1/..", "/v1/.", "/v1/.../admin", // dot segments
@@ -140,7 +140,7 @@ func TestAmbiguousPaths(t *testing.T) {
 	}
 }
 
-func TestWhatIsNamed(t *testing.T) {
+func TestGrantNamesAddress(t *testing.T) {
 	for _, c := range []struct {
 		grant, addr string
 		want        bool
@@ -164,7 +164,7 @@ func TestWhatIsNamed(t *testing.T) {
 	}
 }
 
-func TestNamesThatMayBeLookedUp(t *testing.T) {
+func TestGrantMayName(t *testing.T) {
 	for _, c := range []struct {
 		grant string
 		dial  bool // looked up for tls://db.internal:443
@@ -191,16 +191,16 @@ func TestNamesThatMayBeLookedUp(t *testing.T) {
 	}
 }
 
-func TestBadGrants(t *testing.T) {
+func TestParseGrantErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "unknown; known: target, tcp://HOST:PORTS, ",
 		"db:5432":                 "unknown; known: target, tcp://HOST:PORTS, ",
 		"ftp://db:21":             `unknown scheme "ftp"; known: target, tcp://HOST:PORTS, `,
-		"tcp://db":                "want a port",
-		"tcp://db:0":              `"0" is no port`,
-		"tcp://db:65536":          "is no port",
-		"tcp://db:9-1":            "is no port",
-		"tcp://db:1,,2":           `"" is no port`,
+		"tcp://db":                "the port is missing",
+		"tcp://db:0":              `"0" is not a port`,
+		"tcp://db:65536":          "is not a port",
+		"tcp://db:9-1":            "is not a port",
+		"tcp://db:1,,2":           `"" is not a port`,
 		"tcp://db:80/x":           "only http and https have a path",
 		"tcp://10.0.0.1/8:80":     "not the first address of its range",
 		"tcp://10.0.0.0/33:80":    "only http and https have a path",
@@ -218,9 +218,9 @@ func TestBadGrants(t *testing.T) {
 		"https://a/%76":           "the path is ambiguous",
 		"https://a/\u00e9":        "the path is ambiguous",
 		"!https://a/%2e%2e":       "the path is ambiguous",
-		"unix://run/x.sock":       "want unix:///path",
-		"unix:///run/../x.sock":   "want unix:///path",
-		"unix:///run/*.sock":      "a socket is named whole",
+		"unix://run/x.sock":       "must be unix:///path",
+		"unix:///run/../x.sock":   "must be unix:///path",
+		"unix:///run/*.sock":      "a socket must be named whole",
 		"dns://10.0.0.1":          "neither a name nor an address",
 		"!":                       "neither a name nor an address",
 		"tcp://[::ffff:0:0/96]:1": "not the first address",

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// Dial is what is held against grants: one address that a connection is about to be
-// made to.
+// Dial is a connection that is about to be made to one address. Grants are matched with it.
 type Dial struct {
 	Scheme string     // "tcp", "udp", "tls", "http", "https" or "unix"
-	Name   string     // as it was named, in lower case; "" where that was the address
-	Addr   netip.Addr // what it resolved to, neither mapped nor with a zone
+	Name   string     // the name that was dialled, in lower case; "" if an address was
+	Addr   netip.Addr // what Name resolved to, not mapped and without a zone
 	Port   uint16
 	Path   string // of the socket, or of the URL, escaped
 }
 
-// Matches reports whether g is about d; whether it allows or denies, [Grant.Deny] says.
+// Matches reports whether the pattern matches d. [Grant.Deny] reports whether it allows or denies.
 func (g Grant) Matches(d Dial) bool {
 	if d.Scheme == "unix" || g.scheme == "unix" {
 		return g.scheme == d.Scheme && g.path == d.Path
@@ -29,11 +28,11 @@ func (g Grant) Matches(d Dial) bool {
 	return g.host.matches(d) && g.port(d.Port) && g.matchesPath(d)
 }
 
-// Deny reports whether g takes away what others grant.
+// Deny reports whether g is a denial.
 func (g Grant) Deny() bool { return g.deny }
 
-// Name returns the name that g is about, or the one below which it is about all names; ""
-// where it is about addresses, or whatever the name.
+// Name returns the host name in the pattern; below reports whether the pattern matches the
+// names below it. name is "" if the pattern has an address, or matches every name.
 func (g Grant) Name() (name string, below bool) {
 	if g.host.suffix != "" {
 		return g.host.suffix[1:], true
@@ -45,9 +44,9 @@ func (g Grant) Name() (name string, below bool) {
 // only, "dns".
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
-// Names reports whether g allows one address, literally, or, for a loopback address, a
-// range of them or localhost. Addresses that lead to the host itself or to the secrets
-// of a cloud are not to be had by a wildcard.
+// Names reports whether g names the very address; for a loopback address, a range of loopback
+// addresses or localhost will do. Wildcards do not grant addresses that lead to the host itself
+// or to the metadata of a cloud.
 func (g Grant) Names(addr netip.Addr) bool {
 	p := g.host.prefix
 	if addr.IsLoopback() && (g.host.name == "localhost" || p.IsValid() && p.Addr().IsLoopback() && p.Bits() >= 8) {
@@ -56,8 +55,8 @@ func (g Grant) Names(addr netip.Addr) bool {
 	return p.IsValid() && p.IsSingleIP() && p.Addr() == addr
 }
 
-// MayName reports whether a name could match: it is not looked up otherwise, since
-// that tells the name to whoever answers for it.
+// MayName reports whether a name could match. Other names are not looked up, since a look-up
+// tells the name to whoever answers it.
 func (g Grant) MayName(scheme, name string, port uint16) bool {
 	if g.deny || !covers(g.scheme, scheme) || !g.port(port) || g.host.prefix.IsValid() {
 		return false
@@ -65,17 +64,17 @@ func (g Grant) MayName(scheme, name string, port uint16) bool {
 	return g.host.matches(Dial{Name: name})
 }
 
-// MayLead reports whether some address on port could match.
+// MayLead reports whether g grants addresses, and some address on port could match.
 func (g Grant) MayLead(scheme string, port uint16) bool {
 	return !g.deny && covers(g.scheme, scheme) && g.port(port) && g.host.prefix.IsValid()
 }
 
-// MayLookUp reports whether g is about look-ups of a name.
+// MayLookUp reports whether g matches look-ups of a name.
 func (g Grant) MayLookUp(name string) bool {
 	return g.scheme == "dns" && g.host.matches(Dial{Name: name})
 }
 
-// covers reports whether a pattern of one scheme is about dials of another.
+// covers reports whether a pattern of one scheme matches dials of another.
 func covers(pattern, dial string) bool {
 	switch pattern {
 	case dial:
@@ -105,9 +104,9 @@ func (g Grant) port(port uint16) bool {
 	return len(g.ports) == 0 || slices.ContainsFunc(g.ports, func(r portRange) bool { return r.first <= port && port <= r.last })
 }
 
-// matchesPath holds a URL's path against the pattern's. A path that a server may read as
-// another one matches no pattern but that for all paths, and every denial. So does one that
-// differs from a denied path in upper and lower case only.
+// matchesPath compares the path of a URL with the pattern's. A path that a server may read as
+// another one matches the pattern for all paths, no other grant, and every denial. Denials
+// ignore upper and lower case.
 func (g Grant) matchesPath(d Dial) bool {
 	if g.path == "" || g.path == "/*" {
 		return true
@@ -126,11 +125,10 @@ func (g Grant) matchesPath(d Dial) bool {
 	return plain == pattern
 }
 
-// plainPath returns a URL's path without its escapes, and whether every server reads it in
-// the same way. Then it is absolute, and consists of characters that a URL's path has without
-// an escape (RFC 3986), ";" apart, which begins the parameters of a segment. So there is
-// nothing left to decode once more: no "%", no UTF-8. No segment is empty, save the last, and
-// none is of dots only.
+// plainPath returns a URL's path without its escapes; ok reports whether every server reads it
+// in the same way. Such a path is absolute, and has only the characters that RFC 3986 allows
+// without an escape, but for ";", which begins the parameters of a segment. So nothing is left
+// to decode a second time. No segment but the last is empty, and none consists of dots.
 func plainPath(escaped string) (plain string, ok bool) {
 	plain, err := url.PathUnescape(escaped)
 	if err != nil || plain == "" || plain[0] != '/' || strings.Contains(strings.ToLower(escaped), "%2f") {

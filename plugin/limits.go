@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Limits bound what a plugin may take. A zero field says nothing.
+// Limits bound what a plugin may use. A zero field is not set.
 //
-// Three may speak: prober has a default for each; the manifest may ask for less, and
-// for more up to a hard top; the operator's value, in prober.yaml, holds where the
-// manifest says nothing, and wins where it is lower than what the manifest asks for.
-// See [Resolve].
+// prober has a default for each limit. The manifest may ask for less, and for more up to a
+// maximum. The operator's value, in prober.yaml, applies if the manifest has none, and if it
+// is lower than the manifest's. See [Resolve].
 type Limits struct {
 	Module       int           // bytes of the module
 	Memory       int           // bytes of linear memory an instance
 	TableEntries int           // of all tables of an instance
-	Message      int           // bytes of the message a run; what is longer is cut
+	Message      int           // bytes of the message a run; a longer one is cut
 	Result       int           // bytes of a result document
 	LogLines     int           // a run
 	LogBytes     int           // of log lines a run
@@ -40,8 +39,8 @@ type Limits struct {
 // LimitName is a limit's name in files, in metrics and in traces.
 type LimitName string
 
-// LimitNames are the names of all limits, in the order in which they are shown. The
-// last one is no field of [Limits]: it bounds all plugins together, and is the host's.
+// LimitNames are the names of all limits, in the order in which they are shown. The last one
+// is not a field of [Limits]: it is the host's, and bounds all plugins together.
 var LimitNames = [...]LimitName{
 	"module", "memory", "tableEntries", "message", "result", "logLines", "logBytes", "stdio", "netRead", "netWrite",
 	"handles", "dials", "httpBody", "redirects", "lookups", "kv", "series", "instances", "calls", "idle", "totalMemory",
@@ -72,11 +71,11 @@ const (
 	LimitTotalMemory
 )
 
-// DefaultTotalMemory is how many bytes the instances of all plugins may have together
-// where the operator says nothing.
+// DefaultTotalMemory is how many bytes the instances of all plugins may have together if the
+// operator sets no limit.
 const DefaultTotalMemory = 256 << 20
 
-// limitField is one field of Limits: where it is, and what may be in it.
+// limitField describes one field of Limits.
 type limitField struct {
 	index    int
 	number   func(*Limits) *int
@@ -85,7 +84,8 @@ type limitField struct {
 	top      int
 }
 
-// The fields but Idle. What the contract with guests fixes cannot be raised.
+// limitFields returns all fields but Idle. Limits that the contract with guests fixes cannot be
+// raised.
 func limitFields() []limitField {
 	return []limitField{
 		{LimitModule, func(l *Limits) *int { return &l.Module }, true, MaxModule, MaxModule},
@@ -116,9 +116,8 @@ const (
 	maxIdle     = time.Hour
 )
 
-// Resolve returns the limits in force: of the manifest where it asks for something,
-// else of the operator, else prober's; the operator's where they are lower; never above
-// the tops.
+// Resolve returns the effective limits: the manifest's where it has one, else the operator's,
+// else the default; never more than the operator's and the maximum.
 func Resolve(manifest, operator Limits) Limits {
 	var l Limits
 	for _, f := range limitFields() {
@@ -129,7 +128,7 @@ func Resolve(manifest, operator Limits) Limits {
 	return l
 }
 
-// lower returns value, or what bounds it; an operator's 0 bounds nothing.
+// lower returns the lowest of value, top and operator, which is ignored if it is 0.
 func lower[T int | time.Duration](value, operator, top T) T {
 	if operator > 0 {
 		value = min(value, operator)
@@ -137,15 +136,15 @@ func lower[T int | time.Duration](value, operator, top T) T {
 	return min(value, top)
 }
 
-// Limit is one limit as it is in force, fit to be shown.
+// Limit is one effective limit, formatted.
 type Limit struct {
 	Name  LimitName `json:"name"`
 	Value string    `json:"value"`         // "32Mi", "100" or "5m0s"
 	From  string    `json:"from"`          // "default", "manifest" or "operator"
-	Top   string    `json:"top,omitempty"` // what a manifest may ask for at most; "" where it has no say
+	Top   string    `json:"top,omitempty"` // the most that a manifest may ask for; "" if it may not
 }
 
-// ExplainLimits tells each limit in force and who set it, in the order of [LimitNames].
+// ExplainLimits returns the effective limits and who set each, in the order of [LimitNames].
 func ExplainLimits(manifest, operator Limits) []Limit {
 	inForce := Resolve(manifest, operator)
 	var all []Limit
@@ -195,8 +194,8 @@ func FormatSize(n int) string {
 	return strconv.Itoa(n)
 }
 
-// Set sets the limit called name to what a file says: "16Mi" of a number of bytes, "30s"
-// of a time, "4" of anything else. The error says what is wrong with the value.
+// Set sets the limit called name to a value as files have it: "16Mi" for bytes, "30s" for a
+// duration, "4" for a count. The error tells what is wrong with the value.
 func (l *Limits) Set(name LimitName, text string) error {
 	if name == LimitNames[LimitIdle] {
 		return l.setIdle(text)
@@ -209,7 +208,7 @@ func (l *Limits) Set(name LimitName, text string) error {
 	return fmt.Errorf("unknown limit %q", name)
 }
 
-// set holds a value against the top.
+// set parses a value and checks it against the maximum.
 func (f *limitField) set(to *int, text string) error {
 	var value uint64
 	var err error

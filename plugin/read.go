@@ -44,7 +44,7 @@ func Locate(path string) (string, error) {
 	if filepath.Base(path) == ManifestFile {
 		dir = filepath.Dir(path)
 	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return path, nil // whoever reads it says what is wrong with it
+		return path, nil // reading it returns the error
 	}
 	about := folder{dir: dir}.describe()
 	switch {
@@ -76,7 +76,7 @@ func (d folder) read(name string, most int64) ([]byte, error) {
 	if d.root == nil {
 		data, err := regular.Read(filepath.Join(d.dir, name), most)
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			err = e.Err // whoever is told knows the path
+			err = e.Err // the caller adds the path
 		}
 		return data, err
 	}
@@ -96,7 +96,7 @@ func (d folder) modules() ([]string, error) {
 	return names, err
 }
 
-// description is what the plugin.yaml of a folder says, and which module it describes.
+// description is the plugin.yaml of a folder, and which module it describes.
 type description struct {
 	text     []byte
 	manifest *Manifest // nil if err is not
@@ -141,7 +141,7 @@ func (a *description) noModule(dir string) error {
 	return fmt.Errorf("plugin %s: want %s.wasm or only one .wasm beside plugin.yaml, found %s", dir, a.manifest.Name, found)
 }
 
-// whyNot says why the plugin.yaml does not describe a module without a manifest.
+// whyNot returns why the plugin.yaml does not describe a module without a manifest.
 func (a *description) whyNot() string {
 	switch {
 	case a.absent():

@@ -40,7 +40,7 @@ func ParseReference(text string) (Reference, error) {
 	}
 	rest, schemed := strings.CutPrefix(text, OCIScheme)
 	if scheme, _, ok := strings.Cut(rest, "://"); ok {
-		return fail("%.80q is no scheme that prober knows; known: oci", scheme)
+		return fail("%.80q is not a scheme that prober knows; known: oci", scheme)
 	}
 	var r Reference
 	var ok bool
@@ -52,14 +52,14 @@ func ParseReference(text string) (Reference, error) {
 	}
 	rest, r.Digest, ok = strings.Cut(rest, "@")
 	if ok && !digestPattern.MatchString(r.Digest) {
-		return fail("%.80q is no digest: want sha256: and 64 hexadecimal digits in lower case", r.Digest)
+		return fail("%.80q is not a digest: want sha256: and 64 hexadecimal digits in lower case", r.Digest)
 	}
 	r.Repository, r.Tag, ok = strings.Cut(rest, ":")
 	if ok && !tagPattern.MatchString(r.Tag) {
-		return fail("%.80q is no tag", r.Tag)
+		return fail("%.80q is not a tag", r.Tag)
 	}
 	if !repositoryPattern.MatchString(r.Repository) {
-		return fail("%.80q is no repository: want lower-case letters, digits, and single separators between them", r.Repository)
+		return fail("%.80q is not a repository: want lower-case letters, digits, and single separators between them", r.Repository)
 	}
 	if r.Tag == "" && r.Digest == "" {
 		return fail("want a :TAG or an @sha256:DIGEST")
@@ -72,7 +72,7 @@ func ParseReference(text string) (Reference, error) {
 func checkRegistry(host string, schemed bool) error {
 	u, err := url.ParseRequestURI(OCIScheme + host)
 	if err != nil || u.Host != host || u.Hostname() == "" || u.User != nil {
-		return fmt.Errorf("%.80q is no registry", host)
+		return fmt.Errorf("%.80q is not a registry", host)
 	}
 	if !schemed && u.Hostname() != "localhost" && !strings.ContainsAny(host, ".:") {
 		return errors.New("want HOST/REPOSITORY:TAG with a whole host, as in ghcr.io/me/demo:1.0.0")

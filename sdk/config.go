@@ -47,29 +47,29 @@ func (c *Config) JSON(path string) []byte {
 
 // String returns the text at path, or a number or truth value as text.
 func (c *Config) String(path, fallback string) string {
-	return get(c, path, fallback, "text", func(text string) (string, error) { return text, nil })
+	return get(c, path, fallback, "a string", func(text string) (string, error) { return text, nil })
 }
 
-// Int returns the whole number at path.
+// Int returns the integer at path.
 func (c *Config) Int(path string, fallback int) int {
-	return get(c, path, fallback, "whole number", strconv.Atoi)
+	return get(c, path, fallback, "an integer", strconv.Atoi)
 }
 
 // Float returns the number at path.
 func (c *Config) Float(path string, fallback float64) float64 {
-	return get(c, path, fallback, "number", func(text string) (float64, error) {
+	return get(c, path, fallback, "a number", func(text string) (float64, error) {
 		return strconv.ParseFloat(text, 64)
 	})
 }
 
 // Bool returns the truth value at path.
 func (c *Config) Bool(path string, fallback bool) bool {
-	return get(c, path, fallback, "truth value", strconv.ParseBool)
+	return get(c, path, fallback, "a bool", strconv.ParseBool)
 }
 
 // Duration returns the duration at path, written as "1m30s".
 func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
-	return get(c, path, fallback, "duration", time.ParseDuration)
+	return get(c, path, fallback, "a duration", time.ParseDuration)
 }
 
 // Strings returns the list of texts at path.
@@ -80,14 +80,14 @@ func (c *Config) Strings(path string) []string {
 	}
 	items, ok := abi.Strings(value)
 	if !ok {
-		c.fail(path, value, "list of texts")
+		c.fail(path, value, "a list of strings")
 	}
 	return items
 }
 
 func (c *Config) fail(path string, value []byte, want string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("config: %s: %.60s is no %s", path, value, want)
+		c.err = fmt.Errorf("config: %s: must be %s, not %.60s", path, want, value)
 	}
 }
 

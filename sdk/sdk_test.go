@@ -83,7 +83,7 @@ func TestConfigRemembersItsFirstError(t *testing.T) {
 		t.Errorf("got %v, want the fallback", got)
 	}
 	c.Strings("list")
-	if err := c.Err(); err == nil || err.Error() != `config: maxLag: "soon" is no duration` {
+	if err := c.Err(); err == nil || err.Error() != `config: maxLag: must be a duration, not "soon"` {
 		t.Errorf("got %v", err)
 	}
 	for _, doc := range []string{`[]`, `{`, `1`, `{} {}`} {

@@ -284,14 +284,14 @@ func getter(layout files) fetch {
 func readIndex(layout files) (*ocispec.Index, error) {
 	mark, err := readSmall(layout, "oci-layout")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("is no OCI layout: it has no file oci-layout")
+		return nil, errors.New("is not an OCI layout: it has no file oci-layout")
 	}
 	if err != nil {
 		return nil, err
 	}
 	var version ocispec.ImageLayout
 	if err := json.Unmarshal(mark, &version); err != nil || !strings.HasPrefix(version.Version, "1.") {
-		return nil, fmt.Errorf("oci-layout: %.80q is no version that prober reads", bytes.TrimSpace(mark))
+		return nil, fmt.Errorf("oci-layout: %.80q is not a version that prober reads", bytes.TrimSpace(mark))
 	}
 	data, err := readSmall(layout, "index.json")
 	if err != nil {

@@ -107,7 +107,7 @@ func TestALayoutHoldsSeveral(t *testing.T) {
 	}
 	other := t.TempDir()
 	writeFile(t, filepath.Join(other, "file"), nil)
-	wants(t, oci.SaveDir(other, "", all[0]), other+": is no OCI layout")
+	wants(t, oci.SaveDir(other, "", all[0]), other+": is not an OCI layout")
 }
 
 func TestLoadDirRefuses(t *testing.T) {
@@ -154,7 +154,7 @@ func TestLoadDirRefuses(t *testing.T) {
 		}, "is an index of images, not a plugin"},
 		"a later version": {func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`))
-		}, "is no version that prober reads"},
+		}, "is not a version that prober reads"},
 		"huge manifest": {func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "index.json")
 			var index map[string]any
@@ -195,10 +195,10 @@ func TestLoadTarRefuses(t *testing.T) {
 		"traversal":       {tar.Header{Typeflag: tar.TypeReg, Name: "../outside"}, `entry "../outside" leads out of the archive`},
 		"inner traversal": {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/../../outside"}, "leads out of the archive"},
 		"absolute":        {tar.Header{Typeflag: tar.TypeReg, Name: outside}, "leads out of the archive"},
-		"symlink":         {tar.Header{Typeflag: tar.TypeSymlink, Name: "blobs/sha256/link", Linkname: "/etc/passwd"}, "is no regular file"},
-		"hard link":       {tar.Header{Typeflag: tar.TypeLink, Name: "blobs/sha256/link", Linkname: "/etc/passwd"}, "is no regular file"},
-		"device":          {tar.Header{Typeflag: tar.TypeChar, Name: "blobs/null", Devmajor: 1, Devminor: 3}, "is no regular file"},
-		"pipe":            {tar.Header{Typeflag: tar.TypeFifo, Name: "index.pipe"}, "is no regular file"},
+		"symlink":         {tar.Header{Typeflag: tar.TypeSymlink, Name: "blobs/sha256/link", Linkname: "/etc/passwd"}, "is not a regular file"},
+		"hard link":       {tar.Header{Typeflag: tar.TypeLink, Name: "blobs/sha256/link", Linkname: "/etc/passwd"}, "is not a regular file"},
+		"device":          {tar.Header{Typeflag: tar.TypeChar, Name: "blobs/null", Devmajor: 1, Devminor: 3}, "is not a regular file"},
+		"pipe":            {tar.Header{Typeflag: tar.TypeFifo, Name: "index.pipe"}, "is not a regular file"},
 		"huge":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/huge", Size: oci.MaxProgram + 1}, "of 268435457 bytes; at most 268435456 are allowed"},
 		"vast":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/vast", Size: 1 << 60}, "at most 268435456 are allowed"},
 		"twice":           {tar.Header{Typeflag: tar.TypeReg, Name: "./index.json"}, "is there twice"},

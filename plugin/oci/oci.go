@@ -1,5 +1,5 @@
 // Package oci carries plugins through registries, and through OCI layouts where there
-// is no registry.
+// is not a registry.
 //
 // A plugin is an OCI artifact as the CNCF's Wasm working group lays it out: a config of
 // [ConfigType] and one layer of [LayerType], the module. What is prober's own is the
@@ -114,7 +114,7 @@ func readSize(r io.Reader, size int64) ([]byte, error) {
 func checkDescriptor(desc ocispec.Descriptor, most int64) error {
 	sum, ok := strings.CutPrefix(desc.Digest.String(), "sha256:")
 	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || strings.ToLower(sum) != sum {
-		return fmt.Errorf("%.80q is no digest that can be verified: want sha256", desc.Digest)
+		return fmt.Errorf("%.80q is not a digest that can be verified: want sha256", desc.Digest)
 	}
 	if desc.Size < 0 || desc.Size > most {
 		return fmt.Errorf("%s of %d bytes (%.80s); at most %d are allowed", short(desc.Digest), desc.Size, desc.MediaType, most)

@@ -278,7 +278,7 @@ func TestPullRefuses(t *testing.T) {
 		{"twice", manifestType, manifest(oci.ConfigType, layer(8, good.Digest)+","+layer(8, good.Digest)), []string{"has 2 layers"}},
 		{"huge", manifestType, manifest(oci.ConfigType, layer(32<<20+1, good.Digest)), []string{"of 33554433 bytes (application/wasm); at most 33554432 are allowed"}},
 		{"negative", manifestType, manifest(oci.ConfigType, layer(-1, good.Digest)), []string{"of -1 bytes"}},
-		{"weak", manifestType, manifest(oci.ConfigType, layer(8, "md5:00")), []string{"is no digest that can be verified"}},
+		{"weak", manifestType, manifest(oci.ConfigType, layer(8, "md5:00")), []string{"is not a digest that can be verified"}},
 		{"gone", manifestType, manifest(oci.ConfigType, layer(8, plugin.Digest([]byte("gone")))), []string{"not found"}},
 		{"bare", manifestType, manifest(oci.ConfigType, layer(8, plugin.Digest([]byte(bare)))), []string{`no manifest inside, in the custom section "prober.manifest"`}},
 		{"text", manifestType, "no JSON", []string{"manifest: invalid character"}},

@@ -30,7 +30,7 @@ func ParsePlatform(text string) (Platform, error) {
 	if p := (Platform{os, architecture}); p.valid() {
 		return p, nil
 	}
-	return Platform{}, fmt.Errorf("%.80q is no platform: want OS/ARCHITECTURE, as in linux/arm64", text)
+	return Platform{}, fmt.Errorf("%.80q is not a platform: want OS/ARCHITECTURE, as in linux/arm64", text)
 }
 
 func (p Platform) valid() bool {
@@ -90,7 +90,7 @@ func variantsOf(data []byte) (*ocispec.Index, []variant, error) {
 		}
 		v := variant{Platform{d.Platform.OS, d.Platform.Architecture}, d}
 		if !v.valid() {
-			return nil, nil, fmt.Errorf("%.80q is no platform", v.Platform.String())
+			return nil, nil, fmt.Errorf("%.80q is not a platform", v.Platform.String())
 		}
 		if slices.ContainsFunc(all, func(o variant) bool { return o.Platform == v.Platform }) {
 			return nil, nil, fmt.Errorf("has two programs for %s", v.Platform)

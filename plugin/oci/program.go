@@ -51,7 +51,7 @@ func PackProgram(p Program) (*Artifact, error) {
 	on := p.Platform.orHost()
 	switch {
 	case !on.valid():
-		return nil, fmt.Errorf("%.80q is no platform", on.String())
+		return nil, fmt.Errorf("%.80q is not a platform", on.String())
 	case len(p.Signature) > MaxSignature:
 		return nil, fmt.Errorf("signature of %d bytes; at most %d are allowed", len(p.Signature), MaxSignature)
 	case len(p.Code) == 0 || len(p.Code) > MaxProgram:
@@ -100,7 +100,7 @@ func (a *Artifact) readPlatform(config []byte, on Platform) error {
 	}
 	a.Platform = Platform{c.OS, c.Architecture}
 	if !a.Platform.valid() {
-		return fmt.Errorf("config: %.80q is no platform", a.Platform.String())
+		return fmt.Errorf("config: %.80q is not a platform", a.Platform.String())
 	}
 	if want := on.orHost(); a.Platform != want {
 		return &PlatformError{Want: want, Have: []Platform{a.Platform}}

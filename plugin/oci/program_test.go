@@ -307,7 +307,7 @@ func TestPullRefusesPrograms(t *testing.T) {
 		{"images", indexType, index(strings.Replace(entry(root, onArm), oci.ArtifactType, "", 1)), "/demo:images is an index of images, not a plugin"},
 		{"untold", indexType, strings.Replace(index(entry(root, onArm)), `"mediaType":"`+indexType+`",`, "", 1), "is an index of images, not a plugin"},
 		{"ambiguous", indexType, index(entry(root, onArm), entry(root, onArm)), "has two programs for linux/arm64"},
-		{"nowhere", indexType, index(entry(root, `{"os":"../..","architecture":"arm64"}`)), `"../../arm64" is no platform`},
+		{"nowhere", indexType, index(entry(root, `{"os":"../..","architecture":"arm64"}`)), `"../../arm64" is not a platform`},
 		{"crowd", indexType, index(slices.Repeat([]string{entry(root, onArm)}, 65)...), "is an index of 65 manifests; at most 64 are allowed"},
 		{"disguise", indexType, index(entry(root, `{"os":"linux","architecture":"s390x"}`), entry(manifest(`{"os":"linux","architecture":"s390x"}`, code, beside), onArm)),
 			"has no program for linux/arm64; it has linux/s390x"},
@@ -317,7 +317,7 @@ func TestPullRefusesPrograms(t *testing.T) {
 		{"two", manifestType, manifest(config, code, code, beside), "has 2 layers of application/vnd.prober.plugin.process.v1, want 1"},
 		{"twofaced", manifestType, manifest(config, code, beside, beside), "has 2 layers of application/vnd.prober.plugin.manifest.v1+yaml, want 1"},
 		{"module in its place", manifestType, manifest(config, layer(oci.LayerType, "code"), beside), "has 0 layers of application/vnd.prober.plugin.process.v1"},
-		{"placeless", manifestType, manifest(`{}`, code, beside), `config: "/" is no platform`},
+		{"placeless", manifestType, manifest(`{}`, code, beside), `config: "/" is not a platform`},
 		{"nagios", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: nagios\ncommand: [sh]\n")), "its manifest says that its runtime is nagios"},
 		{"sandboxed", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: wasm\n")), "its manifest says that its runtime is wasm"},
 		{"path", manifestType, manifest(config, code, layer(oci.ManifestType, "apiVersion: prober.dev/v1\nname: ../demo\nversion: 1.0.0\n")), `"../demo" is not a name`},
@@ -352,7 +352,7 @@ func TestPackProgramRefuses(t *testing.T) {
 	beside := []byte(programManifest + "1.0.0\n")
 	for want, p := range map[string]oci.Program{
 		"program of 0 bytes; want 1 to":     {Manifest: beside},
-		`"linux/" is no platform`:           {Manifest: beside, Code: []byte("x"), Platform: oci.Platform{OS: "linux"}},
+		`"linux/" is not a platform`:        {Manifest: beside, Code: []byte("x"), Platform: oci.Platform{OS: "linux"}},
 		"signature of 65537 bytes; at most": {Manifest: beside, Code: []byte("x"), Signature: make([]byte, 64<<10+1)},
 		"its runtime is wasm":               {Manifest: append(slices.Clone(beside), "runtime: wasm\n"...), Code: []byte("x")},
 		"name: the field is required":       {Manifest: []byte("apiVersion: prober.dev/v1\nversion: 1.0.0\n"), Code: []byte("x")},
@@ -362,7 +362,7 @@ func TestPackProgramRefuses(t *testing.T) {
 	}
 	for _, text := range []string{"", "linux", "linux/", "/arm64", "linux/arm/v7", "Linux/arm64", "linux/../x"} {
 		_, err := oci.ParsePlatform(text)
-		wants(t, err, "is no platform: want OS/ARCHITECTURE, as in linux/arm64")
+		wants(t, err, "is not a platform: want OS/ARCHITECTURE, as in linux/arm64")
 	}
 	if p, err := oci.ParsePlatform("linux/arm64"); err != nil || p != arm {
 		t.Errorf("%v, %v", p, err)

@@ -278,7 +278,7 @@ func (s *Store) Last(w Wanted) (*Kept, error) {
 // get reads an artifact back, and verifies all of it.
 func (s *Store) get(digest string) (*Artifact, error) {
 	if !strings.HasPrefix(digest, "sha256:") || filepath.Base(s.folder(digest)) != strings.TrimPrefix(digest, "sha256:") {
-		return nil, fmt.Errorf("%.80q is no digest", digest)
+		return nil, fmt.Errorf("%.80q is not a digest", digest)
 	}
 	root, err := os.OpenRoot(s.folder(digest))
 	if err != nil {

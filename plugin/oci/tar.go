@@ -122,7 +122,7 @@ func (a *archive) add(h *tar.Header) error {
 	case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader:
 		return nil
 	case h.Typeflag != tar.TypeReg:
-		return fmt.Errorf("entry %.80q is no regular file", h.Name)
+		return fmt.Errorf("entry %.80q is not a regular file", h.Name)
 	case h.Size > maxEntry:
 		return fmt.Errorf("entry %.80q of %d bytes; at most %d are allowed", h.Name, h.Size, maxEntry)
 	}

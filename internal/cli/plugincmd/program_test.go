@@ -128,14 +128,14 @@ func TestProgramErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"push", "here/prober-plugin-demo", host + "/demo:1", "--platform", "linux"}, 64, `--platform: "linux" is no platform: want OS/ARCHITECTURE, as in linux/arm64`},
+		{[]string{"push", "here/prober-plugin-demo", host + "/demo:1", "--platform", "linux"}, 64, `--platform: "linux" is not a platform: want OS/ARCHITECTURE, as in linux/arm64`},
 		{[]string{"push", "arm/prober-plugin-demo", host + "/demo:1", "--platform", "linux/riscv64"}, 64, "it was built for unix/arm64, not for linux/riscv64"},
 		{[]string{"push", "arm/prober-plugin-demo", host + "/demo:1", "--platform", "windows/arm64"}, 64, "it was built for unix/arm64, not for windows/arm64"},
 		{[]string{"push", "check", host + "/demo:1"}, 64, "check/plugin.yaml is a command of this host, and cannot be pushed"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, host + "/demo:1 has no program for " + here + "; it has aix/ppc64\nprober: hint: --platform names another one\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--platform", "aix/ppc64", "-o", "demo"}, 64, "-o demo: a program must be called prober-plugin-NAME; want such a file, or a folder"},
 		{[]string{"pull", "--config", "prober.yaml", "--platform", "aix/ppc64"}, 64, "pull: --config takes neither REF nor -o nor --platform"},
-		{[]string{"load", "nosuch", "--platform", "x"}, 64, `"x" is no platform`},
+		{[]string{"load", "nosuch", "--platform", "x"}, 64, `"x" is not a platform`},
 	} {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, tc.args...)...)
 		if code != tc.code || stdout != "" || !strings.Contains(stderr, tc.want) {

@@ -185,7 +185,7 @@ func TestPluginOCIErrors(t *testing.T) {
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
 		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
 		{[]string{"save", "demo", "-o", "x"}, 64, "want HOST/REPOSITORY:TAG"},
-		{[]string{"save", "demo.wasm", "-o", "."}, 64, ".: is no OCI layout"},
+		{[]string{"save", "demo.wasm", "-o", "."}, 64, ".: is not an OCI layout"},
 		{[]string{"load", "nosuch"}, 64, "nosuch: no such file"},
 		{[]string{"load", "demo.wasm"}, 64, "demo.wasm: unexpected EOF: want a tar archive of an OCI layout"},
 	} {
