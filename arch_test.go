@@ -54,7 +54,7 @@ var rooms = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/regular"},
+		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide

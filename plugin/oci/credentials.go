@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/internal/regular"
 )
 
@@ -88,10 +89,13 @@ func askHelper(ctx context.Context, name, server string) (auth.Credential, error
 	var stdout, stderr bounded
 	cmd := exec.CommandContext(ctx, "docker-credential-"+name, "get")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = strings.NewReader(server), &stdout, &stderr, helperDelay
-	inGroup(cmd)
+	cmd.SysProcAttr = procgroup.Attr()
+	cmd.Cancel = func() error { procgroup.Kill(cmd.Process.Pid); return nil }
 	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it has said what it had to say
-		killGroup(cmd)
+	if errors.Is(err, exec.ErrWaitDelay) { // the helper has ended, and what it started has its output open
+		if cmd.SysProcAttr != nil { // without a group, the number may be another process's by now
+			procgroup.Kill(cmd.Process.Pid)
+		}
 		err = nil
 	}
 	said := stdout.String()
