@@ -114,7 +114,7 @@ var rooms = map[string]struct {
 		ours:   []string{"core/manager", "internal/regular", "internal/yamlpos"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
-	"pods/local/internal/process": {ours: []string{"internal/descriptors"}, others: []string{"golang.org/x/sys"}},
+	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
 	"metrics": {
 		ours:   []string{"probe", "core/worker", "core/results"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},

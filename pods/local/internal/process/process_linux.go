@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/daeace23/prober/internal/procgroup"
 )
 
 // startTimeout is how long a shim may take to start its container. A program that takes longer
@@ -122,24 +124,7 @@ func copyOutput(to io.Writer, pipe *os.File) {
 	if _, err := io.Copy(to, pipe); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	_ = pipe.SetReadDeadline(time.Time{})
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		return
-	}
-	part := make([]byte, 4<<10)
-	for left := maxPipe; left > 0; { // a process that left the container may write for ever
-		n := 0
-		err := raw.Read(func(fd uintptr) bool {
-			n, _ = syscall.Read(int(fd), part) // the pipe does not block
-			return true
-		})
-		if err != nil || n <= 0 {
-			return
-		}
-		_, _ = to.Write(part[:n])
-		left -= n
-	}
+	procgroup.Drain(pipe, to, maxPipe) // not more: a process that left the container may write for ever
 }
 
 // Terminate sends SIGTERM to the process group of the container.
