@@ -24,7 +24,7 @@ import (
 // meshes and autoscalers know probes by its first word.
 const DefaultUserAgent = "kube-probe/1.36"
 
-// origin is what the registry says of where these handlers come from.
+// origin is where these handlers come from, for the registry.
 const origin = "built in"
 
 // Config is what the handlers of this package need from the outside.

@@ -106,7 +106,7 @@ func (h *boundExec) shown() string {
 	return strings.Join(words, " ")
 }
 
-// ended says how a run of the command ended.
+// ended returns the outcome of a run of the command that has ended.
 func (h *boundExec) ended(output string, err error) string {
 	how := "exit code 0"
 	if exit, ok := errors.AsType[exitError](err); ok {
@@ -139,7 +139,7 @@ type exitError interface {
 	ExitStatus() int
 }
 
-// CommandExitError says that a command ended with another code than 0.
+// CommandExitError is the error of a command that ended with a code other than 0.
 type CommandExitError struct{ Code int }
 
 var _ exitError = (*CommandExitError)(nil)
@@ -151,7 +151,7 @@ func (e *CommandExitError) Error() string {
 // ExitStatus returns the code.
 func (e *CommandExitError) ExitStatus() int { return e.Code }
 
-// CommandTimeoutError says that a command was ended because its time was over. It
+// CommandTimeoutError is the error of a command that was ended by its timeout. It
 // matches [context.DeadlineExceeded].
 type CommandTimeoutError struct {
 	Command []string

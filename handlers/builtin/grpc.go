@@ -24,7 +24,7 @@ import (
 )
 
 // GRPC is the grpc handler: a target whose health service (grpc.health.v1) answers
-// SERVING is a Success. It ends in an error only for a port that is none and for trouble
+// SERVING is a Success. It ends in an error only for an invalid port and for trouble
 // of its own host.
 type GRPC struct {
 	dial    dialFunc

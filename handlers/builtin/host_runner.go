@@ -200,7 +200,7 @@ func (c *capture) start() {
 func (c *capture) finish() []byte {
 	_ = c.read.SetReadDeadline(time.Now().Add(drainGrace))
 	c.wg.Wait()
-	if c.late { // perhaps not for its writers: a busy machine may not have read what they said
+	if c.late { // perhaps not for its writers: a busy machine may not have read what they wrote
 		procgroup.Drain(c.read, &c.head, c.head.room())
 	}
 	_ = c.read.Close()

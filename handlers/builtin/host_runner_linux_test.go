@@ -228,9 +228,9 @@ func escapeSession() {
 	fmt.Println(c.Process.Pid)
 }
 
-// TestHostRunnerEscape runs a command that leaves a process behind in a session of
+// TestHostRunnerEndsEscapedOutput runs a command that leaves a process behind in a session of
 // its own, with the pipes of the command in its hands.
-func TestHostRunnerEscape(t *testing.T) {
+func TestHostRunnerEndsEscapedOutput(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Fatal(err)
 	}

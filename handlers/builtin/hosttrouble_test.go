@@ -80,7 +80,7 @@ func dialling(cfg builtin.Config) map[string]probe.Preparer {
 
 // grpc dials again until the timeout. The last dial that failed tells whose fault a
 // time-out is, unless the target has answered.
-func TestGRPCHostTroubleIsOfTheLastDial(t *testing.T) {
+func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	const serving = healthpb.HealthCheckResponse_SERVING
 	full, refused := dialErr("socket", syscall.EMFILE), dialErr("connect", syscall.ECONNREFUSED)
 	hanging := &health{check: func(ctx context.Context, _ string) (healthpb.HealthCheckResponse_ServingStatus, error) {

@@ -12,7 +12,7 @@ import (
 
 // What a command has said is not lost because the machine was too busy to read it in the
 // time that is left for what has escaped.
-func TestOutputThatIsReadLate(t *testing.T) {
+func TestOutputReadLate(t *testing.T) {
 	for name, size := range map[string]int{"little": 5, "as much as is kept": probe.MaxOutput, "more": probe.MaxOutput + 1} {
 		t.Run(name, func(t *testing.T) {
 			var c capture

@@ -24,7 +24,7 @@ func failing(t *testing.T, cfg builtin.Config, body string) probe.Handler {
 	return prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
 }
 
-func TestBodyIsShownOnlyWithConsent(t *testing.T) {
+func TestBodyShownOnlyIfConfigured(t *testing.T) {
 	const output = "HTTP probe failed with statuscode: 500" // becomes the text of an event
 	for consent, wanted := range map[bool]string{false: "", true: `no \x1b[31mdatabase\n`} {
 		h := failing(t, builtin.Config{ShowBody: consent}, "no \x1b[31mdatabase\n")
@@ -36,7 +36,7 @@ func TestBodyIsShownOnlyWithConsent(t *testing.T) {
 	}
 }
 
-func TestShownBodyIsCutAfterSecretsAreTaken(t *testing.T) {
+func TestShownBodyIsRedactedBeforeCut(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	redact := strings.NewReplacer(secret, "[redacted]").Replace
 	for _, before := range []int{0, 226, 240, 250, 256, 300} {
@@ -55,7 +55,7 @@ func TestShownBodyIsCutAfterSecretsAreTaken(t *testing.T) {
 	}
 }
 
-func TestBodyOfSuccessIsNoDetail(t *testing.T) {
+func TestBodyOfSuccessNotShown(t *testing.T) {
 	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
 	h := prepare(t, builtin.NewHTTP(builtin.Config{ShowBody: true}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
 	out, err := attempt(t, h, probe.Request{}, time.Minute)
@@ -65,7 +65,7 @@ func TestBodyOfSuccessIsNoDetail(t *testing.T) {
 	}
 }
 
-func TestBodyThatHangsIsShownAsFarAsItCame(t *testing.T) {
+func TestHangingBodyShownInPart(t *testing.T) {
 	port := peer(t, func(c net.Conn) {
 		_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is an error of its own
 		_, _ = io.WriteString(c, "HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\nstarting")

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 )
 
-func TestFullListenQueueIsADialThatIsNotAnswered(t *testing.T) {
+func TestFullListenQueueIsUnansweredDial(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

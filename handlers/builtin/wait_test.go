@@ -233,7 +233,7 @@ func TestExecTraceShowsTheRun(t *testing.T) {
 	}
 }
 
-func TestAnswerInTimeHasNoWait(t *testing.T) {
+func TestAnswerInTimeExplainsNoWait(t *testing.T) {
 	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
 	if out, err := attempt(t, h, probe.Request{}, time.Minute); err != nil || out.Details != "" {

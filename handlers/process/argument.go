@@ -46,7 +46,8 @@ func parseWord(text string) (w word) {
 	return w
 }
 
-// checkConfig says what of the config is missing or has no place on a command line.
+// checkConfig returns an error for a config value that is missing, or that a command line
+// cannot hold.
 func (a *argument) checkConfig(config map[string]any) error {
 	for _, w := range a.words {
 		known := true // without a request

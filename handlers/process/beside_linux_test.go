@@ -78,9 +78,9 @@ func (always) State() worker.State {
 	return worker.State{Found: true, ContainerID: "c1", Running: true, StartedAt: time.Now().Add(-time.Hour), Started: true}
 }
 
-// TestHostileProcessesHoldNobodyUp lets probes that do nothing tick beside programs of
+// TestHostileProcessesDelayNoOthers lets probes that do nothing tick beside programs of
 // every bad kind: they go on to tick.
-func TestHostileProcessesHoldNobodyUp(t *testing.T) {
+func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	const natives, period, ticks = 50, 2 * time.Second, 3
 	shared := &worker.Shared{AgentStart: time.Now(), Logger: slog.New(slog.DiscardHandler)}
 	for _, k := range probe.Kinds {

@@ -159,7 +159,7 @@ func TestCheckArguments(t *testing.T) {
 	}
 }
 
-func TestCommandsThatMayNotRun(t *testing.T) {
+func TestCommandRefused(t *testing.T) {
 	dir, open := checkFolder(t), checkFolder(t)
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestCommandsThatMayNotRun(t *testing.T) {
 }
 
 // A program that is no script runs from a copy: what has its name by now is of no account.
-func TestCheckRunsWhatWasAllowed(t *testing.T) {
+func TestCheckRunsAllowedCommandOnly(t *testing.T) {
 	dir := checkFolder(t)
 	path := filepath.Join(dir, "check_binary")
 	if err := os.WriteFile(path, tester, 0o755); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestCheckInputIsHiddenFromOthers reads /proc while a check runs, as root does and, where
+// TestCheckInputNotVisibleToOtherUsers reads /proc while a check runs, as root does and, where
 // the test runs as root, as another user.
-func TestCheckInputIsHiddenFromOthers(t *testing.T) {
+func TestCheckInputNotVisibleToOtherUsers(t *testing.T) {
 	dir := t.TempDir()
 	running, end := filepath.Join(dir, "running"), filepath.Join(dir, "end")
 	for _, path := range []string{running, end} {

@@ -55,7 +55,7 @@ func TestCheckInputIsNotRead(t *testing.T) {
 	}
 }
 
-func TestCheckVariablesAreTheOperators(t *testing.T) {
+func TestCheckVariablesComeFromOperator(t *testing.T) {
 	found := inputCheck(t, "[check_it, input]\nenv: {LD_PRELOAD: /tmp/evil.so}")
 	_, err := process.LoadCheck(process.Config{}, found)
 	want := `plugin "it": env.LD_PRELOAD: the operator does not allow this variable: add it to nagios.env of prober.yaml, as in env: [LD_PRELOAD]`

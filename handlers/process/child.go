@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/plugin"
 )
@@ -71,8 +72,8 @@ var _ runner.Runner = (*child)(nil)
 
 // newChild returns a process that is not started, and that finish ends in any case. What
 // is set as the environment of its command is all that it has.
-func newChild(p *program, lines *lineLog) (*child, error) {
-	path, files := p.command()
+func newChild(p *sealed.Copy, lines *lineLog) (*child, error) {
+	path, files := p.Command()
 	c := &child{lines: lines, mark: procgroup.NewMark(), exited: make(chan struct{})}
 	c.cmd = &exec.Cmd{Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files, SysProcAttr: procgroup.BoundAttr()}
 	if err := c.open(); err != nil {
@@ -238,8 +239,7 @@ func (c *child) HostToPlugin(network, addr string) (string, string, error) { ret
 // attempt that came upon it has the time: on a busy machine there is a while between.
 const endGrace = 2 * time.Second
 
-// awaitEnd waits for the end of a process that seems to be ending, and for what it said
-// at last.
+// awaitEnd waits for the end of a process that seems to be ending, and for its last lines.
 func (c *child) awaitEnd(ctx context.Context) {
 	grace := endGrace
 	if deadline, ok := ctx.Deadline(); ok {

@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os/exec"
@@ -29,8 +30,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/daeace23/prober/handlers/process/internal/sealed"
+	"github.com/daeace23/prober/handlers/process/internal/sockets"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
@@ -48,12 +52,12 @@ type instance struct {
 	since    time.Time
 	used     atomic.Bool  // an attempt was put to it
 	missedAt atomic.Int64 // how old it was when it first did not take a question, since it last took one; 0: it does
-	sockets  sockets
+	sockets  sockets.Folder
 }
 
 // launch is what it takes to start an instance.
 type launch struct {
-	program  *program
+	program  *sealed.Copy
 	digest   string
 	manifest *plugin.Manifest
 	cfg      *Config
@@ -97,14 +101,14 @@ func (l *launch) check() error {
 	if err != nil {
 		return err
 	}
-	ok, err := (&goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()}).Check(l.program.path())
+	ok, err := (&goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()}).Check(l.program.Path())
 	if err == nil && !ok {
 		err = goplugin.ErrChecksumsDoNotMatch
 	}
 	return err
 }
 
-// config is what go-plugin is told. The process gets nothing of our environment, and our
+// config configures go-plugin. The process gets nothing of our environment, and our
 // end of its standard input in place of our own.
 func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 	certificate, certPEM, err := newCertificate()
@@ -117,7 +121,7 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 		},
 		Plugins: goplugin.PluginSet{},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, folder string) (runner.Runner, error) {
-			in.sockets = keepSockets(folder)
+			in.sockets = sockets.Keep(folder)
 			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
 			return in.child, nil
 		},
@@ -201,10 +205,10 @@ func (in *instance) describe(ctx context.Context, l *launch) (err error) {
 	in.streams.Go(func() { in.followStdio(l.lines) })
 	// There is one connection as long as the process lives, and nothing to find for others
 	// meanwhile, or when this program was killed.
-	return in.sockets.remove()
+	return in.sockets.Remove()
 }
 
-// explain says why a start has failed: what go-plugin tells of a process that has ended
+// explain returns why a start has failed: what go-plugin reports of a process that has ended
 // is of no help.
 func (in *instance) explain(ctx context.Context, err error) error {
 	if isHostTrouble(err) {
@@ -244,7 +248,7 @@ func (in *instance) stop(gracefully bool) {
 		in.shutdown()
 	}
 	in.client.Kill()
-	_ = in.sockets.remove() // in most cases for the second time
+	_ = in.sockets.Remove() // in most cases for the second time
 	if in.conn != nil {
 		_ = in.conn.Close()
 	}
@@ -269,4 +273,57 @@ func (in *instance) shutdown() {
 	case <-in.child.exited:
 	case <-ctx.Done():
 	}
+}
+
+// followStdio logs what a plugin of go-plugin's Serve writes to its os.Stdout and
+// os.Stderr: a stream of their own, which must be read, or the plugin waits for ever. It
+// returns when the connection is closed, or the plugin has no such stream.
+func (in *instance) followStdio(lines *lineLog) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stream, err := in.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
+	if err != nil || stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
+		return
+	}
+	outputs := make(map[uint64]*io.PipeWriter)
+	for channel, name := range map[uint64]string{1: "stdout", 2: "stderr"} {
+		r, w := io.Pipe()
+		outputs[channel] = w
+		in.streams.Go(func() { lines.copy(name, r, stdioRate) })
+		defer w.Close()
+	}
+	for {
+		var chunk emptypb.Empty // go-plugin's own type is internal; its fields are kept as unknown ones
+		if stream.RecvMsg(&chunk) != nil {
+			return
+		}
+		channel, data := stdioData(chunk.ProtoReflect().GetUnknown())
+		if w := outputs[channel]; w != nil {
+			_, _ = io.Copy(w, strings.NewReader(data))
+		}
+	}
+}
+
+// stdioData reads a plugin.StdioData: field 1 is the channel, 2 the data.
+func stdioData(message []byte) (channel uint64, data string) {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return 0, ""
+		}
+		message = message[n:]
+		switch {
+		case number == 1 && kind == protowire.VarintType:
+			channel, n = protowire.ConsumeVarint(message)
+		case number == 2 && kind == protowire.BytesType:
+			data, n = protowire.ConsumeString(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return 0, ""
+		}
+		message = message[n:]
+	}
+	return channel, data
 }

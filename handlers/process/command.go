@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/plugin"
 )
@@ -17,7 +18,7 @@ import (
 // command is a program, and what it was when it was allowed.
 type command struct {
 	path, digest string
-	program      *program // a copy that nobody can change; nil for one that has to run from its place
+	program      *sealed.Copy // a copy that nobody can change; nil for one that has to run from its place
 	seen         os.FileInfo
 }
 
@@ -74,11 +75,11 @@ func allow(path, pin string, folders []string) (command, error) {
 	if bytes.HasPrefix(code, []byte("#!")) || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
 		return c, nil
 	}
-	c.program, err = seal(filepath.Base(path), code)
+	c.program, err = sealed.New(filepath.Base(path), code)
 	return c, err
 }
 
-// checkWay says why path is not to be run: somebody else could put another program in its
+// checkWay returns an error if path must not be run: somebody else could put another program in its
 // place, or a folder or link on the way there.
 func checkWay(path string) error {
 	for {
@@ -119,7 +120,7 @@ func checkFolder(folder string) error {
 	}
 }
 
-// unchanged says whether a program that runs from its place is still the one that was
+// unchanged returns an error unless a program that runs from its place is still the one that was
 // allowed.
 func (c *command) unchanged() error {
 	if c.program != nil {

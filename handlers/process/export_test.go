@@ -18,6 +18,6 @@ func StartInClose(h *Handler) (kept bool) {
 		in.stop(true)
 	}
 	k.work.Wait()
-	_ = program.close()
+	_ = program.Close()
 	return in != nil
 }

@@ -26,7 +26,7 @@ func heap() uint64 {
 
 // What a process answers that breaks the contract is an error of one readable line, and
 // takes no memory.
-func TestAnswersThatBreakTheContract(t *testing.T) {
+func TestAnswerBreaksContract(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}, Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	for mode, want := range map[string]string{
 		"huge":        "protocol: the process answers ResourceExhausted: ",
@@ -103,7 +103,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-func TestDescriptionsThatBreakTheContract(t *testing.T) {
+func TestDescriptionBreaksContract(t *testing.T) {
 	for describe, want := range map[string]string{
 		"huge":    "rpc error: code = ResourceExhausted",
 		"garbage": "manifest of the process",
@@ -117,7 +117,7 @@ func TestDescriptionsThatBreakTheContract(t *testing.T) {
 }
 
 // A process says where it listens. It does not send this program anywhere else.
-func TestWhereAProcessMayListen(t *testing.T) {
+func TestListenAddressOfProcess(t *testing.T) {
 	for line, want := range map[string]string{
 		"1|1|tcp|198.51.100.1:443|grpc|":                    `the process listens on tcp "198.51.100.1:443": want a unix socket, or tcp and a loopback address`,
 		"1|1|tcp|nowhere.example.com:443|grpc|":             `the process listens on tcp "nowhere.example.com:443": want`,
@@ -160,7 +160,7 @@ func refused(t *testing.T, cfg process.Config, f plugin.Found, want string) {
 }
 
 // A process that writes without end takes no memory, and goes on to answer.
-func TestDrowned(t *testing.T) {
+func TestExcessOutputIsDropped(t *testing.T) {
 	h := load(t, process.Config{}, func(m *plugin.Manifest) {})
 	ok := bind(t, h, "ok")
 	before := heap()

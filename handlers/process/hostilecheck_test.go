@@ -11,7 +11,7 @@ import (
 )
 
 // Who configures a probe, or names its target, gives the command no options.
-func TestNothingBecomesAnOption(t *testing.T) {
+func TestArgumentIsNeverAnOption(t *testing.T) {
 	c := loadCheck(t, `[check_it, args, "{{config.a}}{{config.b}}", "{{target.host}}"]`, checkFolder(t))
 	for _, config := range []string{
 		`{"a": "-x", "b": ""}`, `{"a": "", "b": "-x"}`, `{"a": "-", "b": "x"}`, `{"a": "-inf", "b": ""}`, `{"a": "-Infinity", "b": ""}`,
@@ -41,7 +41,7 @@ func TestNothingBecomesAnOption(t *testing.T) {
 }
 
 // Where somebody else may put another program, or another way to it, none is run.
-func TestFoldersOfOthers(t *testing.T) {
+func TestFolderOfAnotherUserIsRefused(t *testing.T) {
 	mkdir := func(path string, mode os.FileMode) string {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestFoldersOfOthers(t *testing.T) {
 }
 
 // What a check writes that is no answer of a check harms nobody.
-func TestOutputThatIsGarbage(t *testing.T) {
+func TestOutputNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)

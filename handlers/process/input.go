@@ -33,7 +33,7 @@ func parseInput(m *plugin.Manifest, allowed []string) (input, error) {
 	return in, nil
 }
 
-// check says what of the config has no place in the input.
+// check returns an error for a config value that the input cannot hold.
 func (in *input) check(config map[string]any) error {
 	_, _, err := in.fill(config, &probe.Request{})
 	return err

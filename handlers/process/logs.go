@@ -37,7 +37,7 @@ type lineLog struct {
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	said         words // for any error
+	plain        words // for any error
 	aside        words // during the last validation, for its error
 }
 
@@ -115,7 +115,7 @@ func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, 
 	case validating:
 		l.aside.note(text)
 	default:
-		l.said.note(text)
+		l.plain.note(text)
 	}
 	if now := time.Now(); now.Sub(l.began) > logWindow {
 		dropped = l.dropped
@@ -149,13 +149,13 @@ func (l *lineLog) lastWords(v *validation) string {
 	if v != nil && v.alone() {
 		aside = l.aside
 	}
-	text := cmp.Or(string(aside.fault), string(l.said.fault), string(aside.last), string(l.said.last))
+	text := cmp.Or(string(aside.fault), string(l.plain.fault), string(aside.last), string(l.plain.last))
 	l.mu.Unlock()
 	text = l.secrets.redacted(strings.ToValidUTF8(text, "\uFFFD"))
 	return oneLine(text[:min(len(text), maxWords)])
 }
 
-// oneLine is the first line of what a process says, to be quoted in an error: it may be
+// oneLine returns the first line of a text of a process, to be quoted in an error: it may be
 // long, and no text at all.
 func oneLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text[:min(len(text), maxQuote)]), "\n")

@@ -1,18 +1,15 @@
 // Package process runs plugins that are programs: it starts them by hashicorp/go-plugin,
 // speaks to them over gRPC, and starts them again when they end.
 //
-// [Load] starts a plugin and returns it as a handler, which its probes share: handler.go
-// carries out their attempts, supervise.go keeps a process alive, child.go is one process
-// with its streams, client.go the connection to it, and sealed_*.go the copy of the
-// executable that is run. A process is not in a sandbox. What is asked of its executable
-// is that nobody else can have changed it; its environment is empty, and it ends with the
-// agent.
+// Read handler.go first: [Load] returns a handler, which the probes of a plugin share. call.go is
+// one attempt, supervise.go keeps a process alive, child.go is one process with its streams,
+// client.go the connection to it. logs.go is what it writes, secrets.go what must not be shown of
+// that. A process is not in a sandbox. Nobody else can change its executable (internal/sealed), its
+// environment is empty, and it ends with the agent (internal/procgroup).
 //
-// [LoadCheck] makes a handler of a command as Nagios has its plugins, unchanged: check.go
-// reads its answer, command.go finds it, argument.go writes its arguments, run.go runs it.
-//
-// What either has started ends with it: strays.go. The folders of sockets are removed:
-// sockets.go.
+// [LoadCheck] makes a handler of a command that follows the conventions of Nagios plugins:
+// check.go is the handler, command.go finds the command, argument.go and input.go write what it is
+// given, run.go runs it. waiting.go explains attempts of both.
 package process
 
 import (
@@ -24,18 +21,20 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/process/internal/sealed"
+	"github.com/daeace23/prober/handlers/process/internal/sockets"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
 )
 
-// StartTimeout is how long a process may take until it serves, where nothing else is said.
+// StartTimeout is how long a process may take until it serves, unless the config says otherwise.
 const StartTimeout = 5 * time.Second
 
 // Config is what all plugins share. Every field may be left zero.
 type Config struct {
 	// Logger gets what processes write, and when they end. Nil drops it.
 	Logger *slog.Logger
-	// Version is of the program that asks; plugins are told.
+	// Version is that of the host; plugins see it.
 	Version string
 	// Env is all of the environment that processes have, "NAME=value". Nil means an empty
 	// one.
@@ -84,8 +83,8 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
 	}
 	descriptors.CloseOnExec()
-	removeStaleSockets()
-	program, err := seal(found.Manifest.Name, found.Module)
+	sockets.RemoveStale()
+	program, err := sealed.New(found.Manifest.Name, found.Module)
 	if err != nil {
 		return nil, fmt.Errorf("copy the executable: %w", err)
 	}

@@ -95,7 +95,7 @@ func TestConfig(t *testing.T) {
 }
 
 // A process that has started while its plugin is closed is ended with it.
-func TestAProcessThatStartsInClose(t *testing.T) {
+func TestCloseEndsProcessThatStarts(t *testing.T) {
 	if process.StartInClose(load(t, process.Config{})) {
 		t.Error("nobody ends it")
 	}
@@ -131,13 +131,13 @@ func TestTemporaryFilesAreFarAway(t *testing.T) {
 	}
 }
 
-func TestItsNameIsToBeSeen(t *testing.T) {
+func TestProcessNameShowsPlugin(t *testing.T) {
 	if got, err := attempt(t, bind(t, load(t, process.Config{}), "name"), patience); err != nil || got.Output != "[prober-plugin-tester]" {
 		t.Errorf("got %q, %v", got.Output, err)
 	}
 }
 
-func TestWhatIsKept(t *testing.T) {
+func TestStore(t *testing.T) {
 	h := load(t, process.Config{}, func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} })
 	b, other := bind(t, h, "count"), bind(t, h, "count")
 	for _, want := range []string{"1", "2", "3"} {
@@ -151,7 +151,7 @@ func TestWhatIsKept(t *testing.T) {
 }
 
 // What a probe keeps is its own: a new version of the plugin goes on with it.
-func TestWhatIsKeptOutlivesAVersion(t *testing.T) {
+func TestStoreOutlivesVersion(t *testing.T) {
 	keeps := func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} }
 	s := replace.New(replace.Config{Name: "tester"})
 	defer s.Close()
@@ -181,7 +181,7 @@ func TestDeadline(t *testing.T) {
 		wg.Go(func() {
 			got, err := attempt(t, b, 3*time.Second)
 			want := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline, Output: "timed out after 3s"}
-			got.Details = "" // see TestHangOfAProcessIsExplained
+			got.Details = "" // see TestProcessHangIsExplained
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: error %v, outcome (-want +got):\n%s", mode, err, diff)
 			}
@@ -261,7 +261,7 @@ func TestOutputIsBounded(t *testing.T) {
 	})
 }
 
-func TestSecretsStayOutOfTheLog(t *testing.T) {
+func TestAttemptSecretsNotLogged(t *testing.T) {
 	var log lockedBuffer
 	h := load(t, process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	req := probe.Request{Attempt: 1, Redact: func(text string) string { return strings.ReplaceAll(text, "line", "****") }}
@@ -273,7 +273,7 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotStart(t *testing.T) {
+func TestStartFails(t *testing.T) {
 	for mode, want := range map[string]string{
 		"crash":     `plugin "tester": the process ended when it started: exit status 7: no licence found`,
 		"gibberish": `plugin "tester": what the process writes first is no handshake of go-plugin`,
@@ -330,7 +330,7 @@ func TestWrongDigest(t *testing.T) {
 	}
 }
 
-func TestManifestOfAnother(t *testing.T) {
+func TestManifestOfAnotherPlugin(t *testing.T) {
 	f := found(func(m *plugin.Manifest) { m.Name = "other" })
 	want := `plugin "other": the process says that it is tester 1.0.0, its manifest other 1.0.0`
 	if _, err := process.Load(t.Context(), unhurried(process.Config{}), f); err == nil || err.Error() != want {
@@ -338,7 +338,7 @@ func TestManifestOfAnother(t *testing.T) {
 	}
 }
 
-func TestTamperedAfterTheCheck(t *testing.T) {
+func TestTamperedAfterCheck(t *testing.T) {
 	f := found()
 	f.Path = t.TempDir() + "/prober-plugin-tester"
 	if err := os.WriteFile(f.Path, []byte("#!/bin/sh\nexit 66\n"), 0o700); err != nil {

@@ -34,7 +34,7 @@ type result struct {
 func runCommand(ctx context.Context, c *command, args, env []string, stdin string, limit int) (*result, error) {
 	cmd := &exec.Cmd{Path: c.path, Args: args, Env: env, Dir: "/", SysProcAttr: procgroup.BoundAttr()}
 	if c.program != nil {
-		cmd.Path, cmd.ExtraFiles = c.program.command()
+		cmd.Path, cmd.ExtraFiles = c.program.Command()
 	}
 	stdout, stderr := newCapture(limit), newCapture(limit)
 	if err := stdout.open(); err != nil {

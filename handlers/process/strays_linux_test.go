@@ -40,7 +40,7 @@ func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 
 // What a plugin has started ends with it, wherever it has gone, and however the plugin
 // ends.
-func TestNothingGetsAwayFromAPlugin(t *testing.T) {
+func TestPluginLeavesNoProcess(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *replace.Handler, pid int){
 		"closed": func(t *testing.T, _ *process.Handler, s *replace.Handler, _ int) {
 			if err := s.Close(); err != nil {
@@ -153,7 +153,7 @@ func newFIFO(t *testing.T) string {
 
 // What a check has started ends at its deadline, wherever it has gone. Of one that ended
 // in time, what keeps its output open is ended at once, the rest when it is closed.
-func TestNothingGetsAwayFromACheck(t *testing.T) {
+func TestCheckLeavesNoProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestNothingGetsAwayFromACheck(t *testing.T) {
 }
 
 // A check that is slow ends nothing of its other runs.
-func TestStraysOfOneRun(t *testing.T) {
+func TestEscapedProcessesOfOneRun(t *testing.T) {
 	dir := checkFolder(t)
 	c := loadCheck(t, `[check_it, hang, "{{config.file}}"]`, dir)
 	files := [2]string{newFIFO(t), newFIFO(t)}
@@ -246,7 +246,7 @@ func number(t *testing.T, text string) int {
 }
 
 // A process has its three streams and its own executable from us, and nothing else.
-func TestDescriptorsAreItsOwn(t *testing.T) {
+func TestDescriptorsNotInherited(t *testing.T) {
 	var inherited [2]int // as by a program that was started with more than its streams
 	if err := unix.Pipe(inherited[:]); err != nil {
 		t.Fatal(err)

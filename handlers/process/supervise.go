@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -22,7 +23,7 @@ type keeper struct {
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
-	program  *program // nil once closed
+	program  *sealed.Copy // nil once closed
 	current  *instance
 	starting chan struct{} // closed when a start has ended; nil while there is none
 	ends     int           // processes in a row that ended before their time
@@ -32,7 +33,7 @@ type keeper struct {
 	starts   uint64
 }
 
-func newKeeper(h *Handler, p *program) *keeper {
+func newKeeper(h *Handler, p *sealed.Copy) *keeper {
 	k := &keeper{of: h, program: p}
 	k.ctx, k.cancel = context.WithCancel(context.Background()) // ends with Close
 	return k
@@ -72,7 +73,7 @@ func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 	case in != nil && in.ready():
 		return in, nil
 	case in != nil: // it has ended already
-		k.buryLocked(in)
+		k.retireLocked(in)
 	}
 	return nil, k.failureLocked(number)
 }
@@ -104,7 +105,7 @@ func (k *keeper) await(ctx context.Context) (*instance, error) {
 // beginLocked begins a start, unless it is too early for one.
 func (k *keeper) beginLocked(number int) error {
 	if k.current != nil {
-		k.buryLocked(k.current)
+		k.retireLocked(k.current)
 	}
 	if k.cause != nil && (number > 1 || time.Now().Before(k.restAt)) {
 		return k.failureLocked(number)
@@ -117,7 +118,7 @@ func (k *keeper) beginLocked(number int) error {
 }
 
 // start starts a process and tells those who wait.
-func (k *keeper) start(program *program) {
+func (k *keeper) start(program *sealed.Copy) {
 	h := k.of
 	in, err := start(k.ctx, launch{program: program, digest: h.digest, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
 	k.mu.Lock()
@@ -146,16 +147,16 @@ func (k *keeper) watch(in *instance) {
 	case <-k.ctx.Done():
 		return
 	}
-	in.child.streams.Wait() // for what it said at last
+	in.child.streams.Wait() // for its last lines
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.current == in {
-		k.buryLocked(in)
+		k.retireLocked(in)
 	}
 }
 
-// buryLocked notes how the current process has ended, and cleans up after it.
-func (k *keeper) buryLocked(in *instance) {
+// retireLocked notes how the current process has ended, and cleans up after it.
+func (k *keeper) retireLocked(in *instance) {
 	k.current = nil
 	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(nil)), !in.used.Load()
 	if time.Since(in.since) > k.of.cfg.MaxPause {
@@ -230,5 +231,5 @@ func (k *keeper) close() error {
 		in.stop(true)
 	}
 	k.work.Wait()
-	return program.close()
+	return program.Close()
 }

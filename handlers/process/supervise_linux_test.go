@@ -109,7 +109,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-func TestStartIsNobodysAttempt(t *testing.T) {
+func TestStartOutlivesAttempt(t *testing.T) {
 	h := load(t, process.Config{})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
 	ended := watchEnd(t, pid)
@@ -133,7 +133,7 @@ func TestStartIsNobodysAttempt(t *testing.T) {
 	}
 }
 
-func TestAttemptsThatNeverEnd(t *testing.T) {
+func TestCloseDespiteHangingAttempts(t *testing.T) {
 	h := load(t, process.Config{})
 	deaf := bind(t, h, "deaf")
 	ended := watchEnd(t, pidOf(t, bind(t, h, "pid")))
@@ -302,7 +302,7 @@ func TestCloseEndsAStart(t *testing.T) {
 	}
 }
 
-func TestNoOrphanOfAKilledHost(t *testing.T) {
+func TestKilledHostLeavesNoOrphan(t *testing.T) {
 	temporary := t.TempDir()
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), hostVariable+"="+testerPath, "TMPDIR="+temporary)
@@ -335,7 +335,7 @@ func TestNoOrphanOfAKilledHost(t *testing.T) {
 
 // A host that is killed while a process starts leaves the folder of its socket behind, which
 // the next start of a plugin removes, and no folder of a start that is under way.
-func TestSocketFolderOfAKilledHostIsRemoved(t *testing.T) {
+func TestSocketFolderOfKilledHostIsRemoved(t *testing.T) {
 	temporary, fifo := t.TempDir(), newFIFO(t)
 	t.Setenv("TMPDIR", temporary)
 	program := filepath.Join(t.TempDir(), "hang")
@@ -398,7 +398,7 @@ func TestCheckDeadline(t *testing.T) {
 	awaitEnd(t, watchEnd(t, number(t, pid)), "what the command had started")
 }
 
-func TestManyEndsLeaveNothing(t *testing.T) {
+func TestManyRestartsLeaveNothing(t *testing.T) {
 	h := load(t, process.Config{Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	pid := bind(t, h, "pid")
 	descriptors := func() int {

@@ -15,14 +15,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// question is what becomes of a question that was put to a process.
+// question is a call to a process, and what is known about its answer.
 type question struct {
 	put   time.Time
 	taken time.Duration // after which the process began to answer; 0: it did not
 	cpu   time.Duration // of the process, before; known only where somebody looks
 	lines int           // of its log since, those that were dropped included
 	last  time.Time     // when the last of them came
-	said  string        // the last of them
+	line  string        // the last of them
 }
 
 // begin notes that the question is put to the process.
@@ -34,7 +34,7 @@ func (q *question) begin(in *instance, traced bool) {
 }
 
 // note takes in a line of the log.
-func (q *question) note(line string) { q.lines, q.last, q.said = q.lines+1, time.Now(), line }
+func (q *question) note(line string) { q.lines, q.last, q.line = q.lines+1, time.Now(), line }
 
 // traceStart tells the tracer that the attempt waited for the process to start.
 func (c *call) traceStart(in *instance, waited time.Duration) {
@@ -43,7 +43,7 @@ func (c *call) traceStart(in *instance, waited time.Duration) {
 	}
 }
 
-// name says which process it is.
+// name names the process.
 func (in *instance) name() string { return "process " + in.child.ID() }
 
 // traceCall tells the tracer what the process answered.
@@ -83,7 +83,7 @@ func (c *call) wait(in *instance) *explain.Wait {
 	} else {
 		w.Saw = []string{"it lives, and has not taken the question"}
 	}
-	switch text := explain.Excerpt(c.req.Redacted(q.said), maxWords); {
+	switch text := explain.Excerpt(c.req.Redacted(q.line), maxWords); {
 	case q.lines == 0:
 		w.Saw = append(w.Saw, "no line of log")
 	default:
@@ -107,13 +107,13 @@ func commandLine(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// output says what a run has written.
+// output describes what a run has written.
 func (r *result) output(req *probe.Request) []string {
-	said := []string{explain.Output(req.Redacted(r.stdout))}
+	parts := []string{explain.Output(req.Redacted(r.stdout))}
 	if r.stderr != "" {
-		said = append(said, "on stderr "+explain.Output(req.Redacted(r.stderr)))
+		parts = append(parts, "on stderr "+explain.Output(req.Redacted(r.stderr)))
 	}
-	return said
+	return parts
 }
 
 // traceRun tells the tracer how a run of a command has ended.

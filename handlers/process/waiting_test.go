@@ -43,7 +43,7 @@ func wantWait(t *testing.T, h probe.Handler, pattern string) {
 	}
 }
 
-func TestHangOfAProcessIsExplained(t *testing.T) {
+func TestProcessHangIsExplained(t *testing.T) {
 	h := load(t, process.Config{})
 	const took = `^probe process \d+: waiting for [0-9.]+m?s; it lives, took the question after .*s and has not answered; `
 	cpu := `; it .*: [0-9.]+m?s of processor time, without its children$`
@@ -58,7 +58,7 @@ func TestHangOfAProcessIsExplained(t *testing.T) {
 	}
 }
 
-func TestCallOfAProcessIsTraced(t *testing.T) {
+func TestProcessCallIsTraced(t *testing.T) {
 	h := load(t, process.Config{})
 	for mode, pattern := range map[string]string{
 		"ok": `^process \d+: answered 0$`, "failure": `^process \d+: answered 2$`, "error": `^process \d+: answered -1$`,
@@ -75,7 +75,7 @@ func TestCallOfAProcessIsTraced(t *testing.T) {
 	}
 }
 
-func TestRunOfACheckIsTraced(t *testing.T) {
+func TestCheckRunIsTraced(t *testing.T) {
 	dir := checkFolder(t)
 	c := loadCheck(t, `[check_it, "{{config.mode}}", "a b"]`, dir)
 	line := filepath.Join(dir, "check_it")
@@ -91,7 +91,7 @@ func TestRunOfACheckIsTraced(t *testing.T) {
 	}
 }
 
-func TestHangOfACheckIsExplained(t *testing.T) {
+func TestCheckHangIsExplained(t *testing.T) {
 	dir := checkFolder(t)
 	c := loadCheck(t, `[check_it, "{{config.mode}}", /dev/null]`, dir)
 	wantWait(t, prepareCheck(t, c, `{"mode":"hang"}`),

@@ -211,7 +211,7 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-func TestQuarantineOfOneIsNotOfAll(t *testing.T) {
+func TestQuarantineOfOneProbe(t *testing.T) {
 	bubble(t, "a crafted target silences no other probe", func(t *testing.T) {
 		w := newWard(t)
 		a, b := w.prepare("a"), w.prepare("b")
@@ -290,7 +290,7 @@ func TestQuarantineOfOneIsNotOfAll(t *testing.T) {
 	})
 }
 
-func TestQuarantineIsNotOfWhatSaysNothing(t *testing.T) {
+func TestQuarantineIgnoresNeutralErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err error
 		end error // of the context
@@ -342,7 +342,7 @@ func TestQuarantineIsNotOfWhatSaysNothing(t *testing.T) {
 	})
 }
 
-func TestQuarantineIsAHandler(t *testing.T) {
+func TestQuarantineAsHandler(t *testing.T) {
 	w := newWard(t)
 	if w.q.Unwrap() != probe.Handler(w.sick) {
 		t.Error("Unwrap returns another handler")

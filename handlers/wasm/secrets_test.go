@@ -15,7 +15,7 @@ import (
 )
 
 // What a guest logs goes to the host's log too, past the one that redacts outcomes.
-func TestSecretsStayOutOfTheLog(t *testing.T) {
+func TestAttemptSecretsNotLogged(t *testing.T) {
 	const secret = "tcp://swordfish:123" // a URL: what is dialled in vain is logged as well
 	var out bytes.Buffer
 	h, err := wasm.New(wasm.Config{

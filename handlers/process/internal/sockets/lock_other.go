@@ -1,11 +1,11 @@
 //go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
 
-package process
+package sockets
 
 import "os"
 
-// lockSockets returns nil: there are no locks here.
-func lockSockets(string) *os.File { return nil }
+// lock returns nil: there are no locks here.
+func lock(string) *os.File { return nil }
 
 // isStale reports false: nobody knows.
 func isStale(string) bool { return false }

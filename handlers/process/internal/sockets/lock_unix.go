@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package process
+package sockets
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// lockSockets makes the lock of a folder. Its name appears when it is locked already. Where
+// lock makes the lock of a folder. Its name appears when it is locked already. Where
 // that fails the folder has none, and stays when the program is killed.
-func lockSockets(folder string) *os.File {
-	path := filepath.Join(folder, socketLock)
+func lock(folder string) *os.File {
+	path := filepath.Join(folder, lockName)
 	f, err := os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil

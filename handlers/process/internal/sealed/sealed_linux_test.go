@@ -1,4 +1,4 @@
-package process_test
+package sealed
 
 import (
 	"errors"
@@ -7,12 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/daeace23/prober/handlers/process"
 )
 
-// A page that is held for a moment keeps nobody from being started.
-func TestACopyIsSealedWhenItsPagesAreFree(t *testing.T) {
+func TestSealWaitsForPagesInUse(t *testing.T) {
 	fd, err := unix.MemfdCreate("copy", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +27,7 @@ func TestACopyIsSealedWhenItsPagesAreFree(t *testing.T) {
 		t.Fatalf("a page that is held: %v", err)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { _ = unix.Munmap(held) })
-	if err := process.TakeNoMore(file); err != nil {
+	if err := seal(file); err != nil {
 		t.Error(err)
 	}
 	if _, err := file.WriteString("more"); !errors.Is(err, unix.EPERM) {

@@ -1,4 +1,0 @@
-package process
-
-// TakeNoMore seals a file in memory.
-var TakeNoMore = takeNoMore
