@@ -1,7 +1,12 @@
-// Package abi is the wire contract between prober and its WebAssembly guests,
-// version 1: the functions a guest may import, the numbers that they answer with,
-// and the two JSON documents that cross the border. handlers/wasm implements it and
-// sdk speaks it; v1.json freezes it.
+// Package abi is the wire contract between prober and its WebAssembly guests, version 1: the
+// functions that a guest may import, the error numbers that they return, and the JSON
+// documents that both sides exchange. handlers/wasm implements it and sdk uses it; v1.json
+// freezes it.
+//
+// Start at contract.go, the imports and exports. request.go and result.go have the two
+// documents of every attempt, documents.go and conninfo.go those of the host functions;
+// requestdecode.go, ordered.go, answers.go and json.go read them without encoding/json, which
+// costs a guest more than the rest of a call.
 package abi
 
 // Version is the number of the contract. It is part of every import module's name.

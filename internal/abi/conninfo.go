@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ConnInfo is what info tells of a connection. As JSON:
+// ConnInfo describes a connection, as the function info returns it. As JSON:
 //
 //	{"network": "tcp", "local": "10.0.0.1:4711", "remote": "10.0.0.7:5432",
 //	 "timings": {"dns": 0.001, "connect": 0.002, "tls": 0.01},

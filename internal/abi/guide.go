@@ -20,7 +20,7 @@ type GuideQuestion struct {
 	Addr    string `json:",omitempty"`
 }
 
-// GuideAnswer is what its guide tells it.
+// GuideAnswer is the answer to a [GuideQuestion].
 type GuideAnswer struct {
 	CA         string   `json:",omitempty"` // PEM of the authority that all peers have their certificates of; of a hello
 	DNSServers []string `json:",omitempty"` // whom to ask, over connections that are dialled as all are; of a hello

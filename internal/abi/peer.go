@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TLSInfoOf is what a guest is told of a handshake that the host made. No guest links
-// this: crypto/tls is many times its size.
+// TLSInfoOf describes a handshake that the host made. No guest links this: crypto/tls is many
+// times its size.
 func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 	info := &TLSInfo{
 		Version:    tls.VersionName(state.Version),

@@ -21,7 +21,7 @@ type Request struct {
 	Host      Host
 }
 
-// Plugin is what a guest is told of itself.
+// Plugin describes the guest itself.
 type Plugin struct{ Name, Version, Digest string }
 
 // Probe is the probe whose attempt this is.

@@ -68,7 +68,7 @@ func appendMetric(b []byte, m *probe.Metric) []byte {
 	return append(b, '}')
 }
 
-// DecodeResult reads a result and holds it against the limits of the contract.
+// DecodeResult reads a result and checks it against the limits of the contract.
 // Nothing of the answer is part of data.
 func DecodeResult(data []byte) (Result, error) { return decodeResult(scanner{data: data}) }
 

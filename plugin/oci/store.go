@@ -81,7 +81,7 @@ type Wanted struct {
 	Accept func(*Artifact) error
 }
 
-// accept holds a against all that is wanted of it.
+// accept returns an error if a is not what w wants.
 func (w *Wanted) accept(a *Artifact) error {
 	if w.Ref.Digest != "" && a.Digest != w.Ref.Digest {
 		return ErrTampered

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// metered is a transport that tells how far the bodies are that it carries.
+// metered is a transport that reports the progress of the bodies that it carries.
 type metered struct {
 	base     http.RoundTripper
 	progress func(done, total int64) // nil: nobody wants to know
