@@ -30,7 +30,7 @@ func Write(w io.Writer, format string, reports []*Report) error {
 	}
 }
 
-// details is what there is to say of a case that failed, line by line.
+// details returns the lines about a case that failed.
 func (r *Result) details() []string {
 	var lines []string
 	for _, f := range r.Failures {
@@ -51,7 +51,7 @@ func (r *Result) details() []string {
 	return lines
 }
 
-// printable keeps a guest's text from moving the cursor.
+// printable replaces control characters, which could move the cursor.
 func printable(c rune) rune {
 	if unicode.IsControl(c) {
 		return ' '
@@ -59,7 +59,7 @@ func printable(c rune) rune {
 	return c
 }
 
-// shown is the name of the case on one line.
+// shown returns the name of the case on one line.
 func (r *Result) shown() string { return strings.Map(printable, r.Name) }
 
 func (r *Result) place() string {

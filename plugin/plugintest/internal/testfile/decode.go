@@ -12,12 +12,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// DefaultTimeout is that of a case which names none.
-const DefaultTimeout = time.Second
+// defaultTimeout is that of a case which names none.
+const defaultTimeout = time.Second
 
 // newCase returns a case of which nothing was read yet.
 func newCase() *Case {
-	return &Case{Timeout: DefaultTimeout, Attempt: 1, Names: make(map[string][]netip.Addr), Peers: noPeers()}
+	return &Case{Timeout: defaultTimeout, Attempt: 1, Names: make(map[string][]netip.Addr), Peers: noPeers()}
 }
 
 func parse(path string, data []byte) (*File, error) {
@@ -32,7 +32,7 @@ func parse(path string, data []byte) (*File, error) {
 }
 
 func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
-	timeout := DefaultTimeout
+	timeout := defaultTimeout
 	var grants []plugin.Grant
 	var module string
 	var cases *yamlpos.Node

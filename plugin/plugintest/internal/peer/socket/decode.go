@@ -60,7 +60,7 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 	r.Mapping(n, path, yamlpos.Fields{
 		"dial": func(n *yamlpos.Node, path string) {
 			s.Dial, _ = r.Text(n, path)
-			if !ValidURL(s.Dial) {
+			if !validURL(s.Dial) {
 				r.Errorf(n, path, "%.80q must be tcp://host:port, udp://, tls:// or unix:///path", s.Dial)
 			}
 			if isTLS(s.Dial) && s.TLS == nil {
@@ -96,8 +96,8 @@ func checkEnd(r *field.Reader, script []Step, path string) {
 	}
 }
 
-// ValidURL reports whether a text is the URL of a server.
-func ValidURL(text string) bool {
+// validURL reports whether a text is the URL of a server.
+func validURL(text string) bool {
 	scheme, rest, _ := strings.Cut(text, "://")
 	if scheme == "unix" {
 		return strings.HasPrefix(rest, "/")

@@ -23,7 +23,7 @@ func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers
 
 // describe returns the server that a connection was made to.
 func describe(c *capture.Summary, a *capture.Attempt) Server {
-	s := Server{Dial: URL(c, a), Behaviour: peer.BehaviourOf(c.Err), Latency: capture.Rounded(c.Latency), TLS: c.TLS}
+	s := Server{Dial: urlOf(c, a), Behaviour: peer.BehaviourOf(c.Err), Latency: capture.Rounded(c.Latency), TLS: c.TLS}
 	switch {
 	case c.Err != nil:
 		s.TLS = nil
@@ -52,8 +52,8 @@ func startsTLS(data []byte) bool {
 	return len(data) > 2 && data[0] == recordHandshake && data[1] == recordMajor
 }
 
-// URL returns where a connection went, as a test file has it.
-func URL(c *capture.Summary, a *capture.Attempt) string {
+// urlOf returns where a connection went, as a test file has it.
+func urlOf(c *capture.Summary, a *capture.Attempt) string {
 	scheme := c.Network
 	if c.TLS != nil && len(c.Events) > 0 && c.Events[0].Kind == capture.Handshake {
 		scheme = "tls"
