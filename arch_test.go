@@ -58,6 +58,7 @@ var rooms = map[string]struct {
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
+	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
 		ours: []string{
@@ -138,7 +139,7 @@ var rooms = map[string]struct {
 	"agent/api":       {},
 	"agent/client":    {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/events", "agent/logs", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/events", "agent/logs", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

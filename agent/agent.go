@@ -2,19 +2,19 @@
 // does. [New] reads and checks everything and starts nothing; [Agent.Run] runs it
 // until its context ends.
 //
-// handlers.go assembles the handlers, rounds.go has the loops that follow files, registries
-// and signals, none of which waits for another, reload.go what each does at a time and how
-// they tell each other, manifests.go reads and applies pods, and validate.go checks what New
-// would without running anything. secrets.go knows the files of secrets, and secretpolicy.go
-// says which references are allowed. listen.go takes addresses, server.go and api.go answer
-// over HTTP, actions.go tells who changed what, mask.go hides secrets of pods, stream.go
-// pushes changes, and events.go, fold.go, explain.go, changes.go and logwriter.go tell what
-// happens.
+// Read agent.go first, then loops.go: the loops that follow files, registries and signals,
+// none of which waits for another. reload.go is what each loop does, and trigger.go how they
+// ask each other for it. podsource.go is what a source of pods gets from the agent, pods.go
+// what the agent does for it, and validate.go checks what New would without running anything.
+// secrets.go knows the files of secrets, and secretpolicy.go which references are allowed.
+// listen.go takes addresses, server.go and api.go answer over HTTP, actions.go logs who
+// changed what, mask.go hides secrets of pods, stream.go pushes changes, and events.go,
+// fold.go, explain.go, changes.go and logwriter.go report what happens.
 //
-// Of plugins, admission.go says which may be loaded, sources.go and registries.go fetch
-// those of registries, survey.go looks what there is, plugins.go loads, replaces and
-// withdraws them, prepare.go binds them to probes, pluginrecord.go holds what is known of
-// each, shadow.go runs new versions beside old ones, and idle.go unloads what is of no use.
+// Plugins are kept by package live, by the decisions of package admit. Of them, handlers.go
+// connects the two to files and metrics, loader.go loads a plugin with its runtime, holds.go
+// holds the plugins that manifests name, registries.go asks registries, watch.go sees changes
+// of files, and pluginapi.go shows their status.
 package agent
 
 import (
@@ -194,10 +194,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner := &containerRunner{}
-	if a.handlers, a.pluginStamp, err = newHandlers(ctx, a.cfg, runner, a.metrics, a.log); err != nil {
+	if a.handlers, a.pluginStamp, err = a.newHandlers(ctx, runner); err != nil {
 		return err
 	}
-	a.handlers.demanded = a.demanded
 	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
 		return err
 	}

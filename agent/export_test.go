@@ -1,10 +1,7 @@
 package agent
 
 import (
-	"context"
 	"time"
-
-	"github.com/daeace23/prober/probe"
 )
 
 // IdleAfter sets how long a plugin stays loaded that no probe uses.
@@ -19,24 +16,8 @@ func LongReload(c *Config, d time.Duration) { c.longReload = d }
 // RetrySecrets sets the pause until secrets that could not be used are tried again.
 func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
 
-// PrepareUntil prepares a plugin's handler h in an agent that ends with ctx, and returns
-// when nothing of that goes on.
-func PrepareUntil(ctx context.Context, h probe.Handler) error {
-	s := &handlerSet{ending: ctx}
-	_, err := endable{h, s}.Prepare(nil, probe.Target{})
-	s.preparing.Wait()
-	return err
-}
-
-// Remembered returns how many plugins of registries are known, and how many plugins are
-// wanted.
-func Remembered(a *Agent) (sources, wanted int) {
-	s := a.handlers
-	sources = s.sources.Len()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return sources, len(s.wanted)
-}
+// Answers returns how many answers of registries are remembered.
+func Answers(a *Agent) int { return a.handlers.sources.Len() }
 
 // ProbeAsks does what a probe does that asks for a plugin which was never loaded: it looks what
 // there is, before who follows the files does, and says that something is wrong.

@@ -102,10 +102,10 @@ func (a *Agent) maintainPlugins(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if a.handlers.promoteDue(ctx) {
+			if a.handlers.live.PromoteDue(ctx) {
 				a.promoted()
 			}
-			if a.handlers.tidy(now) {
+			if a.handlers.live.UnloadUnused(now) {
 				a.pluginsTrigger.request("unused plugins", false)
 			}
 		}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/plugin/live"
 )
 
 // pluginList is the answer of /api/v1/plugins.
@@ -65,17 +67,17 @@ type PromoteStatus struct {
 	Agreement float64 `json:"agreement"`
 }
 
-// statuses returns what is to be seen of all plugins, by name: also of those that cannot
-// be used.
+// statuses returns what can be seen of all plugins, by name: also of those that may not be
+// loaded.
 func (s *handlerSet) statuses() []PluginStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := []PluginStatus{}
-	for _, r := range s.plugins {
-		all = append(all, s.statusLocked(r))
+	all, known := []PluginStatus{}, make(map[string]bool)
+	latest := s.live.Latest()
+	for _, p := range s.live.Statuses() {
+		known[p.Name] = true
+		all = append(all, pluginStatus(&p, latest))
 	}
-	for _, e := range s.latest.Plugins() {
-		if e.State == admit.Refused && s.plugins[e.Name] == nil {
+	for _, e := range latest.Plugins() {
+		if e.State == admit.Refused && !known[e.Name] {
 			all = append(all, PluginStatus{Name: e.Name, State: "failed", Error: oneLine(e.Reason), Refused: refusedStatus(e.Reason)})
 		}
 	}
@@ -83,46 +85,44 @@ func (s *handlerSet) statuses() []PluginStatus {
 	return all
 }
 
-func (s *handlerSet) status(r *pluginRecord) PluginStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.statusLocked(r)
-}
+var stateNames = map[live.State]string{live.Running: "running", live.Unused: "unused", live.Withdrawn: "withdrawn", live.Failed: "failed"}
 
-func (s *handlerSet) statusLocked(r *pluginRecord) PluginStatus {
-	compared := r.swap.Shadowing() // not before what it is held against
-	now, generation, err := r.nowLocked()
-	p := PluginStatus{Name: r.name, State: "failed", Generation: generation, Probes: r.swap.Live(), Changed: r.at}
-	f, runtime := r.inUse, r.runtime
-	switch {
-	case now != nil:
-		p.State, f, runtime = "running", now.f, now.runtime
-	case r.withdrawn:
-		p.State, p.Error, f = "withdrawn", errWithdrawn.Error(), admit.Plugin{}
-	case err == nil:
-		p.State = "unused"
-	}
-	if f.Manifest != nil {
-		p.Version, p.Digest, p.Path, p.Runtime = f.Manifest.Version, f.Digest, f.Path, runtime
+// pluginStatus returns what can be seen of a plugin, by its status and what v has of it.
+func pluginStatus(s *live.Status, v *admit.Snapshot) PluginStatus {
+	p := PluginStatus{Name: s.Name, State: stateNames[s.State], Generation: s.Generation, Probes: s.Probes, Changed: s.Changed}
+	if f := s.Plugin; f.Manifest != nil {
+		p.Version, p.Digest, p.Path, p.Runtime = f.Manifest.Version, f.Digest, f.Path, runtimeOf(f)
 		p.Trust, p.Signer = string(f.Verdict.State), f.Verdict.Signer()
 	}
-	if err != nil {
-		p.Error = oneLine(err)
+	switch {
+	case s.Err != nil:
+		p.Error = oneLine(s.Err)
+	case s.State == live.Withdrawn:
+		p.Error = live.ErrWithdrawn.Error()
 	}
-	e, beside := s.latest.Plugin(r.name), s.latest.Shadow(r.name)
+	e, beside := v.Plugin(s.Name), v.Shadow(s.Name)
 	p.Refused = refusedStatus(e.Reason)
 	if e.State == admit.Stale {
 		p.Stale = oneLine(e.Reason)
 	}
-	if r.shadow != nil {
-		p.Shadow = r.shadow.status(compared)
+	if s.Shadow != nil {
+		p.Shadow = shadowStatus(s.Shadow)
 	} else if beside.State == admit.Refused {
-		p.Shadow = new(shadowRecord).status(shadow.Counts{})
+		p.Shadow = shadowStatus(new(live.ShadowStatus))
 	}
 	if p.Shadow != nil && beside.Reason != nil {
 		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(beside.Reason)), refusedStatus(beside.Reason)
 	}
 	return p
+}
+
+// runtimeOf returns "wasm", "process" or "nagios".
+func runtimeOf(p admit.Plugin) string { return string(cmp.Or(p.Manifest.Runtime, plugin.Wasm)) }
+
+// runsPrograms reports whether the plugin called name runs programs on the host.
+func (s *handlerSet) runsPrograms(name string) bool {
+	p, ok := s.live.Status(name)
+	return ok && p.Plugin.Manifest != nil && runtimeOf(p.Plugin) != string(plugin.Wasm)
 }
 
 // refusedStatus is what can be seen of the version that err says may not be loaded, nil
@@ -137,21 +137,22 @@ func refusedStatus(err error) *RefusedStatus {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-func (sh *shadowRecord) status(now shadow.Counts) *ShadowStatus {
-	seen := now.Less(sh.from)
-	p := &ShadowStatus{Compared: map[string]uint64{
-		"agree": seen.Agree, "disagree": seen.Disagree, "error": seen.Errors, "skipped": seen.Skipped,
-	}}
-	if sh.mark != "" {
-		p.Version, p.Digest, p.Path = sh.f.Manifest.Version, sh.f.Digest, sh.f.Path
+func shadowStatus(s *live.ShadowStatus) *ShadowStatus {
+	p := &ShadowStatus{Compared: comparedTicks(s.Compared)}
+	if f := s.Plugin; f.Manifest != nil {
+		p.Version, p.Digest, p.Path = f.Manifest.Version, f.Digest, f.Path
 	}
-	if sh.err != nil {
-		p.Error = oneLine(sh.err)
+	if s.Err != nil {
+		p.Error = oneLine(s.Err)
 	}
-	if sh.after.Ticks > 0 {
-		p.PromoteAfter = &PromoteStatus{sh.after.Ticks, sh.after.Agreement}
+	if s.PromoteAfter.Ticks > 0 {
+		p.PromoteAfter = &PromoteStatus{s.PromoteAfter.Ticks, s.PromoteAfter.Agreement}
 	}
 	return p
+}
+
+func comparedTicks(c shadow.Counts) map[string]uint64 {
+	return map[string]uint64{"agree": c.Agree, "disagree": c.Disagree, "error": c.Errors, "skipped": c.Skipped}
 }
 
 func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
@@ -160,14 +161,14 @@ func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	record, err := a.handlers.promote(r.Context(), name)
+	status, err := a.handlers.live.Promote(r.Context(), name)
 	switch {
-	case errors.Is(err, errNoPlugin):
+	case errors.Is(err, live.ErrNoPlugin):
 		fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
 	case err != nil:
 		fail(w, http.StatusConflict, "%v", err)
 	default:
 		a.promoted()
-		answer(w, a.handlers.status(record))
+		answer(w, pluginStatus(&status, a.handlers.live.Latest()))
 	}
 }

@@ -30,7 +30,7 @@ func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 // beginPods implements [pods.Host].Begin.
 func (a *Agent) beginPods() {
 	a.update(func(p *progress) { p.pods.begin(&p.plugins) })
-	a.handlers.begin()
+	a.handlers.beginCheck()
 	for _, file := range a.secretFiles.Begin() {
 		a.log.Info("secret changed", "file", file)
 	}
@@ -38,7 +38,7 @@ func (a *Agent) beginPods() {
 
 // checkPod implements [pods.Host].Check.
 func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
-	a.handlers.mayUse(pod)
+	a.handlers.checks(pod)
 	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
 }
 

@@ -47,9 +47,7 @@ func (s *handlerSet) logPulled(r *admit.Refreshed) {
 
 // awaitsRegistry reports whether a plugin is in a registry that has not answered yet.
 func (s *handlerSet) awaitsRegistry() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.latest.IsPending()
+	return s.live.Latest().IsPending()
 }
 
 // untilNextPull is how long registries are left alone: a tag may have moved, and one that

@@ -17,6 +17,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin/live"
 )
 
 // newServer returns an HTTP server of an agent.
@@ -156,10 +157,10 @@ func (a *Agent) ready() []healthCheck {
 	last := a.lastReload()
 	checks := append(a.live(), pods, a.reloadCheck("reload", a.podsTrigger, &last.pods),
 		a.reloadCheck("plugins", a.pluginsTrigger, &last.plugins))
-	for _, name := range a.handlers.withdrawn() {
-		checks = append(checks, healthCheck{"plugin " + name, "!", errWithdrawn.Error()})
-	}
 	for _, p := range a.handlers.statuses() {
+		if p.State == "withdrawn" {
+			checks = append(checks, healthCheck{"plugin " + p.Name, "!", live.ErrWithdrawn.Error()})
+		}
 		if p.Stale != "" {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source cannot be had, the last good one is kept: " + p.Stale})
 		}

@@ -26,10 +26,13 @@ func (p Plugin) WithoutCode() Plugin {
 	return p
 }
 
+// PromoteAfter says when a shadow takes the place of the plugin.
+type PromoteAfter = config.PromoteAfter
+
 // Shadow is a plugin that may run beside the one of its name.
 type Shadow struct {
 	Plugin
-	PromoteAfter config.PromoteAfter
+	PromoteAfter PromoteAfter
 }
 
 var errNotFound = errors.New("is in none of the plugin folders")

@@ -30,9 +30,9 @@ const (
 type Entry struct {
 	Name         string
 	State        State
-	Plugin       Plugin              // of Admitted and Stale
-	PromoteAfter config.PromoteAfter // of a shadow
-	Reason       error               // why it is Refused or Stale
+	Plugin       Plugin       // of Admitted and Stale
+	PromoteAfter PromoteAfter // of a shadow
+	Reason       error        // why it is Refused or Stale
 	// Rival is an error where a second plugin has the same name. Plugin is the first of them.
 	Rival error
 }

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/plugin/live"
+)
+
+// load loads a plugin with its runtime.
+func (s *handlerSet) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
+	switch p.Manifest.Runtime {
+	case plugin.Process:
+		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version, Env: []string{s.cfg.mark}}, p.Found)
+		if err != nil {
+			return live.Loaded{}, err
+		}
+		return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
+	case plugin.Nagios:
+		h, err := process.LoadCheck(process.Config{Logger: s.log, Env: []string{s.cfg.mark}}, p.Found)
+		if err != nil {
+			return live.Loaded{}, err
+		}
+		return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
+	default:
+		host, err := s.wasmHost()
+		if err != nil {
+			return live.Loaded{}, err
+		}
+		h, err := host.Load(ctx, p.Found)
+		if err != nil {
+			return live.Loaded{}, err
+		}
+		return live.Loaded{Handler: h, Stats: func() live.Stats { return wasmStats(h.Stats()) }}, nil
+	}
+}
+
+// wasmHost returns the host of WebAssembly plugins, which is made with the first of them.
+func (s *handlerSet) wasmHost() (*wasm.Host, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.host != nil {
+		return s.host, nil
+	}
+	host, err := wasm.New(wasm.Config{
+		Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.listeners,
+		Compiler: s.cfg.Compiler,
+	})
+	if err == nil {
+		s.host = host
+	}
+	return host, err
+}
+
+// fingerprint tells apart the commands of a check; "" for other plugins.
+func fingerprint(p admit.Plugin) string {
+	if p.Manifest.Runtime != plugin.Nagios {
+		return ""
+	}
+	path, digest, inPlace, err := process.CommandOf(p.Found)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, path, digest)
+	if inPlace {
+		stampFile(&b, path)
+	}
+	return b.String()
+}
+
+func wasmStats(s wasm.Stats) live.Stats {
+	return live.Stats{Idle: s.Idle, Busy: s.Busy, Denied: s.Denied, Limits: s.Limits}
+}
+
+// processStats counts the one process of a plugin as an instance.
+func processStats(stats process.Stats) live.Stats {
+	s := live.Stats{Limits: stats.Limits}
+	switch {
+	case stats.Running && stats.Busy > 0:
+		s.Busy = 1
+	case stats.Running:
+		s.Idle = 1
+	}
+	return s
+}
+
+// Plugins implements [metrics.PluginHost]. The counts are those of all generations.
+func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
+	all := make(map[string]metrics.PluginStats)
+	for _, p := range s.live.Statuses() {
+		total := metrics.PluginStats{
+			Refused: p.Err != nil, Idle: p.Stats.Idle, Busy: p.Stats.Busy, Denied: p.Stats.Denied,
+			Limits: make(map[string]uint64), Shadow: comparedTicks(p.Compared),
+		}
+		for limit, n := range p.Stats.Limits {
+			total.Limits[string(limit)] = n
+		}
+		if p.Compared.Compared()+p.Compared.Skipped == 0 {
+			total.Shadow = nil
+		}
+		if p.State == live.Running {
+			total.Loaded = metrics.PluginInfo{
+				Version: p.Plugin.Manifest.Version, Digest: p.Plugin.Digest, Runtime: runtimeOf(p.Plugin), Trust: string(p.Plugin.Verdict.State),
+			}
+		}
+		all[p.Name] = total
+	}
+	return all
+}
+
+// Memory implements [metrics.PluginHost].
+func (s *handlerSet) Memory() uint64 {
+	s.mu.Lock()
+	host := s.host
+	s.mu.Unlock()
+	if host == nil {
+		return 0
+	}
+	return host.Memory()
+}

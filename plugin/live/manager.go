@@ -1,0 +1,186 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/probe"
+)
+
+// Config configures a [Manager].
+type Config struct {
+	// Registry gets a handler for each plugin that may be used.
+	Registry *handlers.Registry
+	// Load loads a plugin: it compiles a module, or starts a program.
+	Load func(context.Context, admit.Plugin) (Loaded, error)
+	// Fingerprint tells apart what Load would load for the same bytes, manifest and settings:
+	// the command of a check may change. It may be nil.
+	Fingerprint func(admit.Plugin) string
+	// Scan takes a snapshot for the first probe of a plugin.
+	Scan func() (*admit.Snapshot, error)
+	// Demanded is called with the result of what was loaded for a probe. It may be nil.
+	Demanded func(error)
+	// IdleAfter is how long a plugin stays loaded that nothing uses.
+	IdleAfter time.Duration
+	Log       *slog.Logger
+}
+
+// Loaded is a plugin that was loaded.
+type Loaded struct {
+	Handler probe.Handler // a [probe.Preparer] and an [io.Closer]
+	Stats   func() Stats
+}
+
+// maxLoads bounds how many plugins [Manager.Apply] loads or replaces at once.
+const maxLoads = 4
+
+// Manager has a record for each plugin of a snapshot. It is safe for concurrent use.
+type Manager struct {
+	ctx context.Context // ends what plugins are waited for
+	cfg Config
+
+	preparing sync.WaitGroup // of handlers, by plugins
+	closing   sync.WaitGroup // of records that were dropped
+
+	mu      sync.Mutex
+	latest  *admit.Snapshot      // without code
+	records map[string]*record   // by name
+	holds   map[string]int       // by name, also of built-in and unknown handlers
+	silent  map[string]time.Time // plugins that did not answer, until when they are not asked again
+}
+
+// New returns a Manager without plugins. The end of ctx ends what plugins are waited for.
+func New(ctx context.Context, cfg Config) *Manager {
+	return &Manager{
+		ctx: ctx, cfg: cfg, latest: new(admit.Snapshot), records: make(map[string]*record),
+		holds: make(map[string]int), silent: make(map[string]time.Time),
+	}
+}
+
+// Close closes the plugins, all at the same time. The context of New must have ended.
+func (m *Manager) Close() {
+	for _, r := range m.all() {
+		m.closing.Go(func() { _ = r.handler.Close() }) // errors go to closed
+	}
+	m.preparing.Wait()
+	m.closing.Wait()
+}
+
+// Apply brings all plugins to what v has. A plugin with unchanged bytes and settings is left
+// alone. Where a new version cannot be used, the old one goes on; it is tried again when it
+// has changed, or with retry. The error joins all that is wrong; changed reports whether
+// there is another version of any plugin.
+func (m *Manager) Apply(ctx context.Context, v *admit.Snapshot, retry bool) (changed bool, err error) {
+	m.Note(v)
+	names := v.Names()
+	for _, r := range m.all() {
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
+		}
+	}
+	did, errs := make([]bool, len(names)), make([]error, len(names))
+	var work sync.WaitGroup
+	slots := make(chan struct{}, maxLoads)
+	for i, name := range names {
+		work.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			did[i], errs[i] = m.applyTo(ctx, name, v, retry)
+		})
+	}
+	work.Wait()
+	changed = slices.Contains(did, true)
+	if ctx.Err() != nil {
+		return changed, context.Cause(ctx)
+	}
+	return changed, errors.Join(append([]error{v.Err()}, errs...)...)
+}
+
+// Note makes v the latest snapshot, for what the status shows. It changes no plugin.
+func (m *Manager) Note(v *admit.Snapshot) {
+	light := v.WithoutCode()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v.Number >= m.latest.Number {
+		m.latest = light
+	}
+}
+
+// applyTo brings the plugin called name to what v has.
+func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, retry bool) (changed bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	r := m.record(name)
+	if r == nil && v.Plugin(name).Loadable() {
+		r = m.newRecord(name)
+	}
+	if r == nil {
+		return false, v.WithoutPlugin(name)
+	}
+	if err := r.lock(ctx); err != nil {
+		return false, err
+	}
+	defer r.unlock()
+	if m.record(name) != r {
+		return false, nil // it was dropped, and the next snapshot makes a new one
+	}
+	return m.apply(ctx, r, v, retry)
+}
+
+// Hold holds the plugins with these names: they are not unloaded. The returned function ends
+// that, and is called once. Names of other handlers are allowed.
+func (m *Manager) Hold(names ...string) (release func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		m.holds[name]++
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, name := range names {
+			if m.holds[name]--; m.holds[name] == 0 {
+				delete(m.holds, name)
+			}
+		}
+	}
+}
+
+// UnloadUnused unloads the plugins that nothing has used for a while, and drops errors of
+// plugins that nobody uses. It reports whether there was such an error. A plugin that is
+// being changed is left for the next time.
+func (m *Manager) UnloadUnused(now time.Time) (failed bool) {
+	for _, r := range m.all() {
+		if m.decideUnused(r, now) == keep || !r.tryLock() {
+			continue
+		}
+		failed = m.executeUnused(r, now) || failed
+		r.unlock()
+	}
+	return failed
+}
+
+// record returns the plugin called name, nil when there is none.
+func (m *Manager) record(name string) *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[name]
+}
+
+// all returns all plugins, by name.
+func (m *Manager) all() (all []*record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.records)) {
+		all = append(all, m.records[name])
+	}
+	return all
+}

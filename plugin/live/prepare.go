@@ -1,0 +1,234 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/probe"
+)
+
+// Prepare binds the plugin called name to a probe, and loads it for the first probe. It waits
+// no longer than ctx and the context of [New] last; what the plugin returns later is
+// released.
+func (m *Manager) Prepare(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
+	if err := m.silence(name); err != nil {
+		return nil, err
+	}
+	return m.await(ctx, func() (probe.Handler, error) { return m.prepare(name, config, target) })
+}
+
+// await returns the result of prepare, and no later than ctx ends.
+func (m *Manager) await(ctx context.Context, prepare func() (probe.Handler, error)) (probe.Handler, error) {
+	type result struct {
+		handler probe.Handler
+		err     error
+	}
+	results := make(chan result) // unbuffered: what nobody takes is released
+	m.preparing.Go(func() {
+		h, err := prepare()
+		select {
+		case results <- result{h, err}:
+		case <-ctx.Done():
+			probe.Release(h)
+		}
+	})
+	select {
+	case a := <-results:
+		return a.handler, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// preparerContext is implemented by handlers of plugins whose Prepare can be interrupted.
+type preparerContext interface {
+	PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
+}
+
+// bounded is a handler of a plugin whose Prepare ends with the context of the Manager.
+type bounded struct {
+	probe.Handler
+	of *Manager
+}
+
+var (
+	_ probe.Preparer = bounded{}
+	_ io.Closer      = bounded{}
+)
+
+// Prepare implements [probe.Preparer] for the handler inside, which is one.
+func (b bounded) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return b.of.await(b.of.ctx, func() (h probe.Handler, err error) {
+		defer recovered(&err)
+		if p, ok := b.Handler.(preparerContext); ok {
+			return p.PrepareContext(b.of.ctx, config, target)
+		}
+		return b.Handler.(probe.Preparer).Prepare(config, target)
+	})
+}
+
+// Close implements [io.Closer] for the handler inside, which is one.
+func (b bounded) Close() error { return b.Handler.(io.Closer).Close() }
+
+// recovered is deferred, and makes a panic an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+	}
+}
+
+// prepare loads the plugin called name, if need be, and binds it to a probe.
+func (m *Manager) prepare(name string, config []byte, target probe.Target) (h probe.Handler, err error) {
+	defer recovered(&err)
+	defer m.Hold(name)()
+	for {
+		r, err := m.demand(name)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			if _, err := m.cfg.Registry.Lookup(name); err != nil {
+				return nil, err
+			}
+			continue // it came this moment
+		}
+		h, err := m.cfg.Registry.Prepare(name, config, target)
+		m.mu.Lock()
+		r.preparing--
+		m.mu.Unlock()
+		m.noteSilence(name, err)
+		return h, err
+	}
+}
+
+// demand returns the plugin called name when it has been loaded, with a probe counted that is
+// being prepared. It returns nil where there is no such plugin.
+func (m *Manager) demand(name string) (*record, error) {
+	for {
+		r, ready, err := m.ready(name)
+		if r == nil || ready || err != nil {
+			return r, err
+		}
+		if err := r.lock(m.ctx); err != nil {
+			return nil, err
+		}
+		if !m.isUnused(r) { // somebody else was faster
+			r.unlock()
+			continue
+		}
+		err = m.bring(r)
+		r.unlock()
+		if m.cfg.Demanded != nil {
+			m.cfg.Demanded(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ready returns the plugin called name, nil where there is none, and whether it can be
+// prepared: then a probe is counted that is being prepared. The error is why it cannot be
+// loaded.
+func (m *Manager) ready(name string) (r *record, ready bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r = m.records[name]
+	switch {
+	case r == nil:
+		return nil, false, m.missingLocked(name)
+	case r.state == Failed:
+		return nil, false, r.err
+	case r.state == Unused:
+		return r, false, nil
+	}
+	r.preparing++
+	return r, true, nil
+}
+
+// isUnused reports whether r is still to be loaded.
+func (m *Manager) isUnused(r *record) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[r.name] == r && r.state == Unused
+}
+
+// bring loads r, whose token the caller holds, for a probe.
+func (m *Manager) bring(r *record) error {
+	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds where it was never compiled
+	v, err := m.cfg.Scan()
+	if err != nil { // nothing can be said of any plugin
+		m.fail(r, "", err, Failed)
+		return err
+	}
+	m.Note(v)
+	_, err = m.apply(m.ctx, r, v, false)
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	m.mu.Lock()
+	dropped, runs := m.records[r.name] != r, r.state == Running || r.state == Withdrawn
+	why := cmp.Or(r.err, err, m.missingLocked(r.name), errNotLoaded)
+	m.mu.Unlock()
+	switch {
+	case dropped:
+		return nil // there is no such plugin any more
+	case !runs:
+		return why
+	case err != nil && m.cfg.Demanded != nil: // of its shadow, which keeps no probe waiting
+		m.cfg.Demanded(err)
+	}
+	return nil
+}
+
+var errNotLoaded = errors.New("it was not loaded")
+
+// missingLocked returns why there is no plugin called name, nil where nothing is known of it.
+func (m *Manager) missingLocked(name string) error {
+	switch e := m.latest.Plugin(name); e.State {
+	case admit.Pending:
+		return fmt.Errorf("plugin %q: %w", name, admit.ErrPending)
+	case admit.Refused:
+		return e.Reason
+	}
+	return nil
+}
+
+// silentFor is how long a plugin that did not answer is not asked again.
+const silentFor = 30 * time.Second
+
+// silence returns an error for a plugin that did not answer a moment ago: each of a thousand
+// probes would wait as long. The error of the other probe may have its config, and is not
+// told.
+func (m *Manager) silence(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Now().Before(m.silent[name]) {
+		return fmt.Errorf("handler %q: it is not asked again, since it had no answer for another probe", name)
+	}
+	return nil
+}
+
+// noteSilence notes a plugin that did not say whether it takes a config, or that had no
+// instance that could.
+func (m *Manager) noteSilence(name string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrWithdrawn):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, probe.ErrNoSlot), probe.ReasonOf(err) == probe.ReasonInstantiate:
+		m.silent[name] = time.Now().Add(silentFor)
+	}
+}
+
+// AskAgain asks plugins again that did not answer.
+func (m *Manager) AskAgain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.silent)
+}

@@ -1,0 +1,202 @@
+package live
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/daeace23/prober/handlers/replace"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/probe"
+)
+
+// record is what is known of one plugin.
+type record struct {
+	name    string           // read-only
+	handler *replace.Handler // read-only
+	token   chan struct{}    // is full while somebody loads, replaces or drops the plugin
+
+	// Owned by the holder of the token.
+	registered bool
+	seen       int // number of the newest snapshot that was applied
+
+	// Guarded by Manager.mu, and written by the holder of the token.
+	state       State
+	plugin      admit.Plugin // what runs, or would if a probe asked for it, without code
+	version     string       // that runs; "" unless Running
+	base        string       // version that was last found in its place
+	place       string       // path where that was found
+	tried       string       // version that was tried last
+	err         error        // why that does not run; nil when it does
+	errOf       probe.Handler
+	changed     time.Time // when there was last a change of all this
+	shadow      *shadowRecord
+	generations map[probe.Handler]*generation // that are not closed
+	past        Stats                         // of those that are closed
+	idleSince   time.Time                     // since when nothing uses it, as far as was seen
+
+	preparing int // probes that are being prepared; guarded by Manager.mu
+}
+
+// generation is one version of a plugin that was loaded.
+type generation struct {
+	plugin admit.Plugin // without code; guarded as the record
+	stats  func() Stats
+}
+
+// lock waits until nobody else loads, replaces or drops r, and no longer than ctx lasts.
+func (r *record) lock(ctx context.Context) error {
+	select {
+	case r.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tryLock locks r, unless somebody else has.
+func (r *record) tryLock() bool {
+	select {
+	case r.token <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *record) unlock() { <-r.token }
+
+func (r *record) knownLocked() known {
+	return known{state: r.state, runs: r.version, base: r.base, tried: r.tried, bad: r.err != nil}
+}
+
+// currentLocked returns the generation that probes use at this moment, nil for none, how many
+// there have been, and why the newest version is not the one that runs.
+func (r *record) currentLocked() (g *generation, number int, err error) {
+	h, number := r.handler.Current()
+	if h != nil {
+		g = r.generations[h]
+	}
+	if r.errOf == h {
+		err = r.err
+	}
+	return g, number, err
+}
+
+// settleLocked notes the result for the version that was tried last.
+func (r *record) settleLocked(version string, err error) {
+	if r.tried != version || (r.err == nil) != (err == nil) {
+		r.changed = time.Now()
+	}
+	r.tried, r.err = version, err
+	r.errOf, _ = r.handler.Current()
+}
+
+// clearLocked notes that nothing runs.
+func (r *record) clearLocked(state State) {
+	r.state, r.version, r.base, r.tried, r.err = state, "", "", "", nil
+	r.shadow, r.idleSince, r.changed = nil, time.Time{}, time.Now()
+}
+
+// newRecord returns the plugin called name, a new one if there is none.
+func (m *Manager) newRecord(name string) *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.records[name]; r != nil {
+		return r
+	}
+	r := &record{
+		name: name, token: make(chan struct{}, 1), generations: make(map[probe.Handler]*generation),
+		past: Stats{Limits: make(map[plugin.LimitName]uint64)},
+	}
+	r.handler = replace.New(replace.Config{Name: name, Closed: func(h probe.Handler, err error) { m.closed(r, h, err) }})
+	m.records[name] = r
+	return r
+}
+
+// closed keeps the counts of a generation that was closed with err.
+func (m *Manager) closed(r *record, h probe.Handler, err error) {
+	m.mu.Lock()
+	if g := r.generations[h]; g != nil {
+		delete(r.generations, h)
+		last := g.stats()
+		last.Idle, last.Busy = 0, 0
+		r.past.add(last)
+	}
+	m.mu.Unlock()
+	if err != nil {
+		m.cfg.Log.Error("plugin could not be closed", "handler", r.name, "error", err.Error())
+	}
+}
+
+// usageLocked returns who uses r.
+func (m *Manager) usageLocked(r *record) usage {
+	return usage{probes: r.handler.Live() + r.preparing, holds: m.holds[r.name]}
+}
+
+// isTakenLocked reports whether the file at path is that of another plugin, which runs.
+func (m *Manager) isTakenLocked(r *record, path string) (by string, taken bool) {
+	for _, other := range m.records {
+		if other != r && other.state == Running && other.place == path {
+			return other.name, true
+		}
+	}
+	return "", false
+}
+
+// found returns what v has of r. The caller holds r's token.
+func (m *Manager) found(r *record, v *admit.Snapshot) found {
+	e := v.Plugin(r.name)
+	f := found{state: e.State, rival: e.Rival != nil}
+	if e.Loadable() {
+		f.version = m.versionOf(e.Plugin)
+		return f
+	}
+	f.wrong = v.About(r.name, r.place) != nil
+	f.gone = r.state == Running && v.IsGone(r.place)
+	return f
+}
+
+// versionOf tells apart what would be other generations of a plugin: by its bytes, its
+// manifest, its settings, and [Config.Fingerprint].
+func (m *Manager) versionOf(p admit.Plugin) string {
+	manifest := *p.Manifest
+	schema := manifest.Config.JSON()
+	manifest.Config = nil
+	more := ""
+	if m.cfg.Fingerprint != nil {
+		more = m.cfg.Fingerprint(p)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%+v\n%s\n%s\n%+v\n%q\n%q\n%s", p.Digest, p.Beside, manifest, schema, p.Grants, p.Limits, p.Folders, p.Env, more))
+	return string(sum[:])
+}
+
+// Stats are the counts of a plugin.
+type Stats struct {
+	Idle, Busy int                         // instances
+	Denied     uint64                      // dials
+	Limits     map[plugin.LimitName]uint64 // how often each limit was hit
+}
+
+// add adds the counts of another generation. s.Limits is not nil.
+func (s *Stats) add(o Stats) {
+	s.Idle += o.Idle
+	s.Busy += o.Busy
+	s.Denied += o.Denied
+	for limit, n := range o.Limits {
+		s.Limits[limit] += n
+	}
+}
+
+// total returns the counts of all generations of r.
+func (r *record) totalLocked() Stats {
+	total := r.past
+	total.Limits = maps.Clone(r.past.Limits)
+	for _, g := range r.generations {
+		total.add(g.stats())
+	}
+	return total
+}

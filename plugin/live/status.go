@@ -1,0 +1,82 @@
+package live
+
+import (
+	"time"
+
+	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/plugin/admit"
+)
+
+// Status is what can be seen of a plugin from outside.
+type Status struct {
+	Name       string
+	State      State
+	Plugin     admit.Plugin // what runs, or would if a probe asked for it, without code; zero when withdrawn
+	Generation int          // how many versions and settings there have been
+	Probes     int
+	Changed    time.Time // when a version was last taken or refused
+	Err        error     // why the newest version is not the one that runs
+	Stats      Stats     // of all generations
+	Compared   shadow.Counts
+	Shadow     *ShadowStatus // nil: nothing runs beside it, or is to
+}
+
+// ShadowStatus is what can be seen of the version that runs beside a plugin.
+type ShadowStatus struct {
+	Plugin       admit.Plugin // without code; zero where nothing runs yet
+	Err          error        // why the newest version is not the one that runs beside
+	Compared     shadow.Counts
+	PromoteAfter admit.PromoteAfter
+}
+
+// Latest returns the latest snapshot, without code.
+func (m *Manager) Latest() *admit.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest
+}
+
+// Statuses returns the status of every plugin that may be used, by name.
+func (m *Manager) Statuses() []Status {
+	records := m.all()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Status, 0, len(records))
+	for _, r := range records {
+		all = append(all, r.statusLocked())
+	}
+	return all
+}
+
+// Status returns the status of the plugin called name; ok is false where there is none.
+func (m *Manager) Status(name string) (s Status, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.records[name]
+	if r == nil {
+		return s, false
+	}
+	return r.statusLocked(), true
+}
+
+// statusLocked goes by the generation that probes use at this moment: what they can show is
+// known here.
+func (r *record) statusLocked() Status {
+	now, number, err := r.currentLocked()
+	s := Status{
+		Name: r.name, State: Failed, Plugin: r.plugin, Generation: number, Probes: r.handler.Live(), Changed: r.changed, Err: err,
+		Stats: r.totalLocked(), Compared: r.handler.Shadowing(),
+	}
+	switch {
+	case now != nil:
+		s.State, s.Plugin = Running, now.plugin
+	case r.state == Withdrawn:
+		s.State, s.Plugin = Withdrawn, admit.Plugin{}
+	case err == nil:
+		s.State = Unused
+	}
+	if sh := r.shadow; sh != nil {
+		s.Shadow = &ShadowStatus{Plugin: sh.plugin, Err: sh.err, Compared: s.Compared.Less(sh.from), PromoteAfter: sh.after}
+	}
+	return s
+}
