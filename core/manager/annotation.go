@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Annotation is the pod annotation that holds the probes which v1.Probe can not
+// Annotation is the pod annotation that holds the probes which v1.Probe cannot
 // express: a YAML map from container to kind to probe.
 const Annotation = "prober.dev/probes"
 
@@ -72,7 +72,7 @@ type pluginTarget struct {
 }
 
 // parseAnnotation reads the annotation of pod. An error spoils the one probe that it
-// is about, which is nil in the map, or all of them when the annotation can not be read.
+// is about, which is nil in the map, or all of them when the annotation cannot be read.
 // refused are the probes that the spoiled part may declare.
 func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []probeName, errs []error) {
 	text, ok := pod.Annotations[Annotation]
@@ -291,7 +291,7 @@ func jsonReason(err error) string {
 
 // decodeStrict decodes raw into into, a pointer to a struct. Its errors name the path
 // of the field at fault: one that does not exist, in this very spelling, or one whose
-// value its type can not take.
+// value its type cannot take.
 func decodeStrict(raw json.RawMessage, into any, path *field.Path) field.ErrorList {
 	var document any
 	decoder := json.NewDecoder(bytes.NewReader(raw))

@@ -69,7 +69,7 @@ func (c *ProbeConfig) sameHandler(o *ProbeConfig) bool {
 }
 
 // ProbesOf returns the probes of pod in the order in which AddPod starts them, and
-// an error, a [*field.Error], for each that can not be used. The annotation wins
+// an error, a [*field.Error], for each that cannot be used. The annotation wins
 // over the container's own probe of that kind.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 	d := declaredBy(pod)
