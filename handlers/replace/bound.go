@@ -48,8 +48,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 			return probe.Outcome{}, b.of.missing()
 		}
 		if active.gen.acquire() {
-			defer active.gen.release()
-			return b.attempt(ctx, active.handler, &req)
+			return b.attempt(ctx, active, &req)
 		}
 		// The generation was replaced, and b has the next one already. A probe that was
 		// released gets no other.
@@ -59,14 +58,16 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	}
 }
 
-// attempt makes an attempt with h, and one with the shadow on the first attempt of a tick.
-func (b *bound) attempt(ctx context.Context, h probe.Handler, req *probe.Request) (probe.Outcome, error) {
+// attempt makes an attempt with active, which was acquired and is released here, and one with
+// the shadow on the first attempt of a tick.
+func (b *bound) attempt(ctx context.Context, active *binding, req *probe.Request) (probe.Outcome, error) {
+	defer active.gen.release()
 	if req.Attempt <= 1 {
 		if s := b.shadow.Load(); s != nil && s.gen.acquire() {
-			return b.of.compared.Probe(ctx, *req, h, s.handler, s.gen.release)
+			return b.of.compared.Probe(ctx, *req, active.handler, s.handler, s.gen.release)
 		}
 	}
-	return h.Probe(ctx, *req)
+	return active.handler.Probe(ctx, *req)
 }
 
 // Inherit implements [probe.Inheritor]: a probe that is bound anew, since a secret in its
