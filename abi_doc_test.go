@@ -294,7 +294,7 @@ func TestABILimits(t *testing.T) {
 
 // TestABIBounds holds what nobody can set against the constants that set it.
 func TestABIBounds(t *testing.T) {
-	known := constants(t, "internal/abi", "handlers/wasm", "plugin")
+	known := constants(t, "internal/abi", "handlers/wasm", "handlers/wasm/internal/binary", "handlers/wasm/internal/guest", "plugin")
 	names := map[string]string{
 		"name of a metric": "MaxMetricName", "its unit": "MaxUnit", "key of kv": "maxKVKey", "keys of kv": "MaxKVKeys", "path of `config_get`": "maxKey",
 		"DialURL": "maxURL", "DNSRequest": "maxDNSRequest", "TLSOptions": "maxOptions", "HTTPRequest": "maxHTTPRequest",
@@ -382,8 +382,8 @@ func TestABILists(t *testing.T) {
 		schemes = append(schemes, "`"+name+"://")
 	}
 	for section, wanted := range map[string][]string{
-		"DNSRequest":              find("handlers/wasm/hostdnswire.go", `unknown type .*; known: ([A-Z, ]+)`),
-		"DialURL":                 append(find("handlers/wasm/hosttls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
+		"DNSRequest":              find("handlers/wasm/internal/guest/dnswire.go", `unknown type .*; known: ([A-Z, ]+)`),
+		"DialURL":                 append(find("handlers/wasm/internal/guest/tls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
 		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:unnoted\()?g\.`),
 		"Capabilities and grants": metadata(find("internal/netaddr/netaddr.go", `MustParsePrefix\("([^"]+)"\), *//`)),
 		"Isolation":               {"| `" + string(plugin.Reset) + "`", "| `" + string(plugin.Fresh) + "`", "| `" + string(plugin.Pooled) + "`"},
@@ -406,7 +406,7 @@ func TestABILists(t *testing.T) {
 			told = append(told, strings.Replace(name, "PROBE_CONFIG_NAME", "PROBE_CONFIG_", 1))
 		}
 	}
-	vars := find("handlers/wasm/command.go", `"(PROBE_[A-Z_]+)"`)
+	vars := find("handlers/wasm/internal/guest/command.go", `"(PROBE_[A-Z_]+)"`)
 	slices.Sort(told)
 	slices.Sort(vars)
 	if diff := cmp.Diff(vars, told); diff != "" {

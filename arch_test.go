@@ -61,15 +61,19 @@ var rooms = map[string]struct {
 	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
-		ours: []string{
-			"probe", "handlers", "handlers/internal/attempt", "handlers/quarantine", "handlers/wasm/internal/*", "plugin",
-			"internal/abi", "internal/explain", "internal/ownership", "internal/perfdata", "internal/wasmfile",
-		},
-		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"},
+		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership"},
+		others: []string{"github.com/tetratelabs/wazero"},
 	},
-	"handlers/wasm/internal/binary":     {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
-	"handlers/wasm/internal/memory":     {others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}},
-	"handlers/wasm/internal/sched":      {},
+	"handlers/wasm/internal/binary": {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
+	"handlers/wasm/internal/memory": {others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}},
+	"handlers/wasm/internal/sched":  {},
+	"handlers/wasm/internal/guest": {
+		ours: []string{
+			"probe", "handlers/internal/attempt", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/explain", "internal/perfdata",
+		},
+		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage"},
+	},
 	"handlers/wasm/internal/egress":     {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process/internal/sealed":  {others: []string{"golang.org/x/sys"}},
 	"handlers/process/internal/sockets": {ours: []string{"plugin"}},

@@ -36,7 +36,7 @@ type Capability struct {
 }
 
 // capabilities is the one list of them. A new one needs an entry here, its functions in
-// internal/abi, a file in handlers/wasm, the SDKs and docs/abi.md.
+// internal/abi, a file in handlers/wasm/internal/guest, the SDKs and docs/abi.md.
 var capabilities = []Capability{
 	{
 		Name: CapabilityNet, Module: abi.ModuleNet, Summary: "connections of TCP, UDP, TLS and unix sockets",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
@@ -28,7 +29,7 @@ var _ probe.Handler = (*bound)(nil)
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	out, err := b.attempt(ctx, req)
 	if err != nil {
-		if failure, ok := attempt.FailureOf(b.plugin.manifest, &req, err); ok {
+		if failure, ok := attempt.FailureOf(b.plugin.guest.Manifest, &req, err); ok {
 			return failure, nil
 		}
 	}
@@ -41,9 +42,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if err := ctx.Err(); err != nil {
 		return b.ended(err, &req, start)
 	}
-	c := newCall(ctx, b, &req)
-	c.kv.store = b.store
-	c.class = sched.Class(b.class.Load())
+	c := newCall(ctx, b, &req, b.store, sched.Class(b.class.Load()))
 	in, err := b.begin(c)
 	if err != nil {
 		return probe.Outcome{}, b.named(err)
@@ -53,45 +52,44 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 
 // begin gets a call its slot and its instance, which end gives back.
 func (b *bound) begin(c *call) (in *instance, err error) {
-	if !c.acquire() {
+	if !c.Acquire() {
 		return nil, ErrNoInstance
 	}
 	defer func() {
 		if in == nil {
-			c.release()
+			c.Release()
 		}
 	}()
 	begun := b.plugin.host.cfg.Clock.Now()
 	in, err = b.plugin.take(c)
-	c.waited += b.plugin.host.since(begun)
+	c.AddWait(b.plugin.host.since(begun))
 	return in, err
 }
 
 // end ends what a call has begun, and gives back what it holds.
 func (b *bound) end(c *call, in *instance, normal bool) {
 	defer b.plugin.back(c, in, normal)
-	c.release()
-	c.finish()
+	c.Release()
+	c.Finish()
 }
 
 // carryOut calls the guest, and gives back what the attempt holds.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	waited, again := c.waited, false
+	waited, again := c.Waited(), false
 	defer func() { b.end(c, in, again) }()
 	entered := b.plugin.host.cfg.Clock.Now()
-	c.record.since = entered
 	code, err := in.run(c, in.probe)
-	ended := c.ended()
-	b.class.Store(int32(c.class.Next(c.classSince(entered, waited, ended))))
+	ended := c.Ended()
+	b.class.Store(int32(c.class.Next(c.ClassSince(entered, waited, ended))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
-		if out, err = c.outcome(code, in); err == nil {
-			c.kv.commit()
+		if out, err = c.Outcome(code, in.world); err == nil {
+			c.Commit()
 		}
 	}
-	again = b.plugin.reset && c.usable(err) || err == nil && ended == nil
+	again = b.plugin.reset && c.Usable(err) || err == nil && ended == nil
 	if ended != nil {
-		c.traceEnd(ended)
+		c.TraceEnd(ended)
 		return b.cutOff(c, ended, start)
 	}
 	return out, b.named(err)
@@ -100,15 +98,15 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 // cutOff is the answer of an attempt whose context has ended before its guest answered.
 func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, error) {
 	if err == context.DeadlineExceeded {
-		switch trouble := c.hostTrouble(); { // of the target nothing is known
-		case c.starved(start):
+		switch trouble := c.HostTrouble(); { // of the target nothing is known
+		case c.Starved(start):
 			err = ErrNoInstance
 		case trouble != nil:
 			err = trouble
 		}
 	}
-	out, err := b.ended(err, c.req, start)
-	c.explain(&out)
+	out, err := b.ended(err, c.Request(), start)
+	c.Explain(&out)
 	return out, err
 }
 
@@ -129,13 +127,12 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 		if !errors.Is(err, ErrNoInstance) || ctx.Err() != nil {
 			return err
 		}
-		wait(ctx, nil, sched.Patience)
+		guest.Wait(ctx, nil, sched.Patience)
 	}
 }
 
 func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
-	c := newCall(ctx, b, &probe.Request{Target: target})
-	c.offline, c.class = true, sched.Prompt
+	c := newCall(ctx, b, &probe.Request{Target: target}, nil, sched.Prompt)
 	in, err := b.begin(c)
 	if err != nil {
 		return err
@@ -150,10 +147,10 @@ func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, err)
 	case code != 0:
-		return errors.New(cmp.Or(c.message, "the plugin does not take this config"))
+		return errors.New(cmp.Or(c.Message(), "the plugin does not take this config"))
 	}
 	return nil
 }
 
 // named says which plugin an error comes from.
-func (b *bound) named(err error) error { return attempt.Named(b.plugin.manifest.Name, err) }
+func (b *bound) named(err error) error { return attempt.Named(b.plugin.guest.Manifest.Name, err) }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 )
 
 func TestTheCacheIsPruned(t *testing.T) {
@@ -80,7 +82,7 @@ func TestACompilationThatTakesLongKeepsNobodyOut(t *testing.T) {
 		if took := time.Since(start); err != nil || took != unlimitedPatience {
 			t.Errorf("the second began after %v, %v", took, err)
 		}
-		over, cancel := realClock{}.WithTimeout(t.Context(), time.Hour)
+		over, cancel := guest.SystemClock{}.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := h.beginCompilation(over); !errors.Is(err, over.Err()) || err == nil {
 			t.Errorf("a third: %v", err)

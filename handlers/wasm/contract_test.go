@@ -43,7 +43,7 @@ func FuzzCheckContract(f *testing.F) {
 		if command {
 			m.Mode = plugin.Command
 		}
-		g := (&Handler{compiled: compiled}).guest()
+		g := (&Handler{compiled: compiled}).contract()
 		got, want := errors.Join(plugin.CheckContract(module, m)...), errors.Join(g.Check(g.Command(command))...)
 		if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
 			t.Errorf("got\n%v\nwant\n%v", got, want)

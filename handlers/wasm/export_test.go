@@ -45,7 +45,7 @@ func Closed(h *Host) bool {
 func WaitForCompilers(h *Host) { h.compilers.Wait() }
 
 // FreeSlots returns how many guests more may compute.
-func FreeSlots(h *Host) int { return h.slots.Free() }
+func FreeSlots(h *Host) int { return h.guests.Slots.Free() }
 
 // LimitCompilers sets what each compilation of h may take.
 func LimitCompilers(h *Host, most time.Duration, memory uint64) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
-	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -27,24 +27,18 @@ var ErrNoInstance error = &attempt.Skipped{Err: errors.New("no instance of the p
 
 // Handler is a loaded plugin. It is safe for concurrent use.
 type Handler struct {
-	host        *Host
-	manifest    *plugin.Manifest
-	digest      string
-	module      *binary.Module
-	runtime     wazero.Runtime
-	compiled    wazero.CompiledModule
-	limits      plugin.Limits // in force; read-only once the plugin is loaded
-	permissions *egress.Permissions
-	instances   *sched.Quota // of limits.Instances
-	image       *image       // of the first instance; nil where the module is volatile
-	size0       int          // bytes of memory of the first instance, when it had started
-	reset       bool         // instances are used again after a reset
-	pooled      bool         // instances are used again as they are
-	command     bool         // it is run as a program, in a new instance each time
+	guest     guest.Plugin
+	host      *Host
+	module    *binary.Module
+	runtime   wazero.Runtime
+	compiled  wazero.CompiledModule
+	instances *sched.Quota // of limits.Instances
+	image     *image       // of the first instance; nil where the module is volatile
+	size0     int          // bytes of memory of the first instance, when it had started
+	reset     bool         // instances are used again after a reset
+	pooled    bool         // instances are used again as they are
 
-	denied atomic.Uint64 // dials that the grants did not cover
-	size   atomic.Uint64 // see Stats.Size
-	hits   attempt.Hits
+	size atomic.Uint64 // see Stats.Size
 
 	mu       sync.Mutex
 	idle     []*instance // the one used last is at the end
@@ -58,10 +52,10 @@ type Handler struct {
 var _ probe.Preparer = (*Handler)(nil)
 
 // Manifest returns the plugin's manifest, which must not be changed.
-func (p *Handler) Manifest() *plugin.Manifest { return p.manifest }
+func (p *Handler) Manifest() *plugin.Manifest { return p.guest.Manifest }
 
 // Digest returns the digest of the module's bytes, "sha256:…".
-func (p *Handler) Digest() string { return p.digest }
+func (p *Handler) Digest() string { return p.guest.Digest }
 
 // Stats is what a plugin takes and did.
 type Stats struct {
@@ -77,13 +71,13 @@ type Stats struct {
 }
 
 // Limits returns the limits in force.
-func (p *Handler) Limits() plugin.Limits { return p.limits }
+func (p *Handler) Limits() plugin.Limits { return p.guest.Limits }
 
 // Stats returns the figures of this moment.
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.denied.Load(), Size: p.size.Load(), Limits: p.hits.Counts()}
+	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.guest.Denied.Load(), Size: p.size.Load(), Limits: p.guest.Hits.Counts()}
 }
 
 // Prepare implements [probe.Preparer]. It holds config against the manifest's
@@ -94,12 +88,12 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 
 // PrepareContext is Prepare that waits for the guest no longer than ctx lasts.
 func (p *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
-	config, err := p.manifest.Config.Apply(config)
+	config, err := p.guest.Manifest.Config.Apply(config)
 	if err != nil {
 		return nil, err
 	}
 	b := &bound{plugin: p, config: config, store: new(attempt.Store)}
-	if p.command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
+	if p.guest.Command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
 		return b, nil
 	}
 	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout) // that of Prepare has no end
@@ -112,7 +106,7 @@ func (p *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 
 // Probe implements [probe.Handler] for a plugin that needs no config.
 func (p *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	config, err := p.manifest.Config.Apply(nil)
+	config, err := p.guest.Manifest.Config.Apply(nil)
 	if err != nil {
 		return probe.Outcome{}, err
 	}
@@ -181,11 +175,11 @@ func (p *Handler) take(c *call) (*instance, error) {
 		c.holds(in.memory.Taken())
 		return in, nil
 	}
-	if limit := p.limits.Instances; limit > 0 && p.live >= limit {
+	if limit := p.guest.Limits.Instances; limit > 0 && p.live >= limit {
 		p.mu.Unlock()
 		p.flying.Done()
 		c.leave()
-		c.hit(plugin.LimitInstances)
+		c.Hit(plugin.LimitInstances)
 		return nil, ErrNoInstance
 	}
 	p.live++
@@ -202,7 +196,7 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 			c.leave()
 		}
 	}()
-	if in, err = p.newInstance(c.ctx, c); err != nil && c.ctx.Err() == context.DeadlineExceeded {
+	if in, err = p.newInstance(c.Context(), c); err != nil && c.Context().Err() == context.DeadlineExceeded {
 		err = ErrNoInstance // the guest never got to see its target
 	}
 	return in, err
@@ -221,7 +215,6 @@ func (p *Handler) back(c *call, in *instance, normal bool) {
 const maxReady = 4
 
 func (p *Handler) give(in *instance, keep bool) {
-	in.call = nil
 	in.memory.Hold(nil)
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {
@@ -279,7 +272,7 @@ const surplusTime = 15 * time.Second
 
 // restLocked is how much longer the instance that has been idle for longest may be.
 func (p *Handler) restLocked() time.Duration {
-	most := p.limits.Idle
+	most := p.guest.Limits.Idle
 	if len(p.idle) > 1 {
 		most = min(most, surplusTime)
 	}
@@ -308,8 +301,8 @@ func (p *Handler) closeStale() {
 	defer p.flying.Done()
 	var stale []*instance
 	for len(p.idle) > 0 && p.restLocked() <= 0 {
-		if time.Since(p.idle[0].idleSince) >= p.limits.Idle {
-			p.hits[plugin.LimitIdle].Add(1)
+		if time.Since(p.idle[0].idleSince) >= p.guest.Limits.Idle {
+			p.guest.Hits[plugin.LimitIdle].Add(1)
 		}
 		stale = append(stale, p.idle[0])
 		p.idle = slices.Delete(p.idle, 0, 1)

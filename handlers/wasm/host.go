@@ -1,10 +1,3 @@
-// Package wasm runs plugins that are WebAssembly modules, in a sandbox: a guest
-// reaches the target that it probes and nothing else, ends at its deadline whatever
-// it does, and leaves nothing behind for the next call.
-//
-// A [Host] holds what plugins share. [Host.Load] makes a handler of a module, and
-// [RegisterAll] does so with all that plugin.Find has found. The contract with guests is
-// docs/abi.md, in Go internal/abi.
 package wasm
 
 import (
@@ -28,6 +21,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/plugin"
@@ -123,22 +117,25 @@ type Config struct {
 	Version string
 }
 
+// Clock is the time that guests see, wait by and are ended by. A test of a plugin has one of
+// its own, on which nothing takes time but what waits.
+type Clock = guest.Clock
+
+// TLSConfig returns how the guest wants the TLS of an HTTP request made, for
+// [Config.RoundTrip]; nil if ctx is not that of one.
+func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
+
 // Host is what plugins share: the compilation cache, the memory budget and the
 // slots of guests that compute. It is safe for concurrent use.
 type Host struct {
-	cfg     Config    // read-only after New
-	born    time.Time // by the clock; guests count from here
-	cache   wazero.CompilationCache
-	budget  *memory.Budget
-	quota   *sched.Quota // of the budget, in bytes
-	slots   *sched.Slots // of guests that compute
-	network egress.Network
-	runs    runs
+	cfg    Config // read-only after New
+	guests guest.Host
+	cache  wazero.CompilationCache
+	budget *memory.Budget
+	quota  *sched.Quota // of the budget, in bytes
 
 	cacheFolder    string // of cache; "" where that is in memory; read-only after New
 	compilerLimits compilerLimits
-
-	nameservers nameservers // of the system
 
 	compiling chan struct{}  // holds one token while there is a compilation: one at a time
 	beside    chan struct{}  // the same, of those that began beside another that takes long
@@ -162,7 +159,7 @@ func New(cfg Config) (*Host, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = realClock{}
+		cfg.Clock = guest.SystemClock{}
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader
@@ -171,27 +168,32 @@ func New(cfg Config) (*Host, error) {
 		cfg.DialContext = new(net.Dialer).DialContext
 	}
 	if cfg.Handshake == nil {
-		cfg.Handshake = handshake
+		cfg.Handshake = guest.Handshake
 	}
 	if cfg.LookupIP == nil {
 		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	if err := checkServers(cfg.DNSServers); err != nil {
+	if err := guest.CheckServers(cfg.DNSServers); err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
 	cache, folder, err := openCache(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), born: cfg.Clock.Now(), cacheFolder: folder, compilerLimits: usualCompiler}
+	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), cacheFolder: folder, compilerLimits: usualCompiler}
 	if cfg.Compiler != "" {
 		h.beside = make(chan struct{}, compilersBeside)
 	}
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
-	h.slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.boundStacks)
-	h.network.LookupIP, h.network.Listeners, h.network.Clock = cfg.LookupIP, cfg.Listeners, cfg.Clock
+	h.guests = guest.Host{
+		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, DNSServers: cfg.DNSServers,
+		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
+		Network: egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
+		Budget:  h.budget, Born: cfg.Clock.Now(),
+	}
+	h.guests.Slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.guests.BoundStacks)
 	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
 	return h, nil
 }
@@ -324,6 +326,9 @@ func (h *Host) remove(p *Handler) {
 		}
 	}
 }
+
+// since is the time that has passed since t.
+func (h *Host) since(t time.Time) time.Duration { return h.cfg.Clock.Now().Sub(t) }
 
 // Memory returns how many bytes the instances of all plugins take, out of
 // [Config.TotalMemory].

@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -29,9 +30,7 @@ type instance struct {
 	rests     bool                // it has given back its pages since it was used last
 	calls     int
 	idleSince time.Time // when it was given back
-	call      *call     // what runs now
-	stdout    lineWriter
-	stderr    lineWriter
+	world     *guest.World
 }
 
 // image is the state of an instance after _initialize. Every further instance of the
@@ -45,8 +44,8 @@ type image struct {
 // attempt that it is for, nil while the plugin is loaded.
 func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err error) {
 	in := &instance{plugin: p}
-	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.limits.Memory)); err != nil {
-		p.hits[plugin.LimitTotalMemory].Add(1)
+	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.guest.Limits.Memory)); err != nil {
+		p.guest.Hits[plugin.LimitTotalMemory].Add(1)
 		if err == memory.ErrNoRoom {
 			return nil, ErrNoInstance
 		}
@@ -55,23 +54,23 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 	if of != nil {
 		in.memory.Hold(of.holds)
 	}
-	in.stdout = lineWriter{in: in, name: "stdout", keeps: p.command}
-	in.stderr = lineWriter{in: in, name: "stderr"}
-	in.call = &call{ctx: ctx, host: p.host, plugin: p, starting: true}
+	starting := guest.NewStart(ctx, &p.guest)
+	in.world = guest.NewWorld(&p.guest, in.memory)
+	in.world.Begin(starting)
 	started := false
 	defer func() {
-		in.call.release()
+		starting.Release()
 		if !started {
 			in.close()
 		}
 	}()
-	if err = in.start(experimental.WithMemoryAllocator(withCall(ctx, in.call), in.memory), of); err == nil {
+	if err = in.start(experimental.WithMemoryAllocator(guest.WithCall(ctx, starting), in.memory), of); err == nil {
 		in.memory.DropStack()
 		started = true
 		return in, nil
 	}
 	if of != nil && in.memory.Starved() { // by other instances: it says nothing of the plugin
-		of.hit(plugin.LimitTotalMemory)
+		of.Hit(plugin.LimitTotalMemory)
 		err = ErrNoInstance
 	}
 	return nil, err
@@ -87,12 +86,12 @@ func (p *Handler) initialMemory() memory.Amount {
 
 // start instantiates the module and brings it to the state after _initialize.
 func (in *instance) start(ctx context.Context, of *call) error {
-	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.moduleConfig(of))
+	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.world.Config(of.attempt()))
 	if err != nil {
 		return in.fault(err, probe.ReasonInstantiate)
 	}
 	in.module = module
-	if in.plugin.command {
+	if in.plugin.guest.Command {
 		in.probe = module.ExportedFunction(abi.ExportStart)
 		return in.first(ctx, binary.StartName)
 	}
@@ -119,7 +118,7 @@ func (in *instance) first(ctx context.Context, name string) error {
 	if fn == nil {
 		return nil
 	}
-	if err := in.enter(ctx, in.call, fn, nil); err != nil {
+	if err := in.world.Enter(ctx, fn, nil); err != nil {
 		fault := in.fault(err, probe.ReasonInstantiate)
 		fault.Err = fmt.Errorf("%s: %w", name, fault.Err)
 		return fault
@@ -188,8 +187,8 @@ func (in *instance) rest() {
 // worn reports whether it is time for a new instance. A guest sees how large its memory
 // is, and nothing makes it smaller again: one that has grown cannot be reset.
 func (in *instance) worn() bool {
-	if in.calls >= in.plugin.limits.Calls {
-		in.plugin.hits[plugin.LimitCalls].Add(1)
+	if in.calls >= in.plugin.guest.Limits.Calls {
+		in.plugin.guest.Hits[plugin.LimitCalls].Add(1)
 		return true
 	}
 	size := int(in.module.Memory().Size())
@@ -201,25 +200,22 @@ func (in *instance) worn() bool {
 
 // run calls fn for c. An error means that the instance must go.
 func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
-	in.call = c
+	in.world.Begin(c.Call)
 	in.calls++
 	in.rests = false
-	in.stdout.reset()
-	in.stderr.reset()
 	in.memory.Begin()
 	stack := [1]uint64{}
-	err = in.enter(withCall(c.ctx, c), c, fn, stack[:])
+	err = in.world.Enter(guest.WithCall(c.Context(), c.Call), fn, stack[:])
 	in.shrinkStack()
-	in.stdout.flush()
-	in.stderr.flush()
+	in.world.Flush()
 	if in.memory.Refused() {
-		c.hit(plugin.LimitMemory)
+		c.Hit(plugin.LimitMemory)
 	}
 	if in.memory.Starved() {
-		c.hit(plugin.LimitTotalMemory)
+		c.Hit(plugin.LimitTotalMemory)
 	}
-	if in.plugin.command {
-		if code, ok := in.exited(err); ok {
+	if in.plugin.guest.Command {
+		if code, ok := in.world.Exited(err); ok {
 			return code, nil
 		}
 	}
@@ -231,21 +227,21 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 
 // fault gives the error of a guest's call its reason.
 func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
-	in.stderr.flush()
-	if in.call.ended() == nil {
-		in.call.trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
+	in.world.Flush()
+	if in.world.Call().Ended() == nil {
+		in.world.Call().Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.TrimSuffix(text, " (recovered by wazero)")
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		text = fmt.Sprintf("exited with code %d", exit.ExitCode())
 	}
-	if in.stderr.first != "" {
-		text += ": " + in.stderr.first
+	if said := in.world.Said(); said != "" {
+		text += ": " + said
 	}
 	switch {
-	case errors.Is(err, errStack):
-		text = errStack.Error()
+	case errors.Is(err, guest.ErrStack):
+		text = guest.ErrStack.Error()
 		reason = probe.ReasonMemory
 	case in.memory.Refused() || in.memory.Starved():
 		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.Limit(), text)
@@ -268,4 +264,13 @@ func (in *instance) close() {
 		_ = in.module.Close(context.Background())
 	}
 	in.memory.Release()
+}
+
+// shrinkStack gives back the stack of a call that has ended: the next one begins with a
+// small one.
+func (in *instance) shrinkStack() {
+	if !in.plugin.guest.Command && memory.StackOf(in.probe) > memory.FreeStack {
+		in.probe = in.module.ExportedFunction(abi.ExportProbe)
+	}
+	in.memory.DropStack()
 }

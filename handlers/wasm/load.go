@@ -11,6 +11,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -54,28 +55,28 @@ func Admit(found plugin.Found) error {
 
 // admit checks a module against limits and grants before it is compiled.
 func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
-	p = &Handler{host: h, manifest: found.Manifest, digest: plugin.Digest(found.Module)}
+	p = &Handler{host: h, guest: guest.Plugin{Host: &h.guests, Manifest: found.Manifest, Digest: plugin.Digest(found.Module)}}
 	p.resolveLimits(found.Limits)
-	switch r := p.manifest.Runtime; {
+	switch r := p.guest.Manifest.Runtime; {
 	case r != "" && r != plugin.Wasm:
 		return p, fmt.Errorf("its runtime is %s: it is no module", r)
-	case len(found.Module) > p.limits.Module:
-		return p, fmt.Errorf("module of %d bytes; at most %d are allowed", len(found.Module), p.limits.Module)
-	case p.manifest.Isolation == plugin.Pooled && !p.manifest.Stateful:
+	case len(found.Module) > p.guest.Limits.Module:
+		return p, fmt.Errorf("module of %d bytes; at most %d are allowed", len(found.Module), p.guest.Limits.Module)
+	case p.guest.Manifest.Isolation == plugin.Pooled && !p.guest.Manifest.Stateful:
 		return p, errors.New("isolation pooled is for plugins whose manifest says stateful: true")
 	}
-	if p.permissions, err = egress.NewPermissions(p.manifest.Requests, found.Grants); err != nil {
+	if p.guest.Permissions, err = egress.NewPermissions(p.guest.Manifest.Requests, found.Grants); err != nil {
 		return p, err
 	}
-	if p.module, err = binary.Inspect(found.Module, uint32(p.limits.TableEntries)); err != nil {
+	if p.module, err = binary.Inspect(found.Module, uint32(p.guest.Limits.TableEntries)); err != nil {
 		return p, err
 	}
-	if err := p.permissions.CheckImports(p.module.Imports); err != nil {
+	if err := p.guest.Permissions.CheckImports(p.module.Imports); err != nil {
 		return p, err
 	}
-	if p.module.MinMemory > uint64(p.limits.Memory) {
+	if p.module.MinMemory > uint64(p.guest.Limits.Memory) {
 		return p, &probe.Error{Reason: probe.ReasonMemory, Err: fmt.Errorf("the module begins with %d bytes of memory; at most %d are allowed",
-			p.module.MinMemory, p.limits.Memory)}
+			p.module.MinMemory, p.guest.Limits.Memory)}
 	}
 	return p, nil
 }
@@ -98,7 +99,7 @@ func (p *Handler) load(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no end after %v", timeout))
 	defer cancel()
-	if err := p.instantiateHost(ctx); err != nil {
+	if err := p.guest.Instantiate(ctx, p.runtime, p.module.Imports); err != nil {
 		return err
 	}
 	return p.tryOut(ctx)
@@ -117,11 +118,11 @@ func (p *Handler) tryOut(ctx context.Context) error {
 		return crowded(err)
 	}
 	p.size0 = int(in.module.Memory().Size())
-	if !p.module.Volatile && !p.command {
+	if !p.module.Volatile && !p.guest.Command {
 		p.image, err = in.takeImage()
 	}
-	p.pooled = p.manifest.Isolation == plugin.Pooled
-	p.reset = p.manifest.Isolation == plugin.Reset && !p.module.Volatile && !p.command
+	p.pooled = p.guest.Manifest.Isolation == plugin.Pooled
+	p.reset = p.guest.Manifest.Isolation == plugin.Reset && !p.module.Volatile && !p.guest.Command
 	p.live++
 	p.flying.Add(1) // until the instance is given back: the host may be closed meanwhile
 	defer p.flying.Done()
@@ -138,7 +139,7 @@ func (p *Handler) tryOut(ctx context.Context) error {
 
 // whileStarting says of an error in what of the guest's it came.
 func (p *Handler) whileStarting(err error) error {
-	if p.command || p.compiled.ExportedFunctions()[abi.ExportInitialize] == nil {
+	if p.guest.Command || p.compiled.ExportedFunctions()[abi.ExportInitialize] == nil {
 		return err
 	}
 	return fmt.Errorf("%s: %w", abi.ExportInitialize, err)
@@ -282,22 +283,22 @@ func compileIn(ctx context.Context, runtime wazero.Runtime, code []byte) (made c
 
 // checkABI holds the module's imports and exports against the contract.
 func (p *Handler) checkABI() error {
-	g := p.guest()
-	p.command = g.Command(p.manifest.Mode == plugin.Command)
-	if errs := g.Check(p.command); len(errs) > 0 {
+	g := p.contract()
+	p.guest.Command = g.Command(p.guest.Manifest.Mode == plugin.Command)
+	if errs := g.Check(p.guest.Command); len(errs) > 0 {
 		return errs[0]
 	}
 	if start := g.Exports[binary.StartName]; len(start.Params)+len(start.Results) > 0 {
 		return errors.New("the start function takes or returns something")
 	}
-	if p.command && p.manifest.Isolation == plugin.Pooled {
+	if p.guest.Command && p.guest.Manifest.Isolation == plugin.Pooled {
 		return errors.New("isolation pooled is for reactors: a command has a new instance each time")
 	}
 	return nil
 }
 
-// guest returns what the compiled module imports and exports.
-func (p *Handler) guest() *abi.Guest {
+// contract returns what the compiled module imports and exports.
+func (p *Handler) contract() *abi.Guest {
 	g := &abi.Guest{
 		Exports: make(map[string]abi.Signature),
 		Memory:  p.compiled.ExportedMemories()[abi.ExportMemory] != nil,
@@ -318,19 +319,4 @@ func abiTypes(types []api.ValueType) []abi.Type {
 		names[i] = abi.Type(api.ValueTypeName(t))
 	}
 	return names
-}
-
-func (p *Handler) instantiateHost(ctx context.Context) error {
-	for _, module := range p.module.Imports {
-		if module == binary.WASI {
-			if err := p.instantiateWASI(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := p.instantiateHostModule(ctx, module); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/probe"
 )
@@ -42,14 +43,13 @@ func (b *bound) Try(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // the host is busy, which says nothing of the guest
 		}
-		wait(ctx, nil, sched.Patience)
+		guest.Wait(ctx, nil, sched.Patience)
 	}
 }
 
 func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
-	c := newCall(ctx, b, &request)
-	c.offline, c.class = true, sched.Prompt
+	c := newCall(ctx, b, &request, nil, sched.Prompt)
 	in, err := b.begin(c)
 	if err != nil {
 		return err
@@ -57,9 +57,9 @@ func (b *bound) try(ctx context.Context) error {
 	again := false
 	defer func() { b.end(c, in, again) }()
 	code, err := in.run(c, in.probe)
-	ended := c.ended()
+	ended := c.Ended()
 	if err == nil && ended == nil {
-		_, err = c.outcome(code, in)
+		_, err = c.Outcome(code, in.world)
 	}
 	again = err == nil && ended == nil
 	if ended != nil || err != nil && probe.ReasonOf(err) == probe.ReasonGuest {

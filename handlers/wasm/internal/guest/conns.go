@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -26,13 +26,13 @@ type network struct {
 }
 
 // mayDial counts a dial against the limits of the run.
-func (c *call) mayDial() error {
-	n, now := &c.net, c.host.cfg.Clock.Now()
+func (c *Call) mayDial() error {
+	n, now := &c.net, c.host.Clock.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
-	if n.open >= c.plugin.limits.Handles {
+	if n.open >= c.plugin.Limits.Handles {
 		return &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open handles", n.open)}
 	}
-	if len(n.dials) >= c.plugin.limits.Dials {
+	if len(n.dials) >= c.plugin.Limits.Dials {
 		return &limit{plugin.LimitDials, abi.EDQUOT, fmt.Sprintf("more than %d dials a second", len(n.dials))}
 	}
 	n.dials = append(n.dials, now)

@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -27,11 +29,11 @@ func (a args) span(mem api.Memory, i int) ([]byte, bool) {
 
 // hostFunc carries out one import. What it returns is dropped where the import has
 // no result.
-type hostFunc func(c *call, mem api.Memory, a args) int64
+type hostFunc func(c *Call, mem api.Memory, a args) int64
 
 // i32 makes a hostFunc of a function with an i32 as its result.
-func i32(f func(c *call, mem api.Memory, a args) int32) hostFunc {
-	return func(c *call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
+func i32(f func(c *Call, mem api.Memory, a args) int32) hostFunc {
+	return func(c *Call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
 }
 
 // hostFuncs are the functions of an import module by name.
@@ -74,11 +76,25 @@ func valueTypes(types []abi.Type) []api.ValueType {
 	return out
 }
 
-// instantiateHostModule gives the plugin's runtime the functions of one import module.
+// Instantiate gives a runtime the import modules of a plugin.
+func (p *Plugin) Instantiate(ctx context.Context, runtime wazero.Runtime, modules []string) error {
+	for _, module := range modules {
+		if module == binary.WASI {
+			if err := instantiateWASI(ctx, runtime); err != nil {
+				return err
+			}
+		} else if err := p.instantiate(ctx, runtime, module); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instantiate gives a runtime the functions of one import module.
 // Those of a capability that the plugin can do without, and was not granted, answer
 // -EPERM.
-func (p *Handler) instantiateHostModule(ctx context.Context, module string) error {
-	builder := p.runtime.NewHostModuleBuilder(module)
+func (p *Plugin) instantiate(ctx context.Context, runtime wazero.Runtime, module string) error {
+	builder := runtime.NewHostModuleBuilder(module)
 	funcs := hostFuncs(module)
 	capability, _ := plugin.CapabilityOfModule(module)
 	for _, def := range abi.Imports() {
@@ -86,7 +102,7 @@ func (p *Handler) instantiateHostModule(ctx context.Context, module string) erro
 			continue
 		}
 		f := funcs[def.Name]
-		if !p.permissions.Has(capability.Name) {
+		if !p.Permissions.Has(capability.Name) {
 			f = withheld(capability.Name)
 		}
 		if capability.Waits {
@@ -102,9 +118,9 @@ func (p *Handler) instantiateHostModule(ctx context.Context, module string) erro
 
 // withheld is every function of a capability that was not granted.
 func withheld(capability string) hostFunc {
-	return func(c *call, _ api.Memory, _ args) int64 {
-		c.plugin.denied.Add(1)
-		c.trace(probe.TraceEvent{Type: probe.TraceDenied, Name: capability, Detail: "the capability is not granted"})
+	return func(c *Call, _ api.Memory, _ args) int64 {
+		c.plugin.Denied.Add(1)
+		c.Trace(probe.TraceEvent{Type: probe.TraceDenied, Name: capability, Detail: "the capability is not granted"})
 		return int64(c.fail(abi.EPERM, "the capability %q is not granted", capability))
 	}
 }
@@ -112,7 +128,7 @@ func withheld(capability string) hostFunc {
 // adapt makes a function of wazero of f, the import of that name.
 func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
-		c, ok := ctx.Value(callKey{}).(*call)
+		c, ok := ctx.Value(callKey{}).(*Call)
 		mem := mod.Memory()
 		var r int64
 		if !ok || mem == nil {
@@ -131,7 +147,7 @@ func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 
 // put writes data to the buffer that a pointer and a length point to, if it fits,
 // and returns its length.
-func (c *call) put(mem api.Memory, a args, i int, data []byte) int32 {
+func (c *Call) put(mem api.Memory, a args, i int, data []byte) int32 {
 	if len(data) > int(uint32(a[i+1])) {
 		return int32(len(data))
 	}
@@ -141,9 +157,9 @@ func (c *call) put(mem api.Memory, a args, i int, data []byte) int32 {
 	return int32(len(data))
 }
 
-func (c *call) badPointer() int32 { return c.fail(abi.EFAULT, "the buffer is outside of memory") }
+func (c *Call) badPointer() int32 { return c.fail(abi.EFAULT, "the buffer is outside of memory") }
 
-func requestRead(c *call, mem api.Memory, a args) int32 {
+func requestRead(c *Call, mem api.Memory, a args) int32 {
 	if c.starting {
 		return c.fail(abi.EPERM, "there is no request during _initialize")
 	}
@@ -152,7 +168,7 @@ func requestRead(c *call, mem api.Memory, a args) int32 {
 
 const maxKey = 1 << 10 // bytes of a path in the config
 
-func configGet(c *call, mem api.Memory, a args) int32 {
+func configGet(c *Call, mem api.Memory, a args) int32 {
 	if c.starting {
 		return c.fail(abi.EPERM, "there is no config during _initialize")
 	}
@@ -170,9 +186,9 @@ func configGet(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 2, []byte(abi.Text(value)))
 }
 
-func resultWrite(c *call, mem api.Memory, a args) int32 {
-	if most := uint32(c.plugin.limits.Result); uint32(a[1]) > most {
-		c.hit(plugin.LimitResult)
+func resultWrite(c *Call, mem api.Memory, a args) int32 {
+	if most := uint32(c.plugin.Limits.Result); uint32(a[1]) > most {
+		c.Hit(plugin.LimitResult)
 		return c.violate(abi.EMSGSIZE, fmt.Errorf("result of %d bytes; at most %d are allowed", uint32(a[1]), most))
 	}
 	doc, ok := a.span(mem, 0)
@@ -180,7 +196,7 @@ func resultWrite(c *call, mem api.Memory, a args) int32 {
 		return c.badPointer()
 	}
 	decode := abi.DecodeResult
-	if c.host.cfg.Strict {
+	if c.host.Strict {
 		decode = abi.DecodeStrictResult
 	}
 	r, err := decode(doc)
@@ -196,10 +212,10 @@ func resultWrite(c *call, mem api.Memory, a args) int32 {
 const beforeRedaction = 16 << 10
 
 // message keeps the beginning of a longer text: output is cut, never an error.
-func message(c *call, mem api.Memory, a args) int32 {
-	most := uint32(c.plugin.limits.Message)
+func message(c *Call, mem api.Memory, a args) int32 {
+	most := uint32(c.plugin.Limits.Message)
 	if uint32(a[1]) > most {
-		c.hit(plugin.LimitMessage)
+		c.Hit(plugin.LimitMessage)
 	}
 	if c.keepsSecrets() {
 		most += beforeRedaction
@@ -212,7 +228,7 @@ func message(c *call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-func metric(c *call, mem api.Memory, a args) int32 {
+func metric(c *Call, mem api.Memory, a args) int32 {
 	name, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), abi.MaxMetricName+1))
 	unit, okUnit := mem.Read(uint32(a[2]), min(uint32(a[3]), abi.MaxUnit+1))
 	if !ok || !okUnit {
@@ -222,8 +238,8 @@ func metric(c *call, mem api.Memory, a args) int32 {
 	if err := abi.CheckMetric(m); err != nil {
 		return c.fail(abi.EINVAL, "%v", err)
 	}
-	if len(c.metrics) >= c.plugin.limits.Series {
-		c.hit(plugin.LimitSeries)
+	if len(c.metrics) >= c.plugin.Limits.Series {
+		c.Hit(plugin.LimitSeries)
 		return c.fail(abi.EDQUOT, "more than %d metrics", len(c.metrics))
 	}
 	c.metrics = append(c.metrics, m)
@@ -234,12 +250,12 @@ var levelNames = map[int32]string{
 	abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn", abi.LevelError: "error",
 }
 
-func log(c *call, mem api.Memory, a args) int32 {
+func log(c *Call, mem api.Memory, a args) int32 {
 	name, ok := levelNames[a.i32(0)]
 	if !ok {
 		name = "error"
 	}
-	most := uint32(c.plugin.limits.LogBytes)
+	most := uint32(c.plugin.Limits.LogBytes)
 	if c.keepsSecrets() {
 		most += beforeRedaction
 	}
@@ -254,7 +270,7 @@ func log(c *call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-func logEnabled(c *call, _ api.Memory, _ args) int32 {
+func logEnabled(c *Call, _ api.Memory, _ args) int32 {
 	if c.logEnabled() && !c.logFull() {
 		return 1
 	}
@@ -263,14 +279,14 @@ func logEnabled(c *call, _ api.Memory, _ args) int32 {
 
 // deadlineMs rounds up, so that a guest that keeps its own clock does not give up
 // before the host does: that would make an error of what is a time-out.
-func deadlineMs(c *call, _ api.Memory, _ args) int64 {
+func deadlineMs(c *Call, _ api.Memory, _ args) int64 {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
 		return math.MaxInt64
 	}
-	return max(0, (deadline.Sub(c.host.cfg.Clock.Now()) + time.Millisecond - 1).Milliseconds())
+	return max(0, (deadline.Sub(c.host.Clock.Now()) + time.Millisecond - 1).Milliseconds())
 }
 
-func lastError(c *call, mem api.Memory, a args) int32 {
+func lastError(c *Call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 0, []byte(c.lastError))
 }

@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"cmp"
@@ -10,22 +10,21 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
 // call is one call of a guest, and all that the guest has told of it. It belongs to
 // the goroutine that makes the call.
-type call struct {
+type Call struct {
 	ctx      context.Context
 	host     *Host
-	plugin   *Handler
+	plugin   *Plugin
 	req      *probe.Request // nil while an instance starts
 	config   []byte
 	starting bool // _initialize: there is no request yet
 	offline  bool // validate_config: the network is out of reach
-	class    sched.Class
-	share    uint64 // of the host's memory, while it is admitted
-	hasSlot  bool   // it holds one of the slots of guests that compute
+	hasSlot  bool // it holds one of the slots of guests that compute
 	watchdog
 	record  record
 	waited  time.Duration // for a slot or an instance, all together
@@ -50,23 +49,48 @@ type call struct {
 	kv        draft
 }
 
-func newCall(ctx context.Context, b *bound, req *probe.Request) *call {
-	return &call{ctx: ctx, host: b.plugin.host, plugin: b.plugin, req: req, config: b.config}
+// New returns a call for an attempt. What it keeps goes to store, which is nil where the
+// network and kv are out of reach.
+func New(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store) *Call {
+	return &Call{ctx: ctx, host: p.Host, plugin: p, req: req, config: config, offline: store == nil, kv: draft{store: store}}
 }
 
-// acquire takes a slot, and reports false if the context ended first.
-func (c *call) acquire() bool {
-	if c.hasSlot = c.host.slots.TryAcquire(); c.hasSlot {
+// NewStart returns the call in which an instance starts.
+func NewStart(ctx context.Context, p *Plugin) *Call {
+	return &Call{ctx: ctx, host: p.Host, plugin: p, starting: true}
+}
+
+// Commit keeps what the guest has changed in kv.
+func (c *Call) Commit() { c.kv.commit() }
+
+// Request returns what the guest is asked.
+func (c *Call) Request() *probe.Request { return c.req }
+
+// Context returns the context of the call.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// Message returns what the guest said.
+func (c *Call) Message() string { return c.message }
+
+// Waited returns how long the call has waited for others, and AddWait adds to it.
+func (c *Call) Waited() time.Duration { return c.hasWaited() }
+
+// AddWait notes that the call has waited for an instance.
+func (c *Call) AddWait(d time.Duration) { c.waited += d }
+
+// Acquire takes a slot, and reports false if the context ended first.
+func (c *Call) Acquire() bool {
+	if c.hasSlot = c.host.Slots.TryAcquire(); c.hasSlot {
 		return true
 	}
-	c.queues(c.host.cfg.Clock.Now())
-	c.hasSlot = c.host.slots.Acquire(c.ctx)
+	c.queues(c.host.Clock.Now())
+	c.hasSlot = c.host.Slots.Acquire(c.ctx)
 	c.queues(time.Time{})
 	return c.hasSlot
 }
 
 // queues notes that the call waits for others since a time; zero: that it has waited.
-func (c *call) queues(since time.Time) {
+func (c *Call) queues(since time.Time) {
 	waited := c.hasWaited()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +98,7 @@ func (c *call) queues(since time.Time) {
 }
 
 // hasWaited is how long the call has waited for others, all together.
-func (c *call) hasWaited() time.Duration {
+func (c *Call) hasWaited() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.asked.IsZero() {
@@ -83,17 +107,17 @@ func (c *call) hasWaited() time.Duration {
 	return c.waited + c.host.since(c.asked)
 }
 
-// starved reports whether a call that began at start, and came to its deadline, spent
+// Starved reports whether a call that began at start, and came to its deadline, spent
 // most of its time waiting for others: a busy host says nothing of the target.
-func (c *call) starved(start time.Time) bool {
+func (c *Call) Starved(start time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
 	return ok && c.hasWaited() > deadline.Sub(start)/2
 }
 
-// classSince returns the history class of an attempt whose guest began at entered, when the
+// ClassSince returns the history class of an attempt whose guest began at entered, when the
 // call had waited for so long, and which has just ended, with the error of its context. Time
 // that it waited for others does not count, unless the deadline came.
-func (c *call) classSince(entered time.Time, waited time.Duration, ended error) sched.Class {
+func (c *Call) ClassSince(entered time.Time, waited time.Duration, ended error) sched.Class {
 	deadline, ok := c.ctx.Deadline()
 	switch {
 	case !ok:
@@ -105,17 +129,17 @@ func (c *call) classSince(entered time.Time, waited time.Duration, ended error) 
 	}
 }
 
-func (c *call) release() {
+func (c *Call) Release() {
 	if c.hasSlot {
 		c.hasSlot = false
-		c.host.slots.Release()
+		c.host.Slots.Release()
 	}
 }
 
-// ended is the error of the call's context. The clock has a say too: a guest keeps
+// Ended is the error of the call's context. The clock has a say too: a guest keeps
 // the deadline itself, and may be quicker than a timer of a busy host.
-func (c *call) ended() error {
-	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !c.host.cfg.Clock.Now().Before(deadline) {
+func (c *Call) Ended() error {
+	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !c.host.Clock.Now().Before(deadline) {
 		return context.DeadlineExceeded
 	}
 	return c.ctx.Err()
@@ -123,17 +147,17 @@ func (c *call) ended() error {
 
 // idle runs wait, during which the guest waits for w, and gives the call's slot to another
 // meanwhile.
-func (c *call) idle(w waiting, wait func(ctx context.Context)) {
+func (c *Call) idle(w waiting, wait func(ctx context.Context)) {
 	c.countStack()
 	c.suspend(w)
-	c.release()
+	c.Release()
 	wait(c.ctx)
-	c.acquire()
+	c.Acquire()
 	c.resume()
 }
 
-// finish ends what the call has begun.
-func (c *call) finish() {
+// Finish ends what the call has begun.
+func (c *Call) Finish() {
 	c.net.closeAll()
 	c.web.closeAll()
 	c.dns.net.closeAll()
@@ -143,7 +167,7 @@ func (c *call) finish() {
 // at a time.
 const maxTraced = 500
 
-func (c *call) trace(e probe.TraceEvent) {
+func (c *Call) Trace(e probe.TraceEvent) {
 	if c.req == nil || c.req.Trace == nil || c.traced > maxTraced {
 		return
 	}
@@ -154,13 +178,13 @@ func (c *call) trace(e probe.TraceEvent) {
 }
 
 // fail notes the text of a host call's error for last_error and returns its number.
-func (c *call) fail(errno abi.Errno, format string, args ...any) int32 {
+func (c *Call) fail(errno abi.Errno, format string, args ...any) int32 {
 	c.lastError = fmt.Sprintf(format, args...)
 	return errno.Code()
 }
 
 // violate notes that the guest broke the contract, which makes its verdict void.
-func (c *call) violate(errno abi.Errno, err error) int32 {
+func (c *Call) violate(errno abi.Errno, err error) int32 {
 	if c.violation == nil {
 		c.violation = err
 	}
@@ -168,31 +192,31 @@ func (c *call) violate(errno abi.Errno, err error) int32 {
 }
 
 // logEnabled reports whether anyone would see a line.
-func (c *call) logEnabled() bool {
-	return c.req != nil && c.req.Trace != nil || c.mayLog() && c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug)
+func (c *Call) logEnabled() bool {
+	return c.req != nil && c.req.Trace != nil || c.mayLog() && c.host.Logger.Enabled(c.ctx, slog.LevelDebug)
 }
 
 // mayLog reports whether the host's log may be written to: while a config is validated
 // nobody says which of it is secret.
-func (c *call) mayLog() bool { return !c.offline }
+func (c *Call) mayLog() bool { return !c.offline }
 
 // debug writes to the host's log, without the secrets of the probe.
-func (c *call) debug(text, key, value string) {
-	if !c.mayLog() || !c.host.cfg.Logger.Enabled(c.ctx, slog.LevelDebug) {
+func (c *Call) debug(text, key, value string) {
+	if !c.mayLog() || !c.host.Logger.Enabled(c.ctx, slog.LevelDebug) {
 		return
 	}
 	if c.req != nil {
 		text, value = c.req.Redacted(text), c.req.Redacted(value)
 	}
-	c.host.cfg.Logger.DebugContext(c.ctx, text, "handler", c.plugin.manifest.Name, key, value)
+	c.host.Logger.DebugContext(c.ctx, text, "handler", c.plugin.Manifest.Name, key, value)
 }
 
 // keepsSecrets reports whether the probe's config has secrets.
-func (c *call) keepsSecrets() bool { return c.req != nil && c.req.Redact != nil }
+func (c *Call) keepsSecrets() bool { return c.req != nil && c.req.Redact != nil }
 
 // logLine hands on one line, while the limits of the run allow it. name is the level
 // or the stream.
-func (c *call) logLine(name, line string) {
+func (c *Call) logLine(name, line string) {
 	if !c.logEnabled() || c.logFull() {
 		return
 	}
@@ -200,23 +224,23 @@ func (c *call) logLine(name, line string) {
 	if c.req != nil {
 		redact = c.req.Redacted
 	}
-	line = c.logged.Add(line, &c.plugin.limits, redact, c.hit)
-	c.trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
+	line = c.logged.Add(line, &c.plugin.Limits, redact, c.Hit)
+	c.Trace(probe.TraceEvent{Type: probe.TraceLog, Name: name, Detail: line})
 	c.debug(line, "from", name)
 }
 
 // logFull reports whether no further line is taken of this run.
-func (c *call) logFull() bool { return c.logged.Full(&c.plugin.limits, c.hit) }
+func (c *Call) logFull() bool { return c.logged.Full(&c.plugin.Limits, c.Hit) }
 
-// outcome is what the guest's return value and what it said before amount to: for a
+// Outcome is what the guest's return value and what it said before amount to: for a
 // command the exit code and what it printed.
-func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
+func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 	if c.violation != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonProtocol, Err: c.violation}
 	}
-	if c.plugin.command {
+	if c.plugin.Command {
 		var err error
-		if code, err = c.readCommand(code, in); err != nil {
+		if code, err = c.readCommand(code, w); err != nil {
 			return probe.Outcome{}, err
 		}
 	}
@@ -224,15 +248,15 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 	if c.result != nil {
 		answer = *c.result
 	}
-	out, err := attempt.Outcome(c.req, int(code), &answer, &c.plugin.limits, c.hit)
+	out, err := attempt.Outcome(c.req, int(code), &answer, &c.plugin.Limits, c.Hit)
 	if err == nil && out.Result == probe.Failure || probe.ReasonOf(err) == probe.ReasonGuest {
-		if trouble := c.hostTrouble(); trouble != nil {
+		if trouble := c.HostTrouble(); trouble != nil {
 			return probe.Outcome{}, trouble
 		}
 	}
 	if err == nil && out.Result == probe.Failure {
 		out.Reason = c.dialFault
-		if c.plugin.command {
+		if c.plugin.Command {
 			out.Reason = cmp.Or(c.dialFault, probe.ReasonExecExit)
 		}
 	}
@@ -240,12 +264,33 @@ func (c *call) outcome(code int32, in *instance) (probe.Outcome, error) {
 }
 
 // requestDoc returns the request document, encoded once a call.
-func (c *call) requestDoc() []byte {
+func (c *Call) requestDoc() []byte {
 	if c.request == nil {
 		p := attempt.Plugin{
-			Manifest: c.plugin.manifest, Digest: c.plugin.digest, HostVersion: c.host.cfg.Version, Features: c.plugin.permissions.Features(),
+			Manifest: c.plugin.Manifest, Digest: c.plugin.Digest, HostVersion: c.host.Version, Features: c.plugin.Permissions.Features(),
 		}
 		c.request = p.Request(c.req, c.config)
 	}
 	return c.request
 }
+
+// Hit notes that the call has come to a limit, which counts once a call: a guest may
+// try as often as it likes. which is an index of [plugin.LimitNames].
+func (c *Call) Hit(which int) {
+	if !c.hits.Add(which, &c.plugin.Hits) {
+		return
+	}
+	if c.req != nil && c.req.Trace != nil {
+		c.Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: fmt.Sprintf("the limit %s is used up", plugin.LimitNames[which])})
+	}
+}
+
+// limit is the error of a run that has used up what it may have, or that does what no
+// run may.
+type limit struct {
+	which int // index of [plugin.LimitNames]; 0: of what nobody can set
+	errno abi.Errno
+	text  string
+}
+
+func (e *limit) Error() string { return e.text }

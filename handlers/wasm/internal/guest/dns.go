@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -40,14 +40,14 @@ func (n *lookups) get(handle int32) *lookup {
 
 // dnsLookup sends the question. What else there is to do is done when the guest waits
 // for the answer.
-func dnsLookup(c *call, mem api.Memory, a args) int32 {
+func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	switch {
 	case c.starting || c.offline:
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	case uint32(a[1]) > maxDNSRequest:
 		return c.fail(abi.EMSGSIZE, "dns: a request of %d bytes", uint32(a[1]))
-	case c.dns.begun >= c.plugin.limits.Lookups:
-		c.hit(plugin.LimitLookups)
+	case c.dns.begun >= c.plugin.Limits.Lookups:
+		c.Hit(plugin.LimitLookups)
 		return c.fail(abi.EDQUOT, "dns: more than %d look-ups in one run", c.dns.begun)
 	}
 	doc, ok := a.span(mem, 0)
@@ -79,11 +79,11 @@ func dnsLookup(c *call, mem api.Memory, a args) int32 {
 }
 
 // newLookup returns the look-up that a guest asks for, if the grants allow its name.
-func (c *call) newLookup(r abi.DNSRequest) (*lookup, error) {
-	l := &lookup{call: c, text: r.Name, began: c.host.cfg.Clock.Now()}
+func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
+	l := &lookup{call: c, text: r.Name, began: c.host.Clock.Now()}
 	l.until, _ = c.ctx.Deadline()
 	var id [2]byte
-	if _, err := io.ReadFull(c.host.cfg.Rand, id[:]); err != nil {
+	if _, err := io.ReadFull(c.host.Rand, id[:]); err != nil {
 		return l, fmt.Errorf("dns: %w", err)
 	}
 	var err error
@@ -91,15 +91,15 @@ func (c *call) newLookup(r abi.DNSRequest) (*lookup, error) {
 		return l, err
 	}
 	l.text = l.question.String()
-	return l, c.plugin.permissions.CheckLookUp(l.question.name)
+	return l, c.plugin.Permissions.CheckLookUp(l.question.name)
 }
 
 // dnsServers returns whom to ask: the host's own servers, or the one that the guest
 // names, if the grants allow it to be dialled over udp. They allow tcp to it then, which
 // long answers need, unless that is denied.
-func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsServer, error) {
+func (c *Call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsServer, error) {
 	if named == "" {
-		addrs := c.host.cfg.DNSServers
+		addrs := c.host.DNSServers
 		if addrs == nil {
 			addrs = c.host.nameservers.addresses()
 		}
@@ -115,7 +115,7 @@ func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 	}
 	if !l.until.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, l.until.Sub(l.began))
+		ctx, cancel = c.host.Clock.WithTimeout(ctx, l.until.Sub(l.began))
 		defer cancel()
 	}
 	to, err := c.egress(plugin.CapabilityDNS).Dial(ctx, "udp", named, "")
@@ -125,7 +125,7 @@ func (c *call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 	return l.at(to.Addrs, to.Host), nil
 }
 
-func dnsRead(c *call, mem api.Memory, a args) int32 {
+func dnsRead(c *Call, mem api.Memory, a args) int32 {
 	l := c.dns.get(a.i32(0))
 	if l == nil {
 		return c.fail(abi.EBADF, "there is no handle %d", a.i32(0))
@@ -159,8 +159,8 @@ func dnsRead(c *call, mem api.Memory, a args) int32 {
 
 // settle goes on with all look-ups until l is done, or the time is over that the guest
 // gives.
-func (c *call) settle(ctx context.Context, l *lookup, timeoutMs int32) {
-	clock, start := c.host.cfg.Clock, c.host.cfg.Clock.Now()
+func (c *Call) settle(ctx context.Context, l *lookup, timeoutMs int32) {
+	clock, start := c.host.Clock, c.host.Clock.Now()
 	for {
 		due := time.Time{}
 		for _, other := range c.dns.asked {

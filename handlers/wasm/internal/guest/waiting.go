@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -66,16 +66,16 @@ func (r *row) goesOn(w *waiting) bool {
 
 // stage notes how far the call has come that the guest waits for. It may be called from
 // any goroutine.
-func (c *call) stage(stage, addr string) {
+func (c *Call) stage(stage, addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record.stage, c.record.addr = stage, addr
 }
 
 // waitsLocked notes that the guest waits from now on.
-func (c *call) waitsLocked(w waiting) {
+func (c *Call) waitsLocked(w waiting) {
 	d := &c.record
-	d.waiting, d.since = w, c.host.cfg.Clock.Now()
+	d.waiting, d.since = w, c.host.Clock.Now()
 	if !d.row.goesOn(&w) {
 		d.row = row{waiting: w, begun: d.since, before: d.total}
 		if w.conn != nil {
@@ -86,12 +86,12 @@ func (c *call) waitsLocked(w waiting) {
 }
 
 // goesOnLocked notes that the guest goes on, if it waited.
-func (c *call) goesOnLocked() {
+func (c *Call) goesOnLocked() {
 	d := &c.record
 	if d.call == "" {
 		return
 	}
-	now := c.host.cfg.Clock.Now()
+	now := c.host.Clock.Now()
 	if took := now.Sub(d.since); d.call == sleeping {
 		d.total.sleeps, d.total.slept = d.total.sleeps+1, d.total.slept+took
 	} else {
@@ -101,10 +101,10 @@ func (c *call) goesOnLocked() {
 }
 
 // doing is what the guest was doing when its time was over.
-func (c *call) doing() *explain.Wait {
+func (c *Call) doing() *explain.Wait {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.host.cfg.Clock.Now()
+	now := c.host.Clock.Now()
 	if deadline, ok := c.ctx.Deadline(); ok && deadline.Before(now) {
 		now = deadline
 	}
@@ -231,17 +231,17 @@ func remote(network string, c net.Conn) string {
 	return network
 }
 
-// explain adds to out, which a deadline has brought about, what the guest was doing.
-func (c *call) explain(out *probe.Outcome) {
+// Explain adds to out, which a deadline has brought about, what the guest was doing.
+func (c *Call) Explain(out *probe.Outcome) {
 	if out.Reason == probe.ReasonDeadline && out.Details == "" {
 		out.Details = explain.Details{Waiting: c.doing().String()}.String()
 	}
 }
 
-// traceEnd tells the tracer, if there is one, what the guest was doing when its time was
+// TraceEnd tells the tracer, if there is one, what the guest was doing when its time was
 // over.
-func (c *call) traceEnd(ended error) {
-	_, real := c.host.cfg.Clock.(realClock)
+func (c *Call) TraceEnd(ended error) {
+	_, real := c.host.Clock.(SystemClock)
 	if real && ended != context.DeadlineExceeded { // nobody waits for the answer; of a test's clock, the real time may be over
 		return
 	}

@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"cmp"
@@ -26,10 +26,10 @@ import (
 // once, in an instance of its own and in the sandbox of every guest. It finds the request
 // on stdin and in its environment, and answers with its exit code and what it prints.
 
-// commandWorld adds to the outside world of an instance what a command has of it. c is
+// commandConfig adds what a command sees of the outside. c is
 // the attempt that the instance is for; nil while the plugin is loaded.
-func (in *instance) commandWorld(config wazero.ModuleConfig, c *call) wazero.ModuleConfig {
-	config = config.WithStdin(&stdin{in: in})
+func (w *World) commandConfig(config wazero.ModuleConfig, c *Call) wazero.ModuleConfig {
+	config = config.WithStdin(&stdin{w: w})
 	if c == nil {
 		return config
 	}
@@ -43,16 +43,16 @@ func (in *instance) commandWorld(config wazero.ModuleConfig, c *call) wazero.Mod
 
 // stdin is the request document.
 type stdin struct {
-	in   *instance
+	w    *World
 	sent int
 }
 
 // Read implements [io.Reader].
 func (s *stdin) Read(p []byte) (int, error) {
-	if s.in.call.starting {
+	if s.w.call.starting {
 		return 0, io.EOF
 	}
-	doc := s.in.call.requestDoc()
+	doc := s.w.call.requestDoc()
 	if s.sent == len(doc) {
 		return 0, io.EOF
 	}
@@ -63,7 +63,7 @@ func (s *stdin) Read(p []byte) (int, error) {
 
 // environment is what a command finds of the request in its environment: what is said,
 // and nothing for what is not.
-func (c *call) environment() [][2]string {
+func (c *Call) environment() [][2]string {
 	q := c.req
 	vars := [][2]string{
 		{"PROBE_KIND", q.Kind.String()},
@@ -121,19 +121,19 @@ func variable(key string) string {
 	}, strings.ToUpper(key))
 }
 
-// exited returns the exit code of a command whose call ended with err; ok is false where
+// Exited returns the exit code of a command whose call ended with err; ok is false where
 // it did not come to one.
-func (in *instance) exited(err error) (code int32, ok bool) {
+func (w *World) Exited(err error) (code int32, ok bool) {
 	if err == nil {
 		return 0, true
 	}
 	exit, ok := errors.AsType[*sys.ExitError](err)
-	if !ok || in.call.ctx.Err() != nil {
+	if !ok || w.call.ctx.Err() != nil {
 		return 0, false
 	}
 	// A program of Go that panics exits with 2 as well, which would make a Failure of the
 	// target out of a plugin that is broken.
-	if exit.ExitCode() == 2 && in.stderr.goTrace && in.plugin.manifest.ExitCodes != plugin.ExecCodes {
+	if exit.ExitCode() == 2 && w.stderr.goTrace && w.plugin.Manifest.ExitCodes != plugin.ExecCodes {
 		return 0, false
 	}
 	return int32(min(exit.ExitCode(), math.MaxInt32)), true
@@ -142,16 +142,16 @@ func (in *instance) exited(err error) (code int32, ok bool) {
 // readCommand takes in what a command printed, as far as it did not say it to the host by
 // functions, and returns its exit code in the numbers of a reactor. A command that says
 // nothing on stdout is taken by the first line that it wrote to stderr.
-func (c *call) readCommand(code int32, in *instance) (int32, error) {
-	message, numbers := perfdata.Split(strings.ToValidUTF8(string(in.stdout.kept), "\uFFFD"))
-	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(in.stderr.first, "\uFFFD"))
-	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.limits.Series-len(c.metrics)), c.req.Redacted)
+func (c *Call) readCommand(code int32, w *World) (int32, error) {
+	message, numbers := perfdata.Split(strings.ToValidUTF8(string(w.stdout.kept), "\uFFFD"))
+	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(w.stderr.first, "\uFFFD"))
+	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.Limits.Series-len(c.metrics)), c.req.Redacted)
 	if more {
-		c.hit(plugin.LimitSeries)
+		c.Hit(plugin.LimitSeries)
 	}
 	c.metrics = append(c.metrics, metrics...)
 	switch {
-	case c.plugin.manifest.ExitCodes != plugin.ExecCodes:
+	case c.plugin.Manifest.ExitCodes != plugin.ExecCodes:
 		if _, ok := probe.FromExitCode(int(code)); !ok {
 			return 0, attempt.ProtocolError("exited with code %d; want 0 to 3%s", code, after(c.message))
 		}

@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 func TestClassOfAnAttemptThatWaited(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	c := &call{ctx: ctx, host: &Host{cfg: Config{Clock: realClock{}}}}
+	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}
 	entered := time.Now().Add(-time.Hour)
 	c.waited = time.Hour
 	for ended, want := range map[error]sched.Class{nil: sched.Prompt, context.Canceled: sched.Prompt, context.DeadlineExceeded: sched.Slow} {
-		if got := c.classSince(entered, 0, ended); got != want {
+		if got := c.ClassSince(entered, 0, ended); got != want {
 			t.Errorf("%v: got %v, want %v", ended, got, want)
 		}
 	}
 	c.waited = 0
-	if got := c.classSince(entered, 0, nil); got != sched.Slow {
+	if got := c.ClassSince(entered, 0, nil); got != sched.Slow {
 		t.Errorf("without any wait: got %v", got)
 	}
 }

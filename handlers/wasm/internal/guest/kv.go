@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"maps"
@@ -52,7 +52,7 @@ func kvFuncs() map[string]hostFunc {
 const maxKVKey = 256 // bytes
 
 // kvKey returns the key of a call, or a negative number.
-func (c *call) kvKey(mem api.Memory, a args) (string, int32) {
+func (c *Call) kvKey(mem api.Memory, a args) (string, int32) {
 	if c.kv.store == nil {
 		return "", c.fail(abi.EPERM, "kv can be reached from probe only")
 	}
@@ -66,7 +66,7 @@ func (c *call) kvKey(mem api.Memory, a args) (string, int32) {
 	return string(key), 0
 }
 
-func kvGet(c *call, mem api.Memory, a args) int32 {
+func kvGet(c *Call, mem api.Memory, a args) int32 {
 	key, bad := c.kvKey(mem, a)
 	if bad != 0 {
 		return bad
@@ -78,7 +78,7 @@ func kvGet(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 2, value)
 }
 
-func kvSet(c *call, mem api.Memory, a args) int32 {
+func kvSet(c *Call, mem api.Memory, a args) int32 {
 	key, bad := c.kvKey(mem, a)
 	if bad != 0 {
 		return bad
@@ -93,19 +93,19 @@ func kvSet(c *call, mem api.Memory, a args) int32 {
 			size += len(k) + len(v)
 		}
 	}
-	if most := c.plugin.limits.KV; size > most {
-		c.hit(plugin.LimitKV)
+	if most := c.plugin.Limits.KV; size > most {
+		c.Hit(plugin.LimitKV)
 		return c.fail(abi.EDQUOT, "kv: more than %d bytes", most)
 	}
 	if _, known := c.kv.read()[key]; !known && len(c.kv.read()) >= abi.MaxKVKeys {
-		c.hit(plugin.LimitKV)
+		c.Hit(plugin.LimitKV)
 		return c.fail(abi.EDQUOT, "kv: more than %d keys", abi.MaxKVKeys)
 	}
 	c.kv.write()[key] = slices.Clone(value)
 	return 0
 }
 
-func kvDelete(c *call, mem api.Memory, a args) int32 {
+func kvDelete(c *Call, mem api.Memory, a args) int32 {
 	key, bad := c.kvKey(mem, a)
 	if bad != 0 {
 		return bad

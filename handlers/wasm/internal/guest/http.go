@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ const (
 // exchange is one request with its redirects, and what became of it. It carries out
 // every hop: each is authorised, and goes where the authorised address is.
 type exchange struct {
-	call      *call
+	call      *Call
 	options   abi.TLSOptions
 	onSocket  bool // the target's, which socketHost stands for
 	transport http.Transport
@@ -70,13 +70,13 @@ func TLSConfig(ctx context.Context) *tls.Config {
 	return config
 }
 
-func httpDo(c *call, mem api.Memory, a args) int32 {
+func httpDo(c *Call, mem api.Memory, a args) int32 {
 	if c.starting || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
-	room := uint32(c.plugin.limits.NetWrite - c.net.written)
+	room := uint32(c.plugin.Limits.NetWrite - c.net.written)
 	if uint32(a[3]) > room {
-		c.hit(plugin.LimitNetWrite)
+		c.Hit(plugin.LimitNetWrite)
 	}
 	if uint32(a[1]) > maxHTTPRequest || uint32(a[3]) > room {
 		return c.fail(abi.EMSGSIZE, "http: a request of %d bytes with a body of %d", uint32(a[1]), uint32(a[3]))
@@ -92,7 +92,7 @@ func httpDo(c *call, mem api.Memory, a args) int32 {
 	}
 	c.net.written += len(body)
 	body = bytes.Clone(body)
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	var answer *answer
 	c.idle(waiting{call: "http", where: cmp.Or(r.Method, http.MethodGet) + " " + r.URL, stage: stageHeaders}, func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
 	c.clearFault()
@@ -100,7 +100,7 @@ func httpDo(c *call, mem api.Memory, a args) int32 {
 		return c.dialError("http", r.URL, start, err)
 	}
 	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http", host: r.URL})
-	c.trace(probe.TraceEvent{
+	c.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "http", Duration: c.host.since(start),
 		Detail: fmt.Sprintf("%s %s: %d", r.Method, r.URL, answer.exchange.head.Status),
 	})
@@ -123,7 +123,7 @@ func (a *answer) Close() error {
 }
 
 // exchange sends a request, and returns when the head of the answer is there.
-func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
+func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
 	named, err := webURL(r.URL)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		return nil, errors.New("http: tls: alpn: the host chooses it")
 	case strings.EqualFold(r.Method, http.MethodConnect):
 		return nil, errors.New("http: CONNECT leads past the grants")
-	case c.web.open >= c.plugin.limits.Handles:
+	case c.web.open >= c.plugin.Limits.Handles:
 		return nil, &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open answers", c.web.open)}
 	}
 	target, err := c.onTarget(named)
@@ -142,7 +142,7 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}
 	cancel := func() {}
 	if r.TimeoutMs > 0 {
-		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
+		ctx, cancel = c.host.Clock.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
@@ -161,9 +161,9 @@ func (c *call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
 	}
 	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if most := c.plugin.limits.Redirects; len(via) > min(r.Redirects, most) {
+		if most := c.plugin.Limits.Redirects; len(via) > min(r.Redirects, most) {
 			if r.Redirects > most {
-				c.hit(plugin.LimitRedirects)
+				c.Hit(plugin.LimitRedirects)
 			}
 			return http.ErrUseLastResponse
 		}
@@ -194,7 +194,7 @@ func webURL(text string) (url.URL, error) {
 }
 
 // onTarget returns u, with the target's host where it has none.
-func (c *call) onTarget(u url.URL) (*url.URL, error) {
+func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 	switch t := c.req.Target; {
 	case u.Host != "":
 	case t.Unix != "":
@@ -233,7 +233,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := x.countAgain(req.ContentLength); err != nil {
 		return nil, err
 	}
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	c.stage(stageLookup, "")
 	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
@@ -242,8 +242,8 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := to.CheckHost(req.Host, req.URL.Host); err != nil {
 		return nil, err
 	}
-	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.cfg.Clock.Now(), nil, 0
-	if c.host.cfg.RoundTrip != nil {
+	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.Clock.Now(), nil, 0
+	if c.host.RoundTrip != nil {
 		return x.carry(req, to)
 	}
 	until, _ := req.Context().Deadline()
@@ -259,9 +259,9 @@ func (x *exchange) countAgain(n int64) error {
 		return nil
 	}
 	c := x.call
-	if n > int64(c.plugin.limits.NetWrite-c.net.written) {
-		c.hit(plugin.LimitNetWrite)
-		return &limit{plugin.LimitNetWrite, abi.EDQUOT, fmt.Sprintf("more than %d bytes written in one run", c.plugin.limits.NetWrite)}
+	if n > int64(c.plugin.Limits.NetWrite-c.net.written) {
+		c.Hit(plugin.LimitNetWrite)
+		return &limit{plugin.LimitNetWrite, abi.EDQUOT, fmt.Sprintf("more than %d bytes written in one run", c.plugin.Limits.NetWrite)}
 	}
 	c.net.written += int(n)
 	return nil
@@ -290,7 +290,7 @@ func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response,
 	}
 	x.head.Connect, x.head.Remote = 0, to.Addrs[0]
 	x.call.stage(stageHeaders, x.head.Remote)
-	resp, err := x.call.host.cfg.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
+	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		err = &tlsError{err}
@@ -307,10 +307,10 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if !ok {
 		return nil, errors.New("http: a dial that nobody asked for")
 	}
-	start := x.call.host.cfg.Clock.Now()
+	start := x.call.host.Clock.Now()
 	if !hop.until.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = x.call.host.cfg.Clock.WithTimeout(ctx, hop.until.Sub(start))
+		ctx, cancel = x.call.host.Clock.WithTimeout(ctx, hop.until.Sub(start))
 		defer cancel()
 	}
 	raw, err := x.call.dialAny(ctx, hop.to)
@@ -340,7 +340,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 }
 
 // webAnswer returns the answer of a handle, or a negative number.
-func (c *call) webAnswer(handle int32) (*answer, int32) {
+func (c *Call) webAnswer(handle int32) (*answer, int32) {
 	conn := c.web.get(handle)
 	if conn == nil {
 		return nil, c.fail(abi.EBADF, "there is no handle %d", handle)
@@ -348,7 +348,7 @@ func (c *call) webAnswer(handle int32) (*answer, int32) {
 	return conn.Conn.(*answer), 0
 }
 
-func httpHead(c *call, mem api.Memory, a args) int32 {
+func httpHead(c *Call, mem api.Memory, a args) int32 {
 	answer, bad := c.webAnswer(a.i32(0))
 	if answer == nil {
 		return bad
@@ -356,14 +356,14 @@ func httpHead(c *call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 1, abi.AppendHTTPHead(nil, &answer.exchange.head))
 }
 
-func httpRead(c *call, mem api.Memory, a args) int32 {
+func httpRead(c *Call, mem api.Memory, a args) int32 {
 	if answer, bad := c.webAnswer(a.i32(0)); answer == nil {
 		return bad
 	}
 	return c.readFrom(&c.web, c.web.get(a.i32(0)), plugin.LimitHTTPBody, mem, a)
 }
 
-func httpClose(c *call, _ api.Memory, a args) int32 {
+func httpClose(c *Call, _ api.Memory, a args) int32 {
 	if answer, bad := c.webAnswer(a.i32(0)); answer == nil {
 		return bad
 	}

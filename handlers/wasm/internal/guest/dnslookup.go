@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"cmp"
@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
+	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
@@ -17,7 +21,7 @@ import (
 // lookup is one question of a guest. It is asked of its servers in turn, and again, until
 // one answers; how long each is waited for is a share of the time that is left.
 type lookup struct {
-	call     *call
+	call     *Call
 	question question
 	text     string    // the question, for people
 	began    time.Time // by the clock
@@ -59,7 +63,7 @@ func (l *lookup) advance(ctx context.Context) {
 		for _, s := range l.servers {
 			s.hear(ctx)
 		}
-		now := l.call.host.cfg.Clock.Now()
+		now := l.call.host.Clock.Now()
 		switch {
 		case l.done():
 		case !l.until.IsZero() && !now.Before(l.until):
@@ -122,7 +126,7 @@ func (l *lookup) succeed(server string, r reply) {
 	took := l.call.host.since(l.began)
 	l.rcode = int(r.rcode)
 	l.doc = abi.AppendDNSAnswer(nil, &abi.DNSAnswer{RCode: rcodeName(r.rcode), Server: server, Took: took, Answers: r.records})
-	l.call.trace(probe.TraceEvent{
+	l.call.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "dns", Duration: took,
 		Detail: fmt.Sprintf("%s: %s, %d records from %s", l.text, rcodeName(r.rcode), len(r.records), server),
 	})
@@ -168,7 +172,7 @@ func (s *dnsServer) ask(ctx context.Context) {
 		if s.tcp {
 			msg = framed(msg)
 		}
-		_, err = s.conn().write(s.lookup.call.host.cfg.Clock, msg, abi.UntilDeadline)
+		_, err = s.conn().write(s.lookup.call.host.Clock, msg, abi.UntilDeadline)
 	}
 	if err != nil {
 		s.giveUp(err)
@@ -187,7 +191,7 @@ func (s *dnsServer) stoodStill(ctx context.Context, err error) bool {
 }
 
 func (s *dnsServer) dial(ctx context.Context) error {
-	l, cfg := s.lookup, &s.lookup.call.host.cfg
+	l, cfg := s.lookup, s.lookup.call.host
 	ctx, cancel := cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
 	defer cancel()
 	network := "udp"
@@ -280,4 +284,56 @@ func (s *dnsServer) askAtLength(ctx context.Context) {
 		}
 	}
 	s.ask(ctx)
+}
+
+const (
+	resolvConf    = "/etc/resolv.conf"
+	resolvConfAge = 5 * time.Second // after which the file is read again
+	maxDNSServers = 3               // that one look-up asks
+)
+
+// CheckServers says what is wrong with Config.DNSServers.
+func CheckServers(addrs []string) error {
+	for _, addr := range addrs {
+		if _, err := netip.ParseAddrPort(addr); err != nil {
+			return fmt.Errorf("nameserver %q: want an IP and a port", addr)
+		}
+	}
+	return nil
+}
+
+// nameservers are those of the system.
+type nameservers struct {
+	mu   sync.Mutex
+	read time.Time
+	list []string
+}
+
+// addresses returns the nameservers as the file has had them a few seconds ago.
+func (n *nameservers) addresses() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := time.Now(); n.list == nil || now.Sub(n.read) >= resolvConfAge {
+		text, _ := os.ReadFile(resolvConf) // without one it is the system's default
+		n.list, n.read = parseResolvConf(string(text)), now
+	}
+	return n.list
+}
+
+// parseResolvConf returns the nameservers of a resolv.conf; where there are none, a
+// server on this host is meant.
+func parseResolvConf(text string) (addrs []string) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" || len(addrs) == maxDNSServers {
+			continue
+		}
+		if addr, err := netip.ParseAddr(fields[1]); err == nil {
+			addrs = append(addrs, net.JoinHostPort(addr.String(), "53"))
+		}
+	}
+	if addrs == nil {
+		return []string{"127.0.0.1:53"}
+	}
+	return addrs
 }

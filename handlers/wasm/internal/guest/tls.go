@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -45,8 +45,8 @@ func (e *tlsError) errno() abi.Errno {
 	return abi.EPROTO
 }
 
-// handshake is the default of [Config.Handshake].
-func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+// Handshake is the default of Config.Handshake.
+func Handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func tlsOptions(query url.Values) (abi.TLSOptions, error) {
 const maxALPN = 16
 
 // tlsConfig is what a handshake with host is made with.
-func (c *call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
-	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, Time: c.host.cfg.Clock.Now}
+func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
+	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, Time: c.host.Clock.Now}
 	if config.ServerName == "" {
 		config.ServerName = host
 	}
@@ -101,14 +101,14 @@ func (c *call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
 }
 
 // secure makes the TLS of a connection.
-func (c *call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
+func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	config, err := c.tlsConfig(to.host, o)
 	if err != nil {
 		return err
 	}
 	c.stage(stageHandshake, "")
-	start := c.host.cfg.Clock.Now()
-	secured, err := c.host.cfg.Handshake(ctx, to.Conn, config)
+	start := c.host.Clock.Now()
+	secured, err := c.host.Handshake(ctx, to.Conn, config)
 	took := c.host.since(start)
 	if err != nil {
 		return &tlsError{err}
@@ -119,7 +119,7 @@ func (c *call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 
 const maxOptions = 64 << 10 // bytes of options, a ca included
 
-func netStartTLS(c *call, mem api.Memory, a args) int32 {
+func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
 	if conn == nil {
 		return bad
@@ -138,7 +138,7 @@ func netStartTLS(c *call, mem api.Memory, a args) int32 {
 	case conn.network == "tls" || conn.network == "udp":
 		return c.fail(abi.EINVAL, "starttls: a connection of %s", conn.network)
 	}
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	c.idle(waiting{call: "starttls", conn: conn, stage: stageHandshake}, func(ctx context.Context) {
 		if err = conn.halt(); err == nil {
 			_ = conn.SetWriteDeadline(time.Time{}) // that of the last write would end the handshake
@@ -153,7 +153,7 @@ func netStartTLS(c *call, mem api.Memory, a args) int32 {
 		return c.failTraced(event, errno, "starttls: %v", err)
 	}
 	event.Detail = conn.serverName
-	c.trace(event)
+	c.Trace(event)
 	return 0
 }
 

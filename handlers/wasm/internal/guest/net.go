@@ -1,4 +1,4 @@
-package wasm
+package guest
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func netFuncs() map[string]hostFunc {
 
 const maxURL = 2 << 10
 
-func netDial(c *call, mem api.Memory, a args) int32 {
+func netDial(c *Call, mem api.Memory, a args) int32 {
 	if c.starting || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
@@ -44,7 +44,7 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	var (
 		conn *conn
 		err  error
@@ -56,34 +56,34 @@ func netDial(c *call, mem api.Memory, a args) int32 {
 		return c.dialError("dial", rawURL, start, err)
 	}
 	handle := c.net.add(c.ctx, conn)
-	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: c.host.since(start)})
+	c.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: c.host.since(start)})
 	return handle
 }
 
 // egress returns where a capability may dial in this call.
-func (c *call) egress(capability string) *egress.Policy {
+func (c *Call) egress(capability string) *egress.Policy {
 	return &egress.Policy{
-		Network: &c.host.network, Permissions: c.plugin.permissions, Capability: capability,
+		Network: &c.host.Network, Permissions: c.plugin.Permissions, Capability: capability,
 		Target: c.req.Target, PodIP: c.req.PodIP, Pod: c.req.Pod, Container: c.req.Container,
 	}
 }
 
 // dial connects to rawURL if the grants allow it.
-func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
+func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
 	if err := c.mayDial(); err != nil {
 		return nil, err
 	}
 	if timeoutMs > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = c.host.cfg.Clock.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
+		ctx, cancel = c.host.Clock.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
 		defer cancel()
 	}
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	to, err := c.egress(plugin.CapabilityNet).Resolve(ctx, rawURL)
 	if err != nil {
 		return nil, err
 	}
-	resolved := c.host.cfg.Clock.Now()
+	resolved := c.host.Clock.Now()
 	raw, err := c.dialAny(ctx, to)
 	if err != nil {
 		return nil, err
@@ -106,17 +106,17 @@ func (c *call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 // dialAny tries the addresses in turn, each with its share of the time that is left. Of
 // several errors it returns the last one that is not the host's own, if there is such a
 // one: a host without IPv6 says nothing of a target that refuses over IPv4.
-func (c *call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
+func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
 	for i, addr := range to.Addrs {
 		share := ctx
 		if deadline, ok := ctx.Deadline(); ok {
 			var cancel context.CancelFunc
-			left := deadline.Sub(c.host.cfg.Clock.Now()) / time.Duration(len(to.Addrs)-i)
-			share, cancel = c.host.cfg.Clock.WithTimeout(ctx, left)
+			left := deadline.Sub(c.host.Clock.Now()) / time.Duration(len(to.Addrs)-i)
+			share, cancel = c.host.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
 		c.stage(stageDial, addr)
-		raw, failed := c.host.cfg.DialContext(share, to.Network, addr)
+		raw, failed := c.host.DialContext(share, to.Network, addr)
 		if failed == nil {
 			return raw, nil
 		}
@@ -148,18 +148,18 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 	}
 }
 
-func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 {
+func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
 	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources {
 		c.meetTrouble(err)
 	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
-		c.hit(l.which)
+		c.Hit(l.which)
 	}
 	if d, ok := errors.AsType[*egress.Denied](err); ok {
 		errno = abi.EACCES
-		c.plugin.denied.Add(1)
+		c.plugin.Denied.Add(1)
 		c.dialFault = probe.ReasonDenied
 		event.Type = probe.TraceDenied
 		c.debug(d.Error(), "url", rawURL)
@@ -170,7 +170,7 @@ func (c *call) dialError(name, rawURL string, start time.Time, err error) int32 
 
 // clearFault forgets what kept an earlier connection from being made: what a guest does
 // last tells of its target, or does not.
-func (c *call) clearFault() {
+func (c *Call) clearFault() {
 	c.dialFault = ""
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +179,8 @@ func (c *call) clearFault() {
 
 // meetTrouble notes that the host itself kept a connection from being made: the guest's
 // verdict then says nothing of the target, unless it is a good one.
-func (c *call) meetTrouble(err error) {
-	if c.host.cfg.Compat.Has(probe.CompatHostTrouble) {
+func (c *Call) meetTrouble(err error) {
+	if c.host.Compat.Has(probe.CompatHostTrouble) {
 		return
 	}
 	c.mu.Lock()
@@ -188,9 +188,9 @@ func (c *call) meetTrouble(err error) {
 	c.trouble = err
 }
 
-// hostTrouble is the error of an attempt in which the host had trouble of its own; nil if
+// HostTrouble is the error of an attempt in which the host had trouble of its own; nil if
 // it had none.
-func (c *call) hostTrouble() error {
+func (c *Call) HostTrouble() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.trouble == nil {
@@ -199,7 +199,7 @@ func (c *call) hostTrouble() error {
 	return &probe.Error{Reason: probe.ReasonHostResources, Err: c.trouble}
 }
 
-func (c *call) traceBytes(name string, n int, err error) {
+func (c *Call) traceBytes(name string, n int, err error) {
 	if c.req.Trace == nil {
 		return
 	}
@@ -207,11 +207,11 @@ func (c *call) traceBytes(name string, n int, err error) {
 	if err != nil {
 		detail += ": " + err.Error()
 	}
-	c.trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
+	c.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
 }
 
-func (c *call) failTraced(event probe.TraceEvent, errno abi.Errno, format string, err error) int32 {
-	c.trace(event)
+func (c *Call) failTraced(event probe.TraceEvent, errno abi.Errno, format string, err error) int32 {
+	c.Trace(event)
 	return c.fail(errno, format, err)
 }
 
@@ -259,14 +259,14 @@ func errnoOf(err error) abi.Errno {
 	return abi.EINVAL
 }
 
-func (c *call) conn(handle int32) (*conn, int32) {
+func (c *Call) conn(handle int32) (*conn, int32) {
 	if n := c.net.get(handle); n != nil {
 		return n, 0
 	}
 	return nil, c.fail(abi.EBADF, "there is no handle %d", handle)
 }
 
-func netRead(c *call, mem api.Memory, a args) int32 {
+func netRead(c *Call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
 	if conn == nil {
 		return bad
@@ -276,18 +276,18 @@ func netRead(c *call, mem api.Memory, a args) int32 {
 
 // readFrom waits for data as long as the guest asks for, and hands out what is there.
 // which is the limit that bounds what is read.
-func (c *call) readFrom(n *network, conn *conn, which int, mem api.Memory, a args) int32 {
+func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a args) int32 {
 	buf, ok := a.span(mem, 1)
 	if !ok {
 		return c.badPointer()
 	}
-	limit := c.plugin.limits.NetRead
+	limit := c.plugin.Limits.NetRead
 	if which == plugin.LimitHTTPBody {
-		limit = c.plugin.limits.HTTPBody
+		limit = c.plugin.Limits.HTTPBody
 	}
 	room := limit - n.read
 	if room == 0 {
-		c.hit(which)
+		c.Hit(which)
 		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", limit)
 	}
 	buf = buf[:min(len(buf), room)]
@@ -296,7 +296,7 @@ func (c *call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 }
 
 // handOut moves to the guest what has been read.
-func (c *call) handOut(from *network, conn *conn, buf []byte) int32 {
+func (c *Call) handOut(from *network, conn *conn, buf []byte) int32 {
 	n, err := conn.take(buf)
 	if n > 0 || err != nil {
 		c.traceBytes("read", n, err)
@@ -318,26 +318,26 @@ func (c *call) handOut(from *network, conn *conn, buf []byte) int32 {
 }
 
 // await returns when ready does or the time that the guest gave is over.
-func (c *call) await(n *network, w waiting, timeoutMs int32, ready func() bool) {
+func (c *Call) await(n *network, w waiting, timeoutMs int32, ready func() bool) {
 	if ready() || timeoutMs == abi.NonBlocking {
 		return
 	}
 	left := time.Duration(timeoutMs) * time.Millisecond
-	start := c.host.cfg.Clock.Now()
+	start := c.host.Clock.Now()
 	c.idle(w, func(ctx context.Context) {
 		for !ready() {
 			rest := left
 			if left > 0 {
 				rest = max(0, left-c.host.since(start))
 			}
-			if !c.host.cfg.Clock.Wait(ctx, n.wake, rest) {
+			if !c.host.Clock.Wait(ctx, n.wake, rest) {
 				return
 			}
 		}
 	})
 }
 
-func netWrite(c *call, mem api.Memory, a args) int32 {
+func netWrite(c *Call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
 	if conn == nil {
 		return bad
@@ -346,10 +346,10 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	room := c.plugin.limits.NetWrite - c.net.written
+	room := c.plugin.Limits.NetWrite - c.net.written
 	empty := len(data) == 0 && conn.network == "udp" // it goes out as well, and counts as one byte
 	if len(data) > room || empty && room == 0 {
-		c.hit(plugin.LimitNetWrite)
+		c.Hit(plugin.LimitNetWrite)
 	}
 	if room == 0 && (len(data) > 0 || empty) {
 		return c.fail(abi.EDQUOT, "more than %d bytes written in one run", c.net.written)
@@ -360,7 +360,7 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	data = data[:min(len(data), room)]
 	var n int
 	var err error
-	c.idle(waiting{call: "write", conn: conn}, func(context.Context) { n, err = conn.write(c.host.cfg.Clock, data, a.i32(3)) })
+	c.idle(waiting{call: "write", conn: conn}, func(context.Context) { n, err = conn.write(c.host.Clock, data, a.i32(3)) })
 	c.net.written += n
 	conn.sent.Add(int64(n))
 	if empty && err == nil {
@@ -377,7 +377,7 @@ func netWrite(c *call, mem api.Memory, a args) int32 {
 	}
 }
 
-func netClose(c *call, _ api.Memory, a args) int32 {
+func netClose(c *Call, _ api.Memory, a args) int32 {
 	if _, bad := c.conn(a.i32(0)); bad != 0 {
 		return bad
 	}
@@ -385,7 +385,7 @@ func netClose(c *call, _ api.Memory, a args) int32 {
 	return 0
 }
 
-func netInfo(c *call, mem api.Memory, a args) int32 {
+func netInfo(c *Call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
 	if conn == nil {
 		return bad
@@ -397,7 +397,7 @@ const maxPoll = 64 // handles
 
 // netPoll waits until one of the handles has data, an end or an error to read, and
 // returns its index.
-func netPoll(c *call, mem api.Memory, a args) int32 {
+func netPoll(c *Call, mem api.Memory, a args) int32 {
 	n := uint32(a[1])
 	if n > maxPoll {
 		return c.fail(abi.EINVAL, "poll: more than %d handles", maxPoll)
