@@ -143,7 +143,7 @@ var rooms = map[string]struct {
 	"agent/api":       {},
 	"agent/client":    {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/events", "agent/logs", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/schema", "plugin/trust", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -1,20 +1,3 @@
-// Package agent is the long-running program around the manager: what `prober run`
-// does. [New] reads and checks everything and starts nothing; [Agent.Run] runs it
-// until its context ends.
-//
-// Read agent.go first, then loops.go: the loops that follow files, registries and signals,
-// none of which waits for another. reload.go is what each loop does, and trigger.go how they
-// ask each other for it. podsource.go is what a source of pods gets from the agent, pods.go
-// what the agent does for it, and validate.go checks what New would without running anything.
-// secrets.go knows the files of secrets, and secretpolicy.go which references are allowed.
-// listen.go takes addresses, server.go and api.go answer over HTTP, actions.go logs who
-// changed what, mask.go hides secrets of pods, stream.go pushes changes, and events.go,
-// fold.go, explain.go, changes.go and logwriter.go report what happens.
-//
-// Plugins are kept by package live, by the decisions of package admit. Of them, handlers.go
-// connects the two to files and metrics, loader.go loads a plugin with its runtime, holds.go
-// holds the plugins that manifests name, registries.go asks registries, watch.go sees changes
-// of files, and pluginapi.go shows their status.
 package agent
 
 import (

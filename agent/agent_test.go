@@ -75,6 +75,7 @@ func (s stuck) Write(p []byte) (int, error) {
 }
 
 func TestBlockedStderrDelaysNoProbe(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	web := newTarget(t)
 	web.status.Store(http.StatusTeapot) // an event for each probe
 	path := filepath.Join(t.TempDir(), "pod.yaml")

@@ -45,6 +45,7 @@ func TestAPluginThatIsNotUsedAnyMore(t *testing.T) {
 
 // However soon plugins are unloaded, each probe finds its own.
 func TestAPluginIsUnloadedWhenItIsWanted(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
 		c.PollInterval = time.Millisecond
 		agent.IdleAfter(c, 1)

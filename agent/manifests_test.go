@@ -110,6 +110,7 @@ func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
 // Manifests that change steadily and need a plugin which hangs are given up once, and then
 // read to the end, which tells what is wrong with them.
 func TestAHangingPluginIsReportedUnderSteadyChange(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	folder, _ := processFolder(t)
 	r := start(t, newTarget(t).external("one"), func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	pods := r.manifest

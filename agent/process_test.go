@@ -90,6 +90,7 @@ func TestProcessPlugin(t *testing.T) {
 // A plugin that ends at each attempt rests for longer and longer; what it does is no
 // business of the other probes.
 func TestCrashingPluginHarmsNoOther(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	folder, _ := processFolder(t)
 	pod := `apiVersion: v1
 kind: Pod

@@ -28,7 +28,6 @@ spec:
 // that folder.
 func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, events <-chan event, folder string) {
 	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	folder = t.TempDir()
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	r = start(t, asks, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)

@@ -35,7 +35,13 @@ func TestMain(m *testing.M) {
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
 	}
+	cache, err := os.MkdirTemp("", "prober-cache")
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Setenv("XDG_CACHE_HOME", cache) // tests that need their own set it
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(cache)
 		_ = os.RemoveAll(programs.dir)
 		os.Exit(code)
 	}))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/agent/api"
 )
 
 const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
@@ -24,9 +25,9 @@ func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, own
 	return r, events, filepath.Join(folder, "demo.wasm"), beside
 }
 
-func (r *running) plugin() agent.PluginStatus {
+func (r *running) plugin() api.PluginStatus {
 	r.t.Helper()
-	var all struct{ Items []agent.PluginStatus }
+	var all struct{ Items []api.PluginStatus }
 	r.get("/api/v1/plugins", &all)
 	if len(all.Items) != 1 {
 		r.t.Fatalf("got %+v", all)

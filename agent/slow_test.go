@@ -113,7 +113,7 @@ func slowly(probes int) string {
 
 // A plugin that hangs when it takes the place of another holds up no manifests.
 func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Parallel() // it waits for seconds
 	_, program := processFolder(t)
 	dir := t.TempDir()
 	file, module := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "x.wasm")
@@ -188,6 +188,7 @@ func TestAStartThatIsEnded(t *testing.T) {
 
 // A plugin that does not answer is waited for once, and not by each of its probes.
 func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	folder, _ := processFolder(t)
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, slowly(1000))

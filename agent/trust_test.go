@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -151,8 +152,8 @@ func TestRefusalsAreShown(t *testing.T) {
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
 		t.Errorf("%d %s", status, body)
 	}
-	refused := func(path, trust string, module []byte) func(*agent.RefusedStatus, string) {
-		return func(got *agent.RefusedStatus, text string) {
+	refused := func(path, trust string, module []byte) func(*api.RefusedStatus, string) {
+		return func(got *api.RefusedStatus, text string) {
 			t.Helper()
 			if got == nil || got.Path != path || got.Trust != trust || got.Digest != plugin.Digest(module) ||
 				got.Error == "" || strings.Contains(got.Error, "\n") || !strings.Contains(text, got.Error) {
@@ -182,11 +183,11 @@ func TestRefusalsAreShown(t *testing.T) {
 }
 
 // pluginsByName is what the agent shows of its plugins.
-func (r *running) pluginsByName() map[string]agent.PluginStatus {
+func (r *running) pluginsByName() map[string]api.PluginStatus {
 	r.t.Helper()
-	var list struct{ Items []agent.PluginStatus }
+	var list struct{ Items []api.PluginStatus }
 	r.get("/api/v1/plugins", &list)
-	all := make(map[string]agent.PluginStatus)
+	all := make(map[string]api.PluginStatus)
 	for _, p := range list.Items {
 		all[p.Name] = p
 	}

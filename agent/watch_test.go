@@ -86,6 +86,7 @@ func TestMoreMemoryIsAReasonToTryAgain(t *testing.T) {
 
 // So it is where a probe that asks for another plugin has seen first that there is more.
 func TestMoreMemoryThatAProbeHasSeenFirst(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	write(t, config, configHead)
 	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile, c.PollInterval = config, time.Hour })

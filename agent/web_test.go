@@ -45,6 +45,7 @@ func webConfig(t *testing.T, text string) (path string, client *http.Client) {
 }
 
 func TestTLSAndUsers(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	config, client := webConfig(t, webTLS+webUsers)
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, "correct-horse-battery")
