@@ -64,61 +64,73 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{}
-	bodies := make(map[int][]byte) // of the sections that are rewritten
-	var sigs signatures
-	start, err := m.findStart(sections)
-	if err != nil {
+	in := inspection{Module: &Module{}, tableEntries: tableEntries, bodies: make(map[int][]byte)}
+	if in.start, err = in.findStart(sections); err != nil {
 		return nil, err
 	}
-	counted := false
 	for i, s := range sections {
 		if err := checkCounts(s); err != nil {
 			return nil, fmt.Errorf("section %d: %w", s.ID, err)
 		}
-		r := reader{data: s.Body}
-		switch s.ID {
-		case sectionType:
-			sigs.types = r.types()
-		case sectionImport:
-			m.Imports = readImports(&r, &sigs)
-		case sectionFunction:
-			for range r.atMost(maxFunctions, "functions") {
-				sigs.functions = append(sigs.functions, r.u32())
-			}
-		case sectionMemory:
-			m.MinMemory = readMemory(&r)
-		case sectionTable:
-			bodies[i] = clampTables(&r, tableEntries)
-		case sectionGlobal:
-			m.readGlobals(&r)
-		case sectionExport:
-			bodies[i] = m.addExports(&r, start)
-		case sectionElement:
-			if r.elements(2 * int(tableEntries)) {
-				m.Volatile = true
-			}
-		case sectionCode:
-			found, err := scanCode(s.Body, &sigs)
-			r.err = err
-			m.Features |= found.features
-			m.Volatile = m.Volatile || found.volatile
-		case sectionDataCount:
-			counted = true // and the segments may be referred to
-			m.Features |= api.CoreFeatureBulkMemoryOperations
-		case sectionData:
-			if !counted {
-				bodies[i] = mergeData(s.Body)
-			}
-		}
-		if r.err != nil {
-			return nil, fmt.Errorf("section %d: %w", s.ID, r.err)
+		if err := in.read(i, s); err != nil {
+			return nil, fmt.Errorf("section %d: %w", s.ID, err)
 		}
 	}
-	// No other feature has as many ways to change a table; what needs it hardly gains by a reset.
+	m := in.Module
+	// No other feature has as many ways to change a table, and a module that needs it gains little by a reset.
 	m.Volatile = m.Volatile || m.Features.IsEnabled(api.CoreFeatureReferenceTypes)
-	m.Code = rebuild(code, sections, bodies)
+	m.Code = rebuild(code, sections, in.bodies)
 	return m, checkModules(m.Imports)
+}
+
+// inspection is the state of one [Inspect], from section to section.
+type inspection struct {
+	*Module
+	tableEntries uint32
+	start        uint32         // number of the start function
+	sigs         signatures     // of the sections so far
+	counted      bool           // there is a data count section, so instructions may refer to data segments
+	bodies       map[int][]byte // new bodies of the sections that are rewritten
+}
+
+// read reads the section with index i.
+func (in *inspection) read(i int, s wasmfile.Section) error {
+	r := reader{data: s.Body}
+	switch s.ID {
+	case sectionType:
+		in.sigs.types = r.types()
+	case sectionImport:
+		in.Imports = readImports(&r, &in.sigs)
+	case sectionFunction:
+		for range r.atMost(maxFunctions, "functions") {
+			in.sigs.functions = append(in.sigs.functions, r.u32())
+		}
+	case sectionMemory:
+		in.MinMemory = readMemory(&r)
+	case sectionTable:
+		in.bodies[i] = clampTables(&r, in.tableEntries)
+	case sectionGlobal:
+		in.readGlobals(&r)
+	case sectionExport:
+		in.bodies[i] = in.addExports(&r, in.start)
+	case sectionElement:
+		if r.elements(2 * int(in.tableEntries)) {
+			in.Volatile = true
+		}
+	case sectionCode:
+		found, err := scanCode(s.Body, &in.sigs)
+		r.err = err
+		in.Features |= found.features
+		in.Volatile = in.Volatile || found.volatile
+	case sectionDataCount:
+		in.counted = true
+		in.Features |= api.CoreFeatureBulkMemoryOperations
+	case sectionData:
+		if !in.counted {
+			in.bodies[i] = mergeData(s.Body)
+		}
+	}
+	return r.err
 }
 
 // findStart returns the number of the function that runs first.
