@@ -2,25 +2,61 @@
 // of the SDK.
 //
 // prober runs the kubelet's liveness, readiness and startup probes in any Go program,
-// and lets WebAssembly plugins carry them out. Read its rooms in this order:
+// and lets WebAssembly plugins carry them out.
+//
+// # Packages
+//
+// Read them in this order:
 //
 //   - probe: the vocabulary. What a probe is, what a handler is asked and answers.
 //   - core/worker: one probe. worker.go is its life, tick.go one scheduled run from top
 //     to bottom, fold.go the rule of the thresholds.
-//   - core/results: the last decided result of every container, and who hears of changes.
+//   - core/results: the last decided result of every container, and the updates of it.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
-//     probe manager. The door for programs that embed prober.
-//   - handlers: finding a handler by name; handlers/builtin: exec, http, tcp and grpc;
-//     handlers/wasm: handlers that are sandboxed WebAssembly modules; handlers/process:
-//     handlers that are programs.
-//   - plugin: a plugin's manifest, and finding plugins in folders.
-//   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program;
-//     internal/abi: the contract between host and guest, internal/pluginpb: the same with
+//     probe manager: the entry point for programs that embed prober.
+//   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc.
+//     handlers/wasm: handlers that are sandboxed WebAssembly modules. handlers/process:
+//     handlers that are programs. handlers/replace: a handler that is replaced while probes
+//     use it. handlers/shadow: compares a second handler with the one that decides.
+//     handlers/quarantine: pauses a handler that is broken.
+//   - plugin: a plugin's manifest, capabilities, grants and limits. plugin/admit: which
+//     plugins may be loaded. plugin/live: which of them are. plugin/trust, plugin/oci:
+//     signatures, locks and registries. plugin/plugintest: runs the test cases of a plugin.
+//   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program.
+//     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.
-//   - pods/local: pods from manifest files whose containers are local processes.
-//   - metrics: the Prometheus view of all ticks.
-//   - config, agent, internal/cli, cmd/prober: the agent that operators run.
+//   - pods: what an agent and a source of pods offer each other. pods/local: the source that
+//     runs manifests as local processes.
+//   - metrics: the Prometheus metrics of all ticks.
+//   - agent: the long-running program. agent/client, agent/api: speak to a running agent.
+//   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //
-// Arrows point down only: the core imports no handler, and handlers import nothing of
-// the core. arch_test.go holds every room to that.
+// Imports point down only: the core imports no handler, and handlers import nothing of
+// the core. arch_test.go checks the imports of every package.
+//
+// # One tick
+//
+//  1. core/worker.Worker.fire is called by the worker's timer, or after Worker.Trigger.
+//  2. core/worker.Worker.tick asks the status source for the container's state.
+//  3. core/worker.Worker.gate decides whether to probe now: hold, initial delay, started.
+//  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors.
+//  5. core/worker.Worker.once gives an attempt its deadline; a fault of the host is an error.
+//  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt.
+//  7. core/worker.Worker.record applies the outcome, unless the probe was changed meanwhile.
+//  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.
+//  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
+//  10. core/worker.Worker.emit sends the event; then observers get the tick.
+//
+// # One replacement of a plugin
+//
+//  1. agent.Agent.followPlugins sees that a file has changed and has settled.
+//  2. plugin/admit.Scanner.Scan reads prober.yaml, folders and locks into a Snapshot.
+//  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
+//  4. plugin/live.decide returns the action: load, keep, withdraw, fail.
+//  5. plugin/live.Manager.bringUp loads the new version beside the old one.
+//  6. handlers/replace.Handler.Replace takes it, while probes use the old version.
+//  7. handlers/replace.prepareEach prepares every live probe with the new version.
+//  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.
+//  9. handlers/replace.Handler.installLocked changes all probes over at once.
+//  10. handlers/replace.Handler.endLocked closes the old version after its last attempt.
 package prober
