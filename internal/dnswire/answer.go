@@ -24,7 +24,7 @@ var (
 	// sent it.
 	ErrStray = errors.New("not an answer to the question")
 
-	errBroken = errors.New("a broken answer")
+	errBroken = errors.New("a malformed record")
 )
 
 // Answer is what a server answers.
@@ -141,7 +141,7 @@ func (r *reader) records(n uint16) (records []Record, err error) {
 	return records, nil
 }
 
-// extendedCode returns the upper bits of the code, which EDNS has.
+// extendedCode returns the upper bits of the code, which EDNS of version 0 has.
 func (r *reader) extendedCode(authorities, additionals uint16) int {
 	for i := range int(authorities) + int(additionals) {
 		h := r.header()
@@ -149,6 +149,9 @@ func (r *reader) extendedCode(authorities, additionals uint16) int {
 			return 0
 		}
 		if i >= int(authorities) && h.number == typeOPT {
+			if version := h.ttl >> 16 & 0xff; version != 0 {
+				return 0
+			}
 			return int(h.ttl>>24) << 4
 		}
 		r.pos = h.end
@@ -194,14 +197,15 @@ func (r *reader) name() string {
 	return ""
 }
 
-// label writes a label with its odd bytes as \DDD. One with a dot cannot be told from two.
+// label writes a label with its odd bytes as \DDD, of which an answer may have a million. One
+// with a dot cannot be told from two.
 func (r *reader) label(b *strings.Builder, label []byte) {
 	for _, c := range label {
 		switch {
 		case c == '.':
 			r.broken = true
 		case c <= ' ' || c > '~' || c == '\\' || c == '"':
-			fmt.Fprintf(b, "\\%03d", c)
+			b.Write([]byte{'\\', '0' + c/100, '0' + c/10%10, '0' + c%10})
 		default:
 			b.WriteByte(c)
 		}

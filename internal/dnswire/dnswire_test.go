@@ -36,6 +36,9 @@ func TestPack(t *testing.T) {
 			if got := len(m.Additionals) == 1 && m.Additionals[0].Header.Type == dnsmessage.TypeOPT && m.Additionals[0].Header.Class == 1232; got != edns {
 				t.Errorf("%s: EDNS %t, want %t", name, got, edns)
 			}
+			if got := q.Name(); got != strings.TrimSuffix(want, ".") {
+				t.Errorf("got %q", got)
+			}
 			if got := q.String(); got != "MX "+strings.TrimSuffix(want, ".") && got != "MX ." {
 				t.Errorf("got %q", got)
 			}
@@ -128,6 +131,25 @@ func TestRead(t *testing.T) {
 	}
 	if dnswire.CodeName(got.Code) != "BADVERS" || dnswire.CodeName(3) != "NXDOMAIN" || dnswire.CodeName(11) != "RCODE11" {
 		t.Errorf("code %s", dnswire.CodeName(got.Code))
+	}
+}
+
+// TestReadExtendedCode: only EDNS of version 0 has bits of the code.
+func TestReadExtendedCode(t *testing.T) {
+	q := question(t, "db.test", "A")
+	for ttl, want := range map[uint32]int{1 << 24: 19, 1<<24 | 1<<16: 3, 1 << 15: 3} {
+		m := message(dnsmessage.MustNewName("db.test."))
+		m.RCode = dnsmessage.RCodeNameError
+		m.Additionals = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName("."), Type: dnsmessage.TypeOPT, TTL: ttl}, Body: &dnsmessage.OPTResource{},
+		}}
+		msg, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := q.Read(msg, false); err != nil || a.Code != want {
+			t.Errorf("%x: got %+v, %v; want code %d", ttl, a, err, want)
+		}
 	}
 }
 

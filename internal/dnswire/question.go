@@ -48,6 +48,9 @@ func NewQuestion(name, typ string, id uint16) (Question, error) {
 	return q, nil
 }
 
+// Name returns the name in lower case, without the dot at its end; "" is the root.
+func (q *Question) Name() string { return q.name }
+
 // String returns the type and the name.
 func (q *Question) String() string {
 	if q.name == "" {
