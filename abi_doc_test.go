@@ -382,7 +382,7 @@ func TestABILists(t *testing.T) {
 		schemes = append(schemes, "`"+name+"://")
 	}
 	for section, wanted := range map[string][]string{
-		"DNSRequest":              find("handlers/wasm/internal/guest/dnswire.go", `unknown type .*; known: ([A-Z, ]+)`),
+		"DNSRequest":              find("internal/dnswire/question.go", `unknown type .*; known: ([A-Z, ]+)`),
 		"DialURL":                 append(find("handlers/wasm/internal/guest/tls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
 		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:unnoted\()?g\.`),
 		"Capabilities and grants": metadata(find("internal/netaddr/netaddr.go", `MustParsePrefix\("([^"]+)"\), *//`)),

@@ -70,9 +70,9 @@ var rooms = map[string]struct {
 	"handlers/wasm/internal/guest": {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",
-			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/explain", "internal/perfdata",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata",
 		},
-		others: []string{"github.com/tetratelabs/wazero", "golang.org/x/net/dns/dnsmessage"},
+		others: []string{"github.com/tetratelabs/wazero"},
 	},
 	"handlers/wasm/internal/egress":     {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process/internal/sealed":  {others: []string{"golang.org/x/sys"}},

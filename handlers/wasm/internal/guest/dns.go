@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/dnswire"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -91,7 +92,19 @@ func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
 		return l, err
 	}
 	l.text = l.question.String()
-	return l, c.plugin.Permissions.CheckLookUp(l.question.name)
+	return l, c.plugin.Permissions.CheckLookUp(l.question.Name())
+}
+
+// newQuestion returns the question that a guest asks, if its name is one that grants decide on.
+func newQuestion(name, typ string, id uint16) (dnswire.Question, error) {
+	q, err := dnswire.NewQuestion(name, typ, id)
+	if isRoot := q.Name() == ""; err == nil && !isRoot && !plugin.ValidHost(q.Name()) {
+		err = fmt.Errorf("%.200q is not a name", name)
+	}
+	if err != nil {
+		return q, fmt.Errorf("dns: %w", err)
+	}
+	return q, nil
 }
 
 // dnsServers returns whom to ask: the host's own servers, or the one that the guest

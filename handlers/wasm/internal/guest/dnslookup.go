@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/dnswire"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -22,7 +23,7 @@ import (
 // one answers; how long each is waited for is a share of the time that is left.
 type lookup struct {
 	call     *Call
-	question question
+	question dnswire.Question
 	text     string    // the question, for people
 	began    time.Time // by the clock
 	until    time.Time // when it has failed; zero: never
@@ -30,8 +31,8 @@ type lookup struct {
 	turns    int       // how often a server's turn has come
 	next     time.Time // when the next one's comes
 
-	spare *reply // an answer that is to be had if no better one comes, …
-	from  string // … and the server that gave it
+	spare *dnswire.Answer // an answer that is to be had if no better one comes, …
+	from  string          // … and the server that gave it
 	rcode int
 	doc   []byte // the answer
 	err   error  // why there is none
@@ -69,7 +70,7 @@ func (l *lookup) advance(ctx context.Context) {
 		case !l.until.IsZero() && !now.Before(l.until):
 			l.fail(&limit{errno: abi.ETIMEDOUT, text: "no answer in time"})
 		case l.live() == 0:
-			l.fail(cmp.Or(l.servers[0].err, error(errStray)))
+			l.fail(cmp.Or(l.servers[0].err, dnswire.ErrStray))
 		case now.Before(l.next) && l.current().err == nil:
 			return
 		default:
@@ -122,13 +123,17 @@ func (l *lookup) fail(err error) {
 	l.close()
 }
 
-func (l *lookup) succeed(server string, r reply) {
+func (l *lookup) succeed(server string, a dnswire.Answer) {
 	took := l.call.host.since(l.began)
-	l.rcode = int(r.rcode)
-	l.doc = abi.AppendDNSAnswer(nil, &abi.DNSAnswer{RCode: rcodeName(r.rcode), Server: server, Took: took, Answers: r.records})
+	l.rcode = a.Code
+	answer := abi.DNSAnswer{RCode: dnswire.CodeName(a.Code), Server: server, Took: took}
+	for _, r := range a.Records {
+		answer.Answers = append(answer.Answers, abi.DNSRecord(r))
+	}
+	l.doc = abi.AppendDNSAnswer(nil, &answer)
 	l.call.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "dns", Duration: took,
-		Detail: fmt.Sprintf("%s: %s, %d records from %s", l.text, rcodeName(r.rcode), len(r.records), server),
+		Detail: fmt.Sprintf("%s: %s, %d records from %s", l.text, answer.RCode, len(a.Records), server),
 	})
 	l.close()
 }
@@ -162,15 +167,16 @@ func (s *dnsServer) ask(ctx context.Context) {
 	if s.tcp && s.handle != 0 {
 		return
 	}
-	msg, err := s.lookup.question.pack(s.plain)
-	if err == nil && s.handle == 0 {
+	var err error
+	if s.handle == 0 {
 		if err = s.dial(ctx); s.stoodStill(ctx, err) {
 			return // until its next turn
 		}
 	}
 	if err == nil {
+		msg := s.lookup.question.Pack(!s.plain)
 		if s.tcp {
-			msg = framed(msg)
+			msg = dnswire.Framed(msg)
 		}
 		_, err = s.conn().write(s.lookup.call.host.Clock, msg, abi.UntilDeadline)
 	}
@@ -240,7 +246,7 @@ func (s *dnsServer) hear(ctx context.Context) {
 			s.read(ctx, n.buf[:size])
 		default:
 			s.part = append(s.part, n.buf[:size]...)
-			if whole, ok := unframed(s.part); ok {
+			if whole, ok := dnswire.Unframed(s.part); ok {
 				s.read(ctx, whole)
 			}
 		}
@@ -250,25 +256,25 @@ func (s *dnsServer) hear(ctx context.Context) {
 // read decides on what a message of the server means.
 func (s *dnsServer) read(ctx context.Context, msg []byte) {
 	l := s.lookup
-	r, err := l.question.readReply(msg, s.tcp)
+	a, err := l.question.Read(msg, s.tcp)
 	switch {
-	case err == errStray:
+	case err == dnswire.ErrStray:
 		if s.strays++; s.tcp || s.strays >= maxStrays {
 			s.giveUp(&limit{errno: abi.EPROTO, text: err.Error()})
 		}
 	case err != nil:
 		s.giveUp(&limit{errno: abi.EPROTO, text: "a broken answer: " + err.Error()})
-	case r.cut:
+	case a.Truncated:
 		s.askAtLength(ctx)
-	case r.rcode == 1 && !s.plain: // FORMERR: it may be EDNS that it does not take
+	case a.Code == 1 && !s.plain: // FORMERR: it may be EDNS that it does not take
 		s.close()
 		s.plain, s.part = true, nil
 		s.ask(ctx)
-	case (r.rcode == 2 || r.rcode == 4 || r.rcode == 5) && l.live() > 1: // another may know more
-		l.spare, l.from = &r, s.addr
-		s.giveUp(errStray)
+	case (a.Code == 2 || a.Code == 4 || a.Code == 5) && l.live() > 1: // SERVFAIL, NOTIMP, REFUSED: another may know more
+		l.spare, l.from = &a, s.addr
+		s.giveUp(dnswire.ErrStray)
 	default:
-		l.succeed(s.addr, r)
+		l.succeed(s.addr, a)
 	}
 }
 
