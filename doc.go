@@ -28,7 +28,8 @@
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes.
 //   - metrics: the Prometheus metrics of all ticks.
-//   - agent: the long-running program. agent/client, agent/api: speak to a running agent.
+//   - agent: the long-running program. agent/plugins: its plugins, connected to files and
+//     metrics. agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //
 // Imports point down only: the core imports no handler, and handlers import nothing of

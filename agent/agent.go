@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/logs"
+	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/core/manager"
@@ -93,13 +94,22 @@ type Config struct {
 	listeners    []net.Addr    // of the agent itself, which no plugin may reach
 }
 
+// plugins returns what the configuration has for plugins and built-in handlers.
+func (c *Config) plugins() plugins.Config {
+	return plugins.Config{
+		PluginDirs: c.PluginDirs, ConfigFile: c.ConfigFile, LockFile: c.LockFile, DevPlugins: c.DevPlugins, StateDir: c.StateDir,
+		Version: c.Version, Compat: c.Compat, ShowOutput: c.ShowOutput, Compiler: c.Compiler, LookupEnv: c.LookupEnv,
+		Mark: c.mark, Listeners: c.listeners, IdleAfter: c.idleAfter, AskEvery: c.askEvery,
+	}
+}
+
 // Agent runs pods and probes them.
 type Agent struct {
 	cfg      Config
 	log      *slog.Logger
 	stderr   *logs.Writer
 	stdout   *logs.Writer
-	handlers *handlerSet
+	handlers *plugins.Set
 	source   PodSource
 	manager  *manager.Manager
 	metrics  *metrics.Metrics
@@ -156,7 +166,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.event, FoldFirst: cfg.foldFirst})
 	a.host = &hostWatch{tell: a.hostTrouble}
 	err := a.assemble(ctx)
-	if err == nil && !a.handlers.started() {
+	if err == nil && !a.handlers.Detach() {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -177,7 +187,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner := &containerRunner{}
-	if a.handlers, a.pluginStamp, err = a.newHandlers(ctx, runner); err != nil {
+	handlers := a.cfg.plugins()
+	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = runner, a.demanded, a.metrics, a.log
+	if a.handlers, a.pluginStamp, err = plugins.New(ctx, handlers); err != nil {
 		return err
 	}
 	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
@@ -209,7 +221,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { a.handlers.end(context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { a.handlers.End(context.Cause(ctx)) })()
 	stopServing := a.serveHTTP(cancel)
 	var watching sync.WaitGroup
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))

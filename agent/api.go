@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,8 +13,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -117,6 +120,24 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, probeList{a.probesOf(f)})
+}
+
+func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
+	answer(w, api.PluginList{Items: a.handlers.Statuses()})
+}
+
+func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	status, err := a.handlers.Promote(r.Context(), name)
+	switch {
+	case errors.Is(err, live.ErrNoPlugin):
+		fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
+	case err != nil:
+		fail(w, http.StatusConflict, "%v", err)
+	default:
+		a.promoted()
+		answer(w, status)
+	}
 }
 
 func (a *Agent) serveReload(w http.ResponseWriter, r *http.Request) {

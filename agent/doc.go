@@ -15,10 +15,8 @@
 // and the other one has changed since, it is tried again (reload.go: progress). pods.go is
 // the agent's side of a reload of pods.
 //
-// Plugins are kept by plugin/live, by the decisions of plugin/admit. handlers.go connects the
-// two to files and metrics, loader.go loads a plugin with its runtime, holds.go holds the plugins
-// that pods name, registries.go asks registries, watch.go sees changes of files, and
-// pluginapi.go shows their status.
+// The plugins are those of agent/plugins: the agent calls it when files have changed or time
+// has passed.
 //
 // The rest answers: listen.go takes addresses, server.go and api.go serve HTTP, actions.go
 // reports who changed what, stream.go pushes changes, and host.go reports trouble of the host. The packages

@@ -17,18 +17,15 @@ func LongReload(c *Config, d time.Duration) { c.longReload = d }
 func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
 
 // Answers returns how many answers of registries are remembered.
-func Answers(a *Agent) int { return a.handlers.sources.Len() }
+func Answers(a *Agent) int { return a.handlers.Answers() }
 
 // ProbeAsks does what a probe does that asks for a plugin which was never loaded: it looks what
 // there is, before who follows the files does, and says that something is wrong.
 func ProbeAsks(a *Agent) error {
-	_, err := a.handlers.scan()
+	_, err := a.handlers.Scan()
 	a.pluginsTrigger.request("probe", false)
 	return err
 }
-
-// Stamp returns the stamp of what the plugins of cfg are.
-func Stamp(cfg Config) string { return (&handlerSet{cfg: cfg}).stamp() }
 
 // Close frees what New made, of an agent that does not run.
 func Close(a *Agent) { a.close() }

@@ -32,7 +32,7 @@ func (a *Agent) followPods(ctx context.Context) {
 // followPlugins brings the plugins to what prober.yaml and folders have, until ctx ends.
 func (a *Agent) followPlugins(ctx context.Context) {
 	var files filestamp.Settling
-	changed := func(now time.Time) bool { return files.Due(now, a.handlers.stamp(), a.pluginStamp) }
+	changed := func(now time.Time) bool { return files.Due(now, a.handlers.Stamp(), a.pluginStamp) }
 	a.follow(ctx, a.pluginsTrigger, changed, a.reloadPlugins)
 }
 
@@ -74,7 +74,7 @@ func (a *Agent) timed(ctx context.Context, t *trigger, r *request, work func(con
 // followRegistries asks the registries of plugins, every so often and when somebody asks for
 // it, until ctx ends. What they answer is used at the next reload of the plugins.
 func (a *Agent) followRegistries(ctx context.Context) {
-	next := time.NewTimer(a.handlers.untilNextPull())
+	next := time.NewTimer(a.handlers.UntilNextPull())
 	defer next.Stop()
 	for {
 		var r request
@@ -86,9 +86,9 @@ func (a *Agent) followRegistries(ctx context.Context) {
 		case <-next.C:
 			r.retry = true
 		}
-		a.handlers.pull(ctx, len(r.waiters) > 0, r.retry, a.registryAnswered)
+		a.handlers.Pull(ctx, len(r.waiters) > 0, r.retry, a.registryAnswered)
 		r.done(nil) // what went wrong is reported by the plugins
-		next.Reset(a.handlers.untilNextPull())
+		next.Reset(a.handlers.UntilNextPull())
 	}
 }
 
@@ -102,10 +102,10 @@ func (a *Agent) maintainPlugins(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if a.handlers.live.PromoteDue(ctx) {
+			if a.handlers.PromoteDue(ctx) {
 				a.promoted()
 			}
-			if a.handlers.live.UnloadUnused(now) {
+			if a.handlers.UnloadUnused(now) {
 				a.pluginsTrigger.request("unused plugins", false)
 			}
 		}

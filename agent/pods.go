@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -30,7 +31,7 @@ func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 // beginPods implements [pods.Host].Begin.
 func (a *Agent) beginPods() {
 	a.update(func(p *progress) { p.pods.begin(&p.plugins) })
-	a.handlers.beginCheck()
+	a.handlers.BeginCheck()
 	for _, file := range a.secretFiles.Begin() {
 		a.log.Info("secret changed", "file", file)
 	}
@@ -38,7 +39,7 @@ func (a *Agent) beginPods() {
 
 // checkPod implements [pods.Host].Check.
 func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
-	a.handlers.checks(pod)
+	a.handlers.HoldChecked(pod)
 	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
 }
 
@@ -56,14 +57,14 @@ func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, se
 // none.
 type within struct {
 	ctx      context.Context
-	handlers *handlerSet
+	handlers *plugins.Set
 }
 
 var _ manager.Handlers = within{}
 
 // Prepare implements [manager.Handlers].
 func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	return w.handlers.prepare(w.ctx, name, config, target)
+	return w.handlers.PrepareWithin(w.ctx, name, config, target)
 }
 
 // noPods knows no pod's status, so that no worker makes an attempt.
@@ -74,7 +75,7 @@ func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{},
 
 // podsRefused implements [pods.Host].Refused.
 func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error {
-	a.handlers.refuses()
+	a.handlers.HoldRefused()
 	secrets := a.refreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -97,7 +98,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	a.handlers.uses(applied)
+	a.handlers.HoldApplied(applied)
 	last := a.ended((*progress).ofPods, err == nil, err)
 	switch {
 	case err == nil:
@@ -121,6 +122,6 @@ func (a *Agent) refreshSecrets(ctx context.Context) error {
 
 // secret resolves ${file:…} and ${env:…} in a probe's config, as far as prober.yaml allows it.
 func (a *Agent) secret(source, name string) (string, error) {
-	policy := a.handlers.secretPolicy()
+	policy := a.handlers.SecretPolicy()
 	return policy.Resolve(a.cfg.LookupEnv, &a.secretFiles, source, name)
 }

@@ -79,7 +79,7 @@ type StateSaver interface {
 func (a *Agent) podHost() pods.Host {
 	return pods.Host{
 		Logger: a.log, Recorder: a.events, Output: a.stdout, PollInterval: a.cfg.PollInterval,
-		Mark: a.cfg.mark, RunsPrograms: a.handlers.runsPrograms,
+		Mark: a.cfg.mark, RunsPrograms: a.handlers.RunsPrograms,
 		Begin: a.beginPods, Check: a.checkPod, Refused: a.podsRefused, Applied: a.podsApplied,
 		RequestReload: func(cause string) { a.podsTrigger.request(cause, false) },
 		Restarted:     a.restarted,

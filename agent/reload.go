@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/daeace23/prober/agent/plugins"
 )
 
 // progress is how it went with the last attempts to reload the pods and the plugins. What
@@ -116,13 +118,13 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	a.update(func(p *progress) { p.plugins.begin(&p.pods) })
 	known := a.pluginStamp
-	a.pluginStamp = a.handlers.stamp()
+	a.pluginStamp = a.handlers.Stamp()
 	filesChanged := a.pluginStamp != known || r.cause == changedFiles
-	changed, err := a.handlers.reload(ctx, r.retry)
+	changed, err := a.handlers.Reload(ctx, r.retry)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if a.handlers.allowsOthers() {
+	if a.handlers.SecretPolicyChanged() {
 		a.podsTrigger.request("other secrets.allow", false)
 	}
 	last := a.ended((*progress).ofPlugins, changed, err)
@@ -135,7 +137,7 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	switch {
 	case filesChanged: // whatever the request was: no other will see the change
 		a.registriesTrigger.request(changedFiles, false)
-	case a.handlers.awaitsRegistry():
+	case a.handlers.AwaitsRegistry():
 		a.registriesTrigger.request("a plugin that was not pulled", false)
 	}
 	return err
@@ -148,7 +150,7 @@ func (r *request) isNews(known, stamp string) bool {
 	case otherManifests:
 		return false
 	case changedFiles:
-		return !onlyMoreFiles(known, stamp)
+		return !plugins.OnlyMoreFiles(known, stamp)
 	default:
 		return r.retry
 	}
@@ -170,7 +172,7 @@ func (a *Agent) demanded(err error) {
 // registryAnswered hears that a registry has a new answer about a plugin. It is known to
 // the API and the metrics at once.
 func (a *Agent) registryAnswered() {
-	_, _ = a.handlers.scan() // the reload that follows reports the error
+	_, _ = a.handlers.Scan() // the reload that follows reports the error
 	a.pluginsTrigger.request("registry", false)
 }
 

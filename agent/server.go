@@ -157,7 +157,7 @@ func (a *Agent) ready() []healthCheck {
 	last := a.lastReload()
 	checks := append(a.live(), pods, a.reloadCheck("reload", a.podsTrigger, &last.pods),
 		a.reloadCheck("plugins", a.pluginsTrigger, &last.plugins))
-	for _, p := range a.handlers.statuses() {
+	for _, p := range a.handlers.Statuses() {
 		if p.State == "withdrawn" {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", live.ErrWithdrawn.Error()})
 		}
@@ -219,6 +219,8 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 		_, _ = w.Write([]byte(text.String()))
 	}
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // counts are the agent's own numbers for the metrics.
 func (a *Agent) counts() metrics.AgentCounts {

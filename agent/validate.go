@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
@@ -35,7 +36,8 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
 		return notes, err
 	}
-	if o.plugins, err = newScanner(&cfg, o.registry.Names(), admit.NewSources(admit.SourcesConfig{})).Scan(); err != nil {
+	sources := cfg.plugins()
+	if o.plugins, err = plugins.NewScanner(&sources, o.registry.Names(), admit.NewSources(admit.SourcesConfig{})).Scan(); err != nil {
 		return notes, err
 	}
 	o.secrets = secrets.PolicyOf(cfg.ConfigFile, o.plugins.Config)

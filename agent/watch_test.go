@@ -11,22 +11,6 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// Several plugins under development are no change by themselves: they were read again and
-// again.
-func TestTheOrderOfPluginsUnderDevelopment(t *testing.T) {
-	dir := t.TempDir()
-	cfg := agent.Config{DevPlugins: make(map[string]string)}
-	for name := range strings.FieldsSeq("a b c d e f g h i j") {
-		cfg.DevPlugins[name] = filepath.Join(dir, name)
-	}
-	first := agent.Stamp(cfg)
-	for range 100 {
-		if agent.Stamp(cfg) != first {
-			t.Fatal("the files are the same, and their stamp is not")
-		}
-	}
-}
-
 // What was refused for who may change or run it is looked at again when that is put right:
 // its bytes and its time stay what they are.
 func TestAChangedModeIsSeen(t *testing.T) {

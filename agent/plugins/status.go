@@ -1,11 +1,12 @@
-package agent
+package plugins
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/handlers/shadow"
@@ -14,9 +15,9 @@ import (
 	"github.com/daeace23/prober/plugin/live"
 )
 
-// statuses returns what can be seen of all plugins, by name: also of those that may not be
+// Statuses returns what can be seen of all plugins, by name: also of those that may not be
 // loaded.
-func (s *handlerSet) statuses() []api.PluginStatus {
+func (s *Set) Statuses() []api.PluginStatus {
 	all, known := []api.PluginStatus{}, make(map[string]bool)
 	latest := s.live.Latest()
 	for _, p := range s.live.Statuses() {
@@ -66,8 +67,8 @@ func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 // runtimeOf returns "wasm", "process" or "nagios".
 func runtimeOf(p admit.Plugin) string { return string(cmp.Or(p.Manifest.Runtime, plugin.Wasm)) }
 
-// runsPrograms reports whether the plugin called name runs programs on the host.
-func (s *handlerSet) runsPrograms(name string) bool {
+// RunsPrograms reports whether the plugin called name runs programs on the host.
+func (s *Set) RunsPrograms(name string) bool {
 	p, ok := s.live.Status(name)
 	return ok && p.Plugin.Manifest != nil && runtimeOf(p.Plugin) != string(plugin.Wasm)
 }
@@ -102,20 +103,17 @@ func comparedTicks(c shadow.Counts) map[string]uint64 {
 	return map[string]uint64{"agree": c.Agree, "disagree": c.Disagree, "error": c.Errors, "skipped": c.Skipped}
 }
 
-func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
-	answer(w, api.PluginList{Items: a.handlers.statuses()})
+// Promote lets the shadow of a plugin take its place.
+func (s *Set) Promote(ctx context.Context, name string) (api.PluginStatus, error) {
+	status, err := s.live.Promote(ctx, name)
+	if err != nil {
+		return api.PluginStatus{}, err
+	}
+	return pluginStatus(&status, s.live.Latest()), nil
 }
 
-func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	status, err := a.handlers.live.Promote(r.Context(), name)
-	switch {
-	case errors.Is(err, live.ErrNoPlugin):
-		fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
-	case err != nil:
-		fail(w, http.StatusConflict, "%v", err)
-	default:
-		a.promoted()
-		answer(w, pluginStatus(&status, a.handlers.live.Latest()))
-	}
-}
+// PromoteDue promotes the shadows that are due, and reports whether there were any.
+func (s *Set) PromoteDue(ctx context.Context) bool { return s.live.PromoteDue(ctx) }
+
+// UnloadUnused unloads plugins that no probe has used for a while.
+func (s *Set) UnloadUnused(now time.Time) bool { return s.live.UnloadUnused(now) }

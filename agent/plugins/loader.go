@@ -1,4 +1,4 @@
-package agent
+package plugins
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 )
 
 // load loads a plugin with its runtime.
-func (s *handlerSet) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
+func (s *Set) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
 	switch p.Manifest.Runtime {
 	case plugin.Process:
-		h, err := process.Load(ctx, process.Config{Logger: s.log, Version: s.cfg.Version, Env: []string{s.cfg.mark}}, p.Found)
+		h, err := process.Load(ctx, process.Config{Logger: s.cfg.Log, Version: s.cfg.Version, Env: []string{s.cfg.Mark}}, p.Found)
 		if err != nil {
 			return live.Loaded{}, err
 		}
 		return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
 	case plugin.Nagios:
-		h, err := process.LoadCheck(process.Config{Logger: s.log, Env: []string{s.cfg.mark}}, p.Found)
+		h, err := process.LoadCheck(process.Config{Logger: s.cfg.Log, Env: []string{s.cfg.Mark}}, p.Found)
 		if err != nil {
 			return live.Loaded{}, err
 		}
@@ -42,14 +42,14 @@ func (s *handlerSet) load(ctx context.Context, p admit.Plugin) (live.Loaded, err
 }
 
 // wasmHost returns the host of WebAssembly plugins, which is made with the first of them.
-func (s *handlerSet) wasmHost() (*wasm.Host, error) {
+func (s *Set) wasmHost() (*wasm.Host, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.host != nil {
 		return s.host, nil
 	}
 	host, err := wasm.New(wasm.Config{
-		Logger: s.log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.listeners,
+		Logger: s.cfg.Log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.Listeners,
 		Compiler: s.cfg.Compiler,
 	})
 	if err == nil {
@@ -92,7 +92,7 @@ func processStats(stats process.Stats) live.Stats {
 }
 
 // Plugins implements [metrics.PluginHost]. The counts are those of all generations.
-func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
+func (s *Set) Plugins() map[string]metrics.PluginStats {
 	all := make(map[string]metrics.PluginStats)
 	for _, p := range s.live.Statuses() {
 		total := metrics.PluginStats{
@@ -116,7 +116,7 @@ func (s *handlerSet) Plugins() map[string]metrics.PluginStats {
 }
 
 // Memory implements [metrics.PluginHost].
-func (s *handlerSet) Memory() uint64 {
+func (s *Set) Memory() uint64 {
 	s.mu.Lock()
 	host := s.host
 	s.mu.Unlock()

@@ -1,4 +1,4 @@
-package agent
+package plugins
 
 import (
 	"maps"
@@ -25,8 +25,8 @@ func release(holds []func()) {
 	}
 }
 
-// beginCheck begins a check of manifests. Plugins that did not answer are asked again.
-func (s *handlerSet) beginCheck() {
+// BeginCheck begins a check of manifests. Plugins that did not answer are asked again.
+func (s *Set) BeginCheck() {
 	s.live.AskAgain()
 	h := &s.holds
 	h.mu.Lock()
@@ -35,8 +35,8 @@ func (s *handlerSet) beginCheck() {
 	h.checked = nil
 }
 
-// checks holds the plugins of a pod that is being checked.
-func (s *handlerSet) checks(pod *v1.Pod) {
+// HoldChecked holds the plugins of a pod that is being checked.
+func (s *Set) HoldChecked(pod *v1.Pod) {
 	hold := s.live.Hold(handlersOf(pod)...)
 	h := &s.holds
 	h.mu.Lock()
@@ -44,9 +44,9 @@ func (s *handlerSet) checks(pod *v1.Pod) {
 	h.checked = append(h.checked, hold)
 }
 
-// refuses notes that the manifests were refused. Their plugins are held until other
+// HoldRefused notes that the manifests were refused. Their plugins are held until other
 // manifests are: a plugin may be what they were refused for.
-func (s *handlerSet) refuses() {
+func (s *Set) HoldRefused() {
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *handlerSet) refuses() {
 	h.refused, h.checked = h.checked, nil
 }
 
-// uses notes the pods that run, and ends all other holds. A pod is read-only, and is read
+// HoldApplied notes the pods that run, and ends all other holds. A pod is read-only, and is read
 // once.
-func (s *handlerSet) uses(pods []*v1.Pod) {
+func (s *Set) HoldApplied(pods []*v1.Pod) {
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,4 +1,4 @@
-package agent
+package plugins
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// pull asks the registries of plugins, and logs what is not current; changed is called
+// Pull asks the registries of plugins, and logs what is not current; changed is called
 // when there is a new answer. With all, also those are asked and logged that have nothing
 // new. With again, registries are asked however short a time ago they were.
-func (s *handlerSet) pull(ctx context.Context, all, again bool, changed func()) {
+func (s *Set) Pull(ctx context.Context, all, again bool, changed func()) {
 	incomplete, err := s.scanner.Refresh(ctx, admit.RefreshConfig{All: all, Again: again, Each: func(r admit.Refreshed) {
 		if r.Changed {
 			changed()
@@ -29,8 +29,8 @@ func (s *handlerSet) pull(ctx context.Context, all, again bool, changed func()) 
 }
 
 // logPulled logs what is not as it should be, or is again.
-func (s *handlerSet) logPulled(r *admit.Refreshed) {
-	log := s.log.With("handler", r.Name, "source", r.Source)
+func (s *Set) logPulled(r *admit.Refreshed) {
+	log := s.cfg.Log.With("handler", r.Name, "source", r.Source)
 	switch {
 	case r.Stale != nil:
 		log.Warn("plugin is the last good one: its source cannot be had", "digest", r.Found.Digest, "error", r.Stale.Error())
@@ -45,17 +45,17 @@ func (s *handlerSet) logPulled(r *admit.Refreshed) {
 	}
 }
 
-// awaitsRegistry reports whether a plugin is in a registry that has not answered yet.
-func (s *handlerSet) awaitsRegistry() bool {
+// AwaitsRegistry reports whether a plugin is in a registry that has not answered yet.
+func (s *Set) AwaitsRegistry() bool {
 	return s.live.Latest().IsPending()
 }
 
-// untilNextPull is how long registries are left alone: a tag may have moved, and one that
+// UntilNextPull is how long registries are left alone: a tag may have moved, and one that
 // was away may be back.
-func (s *handlerSet) untilNextPull() time.Duration {
+func (s *Set) UntilNextPull() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	every := s.cfg.askEvery
+	every := s.cfg.AskEvery
 	if s.incomplete {
 		every /= 5
 	}

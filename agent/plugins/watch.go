@@ -1,4 +1,4 @@
-package agent
+package plugins
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// stamp returns a text that changes when prober.yaml, or a file that says or is what the
+// Stamp returns a text that changes when prober.yaml, or a file that says or is what the
 // plugins are, may have changed.
-func (s *handlerSet) stamp() string {
+func (s *Set) Stamp() string {
 	var b strings.Builder
 	for _, dir := range s.cfg.PluginDirs {
 		stampFolder(&b, dir, 1)
@@ -32,9 +32,9 @@ func (s *handlerSet) stamp() string {
 	return b.String()
 }
 
-// onlyMoreFiles reports whether two stamps tell the same of all files that are in both: a
+// OnlyMoreFiles reports whether two stamps tell the same of all files that are in both: a
 // file that prober.yaml names is watched once that was read.
-func onlyMoreFiles(a, b string) bool {
+func OnlyMoreFiles(a, b string) bool {
 	lines := make(map[string]string)
 	for line := range strings.Lines(a) {
 		path, _ := strconv.QuotedPrefix(line)

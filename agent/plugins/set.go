@@ -1,12 +1,14 @@
-package agent
+package plugins
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
@@ -22,22 +24,45 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// handlerSet is the registry with the built-in handlers and the plugins. It connects the
-// plugins to files, registries, runtimes and metrics: package admit says which may be
-// loaded, and package live loads, replaces and unloads them.
-type handlerSet struct {
-	handlers.Registry
-	metrics  *metrics.Metrics
-	log      *slog.Logger
+// Config is what a [Set] needs. Runner, Metrics and Log are required.
+type Config struct {
+	PluginDirs []string
+	ConfigFile string            // prober.yaml; "": defaults
+	LockFile   string            // prober.plugins.lock, which must name every plugin; "": none
+	DevPlugins map[string]string // see [admit.Config]
+	StateDir   string            // keeps plugins of registries; "": see [admit.CacheDir]
+	Version    string            // of the agent
+	Compat     probe.Compat
+	ShowOutput bool                             // see [builtin.Config.ShowBody]
+	Compiler   string                           // see [wasm.Config]
+	LookupEnv  func(name string) (string, bool) // says where the credentials of registries are; nil: nowhere
+
+	Runner    builtin.CommandRunner // runs the commands of exec probes
+	Mark      string                // an environment variable of the programs that run
+	Listeners []net.Addr            // of the agent itself, which no plugin may reach
+	IdleAfter time.Duration         // how long a plugin stays loaded that no probe uses
+	AskEvery  time.Duration         // how often, about, registries are asked for tags
+
+	// Demanded hears how it went with a plugin that a probe asked for.
+	Demanded func(err error)
+	Metrics  *metrics.Metrics
+	Log      *slog.Logger
+}
+
+// Set is the built-in handlers and the plugins. It connects the plugins to files,
+// registries, runtimes and metrics: package admit says which may be loaded, and package
+// live loads, replaces and unloads them.
+type Set struct {
 	cfg      Config
+	registry handlers.Registry
 	sources  *admit.Sources
 	scanner  *admit.Scanner
 	builtins []string
 	live     *live.Manager
 
-	ending  context.Context         // ends what plugins are waited for
-	end     context.CancelCauseFunc // of ending
-	started func() bool             // lets ending outlast the context of New, unless that has ended
+	ending   context.Context         // ends what plugins are waited for
+	end      context.CancelCauseFunc // of ending
+	detached func() bool             // lets ending outlast the context of New, unless that has ended
 
 	holds holds
 
@@ -48,50 +73,60 @@ type handlerSet struct {
 	total        uint64         // memory of all plugins
 	resized      bool           // total has changed since plugins were last reloaded
 	secrets      secrets.Policy // by the latest snapshot
-	otherSecrets bool           // secrets has changed since allowsOthers was last asked
+	otherSecrets bool           // secrets has changed since SecretPolicyChanged was last asked
 	watched      []string       // files that the latest snapshot depends on, beside those in plugin folders
 	incomplete   bool           // a registry has given no good answer
 }
 
 var (
-	_ manager.Handlers   = (*handlerSet)(nil)
-	_ metrics.PluginHost = (*handlerSet)(nil)
+	_ manager.Handlers   = (*Set)(nil)
+	_ metrics.PluginHost = (*Set)(nil)
 )
 
-// newHandlers makes the built-in handlers, asks registries, and takes the first snapshot of
-// the plugins. stamp is that of the files from before they were read.
-func (a *Agent) newHandlers(ctx context.Context, runner builtin.CommandRunner) (s *handlerSet, stamp string, err error) {
-	cfg := a.cfg
-	s = &handlerSet{metrics: a.metrics, log: a.log, cfg: cfg, sources: newSources(cfg)}
+// New makes the built-in handlers, asks registries, and takes the first snapshot of the
+// plugins. stamp is that of the files from before they were read. ctx ends the work, and
+// the waiting of later calls too, until [Set.Detach]. A Set that is returned with an error
+// must be closed as any other.
+func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
+	s = &Set{cfg: cfg, sources: newSources(&cfg)}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.started = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
-	if err := builtin.Register(&s.Registry, builtin.Config{Runner: runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
+	s.detached = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
+	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
 		s.end(err)
 		return nil, "", err
 	}
-	s.builtins = s.Names()
-	s.scanner = newScanner(&cfg, s.builtins, s.sources)
+	s.builtins = s.registry.Names()
+	s.scanner = NewScanner(&cfg, s.builtins, s.sources)
 	s.live = live.New(s.ending, live.Config{
-		Registry: &s.Registry, Load: s.load, Fingerprint: fingerprint, Scan: s.scan, Demanded: a.demanded,
-		IdleAfter: cfg.idleAfter, Log: a.log,
+		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.Scan, Demanded: cfg.Demanded,
+		IdleAfter: cfg.IdleAfter, Log: cfg.Log,
 	})
-	stamp = s.stamp()
-	s.pull(ctx, true, true, func() {})
-	_, err = s.reload(ctx, false)
-	s.allowsOthers() // no manifests have been read yet
+	stamp = s.Stamp()
+	s.Pull(ctx, true, true, func() {})
+	_, err = s.Reload(ctx, false)
+	s.SecretPolicyChanged() // no manifests have been read yet
 	return s, stamp, err
 }
 
-// newScanner returns the scanner of the plugins of an agent.
-func newScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
+// Detach lets the Set outlast the context of New. It reports false where that has ended.
+func (s *Set) Detach() bool { return s.detached() }
+
+// End ends what plugins are waited for.
+func (s *Set) End(cause error) { s.end(cause) }
+
+// Answers returns how many answers of registries are remembered.
+func (s *Set) Answers() int { return s.sources.Len() }
+
+// NewScanner returns the scanner of the plugins of cfg.
+func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
 	return admit.NewScanner(admit.ScannerConfig{
 		Config:     admit.Config{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins},
 		PluginDirs: cfg.PluginDirs, Builtins: builtins, Sources: sources,
 	})
 }
 
-// newSources returns the sources of an agent.
-func newSources(cfg Config) *admit.Sources {
+// newSources returns the registries of cfg.
+func newSources(cfg *Config) *admit.Sources {
 	c := admit.SourcesConfig{Version: cfg.Version}
 	if cfg.LookupEnv != nil {
 		c.DockerConfig = oci.DockerConfig(cfg.LookupEnv)
@@ -103,11 +138,11 @@ func newSources(cfg Config) *admit.Sources {
 var errEnded = errors.New("the agent has ended")
 
 // Close closes the plugins and the built-in handlers.
-func (s *handlerSet) Close() error {
-	s.started()
+func (s *Set) Close() error {
+	s.detached()
 	s.end(errEnded)
 	s.live.Close()
-	err := s.Registry.Close()
+	err := s.registry.Close()
 	s.mu.Lock()
 	host := s.host
 	s.mu.Unlock()
@@ -117,19 +152,19 @@ func (s *handlerSet) Close() error {
 	return err
 }
 
-// reload takes a snapshot and applies it. What was tried in vain is tried again with again,
+// Reload takes a snapshot and applies it. What was tried in vain is tried again with again,
 // or when there is more memory.
-func (s *handlerSet) reload(ctx context.Context, again bool) (changed bool, err error) {
-	v, err := s.scan()
+func (s *Set) Reload(ctx context.Context, again bool) (changed bool, err error) {
+	v, err := s.Scan()
 	if err != nil {
 		return false, err
 	}
 	return s.live.Apply(ctx, v, s.wasResized() || again)
 }
 
-// scan takes a snapshot, and notes what it says of all plugins together. The error means
+// Scan takes a snapshot, and notes what it says of all plugins together. The error means
 // that nothing can be said of any plugin.
-func (s *handlerSet) scan() (*admit.Snapshot, error) {
+func (s *Set) Scan() (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
 	v, err := s.scanner.Scan()
@@ -137,7 +172,7 @@ func (s *handlerSet) scan() (*admit.Snapshot, error) {
 		return nil, err
 	}
 	s.live.Note(v)
-	s.metrics.PluginSources(v.Remote())
+	s.cfg.Metrics.PluginSources(v.Remote())
 	files, allowed := append(slices.Clone(v.Files), commands(v)...), secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +201,7 @@ func commands(v *admit.Snapshot) (files []string) {
 }
 
 // wasResized reports whether totalMemory has changed since it was last asked.
-func (s *handlerSet) wasResized() bool {
+func (s *Set) wasResized() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resized := s.resized
@@ -176,18 +211,18 @@ func (s *handlerSet) wasResized() bool {
 
 // Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
 // The first probe of a plugin waits until it is loaded.
-func (s *handlerSet) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	return s.prepare(s.ending, name, config, target)
+func (s *Set) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	return s.PrepareWithin(s.ending, name, config, target)
 }
 
-// prepare is Prepare that waits no longer than ctx lasts.
-func (s *handlerSet) prepare(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
+// PrepareWithin is Prepare that waits no longer than ctx lasts.
+func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if slices.Contains(s.builtins, name) {
-		h, err := s.Registry.Prepare(name, config, target)
+		h, err := s.registry.Prepare(name, config, target)
 		if err != nil {
 			return nil, err
 		}
-		return counted{s.metrics.CountInFlight(h), h}, nil
+		return counted{s.cfg.Metrics.CountInFlight(h), h}, nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
@@ -196,7 +231,7 @@ func (s *handlerSet) prepare(ctx context.Context, name string, config []byte, ta
 	if err != nil {
 		return nil, err
 	}
-	return counted{s.metrics.CountInFlight(s.metrics.TimeCalls(name, h)), h}, nil
+	return counted{s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)), h}, nil
 }
 
 // counted is a handler whose attempts are counted.
@@ -233,16 +268,16 @@ func (c counted) KeepSecret(redact func(string) string) {
 	}
 }
 
-// secretPolicy returns what prober.yaml allows now.
-func (s *handlerSet) secretPolicy() secrets.Policy {
+// SecretPolicy returns what prober.yaml allows now.
+func (s *Set) SecretPolicy() secrets.Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.secrets
 }
 
-// allowsOthers reports whether the policy of secrets has changed since it was last asked:
+// SecretPolicyChanged reports whether the policy of secrets has changed since it was last asked:
 // manifests may have been refused for the one before, or refer to what it allows no more.
-func (s *handlerSet) allowsOthers() bool {
+func (s *Set) SecretPolicyChanged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	others := s.otherSecrets
