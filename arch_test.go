@@ -1,6 +1,8 @@
 package prober_test
 
 import (
+	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -267,4 +269,59 @@ func allowed(name string, ours, others []string) bool {
 		return true // standard library
 	}
 	return slices.ContainsFunc(others, func(o string) bool { return name == o || strings.HasPrefix(name, o+"/") })
+}
+
+// Limits of size. A package with more files is split, and so is a longer function.
+const (
+	maxFiles = 15 // of a package on Linux, without tests
+	maxLines = 60 // of a function
+)
+
+// largePackages may have more than maxFiles files: each file is one command, or what the
+// SDK offers on one platform.
+var largePackages = []string{"internal/cli/plugincmd", "sdk"}
+
+func TestPackagesAndFunctionsAreSmall(t *testing.T) {
+	files := map[string]int{}
+	fset := token.NewFileSet()
+	linux := build.Default
+	linux.GOOS, linux.GOARCH = "linux", "amd64"
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return enter(file, d)
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if ok, err := linux.MatchFile(filepath.Dir(file), filepath.Base(file)); err != nil {
+			return err
+		} else if ok {
+			files[room(file)]++
+		}
+		for _, decl := range parsed.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || ast.IsGenerated(parsed) {
+				continue
+			}
+			if lines := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; lines > maxLines {
+				t.Errorf("%s: %s has %d lines, more than %d", fset.Position(f.Pos()), f.Name.Name, lines, maxLines)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range files {
+		if n > maxFiles && !slices.Contains(largePackages, name) {
+			t.Errorf("%s has %d files without tests, more than %d", name, n, maxFiles)
+		}
+	}
 }
