@@ -156,9 +156,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && (name == "" || slices.Contains(strings.Split(options, ","), "inline")):
-			for name, t := range jsonFields(f.Type) {
-				fields[name] = t
-			}
+			maps.Copy(fields, jsonFields(f.Type))
 		case name != "" && name != "-":
 			fields[name] = f.Type
 		}

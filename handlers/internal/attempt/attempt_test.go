@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,9 +134,7 @@ func TestStoreIsBounded(t *testing.T) {
 		"bytes": {"0", 1, "keys and values of 2986 bytes; at most 1 are allowed"},
 	} {
 		more := map[string][]byte{c.key: nil}
-		for k, v := range values {
-			more[k] = v
-		}
+		maps.Copy(more, values)
 		if err := s.ReplaceWithin(more, c.most); err == nil || err.Error() != c.want || len(s.Load()) != abi.MaxKVKeys {
 			t.Errorf("%s: got %v, and %d keys", name, err, len(s.Load()))
 		}
