@@ -39,7 +39,6 @@ type rig struct {
 	loads  map[string]int            // by name
 	broken map[string]error          // of a load, by version
 	busy   func(ctx context.Context) // called in each load; nil: nothing
-	make   func(string) *scripted    // a handler of a version; nil: one that answers
 	errs   []error                   // that Demanded was called with
 	made   map[string]*scripted      // by version
 }

@@ -33,12 +33,6 @@ func newKeygen(env *command.Env) *cobra.Command {
 	return c
 }
 
-// fileFlag adds a flag that names a file, and that no variable sets.
-func fileFlag(c *cobra.Command, value *string, short, name, without, help string) {
-	c.Flags().StringVarP(value, name, short, without, help)
-	command.NotFromEnv(c.Flags().Lookup(name))
-}
-
 func keygen(env *command.Env, file string) error {
 	key, err := trust.Generate()
 	if err != nil {
