@@ -205,7 +205,7 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.rests = false
 	in.memory.Begin()
 	stack := [1]uint64{}
-	err = in.world.Enter(guest.WithCall(c.Context(), c.Call), fn, stack[:])
+	err = in.world.Enter(c.Context(), fn, stack[:])
 	in.shrinkStack()
 	in.world.Flush()
 	if in.memory.Refused() {

@@ -143,7 +143,7 @@ type random struct{ w *World }
 const randomChunk = 64 << 10
 
 func (r random) Read(p []byte) (int, error) {
-	if WithCall(r.w.call.ctx, r.w.call).Err() != nil {
+	if r.w.call.Ended() != nil {
 		return 0, errors.New("the call has ended")
 	}
 	return r.w.plugin.Host.Rand.Read(p[:min(len(p), randomChunk)])

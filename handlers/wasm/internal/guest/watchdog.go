@@ -12,7 +12,7 @@ import (
 )
 
 // watchdog ends the guest of a call when the call's context ends. A guest that computes is
-// Ended by wazero, which closes its instance. A guest that waits for the host is unwound as
+// ended by wazero, which closes its instance. A guest that waits for the host is unwound as
 // soon as its host call returns: its instance stays usable, so that a reset is enough, which
 // costs hundreds of times less than a new instance.
 type watchdog struct {
@@ -27,10 +27,12 @@ type watchdog struct {
 // errEnded unwinds a guest whose call has ended.
 var errEnded = errors.New("the call has ended")
 
-// watch begins to watch the guest of c. The function that it returns ends that.
-func (c *Call) watch() (stop func()) {
+// watch begins to watch the guest of c, and returns the context to run it under. stop ends
+// that.
+func (c *Call) watch(ctx context.Context) (run context.Context, stop func()) {
+	interrupt := make(chan struct{})
 	c.mu.Lock()
-	c.interrupt, c.returned, c.interrupted, c.unwound = make(chan struct{}), false, false, false
+	c.interrupt, c.returned, c.interrupted, c.unwound = interrupt, false, false, false
 	c.mu.Unlock()
 	cancel := context.AfterFunc(c.ctx, func() {
 		c.mu.Lock()
@@ -39,7 +41,7 @@ func (c *Call) watch() (stop func()) {
 			c.interruptLocked()
 		}
 	})
-	return func() {
+	return &callContext{ctx, c, interrupt}, func() {
 		cancel()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -119,17 +121,21 @@ func inTime(f hostFunc) hostFunc {
 }
 
 // callContext is the context that a guest runs under. Host functions find their call in it,
-// since one host module serves all instances. It ends when the guest is interrupted.
+// since one host module serves all instances. It ends when the guest is interrupted. Each run
+// of the guest has its own: wazero may look at that of an earlier run a moment longer.
 type callContext struct {
 	context.Context
-	call *Call
+	call      *Call
+	interrupt <-chan struct{} // nil outside of a run
 }
 
 // callKey is the key of the call in the context of a guest's call.
 type callKey struct{}
 
-// WithCall returns the context that the guest of c runs under.
-func WithCall(ctx context.Context, c *Call) context.Context { return &callContext{ctx, c} }
+// WithCall returns a context in which host functions find c.
+func WithCall(ctx context.Context, c *Call) context.Context {
+	return &callContext{Context: ctx, call: c}
+}
 
 // Value implements [context.Context].
 func (c *callContext) Value(key any) any {
@@ -144,19 +150,19 @@ func (c *callContext) Deadline() (time.Time, bool) { return c.Context.Deadline()
 
 // Done implements [context.Context].
 func (c *callContext) Done() <-chan struct{} {
-	if c.call.interrupt != nil {
-		return c.call.interrupt
+	if c.interrupt != nil {
+		return c.interrupt
 	}
 	return c.Context.Done()
 }
 
 // Err implements [context.Context].
 func (c *callContext) Err() error {
-	if c.call.interrupt == nil {
+	if c.interrupt == nil {
 		return c.Context.Err()
 	}
 	select {
-	case <-c.call.interrupt:
+	case <-c.interrupt:
 		return context.Canceled
 	default:
 		return nil
@@ -200,7 +206,8 @@ func (w *World) Enter(ctx context.Context, fn api.Function, stack []uint64) erro
 	c := w.call
 	c.run = run{fn: fn, memory: w.memory}
 	c.record.since = c.host.Clock.Now()
-	defer c.watch()()
+	ctx, stop := c.watch(ctx)
+	defer stop()
 	c.host.runs.begin(c)
 	err := fn.CallWithStack(ctx, stack)
 	c.host.runs.done(c)
