@@ -74,11 +74,11 @@ func (c *Call) suspend(w waiting) {
 // resume notes that the guest no longer waits. It is to be unwound if the call has ended:
 // then what it waited for stays on record.
 func (c *Call) resume() {
-	ended := c.Ended()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
-	if c.unwound = ended != nil; !c.unwound {
+	// Under the lock: if the call ends after this, the watchdog finds the guest computing.
+	if c.unwound = c.Ended() != nil; !c.unwound {
 		c.goesOnLocked()
 	}
 }

@@ -1,0 +1,48 @@
+package guest
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// endsWhenAsked is a context that ends while its Err is being called for the first time,
+// which still returns nil.
+type endsWhenAsked struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func (c *endsWhenAsked) Err() error {
+	if end := c.end; end != nil {
+		c.end = nil
+		end()
+		for range 10_000 { // lets the watchdog run
+			runtime.Gosched()
+		}
+		return nil
+	}
+	return c.Context.Err()
+}
+
+// TestGuestIsInterruptedWhenCallEndsAsWaitEnds: a guest that goes on computing after its call
+// has ended would never be ended.
+func TestGuestIsInterruptedWhenCallEndsAsWaitEnds(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	ctx := &endsWhenAsked{Context: parent}
+	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}
+	run, stop := c.watch(ctx)
+	defer stop()
+	c.suspend(waiting{call: "read"})
+	ctx.end = cancel
+	c.resume()
+	if c.unwound {
+		return
+	}
+	select {
+	case <-run.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the guest is neither unwound nor interrupted")
+	}
+}
