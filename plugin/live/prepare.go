@@ -97,10 +97,12 @@ func (m *Manager) prepare(name string, config []byte, target probe.Target) (h pr
 			}
 			continue // it came this moment
 		}
+		defer func() {
+			m.mu.Lock()
+			r.preparing--
+			m.mu.Unlock()
+		}()
 		h, err := m.cfg.Registry.Prepare(name, config, target)
-		m.mu.Lock()
-		r.preparing--
-		m.mu.Unlock()
 		m.noteSilence(name, err)
 		return h, err
 	}
