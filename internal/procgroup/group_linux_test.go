@@ -100,24 +100,24 @@ func TestExitStatusOfSignal(t *testing.T) {
 	}
 }
 
-// What has left the group, in a session of its own, is found by its mark.
+// A process that has left the group, in a session of its own, is found by its mark.
 func TestEndMarked(t *testing.T) {
-	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip("there is no setsid")
-	}
 	mark := procgroup.NewMark()
-	cmd, out := shell(t, "setsid sleep 1000 & echo $!", mark+"1")
-	if _, err := procgroup.Run(t.Context(), cmd, func() {}); err != nil {
+	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "exec sleep 1000"}, Env: []string{"PATH=" + os.Getenv("PATH"), mark + "1"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := readPID(t, out)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	if left := procgroup.EndMarked(procgroup.NewMark()); left != 0 {
 		t.Errorf("%d with another mark are left", left)
 	}
 	if left := procgroup.EndMarked(mark); left != 0 {
 		t.Errorf("%d are left", left)
 	}
-	awaitGone(t, pid)
+	awaitGone(t, cmd.Process.Pid)
 }
 
 func TestDrain(t *testing.T) {
