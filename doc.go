@@ -39,21 +39,40 @@
 //
 //  1. core/worker.Worker.fire is called by the worker's timer, or after Worker.Trigger.
 //  2. core/worker.Worker.tick asks the status source for the container's state.
-//  3. core/worker.Worker.gate decides whether to probe now: hold, initial delay, started.
+//  3. core/worker.Worker.gate decides whether to probe now: hold, initial delay, started. A
+//     container that is new, does not run or is being deleted gets its result here.
 //  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors.
 //  5. core/worker.Worker.once gives an attempt its deadline; a fault of the host is an error.
 //  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt.
 //  7. core/worker.Worker.record applies the outcome, unless the probe was changed meanwhile.
+//     Steps 8 and 9 are in it.
 //  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.
 //  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
 //  10. core/worker.Worker.emit sends the event; then observers get the tick.
 //
+// # One dial of a WebAssembly plugin
+//
+// Programs are not sandboxed, and dial what they like.
+//
+//  1. handlers/wasm/internal/guest.Call.dial is the host function that the plugin has called.
+//  2. handlers/wasm/internal/egress.Policy.Resolve reads the URL.
+//     handlers/wasm/internal/egress.Policy.Unix decides on the path of a socket.
+//  3. handlers/wasm/internal/egress.dial.decideName decides whether the name may be looked up.
+//  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address that was found:
+//  5. handlers/wasm/internal/egress.dial.decideGrant: the target or a grant, and no denial;
+//  6. handlers/wasm/internal/egress.dial.checkAliases: no address of a denied name;
+//  7. handlers/wasm/internal/egress.dial.decideClass: no loopback, link-local or metadata
+//     address that no grant names.
+//  8. handlers/wasm/internal/guest.Call.dialAny connects to the addresses that are left.
+//
 // # One replacement of a plugin
 //
 //  1. agent.Agent.followPlugins sees that a file has changed and has settled.
-//  2. plugin/admit.Scanner.Scan reads prober.yaml, folders and locks into a Snapshot.
+//  2. plugin/admit.Scanner.Scan, by agent/plugins.Set.Reload, reads prober.yaml, folders and
+//     locks into a Snapshot.
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
-//  4. plugin/live.decide returns the action: load, keep, withdraw, fail.
+//  4. plugin/live.decide returns the action: keep, offer, confirm, load, withdraw, unload or
+//     forget; or why what runs goes on.
 //  5. plugin/live.Manager.bringUp loads the new version beside the old one.
 //  6. handlers/replace.Handler.Replace takes it, while probes use the old version.
 //  7. handlers/replace.prepareEach prepares every live probe with the new version.

@@ -33,8 +33,59 @@ func TestDocNamesExist(t *testing.T) {
 			t.Errorf("doc.go names %s.%s, which does not exist", dir, name)
 		}
 	}
-	if known < 18 {
-		t.Errorf("doc.go names %d functions, expected at least 18", known)
+	if known < 27 {
+		t.Errorf("doc.go names %d functions, expected at least 27", known)
+	}
+}
+
+// TestDocNamesActions compares the actions that doc.go names with those of plugin/live.
+func TestDocNamesActions(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("plugin/live/decide.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, consts, found := strings.Cut(string(source), "type action int")
+	if !found {
+		t.Fatal("plugin/live/decide.go has no type action")
+	}
+	consts, _, _ = strings.Cut(consts, "\n)")
+	_, list, _ := strings.Cut(string(doc), "plugin/live.decide returns the action: ")
+	list, _, _ = strings.Cut(list, ";")
+	actions := regexp.MustCompile(`(?m)^\t([a-z]\w*) `).FindAllStringSubmatch(consts, -1)
+	if len(actions) < 7 {
+		t.Fatalf("plugin/live/decide.go has %d actions, expected at least 7", len(actions))
+	}
+	for _, action := range actions {
+		name := action[1]
+		if !strings.HasPrefix(name, "report") && !regexp.MustCompile(`\b`+name+`\b`).MatchString(list) {
+			t.Errorf("doc.go does not name the action %s of plugin/live.decide", name)
+		}
+	}
+}
+
+// TestContributingNamesFiles checks that the files and folders that CONTRIBUTING.md names exist.
+func TestContributingNamesFiles(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## What a change touches")
+	section, _, _ = strings.Cut(section, "\n## ")
+	paths := regexp.MustCompile("`([a-zA-Z0-9_./-]*[/.][a-zA-Z0-9_./-]*)`").FindAllStringSubmatch(section, -1)
+	if len(paths) < 30 {
+		t.Errorf("CONTRIBUTING.md names %d files, expected at least 30", len(paths))
+	}
+	for _, path := range paths {
+		if strings.HasPrefix(path[1], "agent.") {
+			continue // a name of Go
+		}
+		if _, err := os.Stat(path[1]); err != nil {
+			t.Errorf("CONTRIBUTING.md names %s: %v", path[1], err)
+		}
 	}
 }
 

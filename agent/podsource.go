@@ -21,9 +21,9 @@ import (
 // makes a manager that asks it for statuses, and calls Start once and Stop once; where New
 // fails, or Run is never called, it calls neither. All methods are safe for concurrent use.
 //
-// What a source may do beyond this interface it says by implementing others: [Reloader],
-// [builtin.CommandRunner] for exec probes, [manager.RestartSource], [RestartGracer] and
-// [StateSaver].
+// A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
+// [manager.RestartSource], [RestartGracer] and [StateSaver]. memory_test.go has the smallest
+// source, docs/embedding.md how to use one.
 type PodSource interface {
 	// PodStatus returns the present status of a pod, false for one that is not known. It is
 	// called at every tick of every probe, by many goroutines, from before Start on: it must
@@ -115,7 +115,7 @@ func (a *Agent) restarted(r pods.Restart) {
 // containerRunner runs the commands of exec probes in the containers of the source, which is
 // made later than the handlers.
 type containerRunner struct {
-	source builtin.CommandRunner // set before a probe runs; nil: the source is none
+	source builtin.CommandRunner // set before a probe runs; nil: the source does not implement it
 }
 
 var _ builtin.CommandRunner = (*containerRunner)(nil)

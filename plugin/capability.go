@@ -35,8 +35,8 @@ type Capability struct {
 	Widest []string
 }
 
-// capabilities is the one list of them. A new one needs an entry here, its functions in
-// internal/abi, a file in handlers/wasm/internal/guest, the SDKs and docs/abi.md.
+// capabilities is the list of them. CONTRIBUTING.md lists what a new one needs beside its
+// entry here.
 var capabilities = []Capability{
 	{
 		Name: CapabilityNet, Module: abi.ModuleNet, Summary: "connections of TCP, UDP, TLS and unix sockets",

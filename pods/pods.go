@@ -13,14 +13,16 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// Host is what an agent offers to its source of pods. All fields are set, and all functions
-// are safe for concurrent use but where they say otherwise.
+// Host is what an agent offers to its source of pods. All fields are set. All functions are
+// safe for concurrent use unless they say otherwise. Before the source's Start, only Begin and
+// Check may be called.
 //
 // The source decides which pods there should be. It tells the manager of them, and the agent
 // does the rest: it prepares handlers, which may have to load plugins, resolves secrets,
 // follows the files of secrets, records metrics and events, and asks for another attempt when
-// a plugin or a secret that was missing is there. Each attempt is one call of Begin, any
-// number of calls of Check, and one call of Refused or Applied.
+// a plugin or a secret that was missing is there. An attempt is one call of Begin, any number
+// of calls of Check, and one call of Refused or Applied. A new call of Begin abandons an attempt
+// that has not ended; the last one may be left without an end when the source stops.
 type Host struct {
 	Logger   *slog.Logger
 	Recorder manager.Recorder // of events

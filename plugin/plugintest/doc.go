@@ -12,10 +12,10 @@
 // for a process. internal/testfile reads cases and compares answers, internal/peer simulates the
 // network, and internal/clock its time.
 //
-// To add a kind of peers, write a folder below internal/peer whose Protocol implements
-// [peer.Protocol], and add it to the list in internal/testfile/host.go. It then has a field of
-// its own below host, is played for guests and for processes, recorded and reported. Document the
-// field below.
+// A new kind of peers is needed only for what a script of net cannot play. Write a folder below
+// internal/peer whose Protocol implements [peer.Protocol], and append it to the list in
+// internal/testfile/host.go. It then has a field of its own below host, is played for guests and
+// for processes, recorded and reported. CONTRIBUTING.md lists the documents and tests to change.
 //
 // # The file
 //

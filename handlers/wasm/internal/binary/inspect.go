@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -149,12 +150,23 @@ func (m *Module) findStart(sections []wasmfile.Section) (start uint32, err error
 	return start, nil
 }
 
+// knownModules returns the import modules of the ABI, in its order, and that of WASI.
+var knownModules = sync.OnceValue(func() []string {
+	var names []string
+	for _, f := range abi.Imports() {
+		if !slices.Contains(names, f.Module) {
+			names = append(names, f.Module)
+		}
+	}
+	return append(names, WASI)
+})
+
 // checkModules refuses import modules that this version does not have.
 func checkModules(imports []string) error {
-	known := []string{abi.ModuleCore, abi.ModuleNet, abi.ModuleHTTP, abi.ModuleDNS, abi.ModuleKV, WASI}
+	known := knownModules()
 	for _, name := range imports {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown import module %q; this prober speaks %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("unknown import module %q; this prober has %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

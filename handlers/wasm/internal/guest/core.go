@@ -36,9 +36,11 @@ func i32(f func(c *Call, mem api.Memory, a args) int32) hostFunc {
 	return func(c *Call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
 }
 
-// hostFuncs are the functions of an import module by name.
+// hostFuncs returns the functions of an import module by name, nil for an unknown module.
 func hostFuncs(module string) map[string]hostFunc {
 	switch module {
+	case abi.ModuleCore:
+		return coreFuncs()
 	case abi.ModuleNet:
 		return netFuncs()
 	case abi.ModuleHTTP:
@@ -48,6 +50,11 @@ func hostFuncs(module string) map[string]hostFunc {
 	case abi.ModuleKV:
 		return kvFuncs()
 	}
+	return nil
+}
+
+// coreFuncs returns the functions that every guest has.
+func coreFuncs() map[string]hostFunc {
 	return map[string]hostFunc{
 		"request_read": i32(requestRead),
 		"config_get":   i32(configGet),

@@ -25,7 +25,7 @@ type Setup struct {
 	Target  probe.Target
 	Timeout time.Duration           // of the attempt
 	Names   map[string][]netip.Addr // of hosts; one without an address does not exist
-	Peers   []Peers                 // that of the first which has a peer at an address is dialled
+	Peers   []Peers                 // at each address, the first that has a peer there is dialled
 	Session string                  // path of the session that is replayed, or ""
 }
 

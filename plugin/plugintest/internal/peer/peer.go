@@ -23,7 +23,7 @@ type Protocol interface {
 	Decode(r *field.Reader, n *yamlpos.Node, path string) Peers
 	// Record describes the connections that are of this protocol, and returns the others.
 	Record(a *capture.Attempt, conns []*capture.Summary) (Peers, []*capture.Summary)
-	// Everywhere returns a peer at every address, with one behaviour.
+	// Everywhere returns a peer at every address that behaves so, or no peers for "".
 	Everywhere(b Behaviour) Peers
 }
 

@@ -13,7 +13,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
 )
 
-// protocols are the kinds of peers that a case may have, the most general one first.
+// protocols are the kinds of peers that a case may have. They are dialled in this order, and
+// record connections in the reverse order: sockets, which can be anything, stand first. Append
+// a new kind.
 var protocols = []peer.Protocol{
 	socket.Protocol{},
 	web.Protocol{},
@@ -61,8 +63,8 @@ func decodeNames(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 // noPeers returns the peers of a case that has none.
 func noPeers() []peer.Peers { return everywhere("") }
 
-// everywhere returns a peer of each protocol at every address. That of sockets comes last: it
-// takes every dial.
+// everywhere returns a peer of each protocol at every address, or no peers for the behaviour "".
+// The peer of sockets takes every dial, so it comes last.
 func everywhere(b peer.Behaviour) []peer.Peers {
 	all := make([]peer.Peers, len(protocols))
 	for i, p := range protocols {
@@ -82,7 +84,7 @@ func (c *Case) Everywhere(b peer.Behaviour) *Case {
 }
 
 // record returns the peers of a recorded attempt. Each protocol takes the connections that it
-// recognises, the most general one last.
+// recognises, the last of the list first: sockets take what is left.
 func record(a *capture.Attempt, conns []*capture.Summary) []peer.Peers {
 	all := make([]peer.Peers, len(protocols))
 	for i, p := range slices.Backward(protocols) {
