@@ -77,6 +77,6 @@
 //  6. handlers/replace.Handler.Replace takes it, while probes use the old version.
 //  7. handlers/replace.prepareEach prepares every live probe with the new version.
 //  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.
-//  9. handlers/replace.Handler.installLocked changes all probes over at once.
+//  9. handlers/replace.Handler.changeOverLocked changes all probes over at once.
 //  10. handlers/replace.Handler.endLocked closes the old version after its last attempt.
 package prober

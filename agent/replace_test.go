@@ -242,8 +242,9 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 	start := time.Now()
 	r.after = probed(n, &r.took)
 	r.time = time.Since(start)
-	if err := swap.Close(); err != nil || swap.Live() != 0 || swap.Generation() != version {
-		t.Errorf("%v; %d live, generation %d", err, swap.Live(), swap.Generation())
+	err = swap.Close()
+	if _, generation := swap.Current(); err != nil || swap.Live() != 0 || generation != version {
+		t.Errorf("%v; %d live, generation %d", err, swap.Live(), generation)
 	}
 	if host.Memory() != 0 {
 		t.Errorf("%d bytes of guests are left", host.Memory())

@@ -7,7 +7,7 @@ import "context"
 type Releaser interface {
 	Handler
 	// Release is called once, when the probe has ended or has another handler now. An
-	// attempt that was cancelled may still be under way.
+	// attempt that was cancelled may still be under way. Release must not block.
 	Release()
 }
 

@@ -13,17 +13,15 @@ type bound struct {
 	of     *Handler
 	config []byte // read-only
 	target probe.Target
-	active atomic.Pointer[binding]             // nil: there is no generation
+	active atomic.Pointer[binding]
 	shadow atomic.Pointer[binding]             // nil: there is no shadow
 	redact atomic.Pointer[func(string) string] // nil: the config has no known secrets
 	secret atomic.Pointer[[]string]            // the secret fields of the config; nil as with redact
-
-	former probe.Handler // the last one, while there is no generation; guarded by of.mu
 }
 
 // binding is one probe's handler in one generation.
 type binding struct {
-	gen     *generation
+	gen     *generation // nil: it was withdrawn, and the next handler inherits from this one
 	handler probe.Handler
 }
 
@@ -39,12 +37,10 @@ var errReleased = errors.New("the probe has ended")
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	if int64(req.Spec.Timeout) > b.of.longest.Load() {
-		b.of.noteTimeout(req.Spec.Timeout) // before acquire: the end of a generation waits as long
-	}
+	b.of.noteTimeout(req.Spec.Timeout) // before acquire: the end of a generation waits as long
 	for {
 		active := b.active.Load()
-		if active == nil {
+		if active.gen == nil {
 			return probe.Outcome{}, b.of.missing()
 		}
 		if active.gen.acquire() {
@@ -79,43 +75,13 @@ func (b *bound) Inherit(from probe.Handler) {
 	}
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	heir, former := b.active.Load(), old.active.Load()
-	if heir != nil && former != nil {
-		probe.Inherit(heir.handler, former.handler)
-	}
-}
-
-// predecessorLocked returns the handler that the next one of b inherits from; nil if there
-// was none.
-func (b *bound) predecessorLocked() probe.Handler {
-	if active := b.active.Load(); active != nil {
-		return active.handler
-	}
-	return b.former
-}
-
-// changeOverLocked makes next, which may be nil, the binding of b, and returns the handler
-// that it replaces; nil if there is none.
-func (b *bound) changeOverLocked(next *binding) (replaced probe.Handler) {
-	former := b.predecessorLocked()
-	if old := b.active.Load(); old != nil {
-		replaced = old.handler
-	}
-	if b.former = former; next != nil {
-		b.former = nil
-		probe.Inherit(next.handler, former)
-	}
-	b.active.Store(next)
-	return replaced
+	probe.Inherit(b.active.Load().handler, old.active.Load().handler)
 }
 
 // CheckSecrets implements [probe.SecretChecker]. Later generations are asked as well.
 func (b *bound) CheckSecrets(fields []string) error {
 	b.secret.Store(&fields)
-	if active := b.active.Load(); active != nil {
-		return probe.CheckSecrets(active.handler, fields)
-	}
-	return nil
+	return probe.CheckSecrets(b.active.Load().handler, fields)
 }
 
 // KeepSecret implements [probe.SecretKeeper]. Errors of later generations are redacted as
@@ -177,14 +143,14 @@ func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler
 // Release implements [probe.Releaser]. Later generations are not prepared with b's config.
 func (b *bound) Release() {
 	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	if _, ok := b.of.live[b]; !ok {
-		return
-	}
+	_, live := b.of.live[b]
 	delete(b.of.live, b)
-	for _, one := range []*binding{b.active.Load(), b.shadow.Swap(nil)} {
-		if one != nil {
-			one.gen.discard(one.handler)
-		}
+	active, shadow := b.active.Load(), b.shadow.Swap(nil)
+	b.of.mu.Unlock()
+	if live && active.gen != nil {
+		probe.Release(active.handler)
+	}
+	if shadow != nil {
+		probe.Release(shadow.handler)
 	}
 }

@@ -1,18 +1,20 @@
 package replace
 
 import (
+	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// generation is one handler behind a [Handler], and a count of its users: the attempts under
-// way and the releases of its probes.
+// generation is one handler behind a [Handler], and a count of the calls of it under way.
 type generation struct {
 	handler probe.Handler
-	users   atomic.Int64  // plus retired, when no more may begin
-	drained chan struct{} // closed when a retired generation has no more users
+	calls   atomic.Int64  // plus retired, when no more may begin
+	drained chan struct{} // closed when a retired generation has no more calls
 	once    sync.Once
 }
 
@@ -22,45 +24,76 @@ func newGeneration(h probe.Handler) *generation {
 	return &generation{handler: h, drained: make(chan struct{})}
 }
 
-// acquire adds a user, and reports false when the generation is retired. Every acquire that
+// acquire counts a call, and reports false when the generation is retired. Every acquire that
 // reports true is followed by a release.
 func (g *generation) acquire() bool {
-	if g.users.Add(1) < retired {
+	if g.calls.Add(1) < retired {
 		return true
 	}
 	g.release()
 	return false
 }
 
-func (g *generation) release() {
-	if g.users.Add(-1) == retired {
+func (g *generation) release() { g.add(-1) }
+
+// retire makes every later acquire report false.
+func (g *generation) retire() { g.add(retired) }
+
+func (g *generation) add(n int64) {
+	if g.calls.Add(n) == retired {
 		g.once.Do(func() { close(g.drained) })
 	}
 }
 
-// retire makes every later acquire report false. The channel is closed after the last
-// release.
-func (g *generation) retire() <-chan struct{} {
-	if g.users.Add(retired) == retired {
-		g.once.Do(func() { close(g.drained) })
-	}
-	return g.drained
-}
+const (
+	leastDrain = time.Second           // the attempts of an old generation may always take so long
+	drainGrace = 10 * time.Millisecond // for those that end at their deadline
 
-// discard releases the handlers of probes in the background, so that nobody waits for one
-// that hangs. g is not closed before, within limits. It must not be retired yet.
-func (g *generation) discard(prepared ...probe.Handler) {
-	if len(prepared) == 0 || !g.acquire() {
+	closeTimeout = 30 * time.Second // of Close; a process is asked to end first
+)
+
+// endLocked closes gen, which may be nil, in the background: after its last attempt and the
+// release of its probes.
+func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
+	if gen == nil {
 		return
 	}
-	go func() {
-		defer g.release()
-		releaseAll(prepared)
-	}()
+	gen.retire()
+	h.ending.Go(func() {
+		timer := time.NewTimer(max(time.Duration(h.longest.Load()), leastDrain) + drainGrace)
+		defer timer.Stop()
+		select {
+		case <-gen.drained:
+		case <-timer.C:
+		}
+		releaseAll(probes)
+		err := closeWithin(closeTimeout, gen.handler)
+		if h.cfg.Closed != nil {
+			h.cfg.Closed(gen.handler, err)
+		}
+	})
 }
 
-func releaseAll(prepared []probe.Handler) {
-	for _, p := range prepared {
+func releaseAll(probes []probe.Handler) {
+	for _, p := range probes {
 		probe.Release(p)
+	}
+}
+
+// closeWithin closes h, and returns an error if that has not returned within limit.
+func closeWithin(limit time.Duration, h probe.Handler) error {
+	c, ok := h.(io.Closer)
+	if !ok {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Close() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("not closed within %s", limit)
 	}
 }

@@ -1,3 +1,13 @@
+// Package replace swaps the code of a handler while probes use it.
+//
+// A [Handler] is registered once. Behind it is one handler at a time, a generation.
+// [Handler.Replace] puts another one in its place; [Handler.Shadow] runs one beside it for
+// comparison.
+//
+// Read handler.go first: Prepare binds a probe, Replace changes what is behind it. Then
+// install.go, one replacement from top to bottom: prepare the live probes with the new
+// handler, try it, install it. bound.go is one probe and its attempts. generation.go counts
+// the attempts of a generation, and closes it after the last one.
 package replace
 
 import (
@@ -40,7 +50,7 @@ type Handler struct {
 	longest   atomic.Int64 // timeout of all attempts so far
 	compared  shadow.Comparison
 	ending    sync.WaitGroup // generations that are being closed
-	replacing sync.Mutex     // held during Replace, Withdraw, Unload, Shadow, Unshadow and Promote; before mu
+	replacing sync.Mutex     // held during Replace, Withdraw, Shadow, Unshadow and Promote; before mu
 
 	mu     sync.Mutex
 	active *generation // nil: there is none
@@ -71,8 +81,8 @@ func New(cfg Config) *Handler {
 // is a generation to lose, it also tries next with one of them (see [probe.Trier]). After an
 // error nothing has changed, and next is still the caller's to close.
 //
-// Only one of Replace, Withdraw, Unload, Shadow, Unshadow, Promote and Close runs at a time.
-// next must not call them.
+// Only one of Replace, Withdraw, Shadow, Unshadow, Promote and Close runs at a time. next must
+// not call them.
 func (h *Handler) Replace(ctx context.Context, next probe.Handler) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
@@ -87,21 +97,9 @@ func (h *Handler) Withdraw(why error) {
 	defer h.replacing.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.withdrawLocked(why)
-}
-
-// Unload takes the handler away as [Handler.Withdraw] does, unless there is a live probe. It
-// reports whether it did.
-func (h *Handler) Unload(why error) bool {
-	h.replacing.Lock()
-	defer h.replacing.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.live) > 0 {
-		return false
-	}
-	h.withdrawLocked(why)
-	return true
+	h.dropShadowLocked()
+	h.why = why
+	h.changeOverLocked(nil, nil)
 }
 
 // Close implements [io.Closer]. It waits, for a bounded time, until the attempts under way
@@ -126,13 +124,6 @@ func (h *Handler) Current() (current probe.Handler, generation int) {
 	return current, h.number
 }
 
-// Generation returns the number of generations so far.
-func (h *Handler) Generation() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.number
-}
-
 // Live returns the number of live probes.
 func (h *Handler) Live() int {
 	h.mu.Lock()
@@ -150,7 +141,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 		}
 		prepared, err := b.prepare(gen.handler)
 		current := h.bind(b, gen, prepared)
-		if !current && err == nil {
+		if !current {
 			probe.Release(prepared)
 		}
 		gen.release()
@@ -202,7 +193,7 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return gen.handler.Probe(ctx, req)
 }
 
-// noteTimeout remembers the longest timeout.
+// noteTimeout keeps the longest timeout.
 func (h *Handler) noteTimeout(timeout time.Duration) {
 	for {
 		longest := h.longest.Load()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -11,10 +13,14 @@ import (
 // prepared are live probes with their handlers in a generation that is not installed yet.
 type prepared map[*bound]probe.Handler
 
-// bringUp prepares all live probes with gen, tries one of them if try is set, and calls
-// install with h.mu held. Probes that begin meanwhile are prepared as well. After an error
-// nothing has changed. The caller holds h.replacing.
-func (h *Handler) bringUp(ctx context.Context, gen *generation, try bool, install func(*generation, prepared) error) error {
+// installer installs a generation with h.mu held, and returns the handlers of probes that are
+// no longer used.
+type installer func(*generation, prepared) (unused []probe.Handler, err error)
+
+// bringUp prepares all live probes with gen, tries one of them if try is set, and installs
+// gen. Probes that begin meanwhile are prepared as well. After an error nothing has changed.
+// The caller holds h.replacing.
+func (h *Handler) bringUp(ctx context.Context, gen *generation, try bool, install installer) error {
 	all := make(prepared)
 	for ; ; try = false {
 		err := prepareEach(ctx, gen.handler, h.unprepared(all), all)
@@ -26,7 +32,8 @@ func (h *Handler) bringUp(ctx context.Context, gen *generation, try bool, instal
 			done, err = h.finish(gen, all, install)
 		}
 		if err != nil {
-			return errors.Join(err, abandon(all))
+			releaseAll(slices.Collect(maps.Values(all)))
+			return err
 		}
 		if done {
 			return nil
@@ -35,7 +42,9 @@ func (h *Handler) bringUp(ctx context.Context, gen *generation, try bool, instal
 }
 
 // finish calls install, unless there is a live probe that is not prepared.
-func (h *Handler) finish(gen *generation, all prepared, install func(*generation, prepared) error) (done bool, err error) {
+func (h *Handler) finish(gen *generation, all prepared, install installer) (done bool, err error) {
+	var unused []probe.Handler
+	defer func() { releaseAll(unused) }() // after Unlock
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -44,16 +53,14 @@ func (h *Handler) finish(gen *generation, all prepared, install func(*generation
 	case len(h.unpreparedLocked(all)) > 0:
 		return false, nil
 	}
-	if err := install(gen, all); err != nil {
+	if unused, err = install(gen, all); err != nil {
 		return false, err
 	}
-	var ended []probe.Handler // of probes that have ended meanwhile
 	for b, p := range all {
-		if _, ok := h.live[b]; !ok {
-			ended = append(ended, p)
+		if _, ok := h.live[b]; !ok { // it has ended meanwhile
+			unused = append(unused, p)
 		}
 	}
-	gen.discard(ended...)
 	return true, nil
 }
 
@@ -123,41 +130,35 @@ func try(ctx context.Context, h probe.Handler) error {
 	return nil
 }
 
-// installLocked makes gen the active generation, and lets all live probes change over to it.
-// The one before is closed after its last attempt. If gen was the shadow, there is none now.
-func (h *Handler) installLocked(gen *generation, all prepared) error {
-	replaced := h.changeOverLocked(gen, all)
+// installLocked makes gen the active generation. If it was the shadow, there is none now.
+func (h *Handler) installLocked(gen *generation, all prepared) (unused []probe.Handler, err error) {
 	if h.shadow == gen {
 		h.shadow = nil
-		gen.discard(h.unbindShadowLocked()...)
+		unused = h.unbindShadowLocked()
 	}
-	old := h.active
-	h.active, h.why = gen, nil
+	h.why = nil
 	h.number++
-	h.endLocked(old, replaced)
-	return nil
+	h.changeOverLocked(gen, all)
+	return unused, nil
 }
 
-// withdrawLocked leaves all live probes without a generation and without a shadow.
-func (h *Handler) withdrawLocked(why error) {
-	h.dropShadowLocked()
-	replaced := h.changeOverLocked(nil, nil)
-	old := h.active
-	h.active, h.why = nil, why
-	h.endLocked(old, replaced)
-}
-
-// changeOverLocked binds all live probes to gen, which may be nil, and returns the handlers
-// that they had.
-func (h *Handler) changeOverLocked(gen *generation, all prepared) (replaced []probe.Handler) {
+// changeOverLocked makes gen, which may be nil, the active generation, and binds all live
+// probes to it. The one before is closed after its last attempt.
+func (h *Handler) changeOverLocked(gen *generation, all prepared) {
+	var replaced []probe.Handler
 	for b := range h.live {
-		var next *binding
+		former := b.active.Load()
+		if former.gen != nil {
+			replaced = append(replaced, former.handler)
+		}
+		next := &binding{nil, former.handler}
 		if gen != nil {
 			next = &binding{gen, all[b]}
+			probe.Inherit(next.handler, former.handler)
 		}
-		if old := b.changeOverLocked(next); old != nil {
-			replaced = append(replaced, old)
-		}
+		b.active.Store(next)
 	}
-	return replaced
+	old := h.active
+	h.active = gen
+	h.endLocked(old, replaced)
 }

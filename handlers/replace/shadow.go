@@ -22,23 +22,21 @@ func (h *Handler) Shadow(ctx context.Context, next probe.Handler) error {
 	return h.bringUp(ctx, newGeneration(next), true, h.installShadowLocked)
 }
 
-func (h *Handler) installShadowLocked(gen *generation, all prepared) error {
+func (h *Handler) installShadowLocked(gen *generation, all prepared) (unused []probe.Handler, err error) {
 	if h.active == nil {
-		return h.missingLocked()
+		return nil, h.missingLocked()
 	}
 	h.dropShadowLocked()
 	h.shadow = gen
 	for b := range h.live {
 		b.shadow.Store(&binding{gen, all[b]})
 	}
-	return nil
+	return nil, nil
 }
 
 // bindShadow prepares a new probe with the shadow, if there is one.
 func (h *Handler) bindShadow(b *bound) {
-	h.mu.Lock()
-	gen := h.shadow
-	h.mu.Unlock()
+	gen := h.currentShadow()
 	if gen == nil || !gen.acquire() {
 		return
 	}
@@ -48,12 +46,18 @@ func (h *Handler) bindShadow(b *bound) {
 		h.compared.Refused() // Promote will say why
 		return
 	}
+	if !h.addShadow(b, &binding{gen, p}) {
+		probe.Release(p)
+	}
+}
+
+// addShadow gives b its shadow. It reports false when b has ended or has one already, and when
+// there is another shadow by now.
+func (h *Handler) addShadow(b *bound, s *binding) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.live[b]; ok && h.shadow == gen && b.shadow.CompareAndSwap(nil, &binding{gen, p}) {
-		return
-	}
-	gen.discard(p)
+	_, live := h.live[b]
+	return live && h.shadow == s.gen && b.shadow.CompareAndSwap(nil, s)
 }
 
 // Unshadow ends the shadow, if there is one.
@@ -70,9 +74,7 @@ func (h *Handler) Unshadow() {
 func (h *Handler) Promote(ctx context.Context) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
-	h.mu.Lock()
-	gen := h.shadow
-	h.mu.Unlock()
+	gen := h.currentShadow()
 	if gen == nil {
 		return ErrNoShadow
 	}
@@ -80,14 +82,13 @@ func (h *Handler) Promote(ctx context.Context) error {
 	return h.bringUp(ctx, gen, true, h.installLocked)
 }
 
-// ShadowHandler returns the shadow, nil if there is none.
-func (h *Handler) ShadowHandler() probe.Handler {
+// HasShadow reports whether there is a shadow.
+func (h *Handler) HasShadow() bool { return h.currentShadow() != nil }
+
+func (h *Handler) currentShadow() *generation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.shadow == nil {
-		return nil
-	}
-	return h.shadow.handler
+	return h.shadow
 }
 
 // Shadowing returns how the answers of all shadows so far compare with those that decided.

@@ -43,8 +43,8 @@ func TestShadowAndUnshadow(t *testing.T) {
 			}
 		}
 		s.Unshadow()
-		if took := time.Since(start); took != 0 || s.ShadowHandler() != nil {
-			t.Errorf("took %s, shadow %v", took, s.ShadowHandler())
+		if took := time.Since(start); took != 0 || s.HasShadow() {
+			t.Errorf("took %s, shadow %v", took, s.HasShadow())
 		}
 		synctest.Wait()
 		if v2.closed.Load() {
@@ -77,12 +77,12 @@ func TestPromote(t *testing.T) {
 		}
 		synctest.Wait()
 		bad := prepareProbe(t, s, `{"bad":1}`) // a shadow that refuses a config cannot be promoted
-		if err := s.Promote(t.Context()); err == nil || current(s) != v1 || s.ShadowHandler() != v2 {
-			t.Errorf("got %v, %v beside %v", err, s.ShadowHandler(), current(s))
+		if err := s.Promote(t.Context()); err == nil || current(s) != v1 || !s.HasShadow() {
+			t.Errorf("got %v, %v, has shadow: %v", err, current(s), s.HasShadow())
 		}
 		probe.Release(bad)
-		if err := s.Promote(t.Context()); err != nil || current(s) != v2 || s.ShadowHandler() != nil || s.Generation() != 2 {
-			t.Errorf("got %v, %v beside %v", err, s.ShadowHandler(), current(s))
+		if err := s.Promote(t.Context()); err != nil || current(s) != v2 || s.HasShadow() || generation(s) != 2 {
+			t.Errorf("got %v, %v, has shadow: %v", err, current(s), s.HasShadow())
 		}
 		synctest.Wait()
 		wantAnswer(t, a, "v2 {} 4") // with the store of the handler that decided

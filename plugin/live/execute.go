@@ -186,7 +186,8 @@ func (m *Manager) installed(r *record, p admit.Plugin, version string, took time
 	if signer := p.Verdict.Signer(); signer != "" {
 		attrs = append(attrs, "signer", signer)
 	}
-	m.cfg.Log.Info("plugin loaded", append(attrs, "generation", r.handler.Generation(), "probes", r.handler.Live(), "took", took.Round(time.Microsecond))...)
+	_, generation := r.handler.Current()
+	m.cfg.Log.Info("plugin loaded", append(attrs, "generation", generation, "probes", r.handler.Live(), "took", took.Round(time.Microsecond))...)
 	return m.register(r)
 }
 
@@ -269,7 +270,8 @@ func (m *Manager) executeUnused(r *record, now time.Time) (failed bool) {
 		m.forget(r)
 	case act == unload && ran:
 		r.handler.Withdraw(errUnloaded)
-		m.cfg.Log.Info("plugin unloaded: no probe has used it for a while", "handler", r.name, "generation", r.handler.Generation())
+		_, generation := r.handler.Current()
+		m.cfg.Log.Info("plugin unloaded: no probe has used it for a while", "handler", r.name, "generation", generation)
 	}
 	return failed
 }

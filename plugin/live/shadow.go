@@ -35,7 +35,7 @@ func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot,
 	sh := r.shadow
 	if sh != nil {
 		k.known = known{runs: sh.version, tried: sh.tried, bad: sh.err != nil}
-		if sh.version != "" && r.handler.ShadowHandler() != nil {
+		if sh.version != "" && r.handler.HasShadow() {
 			k.known.state = Running
 		}
 	}
