@@ -58,12 +58,12 @@ func abiDocuments() map[string]document {
 	return map[string]document{
 		"Request":     {request, func() []byte { return abi.AppendRequest(nil, &request) }, decodes(abi.DecodeRequest)},
 		"Result":      {result, func() []byte { return abi.AppendResult(nil, &result) }, decodes(abi.DecodeResult)},
-		"TLSOptions":  {tls, func() []byte { return abi.AppendTLSOptions(nil, &tls) }, decodes(abi.DecodeTLSOptions)},
-		"ConnInfo":    {info, func() []byte { return abi.AppendConnInfo(nil, &info) }, decodes(abi.DecodeConnInfo)},
-		"HTTPRequest": {ask, func() []byte { return abi.AppendHTTPRequest(nil, &ask) }, decodes(abi.DecodeHTTPRequest)},
-		"HTTPHead":    {head, func() []byte { return abi.AppendHTTPHead(nil, &head) }, decodes(abi.DecodeHTTPHead)},
-		"DNSRequest":  {dns, func() []byte { return abi.AppendDNSRequest(nil, &dns) }, decodes(abi.DecodeDNSRequest)},
-		"DNSAnswer":   {answer, func() []byte { return abi.AppendDNSAnswer(nil, &answer) }, decodes(abi.DecodeDNSAnswer)},
+		"TLSOptions":  {tls, func() []byte { return abi.Append(nil, &tls) }, decodes(abi.Decode[abi.TLSOptions])},
+		"ConnInfo":    {info, func() []byte { return abi.Append(nil, &info) }, decodes(abi.Decode[abi.ConnInfo])},
+		"HTTPRequest": {ask, func() []byte { return abi.Append(nil, &ask) }, decodes(abi.Decode[abi.HTTPRequest])},
+		"HTTPHead":    {head, func() []byte { return abi.Append(nil, &head) }, decodes(abi.Decode[abi.HTTPHead])},
+		"DNSRequest":  {dns, func() []byte { return abi.Append(nil, &dns) }, decodes(abi.Decode[abi.DNSRequest])},
+		"DNSAnswer":   {answer, func() []byte { return abi.Append(nil, &answer) }, decodes(abi.Decode[abi.DNSAnswer])},
 	}
 }
 

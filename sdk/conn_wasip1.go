@@ -86,7 +86,7 @@ func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error
 	if err := cmp.Or(ctx.Err(), c.usable(time.Time{})); err != nil {
 		return nil, opError("starttls", c.network, c.addr, err)
 	}
-	doc, n := pointer(abi.AppendTLSOptions(nil, o.abi()))
+	doc, n := pointer(abi.Append(nil, o.abi()))
 	if code := hostStartTLS(c.handle, doc, n); code < 0 {
 		return nil, opError("starttls", c.network, c.addr, hostError(code))
 	}
@@ -105,7 +105,7 @@ func Inspect(from net.Conn) (ConnInfo, error) {
 	if err != nil {
 		return ConnInfo{}, err
 	}
-	return abi.DecodeConnInfo(doc)
+	return abi.Decode[abi.ConnInfo](doc)
 }
 
 // callError is an error of a host call. It matches the syscall.Errno of the same

@@ -21,7 +21,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	if err := ctx.Err(); err != nil {
 		return DNSAnswer{}, opError("lookup", "udp", q.Name, err)
 	}
-	doc, n := pointer(abi.AppendDNSRequest(nil, &abi.DNSRequest{Name: q.Name, Type: q.Type, Server: q.Server}))
+	doc, n := pointer(abi.Append(nil, &abi.DNSRequest{Name: q.Name, Type: q.Type, Server: q.Server}))
 	handle := hostDNSLookup(doc, n, timeoutOf(ctx))
 	if handle < 0 {
 		return DNSAnswer{}, hostError(handle)
@@ -32,7 +32,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 		n := hostDNSRead(handle, unsafe.Pointer(&buf[0]), uint32(len(buf)), park)
 		switch {
 		case n >= 0 && int(n) <= len(buf):
-			return abi.DecodeDNSAnswer(buf[:n])
+			return abi.Decode[abi.DNSAnswer](buf[:n])
 		case n >= 0:
 			buf = make([]byte, n)
 			continue

@@ -225,13 +225,13 @@ func readRequest() (*call, error) {
 	if err == nil {
 		err = q.Decode(doc)
 	}
-	if err == nil && (len(q.Config) == 0 || q.Config[0] != '{') {
-		err = errors.New("the config is no JSON object")
+	if err == nil && len(q.Config) == 0 {
+		err = errors.New("it has no config")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	r := &call{config: Config{doc: slices.Clip(q.Config)}} // valid, or the request were not
+	r := &call{config: Config{doc: slices.Clip(q.Config)}} // an object: the request was decoded
 	r.Request = Request{
 		Kind:             q.Probe.Kind,
 		Attempt:          q.Probe.Attempt,

@@ -33,7 +33,7 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	if timeout := timeoutOf(ctx); timeout > 0 {
 		q.TimeoutMs = int64(timeout)
 	}
-	doc, n := pointer(abi.AppendHTTPRequest(nil, &q))
+	doc, n := pointer(abi.Append(nil, &q))
 	body, bodyLen := pointer(r.Body)
 	handle := hostHTTPDo(doc, n, body, bodyLen)
 	if handle < 0 {
@@ -43,7 +43,7 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	text, err := pull(1024, func(buf unsafe.Pointer, size uint32) int32 { return hostHTTPHead(handle, buf, size) })
 	var head abi.HTTPHead
 	if err == nil {
-		head, err = abi.DecodeHTTPHead(text)
+		head, err = abi.Decode[abi.HTTPHead](text)
 	}
 	if err != nil {
 		hostHTTPClose(handle)

@@ -297,7 +297,7 @@ func TestLookUpsThatAreRefused(t *testing.T) {
 		`dns: "10.0.0.1" is not a name`,
 		fmt.Sprintf(`dns: "%s" is not a name`, strings.Repeat("a.", 100)),
 		`dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
-		`dns: request: name: byte 8 of JSON: want a string, not '1'`,
+		`dns: request: name: byte 8 of JSON: expected a string, got '1'`,
 		`dial udp target:x: want a port from 1 to 65535`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

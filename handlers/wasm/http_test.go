@@ -321,7 +321,7 @@ func TestHTTPRequestsThatAreRefused(t *testing.T) {
 		`http: net/http: invalid method "a b"`,
 		`http: net/http: invalid header field value for "A"`,
 		`http: tls: alpn: the host chooses it`,
-		`http: request: url: byte 7 of JSON: want a string, not '1'`,
+		`http: request: url: byte 7 of JSON: expected a string, got '1'`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -4,16 +4,16 @@
 // freezes it.
 //
 // Start at contract.go, the imports and exports. request.go and result.go have the two
-// documents of every attempt, documents.go and conninfo.go those of the host functions;
-// requestdecode.go, ordered.go, answers.go and json.go read them without encoding/json, which
-// costs a guest more than the rest of a call.
+// documents of every attempt, documents.go and conninfo.go those of the host functions.
+// document.go writes and reads all of them, with the scanner in json.go: encoding/json would
+// cost a guest more than the rest of a call. ordered.go is a faster way to read requests.
 package abi
 
 // Version is the number of the contract. It is part of every import module's name.
 const Version = 1
 
-// The import modules. A guest's imports say which version it speaks and which
-// capabilities it needs, before any of its code has run.
+// The import modules. A guest's imports tell the host its version and the capabilities that
+// it needs, before any of its code runs.
 const (
 	ModuleCore = "prober_v1"
 	ModuleNet  = "prober_v1_net"
@@ -31,11 +31,11 @@ const (
 	ExportStart          = "_start"
 )
 
-// Limits that both sides know.
+// Limits that the host and its guests know.
 const (
-	MaxMessage    = 10 << 10 // bytes of the one human line
+	MaxMessage    = 10 << 10 // bytes of the message
 	MaxResult     = 64 << 10 // bytes of a result document
-	MaxMetrics    = 64       // metrics a run
+	MaxMetrics    = 64       // metrics of an attempt
 	MaxMetricName = 128      // bytes of a metric's name
 	MaxUnit       = 32       // bytes of a metric's unit
 	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
@@ -51,7 +51,7 @@ const (
 	LevelError
 )
 
-// The kinds of time-out that read, write and poll take.
+// Special timeouts of read, write and poll.
 const (
 	NonBlocking   int32 = 0
 	UntilDeadline int32 = -1
@@ -76,8 +76,8 @@ type Func struct {
 	Results []Type `json:"results"`
 }
 
-// ValidMetricName reports whether name is one that a metric may have:
-// [a-z_][a-z0-9_]*, at most [MaxMetricName] bytes.
+// ValidMetricName reports whether a metric may have the name: it matches [a-z_][a-z0-9_]* and
+// has at most [MaxMetricName] bytes.
 func ValidMetricName(name string) bool {
 	if name == "" || len(name) > MaxMetricName {
 		return false

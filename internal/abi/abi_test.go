@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write v1.json anew")
 
-// TestSignaturesAreFrozen holds the imports against v1.json: functions may be added
-// at the end of a module, and nothing else may change.
+// TestSignaturesAreFrozen compares the imports with v1.json: functions may be added at the end
+// of a module, and nothing else may change.
 func TestSignaturesAreFrozen(t *testing.T) {
 	got, err := json.MarshalIndent(abi.Imports(), "", "  ")
 	if err != nil {
@@ -58,7 +57,7 @@ func request() abi.Request {
 	}
 }
 
-func TestRequestSurvives(t *testing.T) {
+func TestRequestRoundTrip(t *testing.T) {
 	for name, want := range map[string]abi.Request{
 		"full":  request(),
 		"empty": {Config: []byte("{}")},
@@ -74,14 +73,14 @@ func TestRequestSurvives(t *testing.T) {
 	}
 }
 
-func TestUnknownRequestFieldsAreIgnored(t *testing.T) {
+func TestDecodeRequestIgnoresUnknownFields(t *testing.T) {
 	got, err := abi.DecodeRequest([]byte(`{"abi":1,"new":{"a":[{}]},"target":{"port":5,"new":[]},"probe":{"new":1e9},"host":{"new":"x"}}`))
 	if err != nil || got.Target.Port != 5 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-func TestResultSurvives(t *testing.T) {
+func TestResultRoundTrip(t *testing.T) {
 	want := abi.Result{
 		Result: probe.Warning, HasResult: true, Message: "lag\u2028 of 7 s",
 		Metrics: []probe.Metric{
@@ -97,38 +96,38 @@ func TestResultSurvives(t *testing.T) {
 	}
 }
 
-func TestMetricsThatJSONCannotCarryAreLeftOut(t *testing.T) {
+func TestAppendResultLeavesOutNaNAndInfinity(t *testing.T) {
 	doc := abi.AppendResult(nil, &abi.Result{Metrics: []probe.Metric{{Name: "a", Value: math.NaN()}, {Name: "b", Value: 1}, {Name: "c", Value: math.Inf(1)}}})
 	if want := `{"metrics":[{"name":"b","value":1}]}`; string(doc) != want {
 		t.Errorf("got %s, want %s", doc, want)
 	}
 }
 
-func TestBadResults(t *testing.T) {
+func TestDecodeResultErrors(t *testing.T) {
 	for doc, want := range map[string]string{
 		``:                            "unexpected end of JSON",
 		`{`:                           "unexpected end of JSON",
-		`[]`:                          "want an object",
-		`{} x`:                        "want the end",
-		`{"message":1}`:               `message: byte 11 of JSON: want a string, not '1'`,
+		`[]`:                          "expected an object",
+		`{} x`:                        "expected the end",
+		`{"message":1}`:               `message: byte 11 of JSON: expected a string, got '1'`,
 		`{"result":"fine"}`:           `unknown result "fine"; known: failure, success, unknown, warning`,
-		`{"message":"a` + "\n" + `"}`: "want a string without control characters",
-		`{"message":"\x"}`:            "want an escape",
-		`{"message":"\u12"}`:          `want four hexadecimal digits`,
-		`{"metrics":[{"value":1}]}`:   `metric name "": want [a-z_][a-z0-9_]*`,
+		`{"message":"a` + "\n" + `"}`: "expected a string without control characters",
+		`{"message":"\x"}`:            "expected an escape",
+		`{"message":"\u12"}`:          `expected four hexadecimal digits`,
+		`{"metrics":[{"value":1}]}`:   `metric name "": must match [a-z_][a-z0-9_]*`,
 		`{"metrics":[{"name":"A"}]}`:  `metric name "A"`,
 		`{"metrics":[{"name":"a","value":1e999}]}`:                  "number 1e999 of JSON is out of range",
-		`{"metrics":[{"name":"a","value":01}]}`:                     `want "," or "}"`,
-		`{"metrics":[{"name":"a","unit":"` + long(33) + `"}]}`:      "a unit has 32 bytes at most",
+		`{"metrics":[{"name":"a","value":01}]}`:                     `expected "," or "}"`,
+		`{"metrics":[{"name":"a","unit":"` + long(33) + `"}]}`:      "the unit must have 32 bytes at most",
 		`{"metrics":[{"name":"a","labels":{"B":"x"}}]}`:             `label name "B"`,
 		`{"metrics":[` + strings.Repeat(`{"name":"a"},`, 65) + `]}`: "more than 64",
-		`{"details":[]}`:                            "details: byte 11 of JSON: want an object",
+		`{"details":[]}`:                            "details: byte 11 of JSON: expected an object",
 		`{"x":` + strings.Repeat("[", 100) + `}`:    "nested too deeply",
 		`{"message":"` + long(abi.MaxResult) + `"}`: "at most 65536 are allowed",
-		`{"x":tru}`: "want true",
-		`{"x":-}`:   "want a number",
-		`{"x":1.}`:  "want a digit",
-		`{"x":1e}`:  "want a digit",
+		`{"x":tru}`: "expected true",
+		`{"x":-}`:   "expected a number",
+		`{"x":1.}`:  "expected a digit",
+		`{"x":1e}`:  "expected a digit",
 	} {
 		if _, err := abi.DecodeResult([]byte(doc)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: got %v, want %q", doc, err, want)
@@ -137,51 +136,6 @@ func TestBadResults(t *testing.T) {
 }
 
 func long(n int) string { return strings.Repeat("u", n) }
-
-func TestDocumentsOfTheCapabilitiesSurvive(t *testing.T) {
-	tls := abi.TLSOptions{ServerName: "db", ALPN: []string{"h2", "http/1.1"}, Verify: abi.VerifyNone, CA: "-----BEGIN\n"}
-	if got, err := abi.DecodeTLSOptions(abi.AppendTLSOptions(nil, &tls)); err != nil || cmp.Diff(tls, got) != "" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if got, err := abi.DecodeTLSOptions(nil); err != nil || cmp.Diff(abi.TLSOptions{}, got) != "" {
-		t.Errorf("no options: got %+v, %v", got, err)
-	}
-	http := abi.HTTPRequest{
-		Method: "POST", URL: "https:///a", Headers: map[string]string{"A": "b"}, Redirects: 2, TimeoutMs: 7, TLS: tls,
-	}
-	if got, err := abi.DecodeHTTPRequest(abi.AppendHTTPRequest(nil, &http)); err != nil || cmp.Diff(http, got) != "" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	dns := abi.DNSRequest{Name: "a.b", Type: "TXT", Server: "target"}
-	if got, err := abi.DecodeDNSRequest(abi.AppendDNSRequest(nil, &dns)); err != nil || got != dns {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
-func TestDocumentsForGuests(t *testing.T) {
-	peer := &abi.TLSInfo{Version: "TLS 1.3", Cipher: "c", ALPN: "h2", ServerName: "db", Certificates: []abi.Certificate{{
-		Subject: "CN=db", Issuer: "CN=ca", NotBefore: time.Unix(1, 0), NotAfter: time.Unix(2, 0), SANs: []string{"db", "10.0.0.7"}, SHA256: "ab",
-	}}}
-	const peerDoc = `"tls":{"version":"TLS 1.3","cipher":"c","alpn":"h2","serverName":"db",` +
-		`"peer":[{"subject":"CN=db","issuer":"CN=ca","notBefore":1,"notAfter":2,"sans":["db","10.0.0.7"],"sha256":"ab"}]}`
-	for want, got := range map[string][]byte{
-		`{"network":"tls","local":"a:1","remote":"b:2","timings":{"dns":1,"connect":2,"tls":3},` + peerDoc + `}`: abi.AppendConnInfo(nil, &abi.ConnInfo{
-			Network: "tls", Local: "a:1", Remote: "b:2", DNS: time.Second, Connect: 2 * time.Second, TLS: 3 * time.Second, Peer: peer,
-		}),
-		`{"network":"udp","timings":{"dns":0,"connect":0}}`: abi.AppendConnInfo(nil, &abi.ConnInfo{Network: "udp"}),
-		`{"status":200,"proto":"HTTP/1.1","url":"u","redirects":1,"remote":"b:2","headers":{"a":"b"},` +
-			`"timings":{"dns":0,"connect":0,"tls":0,"firstByte":1},` + peerDoc + `}`: abi.AppendHTTPHead(nil, &abi.HTTPHead{
-			Status: 200, Proto: "HTTP/1.1", URL: "u", Redirects: 1, Remote: "b:2", Headers: map[string]string{"a": "b"}, FirstByte: time.Second, Peer: peer,
-		}),
-		`{"rcode":"NOERROR","server":"s","seconds":1,"answers":[{"name":"a","type":"A","ttl":60,"data":"10.0.0.7"}]}`: abi.AppendDNSAnswer(nil, &abi.DNSAnswer{
-			RCode: "NOERROR", Server: "s", Took: time.Second, Answers: []abi.DNSRecord{{Name: "a", Type: "A", TTL: 60, Data: "10.0.0.7"}},
-		}),
-	} {
-		if string(got) != want || !json.Valid(got) {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
 
 func TestLookup(t *testing.T) {
 	doc := []byte(`{"a":{"b":[10,{"c":"deep\n"}]},"n":null,"t":true,"twice":1,"twice":2,"":"empty"}`)
@@ -208,8 +162,8 @@ func TestErrno(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds the decoders against encoding/json: they accept no document that
-// it does not, and what they read is the same.
+// FuzzDecode compares the decoders with encoding/json: they accept only what it accepts, and
+// read the same.
 func FuzzDecode(f *testing.F) {
 	full := request()
 	f.Add(abi.AppendRequest(nil, &full))
@@ -245,12 +199,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// sane makes the texts of a request UTF-8, as encoding them does.
+// sane returns a request with all strings in UTF-8, as they are after encoding.
 func sane(q abi.Request) string {
 	return strings.ToValidUTF8(string(abi.AppendRequest(nil, &q)), "\uFFFD")
 }
 
-func TestStrictResults(t *testing.T) {
+func TestDecodeStrictResult(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{"result":"success","message":"m","metrics":[{"name":"a","value":1,"unit":"s","labels":{"b":"c"}}],"details":{"any":1}}`: "",
 		`{"colour":"red"}`: "colour: the field is unknown",

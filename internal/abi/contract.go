@@ -8,17 +8,17 @@ import (
 
 // Imports returns every function of version 1, by module and in the order of the
 // specification. All numbers are i32 unless the signature says otherwise. A negative
-// result is the negative of an [Errno], whose text last_error has. "-> len" fills the
-// caller's buffer (buf, cap) and answers the length; where the length is above cap
-// nothing was written, and the guest calls again with a larger buffer. A time-out in
-// milliseconds is [NonBlocking], [UntilDeadline] or a number above 0.
+// result is the negative of an [Errno]; last_error returns its message. "-> len" fills the
+// caller's buffer (buf, cap) and returns the length. If the length is above cap, nothing was
+// written, and the guest calls again with a larger buffer. A timeout is [NonBlocking],
+// [UntilDeadline] or a number of milliseconds above 0.
 //
-// prober_v1, which every guest has:
+// prober_v1, which every guest may import:
 //
 //	request_read(buf, cap) -> len                 the [Request]
-//	config_get(key, klen, buf, cap) -> len        a scalar as text, anything else as JSON; -ENOENT
+//	config_get(key, klen, buf, cap) -> len        a string as it is, anything else as JSON; -ENOENT
 //	result_write(ptr, len) -> 0                   a [Result]
-//	message(ptr, len)                             one line for people
+//	message(ptr, len)                             one line for humans
 //	metric(name, nlen, unit, ulen, value f64) -> 0
 //	log(level, ptr, len)
 //	log_enabled(level) -> 0 | 1
@@ -33,11 +33,11 @@ import (
 //	close(handle) -> 0
 //	starttls(handle, opts, len) -> 0              opts is a [TLSOptions] as JSON, or empty
 //	info(handle, buf, cap) -> len                 the [ConnInfo] as JSON
-//	poll(handles, n, timeout) -> index            of the first that has something to read; -EAGAIN
+//	poll(handles, n, timeout) -> index            of the first that has data to read; -EAGAIN
 //
 // prober_v1_http, the capability "http":
 //
-//	do(req, len, body, blen) -> handle            an [HTTPRequest] as JSON; returns with the head there
+//	do(req, len, body, blen) -> handle            an [HTTPRequest] as JSON; returns when the head has come
 //	head(handle, buf, cap) -> len                 the [HTTPHead] as JSON
 //	read(handle, buf, cap, timeout) -> n          the body; 0 is the end; -EAGAIN
 //	close(handle) -> 0
@@ -47,11 +47,11 @@ import (
 //	lookup(req, len, timeout) -> handle           a [DNSRequest] as JSON; returns at once
 //	read(handle, buf, cap, timeout) -> len        the [DNSAnswer] as JSON; -EAGAIN; frees the handle when it fits
 //
-// prober_v1_kv, the capability "kv", what a probe keeps from attempt to attempt:
+// prober_v1_kv, the capability "kv", which keeps values from attempt to attempt:
 //
 //	get(key, klen, buf, cap) -> len               -ENOENT
 //	set(key, klen, ptr, len) -> 0                 -EDQUOT above [MaxKV] bytes of keys and values, or [MaxKVKeys] keys
-//	delete(key, klen) -> 0                        a key that is not there is none the less gone
+//	delete(key, klen) -> 0                        0 also if there is no such key
 func Imports() []Func {
 	return []Func{
 		{ModuleCore, "request_read", i32s(2), i32s(1)},
@@ -94,7 +94,7 @@ func i32s(n int) []Type {
 	return types
 }
 
-// ModuleWASI is the import module of WASI preview 1, which is no part of the contract.
+// ModuleWASI is the import module of WASI preview 1, which is not part of the contract.
 const ModuleWASI = "wasi_snapshot_preview1"
 
 // Signature is the type of a function.
@@ -107,7 +107,7 @@ type Guest struct {
 	Memory  bool                 // whether a memory is exported as [ExportMemory]
 }
 
-// Command reports whether the guest is run as a program: its manifest asks for it, or it has
+// Command reports whether the guest runs as a program: its manifest asks for that, or it has
 // no other entry point.
 func (g *Guest) Command(asked bool) bool {
 	_, probes := g.Exports[ExportProbe]
@@ -152,7 +152,7 @@ func checkImport(known []Func, f Func) error {
 	return differ(fmt.Sprintf("import %s.%s", f.Module, f.Name), got, want)
 }
 
-// checkExport holds an exported function, which has no parameters, against its results.
+// checkExport checks an exported function, which must have no parameters and these results.
 func (g *Guest) checkExport(name string, results []Type, required bool) error {
 	got, ok := g.Exports[name]
 	switch {
@@ -165,7 +165,7 @@ func (g *Guest) checkExport(name string, results []Type, required bool) error {
 	}
 }
 
-// differ is the error of a function whose signature is not as the contract has it.
+// differ returns an error if the signature of a function is not that of the contract.
 func differ(what string, got, want Signature) error {
 	if slices.Equal(got.Params, want.Params) && slices.Equal(got.Results, want.Results) {
 		return nil
@@ -175,10 +175,10 @@ func differ(what string, got, want Signature) error {
 
 // String returns "(i32, i32) -> (i64)".
 func (s Signature) String() string {
-	return list(s.Params) + " -> " + list(s.Results)
+	return typeList(s.Params) + " -> " + typeList(s.Results)
 }
 
-func list(types []Type) string {
+func typeList(types []Type) string {
 	names := make([]string, len(types))
 	for i, t := range types {
 		names[i] = string(t)

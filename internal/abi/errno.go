@@ -2,8 +2,8 @@ package abi
 
 import "fmt"
 
-// Errno is what went wrong in a host call, in the numbers of WASI preview 1. A host
-// call answers with its negative.
+// Errno is the error of a host call, as a number of WASI preview 1. The call returns its
+// negative.
 type Errno int32
 
 // The numbers in use.
@@ -14,8 +14,8 @@ const (
 	EBADF        Errno = 8
 	ECONNREFUSED Errno = 14
 	ECONNRESET   Errno = 15
-	EDQUOT       Errno = 19 // a limit of the run is used up
-	EFAULT       Errno = 21 // a pointer outside of the guest's memory
+	EDQUOT       Errno = 19 // a limit of the attempt was reached
+	EFAULT       Errno = 21 // a pointer outside the guest's memory
 	EHOSTUNREACH Errno = 23
 	EINVAL       Errno = 28
 	EIO          Errno = 29
@@ -61,8 +61,8 @@ func (e Errno) Error() string {
 	return fmt.Sprintf("errno %d", int32(e))
 }
 
-// Timeout reports whether e is a time-out, as [net.Error] asks.
+// Timeout reports whether e is a timeout. It implements [net.Error].
 func (e Errno) Timeout() bool { return e == ETIMEDOUT || e == EAGAIN }
 
-// Code is e as a host call answers it.
+// Code returns what a host call that fails with e returns.
 func (e Errno) Code() int32 { return -int32(e) }

@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// The JSON in this file is written by hand because encoding/json costs a Go guest
-// ten times the call itself, in time and in memory. What counts there is the number of
-// branches and calls rather than of bytes: at each turn of a loop, and Go makes its
-// branches of loops, a guest looks whether its time is over.
+// This package does not use encoding/json, which costs a Go guest ten times the call itself,
+// in time and in memory. The cost in a guest depends on the number of branches and calls rather
+// than of bytes: compiled code checks the deadline in every loop, and Go compiles branches to
+// loops.
 
 const maxDepth = 64 // of nested arrays and objects
 
@@ -21,18 +21,18 @@ var (
 	errDepth     = errors.New("JSON is nested too deeply")
 )
 
-// scanner walks one JSON document from front to back.
+// scanner reads one JSON document from front to back.
 type scanner struct {
 	data  []byte
-	text  string // data once more, for the strings to be part of; or "", and each is a copy
+	text  string // the same as data, if strings are to be parts of it; if "", they are copied
 	pos   int
 	depth int
 
-	strict bool // fields that the contract does not know are errors
+	strict bool // unknown fields are errors
 }
 
-// transient returns a scanner whose strings are gone before data changes: no copies are made
-// of them, which is what skipping a string would cost a guest most.
+// transient returns a scanner that does not copy strings. The caller must not keep them after
+// data has changed.
 func transient(data []byte) scanner {
 	return scanner{data: data, text: unsafe.String(unsafe.SliceData(data), len(data))}
 }
@@ -41,7 +41,7 @@ func (s *scanner) fail(want string) error {
 	if s.pos >= len(s.data) {
 		return errTruncated
 	}
-	return fmt.Errorf("byte %d of JSON: want %s, not %q", s.pos, want, s.data[s.pos])
+	return fmt.Errorf("byte %d of JSON: expected %s, got %q", s.pos, want, s.data[s.pos])
 }
 
 func (s *scanner) space() {
@@ -55,8 +55,8 @@ func (s *scanner) space() {
 	}
 }
 
-// next skips space and returns the byte that follows, 0 at the end. It is small enough to
-// be inlined.
+// next skips space and returns the next byte, or 0 at the end. It is small enough to be
+// inlined.
 func (s *scanner) next() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
 		return s.data[s.pos]
@@ -72,7 +72,7 @@ func (s *scanner) nextAfterSpace() byte {
 	return s.data[s.pos]
 }
 
-// end fails unless nothing but space is left.
+// end returns an error unless only space is left.
 func (s *scanner) end() error {
 	if s.next() != 0 || s.pos < len(s.data) {
 		return s.fail("the end")
@@ -80,8 +80,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// open consumes the first byte of an array or object, and reports whether it is empty,
-// which it then has consumed too.
+// open consumes the first byte of an array or object. If it is empty, open consumes all of it.
 func (s *scanner) open(open, close byte, what string) (empty bool, err error) {
 	if s.next() != open {
 		return false, s.fail(what)
@@ -98,7 +97,7 @@ func (s *scanner) open(open, close byte, what string) (empty bool, err error) {
 	return true, nil
 }
 
-// ended consumes what comes after a member, and reports whether that was the end.
+// ended consumes the byte after a member, and reports whether the array or object has ended.
 func (s *scanner) ended(close byte) (bool, error) {
 	switch s.next() {
 	case ',':
@@ -113,8 +112,7 @@ func (s *scanner) ended(close byte) (bool, error) {
 	}
 }
 
-// object calls field for each of an object's fields, with the scanner at the
-// field's value, which field must consume.
+// object calls field for each field of an object. field must consume the value.
 func (s *scanner) object(field func(name string) error) error {
 	ended, err := s.open('{', '}', "an object")
 	for !ended && err == nil {
@@ -137,7 +135,7 @@ func (s *scanner) object(field func(name string) error) error {
 	return err
 }
 
-// array calls item for each of an array's items, which item must consume.
+// array calls item for each item of an array. item must consume it.
 func (s *scanner) array(item func(i int) error) error {
 	ended, err := s.open('[', ']', "an array")
 	for i := 0; !ended && err == nil; i++ {
@@ -178,7 +176,7 @@ func (s *scanner) number() (string, error) {
 	return s.part(start, s.pos), nil
 }
 
-// part returns what is between two places.
+// part returns the text between two positions.
 func (s *scanner) part(from, to int) string {
 	if s.text != "" {
 		return s.text[from:to]
@@ -207,36 +205,15 @@ func (s *scanner) float() (float64, error) {
 }
 
 func (s *scanner) int() (int64, error) {
-	if n, ok := s.shortInt(); ok {
-		return n, nil
-	}
 	text, err := s.number()
 	if err != nil {
 		return 0, err
 	}
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("number %s of JSON is no integer in range", text)
+		return 0, fmt.Errorf("number %s of JSON is not an integer in range", text)
 	}
 	return i, nil
-}
-
-// shortInt consumes a number of a few digits, if one is next.
-func (s *scanner) shortInt() (n int64, ok bool) {
-	s.space()
-	for i := s.pos; i < len(s.data) && i < s.pos+10; i++ {
-		c := s.data[i]
-		switch {
-		case '0' <= c && c <= '9':
-			n = n*10 + int64(c-'0')
-		case (c == ',' || c == '}') && i > s.pos && (s.data[s.pos] != '0' || i == s.pos+1):
-			s.pos = i
-			return n, true
-		default:
-			return 0, false
-		}
-	}
-	return 0, false
 }
 
 func (s *scanner) literal(word string) error {
@@ -271,7 +248,7 @@ func (s *scanner) skip() error {
 	}
 }
 
-// raw consumes any value and returns its bytes, which stay part of the document.
+// raw consumes any value and returns its bytes, which are part of the document.
 func (s *scanner) raw() ([]byte, error) {
 	s.space()
 	start := s.pos
@@ -281,14 +258,13 @@ func (s *scanner) raw() ([]byte, error) {
 	return s.data[start:s.pos], nil
 }
 
-// Valid reports whether data is one JSON document of a sane depth.
+// Valid reports whether data is one JSON document that is not nested too deeply.
 func Valid(data []byte) bool {
 	s := transient(data)
 	return s.skip() == nil && s.end() == nil
 }
 
-// AppendString appends text to b as a JSON string. Bytes that are no UTF-8 become
-// U+FFFD.
+// AppendString appends text to b as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

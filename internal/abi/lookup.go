@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Lookup finds the value at a dotted path ("replicas.0.host") in a JSON document.
-// A number steps into an array. ok is false where nothing is there, null included.
-// Of a name that is there twice the last one counts, as encoding/json has it.
+// Lookup returns the value at a dotted path ("replicas.0.host") in a JSON document. A number
+// is an index into an array. ok is false if there is no value or it is null. If an object has
+// a name twice, the last one counts, as in encoding/json.
 func Lookup(doc []byte, path string) (value []byte, ok bool) {
 	value = doc
 	for step := range strings.SplitSeq(path, ".") {
@@ -41,8 +41,8 @@ func member(doc []byte, name string) (value []byte) {
 	return value
 }
 
-// Text returns a JSON value as config_get hands it out: a string without quotes and
-// escapes, anything else as it stands.
+// Text returns a JSON value as config_get does: a string without quotes and escapes,
+// anything else unchanged.
 func Text(value []byte) string {
 	s := scanner{data: value}
 	if s.next() == '"' {
@@ -53,8 +53,7 @@ func Text(value []byte) string {
 	return string(value)
 }
 
-// Strings returns the items of a JSON array of strings; ok is false for anything
-// else.
+// Strings returns the items of a JSON array of strings. ok is false for anything else.
 func Strings(value []byte) (items []string, ok bool) {
 	s := scanner{data: value}
 	err := s.array(func(int) error {

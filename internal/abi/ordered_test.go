@@ -31,7 +31,7 @@ func fullRequest() Request {
 	}
 }
 
-// fieldsOf are what a request has, each as a function that takes it away.
+// fieldsOf returns a function for each field of a request, which clears it.
 func fieldsOf(r *Request) []func() {
 	return []func(){
 		func() { r.Plugin.Name = "" }, func() { r.Plugin.Version = "" }, func() { r.Plugin.Digest = "" },
@@ -43,7 +43,7 @@ func fieldsOf(r *Request) []func() {
 	}
 }
 
-// readBoth reads doc in order, and by the decoder, which must agree where both take it.
+// readBoth reads doc with inOrder and decode. What inOrder takes, decode must read the same.
 func readBoth(t *testing.T, doc []byte) (taken bool) {
 	t.Helper()
 	var got, want Request
@@ -58,7 +58,7 @@ func readBoth(t *testing.T, doc []byte) (taken bool) {
 	return true
 }
 
-func TestRequestsAreReadInOrder(t *testing.T) {
+func TestInOrderReadsAppendRequest(t *testing.T) {
 	r := fullRequest()
 	for i := range fieldsOf(&r) {
 		for _, alone := range []bool{false, true} {
@@ -84,7 +84,7 @@ func TestRequestsAreReadInOrder(t *testing.T) {
 	}
 }
 
-func TestTextsAndNumbersAreReadInOrder(t *testing.T) {
+func TestInOrderStringsAndIntegers(t *testing.T) {
 	for n := range 40 {
 		text := strings.Repeat("x", n)
 		number, _ := strconv.Atoi(strings.Repeat("9", min(n, 18)))
@@ -103,7 +103,7 @@ func TestTextsAndNumbersAreReadInOrder(t *testing.T) {
 	}
 }
 
-func TestDeepConfigs(t *testing.T) {
+func TestInOrderNestedConfigs(t *testing.T) {
 	for depth := range maxDepth + 2 {
 		r := Request{Config: []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))}
 		doc := AppendRequest(nil, &r)
@@ -113,9 +113,9 @@ func TestDeepConfigs(t *testing.T) {
 	}
 }
 
-// TestOneByteOff reads a request with each of its bytes changed, doubled and left out, and
-// cut off after each.
-func TestOneByteOff(t *testing.T) {
+// TestInOrderChangedBytes reads a request with each byte changed, doubled or removed, and cut
+// after each byte.
+func TestInOrderChangedBytes(t *testing.T) {
 	r := fullRequest()
 	doc := AppendRequest(nil, &r)
 	taken := 0
@@ -138,8 +138,7 @@ func TestOneByteOff(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotInOrder is read by the decoder.
-func TestWhatIsNotInOrder(t *testing.T) {
+func TestInOrderRejectsOtherForms(t *testing.T) {
 	for _, doc := range []string{
 		`{"target":{"port":5,"host":"h"},"abi":1,"config":{}}`,
 		`{"later":[{"a":1}],"abi":1,"config":{"a":1},"target":{"host":"h","later":0,"port":5}}`,
@@ -155,8 +154,7 @@ func TestWhatIsNotInOrder(t *testing.T) {
 	}
 }
 
-// TestWhatWasReadInOrderInVain does not show in what the decoder reads.
-func TestWhatWasReadInOrderInVain(t *testing.T) {
+func TestDecodeAfterRejectionStartsAnew(t *testing.T) {
 	r := fullRequest()
 	doc := bytes.Replace(AppendRequest(nil, &r), []byte(`"host":{"version"`), []byte(`"later":1,"host":{"version"`), 1)
 	doc = bytes.Replace(doc, []byte(`"labels":{"app":"redis","tier":""}`), []byte(`"labels":{"app":"redis"},"later":{"tier":""}`), 1)
@@ -170,7 +168,7 @@ func TestWhatWasReadInOrderInVain(t *testing.T) {
 	}
 }
 
-// FuzzInOrder holds what is read in order against the decoder.
+// FuzzInOrder compares inOrder with decode.
 func FuzzInOrder(f *testing.F) {
 	r := fullRequest()
 	f.Add(AppendRequest(nil, &r))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TLSInfoOf describes a handshake that the host made. No guest links this: crypto/tls is many
-// times its size.
+// TLSInfoOf describes a handshake of the host. Guests do not link it: crypto/tls is many times
+// their size.
 func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 	info := &TLSInfo{
 		Version:    tls.VersionName(state.Version),

@@ -1,15 +1,14 @@
 package abi
 
 import (
-	"maps"
-	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// Request is the document that request_read hands to a guest: one attempt's
-// question. Fields that a reader does not know are ignored.
+// Request is the document that request_read returns to a guest: what one attempt is about.
+// Readers ignore fields that they do not know.
 type Request struct {
 	ABI       int
 	Plugin    Plugin
@@ -34,7 +33,7 @@ type Probe struct {
 	LastResult       probe.Result
 }
 
-// Target is where the probe goes. IP is set where Host is an address.
+// Target is what is probed. IP is set if Host is an address.
 type Target struct {
 	Host string
 	IP   string
@@ -54,13 +53,38 @@ type Container struct {
 	Ports    []probe.Port
 }
 
-// Host is the program that asks.
+// Host is the program that calls the guest.
 type Host struct {
 	Version  string
 	Features []string
 }
 
-// AppendRequest appends r to b as JSON. An empty config becomes {}.
+func (r *Request) fields() []field {
+	return []field{
+		{"abi", &r.ABI},
+		{"plugin", []field{{"name", &r.Plugin.Name}, {"version", &r.Plugin.Version}, {"digest", &r.Plugin.Digest}}},
+		{"probe", r.Probe.fields()},
+		{"target", []field{{"host", &r.Target.Host}, {"ip", &r.Target.IP}, {"port", &r.Target.Port}, {"unix", &r.Target.Unix}}},
+		{"pod", []field{{"namespace", &r.Pod.Namespace}, {"name", &r.Pod.Name}, {"uid", &r.Pod.UID}, {"labels", &r.Pod.Labels}}},
+		{"container", []field{{"name", &r.Container.Name}, {"id", &r.Container.ID}, {"ports", listOf(&r.Container.Ports, 0, portFields)}}},
+		{"config", &r.Config},
+		{"host", []field{{"version", &r.Host.Version}, {"features", &r.Host.Features}}},
+	}
+}
+
+func (p *Probe) fields() []field {
+	return []field{
+		{"kind", &p.Kind}, {"attempt", &p.Attempt}, {"periodMs", &p.PeriodMs}, {"timeoutMs", &p.TimeoutMs},
+		{"failureThreshold", &p.FailureThreshold}, {"lastResult", &p.LastResult},
+	}
+}
+
+func portFields(p *probe.Port) []field {
+	return []field{{"name", &p.Name}, {"port", &p.Number}, {"protocol", &p.Protocol}}
+}
+
+// AppendRequest appends r to b as JSON. An empty config becomes {}. Every attempt needs it:
+// without the fields of the documents it takes a third of the time.
 func AppendRequest(b []byte, r *Request) []byte {
 	b = append(b, `{"abi":`...)
 	b = strconv.AppendInt(b, int64(r.ABI), 10)
@@ -81,86 +105,54 @@ func AppendRequest(b []byte, r *Request) []byte {
 	b = appendInt(b, "port", int64(r.Target.Port))
 	b = appendField(b, "unix", r.Target.Unix)
 	b = append(b, `},"pod":{`...)
-	b = appendPod(b, &r.Pod)
+	b = appendField(b, "namespace", r.Pod.Namespace)
+	b = appendField(b, "name", r.Pod.Name)
+	b = appendField(b, "uid", r.Pod.UID)
+	b = appendMap(b, "labels", r.Pod.Labels)
 	b = append(b, `},"container":{`...)
-	b = appendContainer(b, &r.Container)
+	b = appendField(b, "name", r.Container.Name)
+	b = appendField(b, "id", r.Container.ID)
+	b = appendList(b, "ports", len(r.Container.Ports), func(b []byte, i int) []byte {
+		b = append(b, '{')
+		b = appendField(b, "name", r.Container.Ports[i].Name)
+		b = appendInt(b, "port", int64(r.Container.Ports[i].Number))
+		b = appendField(b, "protocol", r.Container.Ports[i].Protocol)
+		return append(b, '}')
+	})
 	b = append(b, `},"config":`...)
 	if len(r.Config) == 0 {
 		b = append(b, "{}"...)
-	} else {
-		b = append(b, r.Config...)
 	}
+	b = append(b, r.Config...)
 	b = append(b, `,"host":{`...)
 	b = appendField(b, "version", r.Host.Version)
-	b = appendList(b, "features", len(r.Host.Features), func(b []byte, i int) []byte {
-		return AppendString(b, r.Host.Features[i])
-	})
+	b = appendStrings(b, "features", r.Host.Features)
 	return append(b, `}}`...)
 }
 
-func appendPod(b []byte, p *Pod) []byte {
-	b = appendField(b, "namespace", p.Namespace)
-	b = appendField(b, "name", p.Name)
-	b = appendField(b, "uid", p.UID)
-	if len(p.Labels) == 0 {
-		return b
-	}
-	b = appendName(b, "labels")
-	b = append(b, '{')
-	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-		b = appendName(b, name)
-		b = AppendString(b, p.Labels[name])
-	}
-	return append(b, '}')
+// DecodeRequest reads a request.
+func DecodeRequest(data []byte) (r Request, err error) {
+	err = r.Decode(append(make([]byte, 0, len(data)+Room), data...))
+	return r, err
 }
 
-func appendContainer(b []byte, c *Container) []byte {
-	b = appendField(b, "name", c.Name)
-	b = appendField(b, "id", c.ID)
-	return appendList(b, "ports", len(c.Ports), func(b []byte, i int) []byte {
-		b = append(b, '{')
-		b = appendField(b, "name", c.Ports[i].Name)
-		b = appendInt(b, "port", int64(c.Ports[i].Number))
-		b = appendField(b, "protocol", c.Ports[i].Protocol)
-		return append(b, '}')
-	})
-}
-
-// appendName appends a field's name, and a comma where one is needed.
-func appendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(AppendString(b, name), ':')
-}
-
-// appendField appends a text field, and nothing for an empty text.
-func appendField(b []byte, name, text string) []byte {
-	if text == "" {
-		return b
-	}
-	return AppendString(appendName(b, name), text)
-}
-
-// appendInt appends a field with a number, and nothing for 0.
-func appendInt(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
-	}
-	return strconv.AppendInt(appendName(b, name), n, 10)
-}
-
-// appendList appends a field with n items, and nothing for none.
-func appendList(b []byte, name string, n int, item func([]byte, int) []byte) []byte {
-	if n == 0 {
-		return b
-	}
-	b = append(appendName(b, name), '[')
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
+// Decode reads a request into r, which is zero but for the capacity of its features. data
+// belongs to r from then on: its strings and its config are parts of data, since allocating
+// each would cost a guest more than everything else. It is faster if data has [Room].
+func (r *Request) Decode(data []byte) error {
+	text := unsafe.String(unsafe.SliceData(data), len(data))
+	if cap(data)-len(data) >= Room {
+		end := data[len(data) : len(data)+Room]
+		clear(end)
+		if r.inOrder(data[:len(data)+Room], text) {
+			return nil
 		}
-		b = item(b, i)
 	}
-	return append(b, ']')
+	*r = Request{Host: Host{Features: r.Host.Features[:0]}}
+	return r.decode(data, text)
+}
+
+func (r *Request) decode(data []byte, text string) error {
+	s := scanner{data: data, text: text}
+	return s.document(r.fields())
 }

@@ -2,45 +2,50 @@ package abi
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// Result is the document that result_write takes: what message and metric would
-// have said, and more. Fields that a reader does not know are ignored.
+// Result is the document that result_write takes. It replaces the calls of message and
+// metric, and has more. Readers ignore fields that they do not know.
 type Result struct {
 	Result    probe.Result
-	HasResult bool // the document says a result, which the return value must agree with
+	HasResult bool // whether the document has a result, which must be the one that probe returns
 	Message   string
 	Metrics   []probe.Metric
 	Details   []byte // a JSON object, or nil
 }
 
-// AppendResult appends r to b as JSON. Metrics that JSON cannot carry (NaN,
-// infinities) are left out.
-func AppendResult(b []byte, r *Result) []byte {
-	b = append(b, '{')
-	if r.HasResult {
-		b = appendField(b, "result", r.Result.String())
+func (r *Result) fields() []field {
+	return []field{
+		{"result", (*verdict)(r)},
+		{"message", &r.Message},
+		{"metrics", listOf(&r.Metrics, MaxMetrics, metricFields)},
+		{"details", &r.Details},
 	}
-	b = appendField(b, "message", r.Message)
-	metrics := slices.DeleteFunc(slices.Clone(r.Metrics), func(m probe.Metric) bool {
-		return math.IsNaN(m.Value) || math.IsInf(m.Value, 0)
-	})
-	b = appendList(b, "metrics", len(metrics), func(b []byte, i int) []byte {
-		return appendMetric(b, &metrics[i])
-	})
-	if len(r.Details) > 0 {
-		b = append(appendName(b, "details"), r.Details...)
-	}
-	return append(b, '}')
 }
 
-// AppendOutcome appends the result that tells of out. One that is longer than the contract
-// allows says no more than would be left of it anyway.
+// verdict is the result of a [Result], if it has one.
+type verdict Result
+
+func metricFields(m *probe.Metric) []field {
+	return []field{{"name", &m.Name}, {"value", &m.Value}, {"unit", &m.Unit}, {"labels", &m.Labels}}
+}
+
+// AppendResult appends r to b as JSON. Metrics that JSON cannot express (NaN, infinities) are
+// left out.
+func AppendResult(b []byte, r *Result) []byte {
+	doc := *r
+	doc.Metrics = slices.DeleteFunc(slices.Clone(r.Metrics), func(m probe.Metric) bool {
+		return math.IsNaN(m.Value) || math.IsInf(m.Value, 0)
+	})
+	return Append(b, &doc)
+}
+
+// AppendOutcome appends the result document of out. If that is longer than the contract
+// allows, it leaves out what the host would cut.
 func AppendOutcome(b []byte, out probe.Outcome) []byte {
 	r := Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details)}
 	doc := AppendResult(b, &r)
@@ -53,112 +58,45 @@ func AppendOutcome(b []byte, out probe.Outcome) []byte {
 	return AppendResult(b, &r)
 }
 
-func appendMetric(b []byte, m *probe.Metric) []byte {
-	b = append(b, '{')
-	b = appendField(b, "name", m.Name)
-	b = appendFloat(appendName(b, "value"), m.Value)
-	b = appendField(b, "unit", m.Unit)
-	if len(m.Labels) > 0 {
-		b = append(appendName(b, "labels"), '{')
-		for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
-			b = AppendString(appendName(b, name), m.Labels[name])
-		}
-		b = append(b, '}')
-	}
-	return append(b, '}')
-}
-
-// DecodeResult reads a result and checks it against the limits of the contract.
-// Nothing of the answer is part of data.
+// DecodeResult reads a result and checks it against the limits of the contract. The result
+// does not refer to data.
 func DecodeResult(data []byte) (Result, error) { return decodeResult(scanner{data: data}) }
 
-// DecodeStrictResult is [DecodeResult], but a field that the contract does not know is an
-// error.
+// DecodeStrictResult is [DecodeResult] that returns an error for unknown fields.
 func DecodeStrictResult(data []byte) (Result, error) {
 	return decodeResult(scanner{data: data, strict: true})
 }
 
-func decodeResult(from scanner) (Result, error) {
-	data := from.data
-	if len(data) > MaxResult {
-		return Result{}, fmt.Errorf("result of %d bytes; at most %d are allowed", len(data), MaxResult)
+func decodeResult(s scanner) (Result, error) {
+	if len(s.data) > MaxResult {
+		return Result{}, fmt.Errorf("result of %d bytes; at most %d are allowed", len(s.data), MaxResult)
 	}
 	var r Result
-	d := decoder{from}
-	err := d.object(func(name string) error { return named(name, d.result(&r, name)) })
-	if err == nil {
-		err = d.end()
-	}
-	if err != nil {
+	if err := s.document(r.fields()); err != nil {
 		return Result{}, err
 	}
+	for _, m := range r.Metrics {
+		if err := CheckMetric(m); err != nil {
+			return Result{}, inField("metrics", err)
+		}
+	}
+	r.Details = slices.Clone(r.Details)
 	return r, nil
 }
 
-func (d *decoder) result(r *Result, name string) error {
-	switch name {
-	case "result":
-		var text string
-		if err := d.readString(&text); err != nil {
-			return err
-		}
-		r.HasResult = true
-		return r.Result.UnmarshalText([]byte(text))
-	case "message":
-		return d.readString(&r.Message)
-	case "metrics":
-		return d.array(func(i int) error {
-			if i >= MaxMetrics {
-				return fmt.Errorf("more than %d", MaxMetrics)
-			}
-			m, err := d.metric()
-			r.Metrics = append(r.Metrics, m)
-			return err
-		})
-	case "details":
-		if d.next() != '{' {
-			return d.fail("an object")
-		}
-		raw, err := d.raw()
-		r.Details = slices.Clone(raw)
-		return err
-	default:
-		return d.unknown()
-	}
-}
-
-func (d *decoder) metric() (probe.Metric, error) {
-	var m probe.Metric
-	err := d.fields(textFields{{"name", &m.Name}, {"unit", &m.Unit}}, func(name string) (mine bool, err error) {
-		switch name {
-		case "value":
-			m.Value, err = d.float()
-		case "labels":
-			err = d.labels(&m.Labels)
-		default:
-			return false, nil
-		}
-		return true, err
-	})
-	if err == nil {
-		err = CheckMetric(m)
-	}
-	return m, err
-}
-
-// CheckMetric says what is wrong with m, if anything is.
+// CheckMetric returns an error if m breaks a limit of the contract.
 func CheckMetric(m probe.Metric) error {
 	switch {
 	case !ValidMetricName(m.Name):
-		return fmt.Errorf("metric name %.40q: want [a-z_][a-z0-9_]*, %d bytes at most", m.Name, MaxMetricName)
+		return fmt.Errorf("metric name %.40q: must match [a-z_][a-z0-9_]* and have %d bytes at most", m.Name, MaxMetricName)
 	case len(m.Unit) > MaxUnit:
-		return fmt.Errorf("metric %s: a unit has %d bytes at most", m.Name, MaxUnit)
+		return fmt.Errorf("metric %s: the unit must have %d bytes at most", m.Name, MaxUnit)
 	case math.IsNaN(m.Value) || math.IsInf(m.Value, 0):
-		return fmt.Errorf("metric %s: the value is no number", m.Name)
+		return fmt.Errorf("metric %s: the value is not a number", m.Name)
 	}
 	for name := range m.Labels {
 		if !ValidMetricName(name) {
-			return fmt.Errorf("metric %s: label name %.40q: want [a-z_][a-z0-9_]*", m.Name, name)
+			return fmt.Errorf("metric %s: label name %.40q must match [a-z_][a-z0-9_]*", m.Name, name)
 		}
 	}
 	return nil

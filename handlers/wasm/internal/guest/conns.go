@@ -222,7 +222,7 @@ func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 }
 
 func (c *conn) info() []byte {
-	return abi.AppendConnInfo(nil, &abi.ConnInfo{
+	return abi.Append(nil, &abi.ConnInfo{
 		Network: c.network,
 		Local:   c.LocalAddr().String(),
 		Remote:  c.RemoteAddr().String(),

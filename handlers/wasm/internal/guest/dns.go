@@ -55,7 +55,7 @@ func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	r, err := abi.DecodeDNSRequest(doc)
+	r, err := abi.Decode[abi.DNSRequest](doc)
 	if err != nil {
 		return c.fail(abi.EINVAL, "dns: request: %v", err)
 	}

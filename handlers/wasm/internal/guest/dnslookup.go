@@ -130,7 +130,7 @@ func (l *lookup) succeed(server string, a dnswire.Answer) {
 	for _, r := range a.Records {
 		answer.Answers = append(answer.Answers, abi.DNSRecord(r))
 	}
-	l.doc = abi.AppendDNSAnswer(nil, &answer)
+	l.doc = abi.Append(nil, &answer)
 	l.call.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "dns", Duration: took,
 		Detail: fmt.Sprintf("%s: %s, %d records from %s", l.text, answer.RCode, len(a.Records), server),

@@ -86,7 +86,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	if !ok || !okBody {
 		return c.badPointer()
 	}
-	r, err := abi.DecodeHTTPRequest(doc)
+	r, err := abi.Decode[abi.HTTPRequest](doc)
 	if err != nil {
 		return c.fail(abi.EINVAL, "http: request: %v", err)
 	}
@@ -353,7 +353,7 @@ func httpHead(c *Call, mem api.Memory, a args) int32 {
 	if answer == nil {
 		return bad
 	}
-	return c.put(mem, a, 1, abi.AppendHTTPHead(nil, &answer.exchange.head))
+	return c.put(mem, a, 1, abi.Append(nil, &answer.exchange.head))
 }
 
 func httpRead(c *Call, mem api.Memory, a args) int32 {

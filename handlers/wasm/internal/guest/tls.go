@@ -131,7 +131,10 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	options, err := abi.DecodeTLSOptions(doc)
+	if len(doc) == 0 {
+		doc = []byte("{}")
+	}
+	options, err := abi.Decode[abi.TLSOptions](doc)
 	switch {
 	case err != nil:
 		return c.fail(abi.EINVAL, "starttls: options: %v", err)
