@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/daeace23/prober"
 
-// rooms says what each room may import: rooms of this module (a trailing /* stands for
-// everything below), and modules of others. A room that is not listed fails.
-var rooms = map[string]struct {
+// packages lists what each package may import: packages of this module (a trailing /* stands
+// for everything below), and modules of others. A package that is not listed fails the test.
+var packages = map[string]struct {
 	ours   []string
 	others []string
 }{
@@ -191,7 +191,7 @@ var rooms = map[string]struct {
 	"test/soak":              {},
 }
 
-func TestWhoMayImportWhom(t *testing.T) {
+func TestImportsAreAllowed(t *testing.T) {
 	seen := map[string]bool{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -203,21 +203,21 @@ func TestWhoMayImportWhom(t *testing.T) {
 		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || path.Dir(file) == "." {
 			return nil
 		}
-		seen[room(file)] = true
+		seen[packageOf(file)] = true
 		checkImports(t, file)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range rooms {
+	for name := range packages {
 		if !seen[name] {
 			t.Errorf("%s is listed here and has no Go files", name)
 		}
 	}
 }
 
-// enter skips folders that hold no rooms of this module.
+// enter skips folders that hold no packages of this module.
 func enter(dir string, d fs.DirEntry) error {
 	switch name := d.Name(); {
 	case dir == ".":
@@ -231,12 +231,12 @@ func enter(dir string, d fs.DirEntry) error {
 	return nil
 }
 
-func room(file string) string { return filepath.ToSlash(filepath.Dir(file)) }
+func packageOf(file string) string { return filepath.ToSlash(filepath.Dir(file)) }
 
 func checkImports(t *testing.T, file string) {
-	rules, ok := rooms[room(file)]
+	rules, ok := packages[packageOf(file)]
 	if !ok {
-		t.Errorf("%s: the room %q is not in the table of arch_test.go", file, room(file))
+		t.Errorf("%s: the package %q is not in the table of arch_test.go", file, packageOf(file))
 		return
 	}
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -303,7 +303,7 @@ func TestPackagesAndFunctionsAreSmall(t *testing.T) {
 		if ok, err := linux.MatchFile(filepath.Dir(file), filepath.Base(file)); err != nil {
 			return err
 		} else if ok {
-			files[room(file)]++
+			files[packageOf(file)]++
 		}
 		for _, decl := range parsed.Decls {
 			f, ok := decl.(*ast.FuncDecl)
