@@ -13,7 +13,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-func TestStateOutlivesTheAgent(t *testing.T) {
+func TestStateIsRestoredAfterRestart(t *testing.T) {
+	t.Parallel()
 	web := newTarget(t)
 	state := func(c *agent.Config) { c.StateDir = filepath.Join(filepath.Dir(c.AddrFile), "state") }
 	addr := filepath.Join(t.TempDir(), "addr")
@@ -40,7 +41,8 @@ func TestStateOutlivesTheAgent(t *testing.T) {
 }
 
 // State that cannot be saved shows in the metrics and in readyz until it is saved.
-func TestUnsavedStateIsShown(t *testing.T) {
+func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	away := state + ".away"
 	web := newTarget(t)
@@ -75,7 +77,7 @@ func (s stuck) Write(p []byte) (int, error) {
 }
 
 func TestBlockedStderrDelaysNoProbe(t *testing.T) {
-	t.Parallel() // it waits for seconds
+	t.Parallel()
 	web := newTarget(t)
 	web.status.Store(http.StatusTeapot) // an event for each probe
 	path := filepath.Join(t.TempDir(), "pod.yaml")
@@ -109,6 +111,7 @@ func TestBlockedStderrDelaysNoProbe(t *testing.T) {
 }
 
 func TestAddrFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "addr")
 	write(t, file, "stale")
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.AddrFile = file })

@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestMetricsFitJSON(t *testing.T) {
+func TestFiniteDropsNaNAndInf(t *testing.T) {
 	measured := []probe.Metric{{Name: "a", Value: math.Inf(1)}, {Name: "b", Value: 2}, {Name: "c", Value: math.NaN()}}
 	text, err := json.Marshal(finite(measured))
 	if err != nil || string(text) != `[{"name":"b","value":2}]` {

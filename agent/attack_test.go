@@ -48,7 +48,8 @@ func (r *running) raw(head string) int {
 
 // A browser whose DNS was rebound, a page of another site, and another user: none of them
 // reads or changes anything, whatever the agent listens on.
-func TestAttacksOverTCP(t *testing.T) {
+func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		t.Run(listen, func(t *testing.T) {
 			r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Listen, c.InsecureListen = listen, true })
@@ -91,7 +92,8 @@ func TestAttacksOverTCP(t *testing.T) {
 	}
 }
 
-func TestTokenActsOverTCP(t *testing.T) {
+func TestActionsOverTCPNeedToken(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	const token = "correct-horse-battery"
 	write(t, file, token+"\n")
@@ -120,8 +122,9 @@ func TestTokenActsOverTCP(t *testing.T) {
 	}
 }
 
-// TestActionsAreTold looks for each action in the log, the events and the metrics.
-func TestActionsAreTold(t *testing.T) {
+// TestActionsAreLoggedAndCounted looks for each action in the log, the events and the metrics.
+func TestActionsAreLoggedAndCounted(t *testing.T) {
+	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
 	awaitProbe(t, r.stream(), "ready", ready)
 	who := fmt.Sprintf("uid %d", os.Geteuid())

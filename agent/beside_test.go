@@ -9,7 +9,8 @@ import (
 
 // The plugin.yaml beside a module is its manifest, whatever names the module, and a change
 // of it is seen.
-func TestManifestBesideAModule(t *testing.T) {
+func TestManifestBesideModuleIsWatched(t *testing.T) {
+	t.Parallel()
 	const manifest = "apiVersion: prober.dev/v1\nname: demo\nversion: "
 	for name, configure := range map[string]func(c *agent.Config, module, file string){
 		"source of prober.yaml": func(c *agent.Config, module, file string) {
@@ -28,7 +29,6 @@ func TestManifestBesideAModule(t *testing.T) {
 		"a folder of the folder": func(c *agent.Config, module, _ string) { c.PluginDirs = []string{filepath.Dir(filepath.Dir(module))} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			dir := t.TempDir()
 			module, beside := filepath.Join(dir, "demo", "demo.wasm"), filepath.Join(dir, "demo", "plugin.yaml")
 			put(t, module, guestSpec{text: "v1"}.module())

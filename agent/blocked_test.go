@@ -40,6 +40,7 @@ spec:
 `
 
 func TestLongReloadIsReported(t *testing.T) {
+	t.Parallel()
 	web := newTarget(t)
 	blocked, release := blockedSecret(t)
 	r := start(t, web.external("one"), blocked, func(c *agent.Config) {
@@ -70,7 +71,8 @@ func TestLongReloadIsReported(t *testing.T) {
 	}
 }
 
-func TestStopDoesNotWaitForALoad(t *testing.T) {
+func TestStopDoesNotWaitForReload(t *testing.T) {
+	t.Parallel()
 	const running = `apiVersion: v1
 kind: Pod
 metadata: {name: running}

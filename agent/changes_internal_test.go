@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestFoldsOutlastRestarts has a container that fails in the same way after each of its restarts.
-func TestFoldsOutlastRestarts(t *testing.T) {
+// TestRepeatedWarningsAreFoldedAcrossRestarts has a container that fails in the same way after each of its restarts.
+func TestRepeatedWarningsAreFoldedAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		a := &Agent{log: slog.New(slog.DiscardHandler)}

@@ -12,6 +12,7 @@ import (
 // A container that is restarted again and again has another ID by the time that its
 // results are logged; the lines must name it all the same, and say why.
 func TestLogNamesReplacedContainers(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, `apiVersion: v1
 kind: Pod

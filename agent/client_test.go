@@ -31,6 +31,7 @@ func newClient(t *testing.T) (*client.Client, *running) {
 }
 
 func TestClient(t *testing.T) {
+	t.Parallel()
 	c, r := newClient(t)
 	ctx := t.Context()
 	if err := c.Reload(ctx); err != nil {
@@ -85,6 +86,7 @@ func TestClient(t *testing.T) {
 
 // The API's types know every field that an agent answers.
 func TestAPITypesAreComplete(t *testing.T) {
+	t.Parallel()
 	_, r := newClient(t)
 	_, body := r.do("GET", "/api/v1/probes")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(body)))

@@ -11,8 +11,8 @@ import (
 
 // What manifests that were given up have asked of a plugin goes on while the agent runs, and
 // may do no harm: this is for the race detector.
-func TestAnAgentRunsWhileAPluginIsStillAsked(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestRunDuringAbandonedPrepare(t *testing.T) {
+	t.Parallel()
 	folder, web := t.TempDir(), newTarget(t)
 	put(t, filepath.Join(folder, "tester.wasm"), guestSpec{spins: true}.plugin("tester", "1.0.0"))
 	pods := filepath.Join(t.TempDir(), "pods.yaml")

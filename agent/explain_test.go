@@ -10,7 +10,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestBodyOfAFailedProbeIsShownOnlyWithConsent(t *testing.T) {
+func TestBodyOfFailedProbeNeedsShowOutput(t *testing.T) {
+	t.Parallel()
 	const output = "HTTP probe failed with statuscode: 500"
 	for name, compat := range map[string]probe.Compat{"default": 0, "compat": probe.CompatKubeletV1_36} {
 		for _, consent := range []bool{false, true} {
@@ -50,7 +51,8 @@ func TestBodyOfAFailedProbeIsShownOnlyWithConsent(t *testing.T) {
 	}
 }
 
-func TestHangIsExplainedInTheLogOnce(t *testing.T) {
+func TestHangingProbeIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	web := &target{Server: httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -12,6 +12,7 @@ import (
 // TestRepeatedWarningsAreFolded has a probe that fails in the same way at every tick, until
 // it does not.
 func TestRepeatedWarningsAreFolded(t *testing.T) {
+	t.Parallel()
 	well := filepath.Join(t.TempDir(), "well")
 	r := start(t, `apiVersion: v1
 kind: Pod

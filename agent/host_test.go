@@ -42,7 +42,7 @@ func (l *lockedText) String() string {
 
 // Attempts that failed for the host's own trouble show in an event about the
 // host, in the log and in readyz, at most once a minute.
-func TestHostTroubleIsShown(t *testing.T) {
+func TestHostTroubleIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedText
 		a, err := New(t.Context(), Config{Source: NewMemory().Open, Listen: "127.0.0.1:0", Stderr: &log})

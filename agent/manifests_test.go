@@ -18,7 +18,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-func TestManifestsAreWatched(t *testing.T) {
+func TestChangedManifestsAreApplied(t *testing.T) {
+	t.Parallel()
 	web := newTarget(t)
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, web.external("one"))
@@ -92,7 +93,8 @@ func keepChanging(t *testing.T, path, text string, every time.Duration) (stop fu
 }
 
 // A load of several hundred pods takes longer than the pause between two changes of the files.
-func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
+func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
+	t.Parallel()
 	web := newTarget(t)
 	r := start(t, web.external("one"), func(c *agent.Config) { c.PollInterval = time.Millisecond })
 	pods := r.manifest
@@ -109,8 +111,8 @@ func TestManifestsAreAppliedUnderSteadyChange(t *testing.T) {
 
 // Manifests that change steadily and need a plugin which hangs are given up once, and then
 // read to the end, which tells what is wrong with them.
-func TestAHangingPluginIsReportedUnderSteadyChange(t *testing.T) {
-	t.Parallel() // it waits for seconds
+func TestManifestsThatKeepChangingReportHangingPlugin(t *testing.T) {
+	t.Parallel()
 	folder, _ := processFolder(t)
 	r := start(t, newTarget(t).external("one"), func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	pods := r.manifest
@@ -119,7 +121,8 @@ func TestAHangingPluginIsReportedUnderSteadyChange(t *testing.T) {
 	stop()
 }
 
-func TestSeriesGoWithTheirPod(t *testing.T) {
+func TestMetricsOfRemovedPodAreRemoved(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, `apiVersion: v1
 kind: Pod
@@ -146,7 +149,8 @@ spec:
 
 // A pod that has waited for the end of another, and then got no probe of a plugin, gets one
 // when there is another version of that.
-func TestAPodThatGetsItsProbeLater(t *testing.T) {
+func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
+	t.Parallel()
 	goOn := filepath.Join(t.TempDir(), "go")
 	const annotation = "  annotations: {prober.dev/probes: '{main: {readiness: {plugin: {name: demo}, period: 20ms, timeout: 1m}}}'}\n"
 	pod := func(annotation string) string {
@@ -175,7 +179,8 @@ func TestAPodThatGetsItsProbeLater(t *testing.T) {
 	r.lines.await(t, next, "manifests applied", "pods=2")
 }
 
-func TestReloadSignal(t *testing.T) {
+func TestSignalReloads(t *testing.T) {
+	t.Parallel()
 	signals := make(chan os.Signal)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })
 	signals <- os.Interrupt // which one does not matter here
@@ -194,7 +199,8 @@ func allowing(t *testing.T, patterns ...string) (path string) {
 	return path
 }
 
-func TestSecretsAreResolvedAndHidden(t *testing.T) {
+func TestSecretsAreResolvedAndRedacted(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
 	write(t, file, "from-the-file\n")
 	r := start(t, `apiVersion: v1
@@ -220,7 +226,8 @@ spec:
 	}
 }
 
-func TestNothingStartsWhenAFileIsBad(t *testing.T) {
+func TestNewBadFileIsError(t *testing.T) {
+	t.Parallel()
 	pod := func(annotation string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: shop\n  annotations:\n    prober.dev/probes: '" + annotation +
 			"'\nspec:\n  containers:\n  - name: web\n"

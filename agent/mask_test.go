@@ -53,6 +53,7 @@ spec:
 // TestSecretsOfPodsAreMasked looks for a secret in the answers of all routes that read, in
 // the stream and in the log.
 func TestSecretsOfPodsAreMasked(t *testing.T) {
+	t.Parallel()
 	w := newTarget(t)
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, secretive(w))

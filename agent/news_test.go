@@ -3,7 +3,7 @@ package agent
 import "testing"
 
 // A file that is watched for the first time is no reason to log again what is wrong.
-func TestMoreFilesAreNoNews(t *testing.T) {
+func TestIsNews(t *testing.T) {
 	news := &request{cause: changedFiles}
 	const first, more, changed = "\"a\" 1\n", "\"a\" 1\n\"b\" 1\n", "\"a\" 2\n\"b\" 1\n"
 	for _, c := range []struct {

@@ -20,7 +20,6 @@ const dialGuest = "AGFzbQEAAAABFANgBH9/f38Bf2ADf39/AX9gAAF/Ai0CCXByb2Jlcl92MQpjb
 // dialFolder is a folder with the plugin "dial", which asks for everything.
 func dialFolder(t *testing.T) string {
 	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	module, err := base64.StdEncoding.DecodeString(dialGuest)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +39,8 @@ requests: [{capability: net, allow: ["tcp://*:*", "tcp://0.0.0.0/0:*", "tcp://[:
 
 // A plugin with the widest grants is after the API of the agent, which may pause probes, and
 // after another server of the host.
-func TestPluginDoesNotReachTheAgent(t *testing.T) {
+func TestPluginCannotDialAgent(t *testing.T) {
+	t.Parallel()
 	folder := dialFolder(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

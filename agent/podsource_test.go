@@ -28,7 +28,8 @@ func memoryPod(name string, w *target, password string) *v1.Pod {
 
 // A source that knows nothing of manifests or processes is enough for an agent: it probes the
 // pods, serves the API, reloads, and follows secrets.
-func TestSourceInMemory(t *testing.T) {
+func TestPodSourceInMemory(t *testing.T) {
+	t.Parallel()
 	web, dir := newTarget(t), t.TempDir()
 	secret := filepath.Join(dir, "password")
 	write(t, secret, "one")
@@ -71,7 +72,8 @@ func TestSourceInMemory(t *testing.T) {
 	}
 }
 
-func TestExecProbeWithoutRunner(t *testing.T) {
+func TestExecProbeWithoutRunnerIsError(t *testing.T) {
+	t.Parallel()
 	pod := memoryPod("one", newTarget(t), "")
 	pod.Annotations[manager.Annotation] = "web: {readiness: {exec: {command: [\"true\"]}, period: 20ms}}"
 	r := start(t, "", func(c *agent.Config) { c.Source, c.PollInterval = agent.NewMemory(pod).Open, time.Hour })

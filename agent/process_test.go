@@ -13,7 +13,11 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// programs has those that tests need, until the last of them has ended.
+// goEnvironment is the environment in which the go command finds its build cache: XDG_CACHE_HOME
+// of the tests leads elsewhere.
+var goEnvironment []string
+
+// programs are the process plugins that tests need, until the last test has ended.
 var programs struct {
 	once sync.Once
 	dir  string
@@ -28,7 +32,8 @@ func program(t *testing.T, folder string) string {
 		if programs.dir, programs.err = os.MkdirTemp("", "prober-test"); programs.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", programs.dir+"/", "../handlers/process/testdata/plugin", "./testdata/parting")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", programs.dir+"/", "../handlers/process/testdata/plugin", "./testdata/parting")
+		build.Env = goEnvironment
 		if out, err := build.CombinedOutput(); err != nil {
 			programs.err = fmt.Errorf("%w\n%s", err, out)
 		}
@@ -64,7 +69,8 @@ func processFolder(t *testing.T) (dir, path string) {
 	return dir, install(t, "plugin", dir, "tester")
 }
 
-func TestProcessPlugin(t *testing.T) {
+func TestProcessPluginRuns(t *testing.T) {
+	t.Parallel()
 	folder, path := processFolder(t)
 	pod := strings.ReplaceAll(trapped, "{name: trap}", "{name: tester, config: {mode: warning}}")
 	r := start(t, pod, func(c *agent.Config) { c.PluginDirs = []string{folder} })
@@ -89,8 +95,8 @@ func TestProcessPlugin(t *testing.T) {
 
 // A plugin that ends at each attempt rests for longer and longer; what it does is no
 // business of the other probes.
-func TestCrashingPluginHarmsNoOther(t *testing.T) {
-	t.Parallel() // it waits for seconds
+func TestCrashingPluginDelaysNoOtherProbe(t *testing.T) {
+	t.Parallel()
 	folder, _ := processFolder(t)
 	pod := `apiVersion: v1
 kind: Pod
@@ -98,7 +104,7 @@ metadata:
   name: shop
   annotations:
     prober.dev/probes: |
-      web: {readiness: {plugin: {name: tester, config: {mode: die}}, period: 50ms, timeout: 1m}}
+      web: {readiness: {plugin: {name: tester, config: {mode: die}}, period: 20ms, timeout: 1m}}
       api: {readiness: {exec: {command: ["true"]}, period: 50ms, timeout: 1m}}
 spec:
   containers:
@@ -109,7 +115,7 @@ spec:
 	events := r.stream()
 	last := time.Now()
 	seen := 0
-	awaitProbe(t, events, "a pause of the plugin, and a hundred attempts of the other probe", func(p *streamedProbe) bool {
+	awaitProbe(t, events, "a pause of the plugin, and twenty attempts of the other probe", func(p *streamedProbe) bool {
 		if p.Last == nil {
 			return false
 		}
@@ -122,7 +128,7 @@ spec:
 				t.Errorf("the other probe was not carried out for %v", gap)
 			}
 			last = p.Last.Time
-			return seen == 3 && p.Run > 100
+			return seen == 3 && p.Run > 20
 		}
 		return false
 	})
@@ -136,7 +142,8 @@ func bit(is bool, bit int) int {
 }
 
 // The manifest beside a program that prober.yaml names is watched as well.
-func TestManifestOfAProgramWithASource(t *testing.T) {
+func TestManifestBesideProgramIsWatched(t *testing.T) {
+	t.Parallel()
 	_, path := processFolder(t)
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: [{name: tester, source: "+path+"}]\n")
@@ -148,7 +155,8 @@ func TestManifestOfAProgramWithASource(t *testing.T) {
 }
 
 // Processes are asked to end all at the same time: none uses up the grace of another.
-func TestProcessesEndTogether(t *testing.T) {
+func TestStopEndsProcessPluginsTogether(t *testing.T) {
+	t.Parallel()
 	folder, dir := t.TempDir(), t.TempDir()
 	var pods strings.Builder
 	for _, name := range []string{"one", "two"} {

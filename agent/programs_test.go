@@ -23,9 +23,9 @@ func (h *hub) pushProgram(t *testing.T, p oci.Program) string {
 
 // A program of a registry runs here once the operator has said which one, and goes on
 // running where the registry is away.
-func TestAProgramComesFromARegistry(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	h := newHub(t)
+func TestProgramOfRegistryRuns(t *testing.T) {
+	t.Parallel()
+	h, state := newHub(t), t.TempDir()
 	_, path := processFolder(t)
 	code, err := os.ReadFile(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAProgramComesFromARegistry(t *testing.T) {
 	write(t, config, configHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester@"+digest+"\n")
 	pod := strings.ReplaceAll(trapped, "{name: trap}", "{name: tester, config: {mode: warning}}")
 	for range 2 {
-		r := start(t, pod, func(c *agent.Config) { c.ConfigFile = config })
+		r := start(t, pod, func(c *agent.Config) { c.ConfigFile, c.StateDir = config, state })
 		awaitOutput(t, r.stream(), "nearly full")
 		r.stop()
 		h.away.Store(true)
@@ -44,12 +44,12 @@ func TestAProgramComesFromARegistry(t *testing.T) {
 }
 
 // A tag that leads back to an older version is followed, and told of.
-func TestATagThatWasMovedBack(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestTagMovedBackIsFollowedWithWarning(t *testing.T) {
+	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	file := sourced(t, "oci://"+h.host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	events := r.stream()
 	awaitOutput(t, events, "v2")
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.9.0"))

@@ -32,7 +32,7 @@ func TestRetries(t *testing.T) {
 
 // An attempt that is under way while the other one changes is tried again, however it was
 // begun.
-func TestRetryOfAnAttemptUnderWay(t *testing.T) {
+func TestRetriesAttemptUnderWay(t *testing.T) {
 	var p progress
 	p.pods.begin(&p.plugins)
 	p.plugins.version++ // meanwhile

@@ -20,7 +20,6 @@ const trap = "\x00asm\x01\x00\x00\x00" + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\
 // trapFolder is a folder with a plugin that traps.
 func trapFolder(t *testing.T) string {
 	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	folder := t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, "trap"), 0o700); err != nil {
 		t.Fatal(err)
@@ -41,7 +40,8 @@ spec:
   - name: web
 `
 
-func TestQuarantineIsSeen(t *testing.T) {
+func TestQuarantineIsReported(t *testing.T) {
+	t.Parallel()
 	folder := trapFolder(t)
 	r := start(t, trapped, func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	events := r.stream()
@@ -65,7 +65,8 @@ func TestQuarantineIsSeen(t *testing.T) {
 	}
 }
 
-func TestErrorPolicyOfTheOperator(t *testing.T) {
+func TestErrorPolicyOfConfigApplies(t *testing.T) {
+	t.Parallel()
 	folder := trapFolder(t)
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins: [{name: trap, errorPolicy: failure}]\ntotalMemory: 64Mi\n")
@@ -73,7 +74,8 @@ func TestErrorPolicyOfTheOperator(t *testing.T) {
 	r.lines.await(t, 0, "msg=event", "reason=Unhealthy", `Readiness probe failed: plugin \"trap\": wasm error: unreachable`)
 }
 
-func TestNothingStartsOnceItIsStopped(t *testing.T) {
+func TestNewCanceledContextIsError(t *testing.T) {
+	t.Parallel()
 	folder := trapFolder(t)
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, trapped)

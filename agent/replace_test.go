@@ -31,9 +31,9 @@ import (
 
 const replacePeriod = 100 * time.Millisecond
 
-// TestReplacements replaces a plugin under load, again and again, with bad versions in
+// TestReplacementsUnderLoadLoseNoTick replaces a plugin under load, again and again, with bad versions in
 // between. Every tick runs once, in the order of the versions, and succeeds.
-func TestReplacements(t *testing.T) {
+func TestReplacementsUnderLoadLoseNoTick(t *testing.T) {
 	checkReplacements(t, replaceUnderLoad(t, 40, 20, 80)) // so few that any machine has time for them
 }
 

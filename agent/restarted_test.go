@@ -9,8 +9,9 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// TestRestartTellsHowTheContainerEnded has containers that end by a code and by a signal.
-func TestRestartTellsHowTheContainerEnded(t *testing.T) {
+// TestRestartReportsExitStatus has containers that end by a code and by a signal.
+func TestRestartReportsExitStatus(t *testing.T) {
+	t.Parallel()
 	manifest := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, manifest, `apiVersion: v1
 kind: Pod

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
 	}
+	goEnvironment = os.Environ()
 	cache, err := os.MkdirTemp("", "prober-cache")
 	if err != nil {
 		panic(err)

@@ -72,6 +72,7 @@ spec:
 const lastReload = "prober_config_last_reload_successful"
 
 func TestRotatedSecretIsUsed(t *testing.T) {
+	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
 	put(t, filepath.Join(dir, "..1", "password"), []byte("one\n"))
 	link(t, "..1", filepath.Join(dir, "..data"))
@@ -95,7 +96,8 @@ func TestRotatedSecretIsUsed(t *testing.T) {
 	}
 }
 
-func TestUnreadableSecretKeepsTheLast(t *testing.T) {
+func TestUnreadableSecretKeepsLast(t *testing.T) {
+	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
 	file := filepath.Join(dir, "password")
 	put(t, file, []byte("one"))
@@ -121,8 +123,8 @@ func TestUnreadableSecretKeepsTheLast(t *testing.T) {
 	}
 }
 
-func TestSecretThatAPluginRefusesKeepsTheLast(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestSecretRefusedByPluginKeepsLast(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "password")
 	put(t, file, []byte("short"))
@@ -145,6 +147,7 @@ func TestSecretThatAPluginRefusesKeepsTheLast(t *testing.T) {
 }
 
 func TestReloadReadsSecretsAgain(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	var password atomic.Value
 	password.Store("one")
@@ -158,7 +161,8 @@ func TestReloadReadsSecretsAgain(t *testing.T) {
 }
 
 // A secret that cannot be used for a while is used later, though no file changes.
-func TestSecretIsTriedAgain(t *testing.T) {
+func TestUnreadableSecretIsRetried(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	var password atomic.Value
 	password.Store("one")
@@ -184,7 +188,8 @@ func TestSecretIsTriedAgain(t *testing.T) {
 }
 
 // A typo in one manifest keeps no secret of another back.
-func TestSecretIsUsedBesideBrokenManifest(t *testing.T) {
+func TestChangedSecretIsUsedDespiteBrokenManifest(t *testing.T) {
+	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
 	file := filepath.Join(dir, "password")
 	put(t, file, []byte("one"))
@@ -200,7 +205,8 @@ func TestSecretIsUsedBesideBrokenManifest(t *testing.T) {
 }
 
 // Manifests that were refused for the want of a secret are applied when it is there.
-func TestManifestWaitsForItsSecret(t *testing.T) {
+func TestManifestIsAppliedOnceSecretExists(t *testing.T) {
+	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
 	file := filepath.Join(dir, "password")
 	r := start(t, g.pod("one", "20ms"))

@@ -35,7 +35,8 @@ func (r *running) plugin() api.PluginStatus {
 	return all.Items[0]
 }
 
-func TestAShadowDecidesNothing(t *testing.T) {
+func TestShadowDecidesNothingUntilPromoted(t *testing.T) {
+	t.Parallel()
 	r, events, own, beside := withShadow(t, guestSpec{text: "v2", result: 2})
 	awaitProbe(t, events, "ten ticks, in all of which it disagrees", func(p *streamedProbe) bool {
 		if p.Last.Output != "v1" || p.Result != "success" {
@@ -82,7 +83,8 @@ func TestAShadowDecidesNothing(t *testing.T) {
 	awaitOutput(t, events, "v3")
 }
 
-func TestAShadowThatAgreesIsPromoted(t *testing.T) {
+func TestShadowThatAgreesIsPromoted(t *testing.T) {
+	t.Parallel()
 	r, events, _, beside := withShadow(t, guestSpec{text: "v2"})
 	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
 		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
@@ -93,7 +95,8 @@ func TestAShadowThatAgreesIsPromoted(t *testing.T) {
 	}
 }
 
-func TestABadShadowIsToldOf(t *testing.T) {
+func TestBadShadowIsReported(t *testing.T) {
+	t.Parallel()
 	r, events, _, beside := withShadow(t, guestSpec{text: "v2", result: 1})
 	_, next := r.lines.await(t, 0, "runs beside", "version=2.0.0")
 	put(t, beside, guestSpec{trapsProbe: true}.plugin("demo", "3.0.0"))
@@ -111,7 +114,8 @@ func TestABadShadowIsToldOf(t *testing.T) {
 }
 
 // Manifests that the old version refused are read again when another has taken its place.
-func TestManifestsThatWaitForAPromotion(t *testing.T) {
+func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prober.yaml")
 	put(t, filepath.Join(dir, "next.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
@@ -129,22 +133,4 @@ func TestManifestsThatWaitForAPromotion(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	r.lines.await(t, next, "manifests applied", "pods=2")
-}
-
-// A version that was due, and was refused, does not keep the next one from being promoted.
-func TestAShadowAfterOneThatWasRefused(t *testing.T) {
-	dir := t.TempDir()
-	file, beside := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "next.wasm")
-	put(t, beside, withManifest(guestSpec{text: "v2"}.module(),
-		"apiVersion: prober.dev/v1\nname: demo\nversion: 2.0.0\nconfig: {schema: {additionalProperties: false, properties: {a: {type: integer}}}}\n"))
-	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm}]\n"))
-	r, events, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile = file })
-	pods := r.manifest
-	r.lines.await(t, 0, "plugin runs beside the one that decides", "version=2.0.0")
-	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
-	r.lines.await(t, 0, "manifests applied", "pods=2")
-	put(t, file, []byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.1}}]\n"))
-	r.lines.await(t, 0, "plugin was not promoted", "the configs of 1 of 2 probes are refused")
-	put(t, beside, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
-	awaitOutput(t, events, "v3")
 }

@@ -31,7 +31,8 @@ func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
 
 // A registry that hangs holds up no promotion, no other plugin and no manifest, nor the end
 // of the agent.
-func TestAHangingRegistry(t *testing.T) {
+func TestHangingRegistryDelaysNothingElse(t *testing.T) {
+	t.Parallel()
 	host, asked := hangingRegistry(t)
 	dir := t.TempDir()
 	file, beside := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "next.wasm")
@@ -72,12 +73,12 @@ func TestAHangingRegistry(t *testing.T) {
 }
 
 // Who asks for a reload and leaves, while registries are asked, has all the rest read too.
-func TestAReloadGoesOnWithoutWhoAskedForIt(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
+	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	r.lines.await(t, 0, "manifests applied")
 	h.hangs.Store(true)
 	before := h.asked("")
@@ -112,8 +113,8 @@ func slowly(probes int) string {
 }
 
 // A plugin that hangs when it takes the place of another holds up no manifests.
-func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
-	t.Parallel() // it waits for seconds
+func TestHangingReplacementDelaysNoManifests(t *testing.T) {
+	t.Parallel()
 	_, program := processFolder(t)
 	dir := t.TempDir()
 	file, module := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "x.wasm")
@@ -132,7 +133,8 @@ func TestAPluginThatHangsIsReplacedBesideTheManifests(t *testing.T) {
 }
 
 // Manifests that wait for a plugin are given up when they change.
-func TestManifestsThatWaitAreSuperseded(t *testing.T) {
+func TestWaitingManifestsAreSuperseded(t *testing.T) {
+	t.Parallel()
 	folder, _ := processFolder(t)
 	web := newTarget(t)
 	r := start(t, web.external("one"), func(c *agent.Config) { c.PluginDirs = []string{folder} })
@@ -147,7 +149,8 @@ func TestManifestsThatWaitAreSuperseded(t *testing.T) {
 }
 
 // A start ends when it is told to, whatever it waits for.
-func TestAStartThatIsEnded(t *testing.T) {
+func TestNewEndsWithContext(t *testing.T) {
+	t.Parallel()
 	for name, folder := range map[string]func(*testing.T) string{
 		"a process": func(t *testing.T) string {
 			folder, _ := processFolder(t)
@@ -160,7 +163,6 @@ func TestAStartThatIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			lines, enough := newLines(), errors.New("enough")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
@@ -183,30 +185,5 @@ func TestAStartThatIsEnded(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 		})
-	}
-}
-
-// A plugin that does not answer is waited for once, and not by each of its probes.
-func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
-	t.Parallel() // it waits for seconds
-	folder, _ := processFolder(t)
-	path := filepath.Join(t.TempDir(), "pods.yaml")
-	write(t, path, slowly(1000))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), PluginDirs: []string{folder}, Listen: "127.0.0.1:0"})
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		text := fmt.Sprint(err)
-		if n := strings.Count(text, "does not say within 5s whether it takes a config"); n != 1 {
-			t.Errorf("%d probes were waited for: %.500s", n, text)
-		}
-		if n := strings.Count(text, `handler "tester": it is not asked again, since it had no answer for another probe`); n != 999 {
-			t.Errorf("%d probes were not asked", n)
-		}
-	case <-time.After(patience):
-		t.Fatal("every probe is waited for")
 	}
 }

@@ -132,8 +132,8 @@ func sourced(t *testing.T, source, more string) (file string) {
 	return file
 }
 
-func TestAPluginComesFromARegistry(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestPluginOfRegistryRuns(t *testing.T) {
+	t.Parallel()
 	h := newHub(t)
 	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	state := t.TempDir()
@@ -179,13 +179,13 @@ func TestAPluginComesFromARegistry(t *testing.T) {
 	r.lines.await(t, 0, "plugin is the last good one", "the registry answered 410 Gone")
 }
 
-func TestAPluginOfADigestNeedsNoRegistry(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	h := newHub(t)
+func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
+	t.Parallel()
+	h, state := newHub(t), t.TempDir()
 	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.host+"/demo@"+digest, "")
 	for range 2 {
-		r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+		r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 		awaitOutput(t, r.stream(), "v1")
 		r.stop()
 		h.away.Store(true)
@@ -193,9 +193,9 @@ func TestAPluginOfADigestNeedsNoRegistry(t *testing.T) {
 }
 
 // What cannot be had, or may not be loaded, is said in one line, and nothing starts.
-func TestABadSource(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	h := newHub(t)
+func TestNewBadSourceIsError(t *testing.T) {
+	t.Parallel()
+	h, state := newHub(t), t.TempDir()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
 	h.push(t, "1", module)
 	h.push(t, "other", guestSpec{}.plugin("other", "1.0.0"))
@@ -209,30 +209,30 @@ func TestABadSource(t *testing.T) {
 		{"oci://" + h.host + "/demo:1", "  digest: " + wrong + "\n", "the digest of its module is " + plugin.Digest(module) + ", want " + wrong},
 	} {
 		file := sourced(t, tc.source, tc.more)
-		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: file, Listen: "127.0.0.1:0"})
+		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: file, StateDir: state, Listen: "127.0.0.1:0"})
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), file+":4: plugins[0]: ") || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.source, err, tc.want)
 		}
 	}
 	// A cache that others can write to is none.
-	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "prober", "plugins")
+	cache := filepath.Join(state, "plugins")
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), Listen: "127.0.0.1:0"})
+	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), StateDir: state, Listen: "127.0.0.1:0"})
 	if err == nil || !strings.Contains(err.Error(), cache+" is writable to others") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A tag that has moved is noticed, and a digest is not asked for again.
-func TestATagMoves(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+func TestMovedTagIsFollowed(t *testing.T) {
+	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.host+"/demo:1", "")
 	r := start(t, asks, func(c *agent.Config) {
-		c.ConfigFile = file
+		c.ConfigFile, c.StateDir = file, t.TempDir()
 		agent.AskEvery(c, 10*time.Millisecond)
 	})
 	events := r.stream()
@@ -262,6 +262,7 @@ func TestATagMoves(t *testing.T) {
 // A plugin cache that somebody has deleted while the agent runs is filled again with the next
 // change of a file.
 func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
+	t.Parallel()
 	for name, source := range map[string]func(host, digest string) string{
 		"tag":    func(host, _ string) string { return "oci://" + host + "/demo:1" },
 		"digest": func(host, digest string) string { return "oci://" + host + "/demo@" + digest },

@@ -14,7 +14,8 @@ import (
 
 // Two agents on one state directory would write over each other's files: the second says
 // whose it is. It is free again with the end of the first, and when one could not be made.
-func TestAStateDirectoryBelongsToOneAgent(t *testing.T) {
+func TestNewStateDirectoryInUseIsError(t *testing.T) {
+	t.Parallel()
 	state, web := filepath.Join(t.TempDir(), "state"), newTarget(t)
 	mine := func(c *agent.Config) { c.StateDir = state }
 	r := start(t, web.external("web"), mine)
@@ -36,7 +37,8 @@ func TestAStateDirectoryBelongsToOneAgent(t *testing.T) {
 
 // A full disk, of which a file that cannot be cut is the likeness, keeps no agent from its
 // start: it probes as before, and what it cannot save it says.
-func TestALockThatCannotBeWritten(t *testing.T) {
+func TestNewUnwritableLockIsIgnored(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(state, "lock"), 0o600); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestAStreamRemembersEachThingOnce(t *testing.T) {
+func TestStreamKeepsNewestStateOfEachObject(t *testing.T) {
 	h := newHub()
 	s := h.attach()
 	defer h.detach(s)
@@ -48,7 +48,7 @@ func TestAStreamRemembersEachThingOnce(t *testing.T) {
 }
 
 // A stream ends up with the newest count of an event, however many happen at the same time.
-func TestAStreamHasTheNewestCount(t *testing.T) {
+func TestStreamHasNewestCountOfConcurrentEvents(t *testing.T) {
 	w := logs.NewWriter(nil, "text")
 	defer w.Close()
 	h := newHub()
@@ -88,7 +88,7 @@ func (s *slowReader) Write(p []byte) (int, error) {
 func (s *slowReader) SetWriteDeadline(time.Time) error { return nil }
 
 // A stream to a slow reader pauses for a second at most, however many there are.
-func TestStreamSlowReaderIsNotSilent(t *testing.T) {
+func TestStreamPauseIsBoundedForSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := New(t.Context(), Config{Source: NewMemory().Open, Listen: "127.0.0.1:0"})
 		if err != nil {

@@ -34,7 +34,8 @@ func (s *shelf) path(name string) string { return filepath.Join(s.dir, name) }
 
 // A running agent takes signatures as seriously as one that starts: what is not vouched
 // for replaces nothing, and the last good version goes on.
-func TestTrustWhileRunning(t *testing.T) {
+func TestReplacementMustBeSigned(t *testing.T) {
+	t.Parallel()
 	shelf := newShelf(t)
 	file := shelf.path("prober.yaml")
 	write(t, file, configHead+"trust: {keys: [ops.pub]}\n")
@@ -98,7 +99,8 @@ func TestTrustWhileRunning(t *testing.T) {
 }
 
 // A lock holds for what replaces a plugin as for the plugin.
-func TestLockWhileRunning(t *testing.T) {
+func TestReplacementMustBeLocked(t *testing.T) {
+	t.Parallel()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
 	lock := filepath.Join(t.TempDir(), trust.LockFile)
 	found := func(module []byte) plugin.Found {
@@ -130,7 +132,8 @@ func TestLockWhileRunning(t *testing.T) {
 
 // What may not be loaded is shown with the reason: in the place of what runs, beside it,
 // and by itself.
-func TestRefusalsAreShown(t *testing.T) {
+func TestRefusedVersionsAreReported(t *testing.T) {
+	t.Parallel()
 	shelf := newShelf(t)
 	file := shelf.path("prober.yaml")
 	write(t, file, configHead+"trust: {keys: [ops.pub]}\n")

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,8 @@ import (
 
 // What no probe asks for is not loaded: a folder may hold plugins that this host has
 // granted nothing, or that do not work here.
-func TestAPluginThatNobodyAsksFor(t *testing.T) {
+func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
+	t.Parallel()
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
 		folder := c.PluginDirs[0]
 		put(t, filepath.Join(folder, "greedy", "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nname: greedy\nversion: 1.0.0\nrequests: [{capability: kv, allow: [kv], reason: to remember}]\n"))
@@ -43,57 +43,9 @@ func TestAPluginThatNobodyAsksFor(t *testing.T) {
 	awaitOutput(t, events, "v1")
 }
 
-// What was wrong with a plugin is forgotten when it is right.
-func TestAPluginThatWasInTheWrongFile(t *testing.T) {
-	r, events, folder := withPlugins(t)
-	path := r.manifest
-	other := guestSpec{text: "other"}.plugin("other", "1.0.0")
-	put(t, filepath.Join(folder, "demo.wasm"), other)
-	_, next := r.lines.await(t, 0, "plugins cannot all be used", "is the file of the plugin")
-	put(t, filepath.Join(folder, "other.wasm"), other)
-	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
-	_, _ = r.lines.await(t, next, "plugins reloaded")
-	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
-	awaitOutput(t, events, "other")
-}
-
-// That a plugin was wanted is forgotten with it: one that comes later is loaded when a probe
-// asks for it.
-func TestAPluginThatWasWantedOnce(t *testing.T) {
-	r, _, folder := withPlugins(t)
-	path := r.manifest
-	write(t, path, newTarget(t).external("web"))
-	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
-	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
-		t.Fatal(err)
-	}
-	_, next = r.lines.await(t, next, "plugin removed", "handler=demo")
-	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
-	r.lines.await(t, next, "plugins reloaded")
-	if r.lines.has("plugin loaded", "version=2.0.0") {
-		t.Error("a plugin is loaded that nobody asks for")
-	}
-}
-
-// What registries said of sources that prober.yaml does not name any more is forgotten.
-func TestSourcesThatNobodyWantsAnyMore(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, configHead)
-	h := newHub(t)
-	r, _, _ := withPlugins(t, func(c *agent.Config) { c.ConfigFile = config })
-	for _, name := range []string{"a", "b", "c"} {
-		write(t, config, configHead+"plugins: [{name: far, source: 'oci://"+h.host+"/"+name+":1', plainHTTP: true}]\n")
-		if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
-			t.Errorf("%d %s", status, body)
-		}
-		if known := agent.Answers(r.agent); known != 1 {
-			t.Errorf("%d sources are known, want 1", known)
-		}
-	}
-}
-
 // A command of Nagios that was upgraded runs as it is now.
-func TestACommandThatChanges(t *testing.T) {
+func TestChangedNagiosCommandIsUsed(t *testing.T) {
+	t.Parallel()
 	commands, folder := t.TempDir(), t.TempDir()
 	for _, dir := range []string{commands, folder} {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -131,7 +83,8 @@ func TestACommandThatChanges(t *testing.T) {
 }
 
 // A plugin that cannot be loaded, since prober.yaml cannot be read, is loaded when it can.
-func TestAPluginThatWaitsForItsConfig(t *testing.T) {
+func TestPluginIsLoadedOnceConfigFileIsValid(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	const good = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	write(t, config, good)

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/daeace23/prober/agent"
 )
 
 // What was refused for who may change or run it is looked at again when that is put right:
 // its bytes and its time stay what they are.
-func TestAChangedModeIsSeen(t *testing.T) {
+func TestChangedFileModeIsSeen(t *testing.T) {
+	t.Parallel()
 	r, _, folder := withPlugins(t)
 	program := filepath.Join(folder, "prober-plugin-late")
 	write(t, program+".yaml", "apiVersion: prober.dev/v1\nname: late\nversion: 1.0.0\n")
@@ -33,7 +33,8 @@ func TestAChangedModeIsSeen(t *testing.T) {
 
 // Who asks for a reload is told once what is wrong, though it is tried again after the
 // manifests.
-func TestAReloadSaysOnceWhatIsWrong(t *testing.T) {
+func TestReloadLogsErrorOnce(t *testing.T) {
+	t.Parallel()
 	r, _, folder := withPlugins(t)
 	put(t, filepath.Join(folder, "bad.wasm"), []byte("oops"))
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
@@ -54,7 +55,8 @@ func TestAReloadSaysOnceWhatIsWrong(t *testing.T) {
 
 // A version that found no room is tried again when there is more, though neither it nor
 // what prober.yaml says of it has changed.
-func TestMoreMemoryIsAReasonToTryAgain(t *testing.T) {
+func TestPluginIsRetriedWithMoreMemory(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	write(t, config, configHead)
 	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile = config })
@@ -65,26 +67,5 @@ func TestMoreMemoryIsAReasonToTryAgain(t *testing.T) {
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	r.lines.await(t, 0, "plugins cannot all be used", "no instance of the plugin is free: totalMemory, which all plugins share")
 	write(t, config, configHead)
-	awaitOutput(t, events, "v2")
-}
-
-// So it is where a probe that asks for another plugin has seen first that there is more.
-func TestMoreMemoryThatAProbeHasSeenFirst(t *testing.T) {
-	t.Parallel() // it waits for seconds
-	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, configHead)
-	r, events, folder := withPlugins(t, func(c *agent.Config) { c.ConfigFile, c.PollInterval = config, time.Hour })
-	write(t, config, configHead+"totalMemory: 1Ki\n")
-	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
-	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
-	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
-		t.Fatalf("%d %s", status, body)
-	}
-	write(t, config, configHead)
-	if err := agent.ProbeAsks(r.agent); err != nil {
-		t.Fatal(err)
-	}
 	awaitOutput(t, events, "v2")
 }

@@ -44,8 +44,8 @@ func webConfig(t *testing.T, text string) (path string, client *http.Client) {
 	return path, client
 }
 
-func TestTLSAndUsers(t *testing.T) {
-	t.Parallel() // it waits for seconds
+func TestWebConfigTLSAndUsers(t *testing.T) {
+	t.Parallel()
 	config, client := webConfig(t, webTLS+webUsers)
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, "correct-horse-battery")
@@ -121,7 +121,8 @@ func readsStream(t *testing.T, r *running, client *http.Client, credentials stri
 	}
 }
 
-func TestListenRefusesOtherHosts(t *testing.T) {
+func TestNewUnsafeListenIsError(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, newTarget(t).external("shop"))
 	users, _ := webConfig(t, webUsers)
@@ -143,6 +144,7 @@ func TestListenRefusesOtherHosts(t *testing.T) {
 
 // A second agent of a user finds the default socket taken. It goes on without.
 func TestSocketInUse(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(shortDir(t), "s")
 	first := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket = socket })
 	second := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket, c.SocketOptional = socket, true })
@@ -159,6 +161,7 @@ func TestSocketInUse(t *testing.T) {
 }
 
 func TestAllowedHosts(t *testing.T) {
+	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.AllowedHosts = []string{"*.example.com", "proxy:80"} })
 	for host, want := range map[string]int{
 		"prober.example.com": http.StatusOK, "proxy:80": http.StatusOK, "proxy:81": http.StatusForbidden, "example.com": http.StatusForbidden,
@@ -170,7 +173,8 @@ func TestAllowedHosts(t *testing.T) {
 }
 
 // The terminal gets the token that New made, and the log does not.
-func TestTokenOnTheTerminal(t *testing.T) {
+func TestShowTokenWritesToken(t *testing.T) {
+	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.ShowToken = true })
 	line, _ := r.lines.await(t, 0, "prober: "+r.url+"/#token=")
 	_, token, _ := strings.Cut(strings.TrimSpace(line), "#token=")

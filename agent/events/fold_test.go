@@ -44,7 +44,7 @@ func unhealthy(l *Log, pod types.UID, message string) {
 	l.Event(manager.ContainerReference("default", "shop", pod, "web", false), "Warning", "Unhealthy", message)
 }
 
-func TestFoldsGrow(t *testing.T) {
+func TestFoldIntervalDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
 		time.Sleep(time.Second) // ticks of the fold and of the probe are not at the same time
@@ -64,7 +64,7 @@ level=WARN msg="event repeated" message=no times=5 in=55s
 	})
 }
 
-func TestFoldsEndWithAState(t *testing.T) {
+func TestChangedEndsFolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
 		for range 3 {

@@ -55,7 +55,6 @@ type Config struct {
 type Set struct {
 	cfg      Config
 	registry handlers.Registry
-	sources  *admit.Sources
 	scanner  *admit.Scanner
 	builtins []string
 	live     *live.Manager
@@ -71,7 +70,7 @@ type Set struct {
 	mu           sync.Mutex
 	host         *wasm.Host     // nil: there was no WebAssembly plugin yet
 	total        uint64         // memory of all plugins
-	resized      bool           // total has changed since plugins were last reloaded
+	appliedTotal uint64         // total at the last Reload
 	secrets      secrets.Policy // by the latest snapshot
 	otherSecrets bool           // secrets has changed since SecretPolicyChanged was last asked
 	watched      []string       // files that the latest snapshot depends on, beside those in plugin folders
@@ -88,7 +87,7 @@ var (
 // the waiting of later calls too, until [Set.Detach]. A Set that is returned with an error
 // must be closed as any other.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
-	s = &Set{cfg: cfg, sources: newSources(&cfg)}
+	s = &Set{cfg: cfg}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.detached = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
@@ -96,7 +95,7 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 		return nil, "", err
 	}
 	s.builtins = s.registry.Names()
-	s.scanner = NewScanner(&cfg, s.builtins, s.sources)
+	s.scanner = NewScanner(&cfg, s.builtins, newSources(&cfg))
 	s.live = live.New(s.ending, live.Config{
 		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.Scan, Demanded: cfg.Demanded,
 		IdleAfter: cfg.IdleAfter, Log: cfg.Log,
@@ -113,9 +112,6 @@ func (s *Set) Detach() bool { return s.detached() }
 
 // End ends what plugins are waited for.
 func (s *Set) End(cause error) { s.end(cause) }
-
-// Answers returns how many answers of registries are remembered.
-func (s *Set) Answers() int { return s.sources.Len() }
 
 // NewScanner returns the scanner of the plugins of cfg.
 func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
@@ -159,7 +155,11 @@ func (s *Set) Reload(ctx context.Context, again bool) (changed bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	return s.live.Apply(ctx, v, s.wasResized() || again)
+	s.mu.Lock()
+	again = again || s.total != s.appliedTotal
+	s.appliedTotal = s.total
+	s.mu.Unlock()
+	return s.live.Apply(ctx, v, again)
 }
 
 // Scan takes a snapshot, and notes what it says of all plugins together. The error means
@@ -180,7 +180,8 @@ func (s *Set) Scan() (*admit.Snapshot, error) {
 	s.otherSecrets = s.otherSecrets || !s.secrets.Equal(&allowed)
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
-		if s.total, s.resized = total, true; s.host != nil {
+		s.total = total
+		if s.host != nil {
 			s.host.SetTotalMemory(total)
 		}
 	}
@@ -198,15 +199,6 @@ func commands(v *admit.Snapshot) (files []string) {
 		}
 	}
 	return files
-}
-
-// wasResized reports whether totalMemory has changed since it was last asked.
-func (s *Set) wasResized() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	resized := s.resized
-	s.resized = false
-	return resized
 }
 
 // Prepare implements [manager.Handlers]; the attempts of what it returns are counted.

@@ -31,7 +31,7 @@ func open(t *testing.T, cfg plugins.Config) *plugins.Set {
 
 // Several plugins under development are no change by themselves: they were read again and
 // again.
-func TestTheOrderOfPluginsUnderDevelopment(t *testing.T) {
+func TestStampIsStableWithDevPlugins(t *testing.T) {
 	dir := t.TempDir()
 	cfg := plugins.Config{DevPlugins: make(map[string]string)}
 	for name := range strings.FieldsSeq("a b c d e f g h i j") {

@@ -126,6 +126,7 @@ func TestAbout(t *testing.T) {
 		{"b", "", false}, // the name of what is in a broken file is not known
 		{"b", s.path("plugins/b.wasm"), true},
 		{"b", s.path("plugins/b.wasm.wasm"), false},
+		{"b", s.path("plugins/prober-plugin-b.wasm"), false},
 	} {
 		if err := v.About(c.name, c.path); (err != nil) != c.want {
 			t.Errorf("About(%s, %s) = %v", c.name, c.path, err)
@@ -199,5 +200,27 @@ func TestRefreshThenScan(t *testing.T) {
 	v := s.scan(scanner, file)
 	if e := v.Plugin("demo"); e.State != admit.Stale || e.Reason == nil || !e.Loadable() || !v.Remote()["demo"] || v.Err() != nil {
 		t.Errorf("got %+v", e)
+	}
+}
+
+func TestRefreshForgetsSourceThatWasRemoved(t *testing.T) {
+	h, s := newHub(t), newShelf(t)
+	h.push(t, "1", moduleOf(t, "demo", "1.0.0"))
+	scanner := s.scanner(filepath.Join(t.TempDir(), "plugins"))
+	file := "plugins: [{name: demo, plainHTTP: true, source: 'oci://" + h.host + "/demo:1'}]\n"
+	for _, c := range []struct{ file, before, after string }{
+		{file, "[demo pending]", "[demo admitted]"},
+		{"", "[]", "[]"},
+		{file, "[demo pending]", "[demo admitted]"},
+	} {
+		if v := s.scan(scanner, c.file); fmt.Sprint(states(v)) != c.before {
+			t.Errorf("before Refresh: got %s, want %s", states(v), c.before)
+		}
+		if _, err := scanner.Refresh(t.Context(), admit.RefreshConfig{}); err != nil {
+			t.Fatal(err)
+		}
+		if v := s.scan(scanner, c.file); fmt.Sprint(states(v)) != c.after {
+			t.Errorf("after Refresh: got %s, want %s", states(v), c.after)
+		}
 	}
 }

@@ -91,13 +91,6 @@ func CacheDir(stateDir string) (string, error) {
 	return filepath.Join(base, "prober", "plugins"), nil
 }
 
-// Len returns how many answers are remembered.
-func (s *Sources) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.answers)
-}
-
 // resolve returns the artifact for e, from the cache or from the registry.
 func (s *Sources) resolve(ctx context.Context, e *config.Plugin, w oci.Wanted) (*oci.Kept, plugin.Reference, error) {
 	if s.cfg.Offline || s.isFresh(e) {
