@@ -78,7 +78,6 @@ var packages = map[string]struct {
 	},
 	"handlers/wasm/internal/egress":     {ours: []string{"probe", "plugin", "internal/netaddr"}},
 	"handlers/process/internal/sealed":  {others: []string{"golang.org/x/sys"}},
-	"handlers/process/internal/sockets": {ours: []string{"plugin"}},
 	"handlers/process": {
 		ours: []string{"probe", "handlers", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
 		others: []string{

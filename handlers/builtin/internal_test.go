@@ -19,37 +19,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestHeadBuffer(t *testing.T) {
-	for _, c := range []struct{ size, limit, chunk int }{
-		{0, 10, 1}, {1, 10, 1}, {10, 10, 1}, {11, 10, 1}, {100, 10, 1},
-		{10, 10, 3}, {11, 10, 3}, {100, 10, 100}, {100, 100, 7}, {100, 1000, 33},
-		{100, 0, 10}, {0, 0, 1}, {100, -1, 10},
-	} {
-		t.Run(fmt.Sprintf("#101 %d bytes in chunks of %d, limit %d", c.size, c.chunk, c.limit), func(t *testing.T) {
-			b := headBuffer{limit: c.limit}
-			text := strings.Repeat("0123456789", 10)[:c.size]
-			for rest := text; rest != ""; {
-				n := min(c.chunk, len(rest))
-				// No short write, unlike upstream: it would block the writer of the pipe.
-				if wrote, err := b.Write([]byte(rest[:n])); wrote != n || err != nil {
-					t.Fatalf("wrote %d, %v; want %d", wrote, err, n)
-				}
-				rest = rest[n:]
-			}
-			if got, want := string(b.bytes), text[:max(0, min(c.size, c.limit))]; got != want {
-				t.Errorf("kept %q, want %q", got, want)
-			}
-		})
-	}
-	t.Run("#84 10 KiB into 1 KiB", func(t *testing.T) {
-		b := headBuffer{limit: 1 << 10}
-		n, err := b.Write(make([]byte, 10<<10))
-		if err != nil || n != 10<<10 || len(b.bytes) != 1<<10 {
-			t.Errorf("kept %d bytes, %v; want 1024", len(b.bytes), err)
-		}
-	})
-}
-
 func TestFormatURL(t *testing.T) {
 	for path, want := range map[string]string{
 		"":          "http://localhost:93",

@@ -102,7 +102,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	switch {
 	case ctx.Err() == context.Canceled:
 		return probe.Outcome{}, ctx.Err()
-	case !in.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
+	case !in.child.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
 		return probe.Outcome{}, in.fault(ctx, err, nil)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &attempt.Skipped{Err: errors.New("the process took most of the time to start")}
@@ -227,7 +227,7 @@ func (in *instance) missed(patience time.Duration) {
 	}
 	// It may have taken another one this moment.
 	if first := in.missedAt.Load(); first != 0 && now-time.Duration(first) > patience {
-		_ = in.child.Kill(context.Background())
+		in.child.kill()
 	}
 }
 
@@ -240,9 +240,9 @@ func (in *instance) fault(ctx context.Context, err error, v *validation) error {
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
 		in.child.awaitEnd(ctx)
-		_ = in.child.Kill(context.Background()) // one that lives on and does not serve is of no use
+		in.child.kill() // one that lives on and does not serve is of no use
 	}
-	if !in.ready() {
+	if !in.child.ready() {
 		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.exitStatus(v))}
 	}
 	reason := probe.ReasonProtocol

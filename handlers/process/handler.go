@@ -52,7 +52,7 @@ type Stats struct {
 // Stats returns the figures of this moment.
 func (h *Handler) Stats() Stats {
 	h.keeper.mu.Lock()
-	s := Stats{Running: h.keeper.current != nil && h.keeper.current.ready(), Starts: h.keeper.starts}
+	s := Stats{Running: h.keeper.current != nil && h.keeper.current.child.ready(), Starts: h.keeper.starts}
 	h.keeper.mu.Unlock()
 	s.Busy, s.Limits = h.gate.busyNow(), h.hits.Counts()
 	return s
@@ -81,7 +81,7 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 // validate asks the process, and once more where it has ended meanwhile.
 func (h *Handler) validate(ctx context.Context, config []byte, target probe.Target) error {
 	in, answer, err := h.askConfig(ctx, config, target)
-	if in != nil && err != nil && !in.ready() && ctx.Err() == nil {
+	if in != nil && err != nil && !in.child.ready() && ctx.Err() == nil {
 		_, answer, err = h.askConfig(ctx, config, target)
 	}
 	switch {

@@ -1,50 +1,49 @@
 package process
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/daeace23/prober/internal/procgroup"
 )
 
-// logWindow is what the limits of log lines are about, for a process that writes outside
-// of attempts: so many lines and bytes in so long a time.
+// logWindow is the time in which the limits of log lines apply to what a process writes outside
+// of attempts.
 const logWindow = 10 * time.Second
 
-// maxWords is the most bytes of a line that is quoted in an error.
+// maxWords is the most bytes of a line of output that are quoted in an error.
 const maxWords = 200
 
-// maxQuote is the most bytes of a message that are quoted in an error.
+// maxQuote is the most bytes of a gRPC status or of go-plugin's error that are quoted in an error.
 const maxQuote = 512
 
-// lineLog hands what a process writes to the log, line by line and within limits. It reads
-// on when they are reached, if more slowly: a process never waits for the log.
+// lineLog hands the lines that a process writes to the log, within limits. Lines beyond the
+// limits are dropped, so that the process never waits for the log.
 type lineLog struct {
 	logger          *slog.Logger
 	name            string // of the plugin
 	maxLines, bytes int
 	secrets         *secrets
-	unknown         uint64 // secrets.unknowns when the process began
+	unknown         uint64 // secrets.unknowns when the process started
 
 	mu           sync.Mutex
 	began        time.Time // of the window
 	lines, taken int
 	dropped      int
-	plain        words // for any error
-	aside        words // during the last validation, for its error
+	plain        words // outside of validations, for any error
+	aside        words // during the last validation, for the error of that
 }
 
 // words are the lines of standard error that are quoted in errors.
 type words struct {
 	last  []byte // the last line
-	fault []byte // the first that tells of a panic
+	fault []byte // the first line of a panic
 }
 
 func (w *words) note(text []byte) {
@@ -54,44 +53,40 @@ func (w *words) note(text []byte) {
 	}
 }
 
-// copy logs all lines of r until its end. What is dropped is read at rate.
-func (l *lineLog) copy(stream string, r io.Reader, rate int) {
-	// A line that is within the limits comes in one piece: in parts no secret in it would be
-	// found that is on both sides.
-	in := bufio.NewReaderSize(r, max(4<<10, l.bytes+1))
-	dropped := pace{rate: rate}
-	for {
-		line, err := in.ReadSlice('\n')
-		if text := bytes.TrimRight(line, "\r\n"); len(text) == 0 || !l.line(stream, text) {
-			dropped.add(len(line))
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) { // a line over the limits comes in parts
-			return
-		}
-	}
+// lineWriter hands what is written to it to a log, line by line.
+type lineWriter struct {
+	log    *lineLog
+	stream string
+	begun  []byte // the line so far, with one byte more than the limit at most
+	pace   procgroup.Pace
 }
 
-// How many bytes of what is dropped are read in a millisecond. By way of go-plugin they
-// come in messages of a kilobyte at most.
-const (
-	pipeRate  = 64 << 10
-	stdioRate = 16 << 10
-)
+func (l *lineLog) writer(stream string) *lineWriter { return &lineWriter{log: l, stream: stream} }
 
-// pace holds back the reading of what is dropped: whoever writes more than anyone will
-// read has the time to wait.
-type pace struct{ rate, taken int }
-
-func (p *pace) add(n int) {
-	if p.taken += n; p.taken >= p.rate {
-		p.taken = 0
-		time.Sleep(time.Millisecond)
+// Write implements [io.Writer]. It returns no error.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	for part := range bytes.Lines(p) {
+		kept := min(w.log.bytes+1-len(w.begun), len(part))
+		w.begun = append(w.begun, part[:kept]...)
+		w.pace.Drop(len(part) - kept)
+		if part[len(part)-1] == '\n' {
+			w.flush()
+		}
 	}
+	return len(p), nil
+}
+
+// flush logs the line so far.
+func (w *lineWriter) flush() {
+	if text := bytes.TrimRight(w.begun, "\r\n"); len(text) == 0 || !w.log.line(w.stream, text) {
+		w.pace.Drop(len(w.begun))
+	}
+	w.begun = w.begun[:0]
 }
 
 // line logs one line, and reports whether it was within the limits.
 func (l *lineLog) line(stream string, text []byte) bool {
-	private, validating := l.secrets.state() // before the line is logged: it is older
+	private, validating := l.secrets.state() // also below: it may change meanwhile
 	take, dropped := l.take(stream, text, validating)
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
@@ -105,8 +100,8 @@ func (l *lineLog) line(stream string, text []byte) bool {
 	return take
 }
 
-// take holds a line to the limits, and notes it for errors. dropped is how many lines were
-// dropped in the last window, when a new one begins.
+// take notes a line for errors, and reports whether it is within the limits. When a new window
+// begins, dropped is the number of lines that were dropped in the last one.
 func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,16 +125,16 @@ func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, 
 	return true, dropped
 }
 
-// validate notes that a config is to be validated.
+// validate notes that a validation begins.
 func (l *lineLog) validate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.aside = words{}
 }
 
-// lastWords returns what the process wrote last, for an error; "" if it may hold an unknown
-// secret. Only the error of v may quote what was written during a validation: whoever asked
-// knows what is secret. v is nil for any other error.
+// lastWords returns what the process wrote last, for an error; "" if it may contain an unknown
+// secret. Only the error of validation v may quote what was written during it: its caller knows
+// the secrets. v is nil for any other error.
 func (l *lineLog) lastWords(v *validation) string {
 	if l.secrets.unknowns() != l.unknown {
 		return ""
@@ -155,8 +150,7 @@ func (l *lineLog) lastWords(v *validation) string {
 	return oneLine(text[:min(len(text), maxWords)])
 }
 
-// oneLine returns the first line of a text of a process, to be quoted in an error: it may be
-// long, and no text at all.
+// oneLine returns the first line of a text that comes from a process, cut and printable.
 func oneLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text[:min(len(text), maxQuote)]), "\n")
 	return strings.Map(func(r rune) rune {

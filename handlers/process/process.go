@@ -22,7 +22,6 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
-	"github.com/daeace23/prober/handlers/process/internal/sockets"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
 )
@@ -83,7 +82,6 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
 	}
 	descriptors.CloseOnExec()
-	sockets.RemoveStale()
 	program, err := sealed.New(found.Manifest.Name, found.Module)
 	if err != nil {
 		return nil, fmt.Errorf("copy the executable: %w", err)

@@ -276,9 +276,9 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	for mode, want := range map[string]string{
 		"crash":     `plugin "tester": the process ended when it started: exit status 7: no licence found`,
-		"gibberish": `plugin "tester": what the process writes first is no handshake of go-plugin`,
+		"gibberish": `plugin "tester": the first line of the process is not a handshake of go-plugin`,
 		"other":     `plugin "tester": the process says that it is tester 2.0.0, its manifest tester 1.0.0`,
-		"hang":      `plugin "tester": the process does not serve within the time that it has to start`,
+		"hang":      `plugin "tester": the process does not serve within the start timeout`,
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +296,7 @@ func TestStartFails(t *testing.T) {
 
 func TestHandshake(t *testing.T) {
 	for line, want := range map[string]string{
-		"1|1|unix|/nowhere|grpc|":                              "the process speaks without TLS",
+		"1|1|unix|/nowhere|grpc|":                              "the process does not use TLS",
 		"1|1|unix|/nowhere|netrpc|":                            `unsupported plugin protocol "netrpc"`,
 		"1|2|unix|/nowhere|grpc|":                              "incompatible API version with plugin",
 		"9|1|unix|/nowhere|grpc|":                              "incompatible core API version with plugin",

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 )
 
 func newTestLog(s *secrets) (*lineLog, *strings.Builder) {
@@ -13,25 +12,6 @@ func newTestLog(s *secrets) (*lineLog, *strings.Builder) {
 		logger:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		maxLines: 10, bytes: 1000, secrets: s, unknown: s.unknowns(),
 	}, log
-}
-
-// What a program has written is read, also if the deadline for that comes before the reader.
-func TestCaptureReadsWhatWasWrittenInTime(t *testing.T) {
-	c := newCapture(100)
-	if err := c.open(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.write.WriteString("last words"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.read.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	c.start()
-	if c.wg.Wait(); string(c.kept) != "last words" || c.held {
-		t.Errorf("got %q, held %t", c.kept, c.held)
-	}
-	_ = c.read.Close()
 }
 
 func TestLineIsLoggedOrQuoted(t *testing.T) {

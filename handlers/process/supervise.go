@@ -48,7 +48,7 @@ func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 		k.mu.Unlock()
 		return nil, attempt.ErrClosed
 	}
-	if in := k.current; in != nil && in.ready() {
+	if in := k.current; in != nil && in.child.ready() {
 		k.mu.Unlock()
 		return in, nil
 	}
@@ -70,7 +70,7 @@ func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 	switch in := k.current; {
 	case k.program == nil:
 		return nil, attempt.ErrClosed
-	case in != nil && in.ready():
+	case in != nil && in.child.ready():
 		return in, nil
 	case in != nil: // it has ended already
 		k.retireLocked(in)
@@ -120,7 +120,7 @@ func (k *keeper) beginLocked(number int) error {
 // start starts a process and tells those who wait.
 func (k *keeper) start(program *sealed.Copy) {
 	h := k.of
-	in, err := start(k.ctx, launch{program: program, digest: h.digest, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
+	in, err := start(k.ctx, launch{program: program, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
 	k.mu.Lock()
 	switch {
 	case err != nil:
@@ -147,7 +147,6 @@ func (k *keeper) watch(in *instance) {
 	case <-k.ctx.Done():
 		return
 	}
-	in.child.streams.Wait() // for its last lines
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.current == in {

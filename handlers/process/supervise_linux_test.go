@@ -333,51 +333,6 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-// A host that is killed while a process starts leaves the folder of its socket behind, which
-// the next start of a plugin removes, and no folder of a start that is under way.
-func TestSocketFolderOfKilledHostIsRemoved(t *testing.T) {
-	temporary, fifo := t.TempDir(), newFIFO(t)
-	t.Setenv("TMPDIR", temporary)
-	program := filepath.Join(t.TempDir(), "hang")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $$ >"+fifo+"\nexec sleep 1000\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	host := exec.Command(os.Args[0])
-	host.Env = append(os.Environ(), hostVariable+"="+program)
-	host.Stderr = os.Stderr
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := os.ReadFile(fifo) // the plugin is starting now
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := watchEnd(t, number(t, string(line)))
-	folders := func() []string {
-		all, err := filepath.Glob(filepath.Join(temporary, "plugin-dir*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	load(t, process.Config{})
-	if all := folders(); len(all) != 1 {
-		t.Errorf("while the host starts the plugin there are %q", all)
-	}
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = host.Wait()
-	awaitEnd(t, ended, "the plugin of the host")
-	if all := folders(); len(all) != 1 {
-		t.Errorf("after the host was killed there are %q", all)
-	}
-	load(t, process.Config{})
-	if all := folders(); len(all) != 0 {
-		t.Errorf("after the next start there are %q", all)
-	}
-}
-
 // awaitReadable waits until fd can be read, as that of a process can at its end.
 func awaitReadable(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

@@ -1,7 +1,8 @@
-// Package procgroup starts programs in process groups of their own, and ends all that they
-// have started.
+// Package procgroup runs programs in process groups of their own, and kills all that they have
+// started.
 //
-// Read group_linux.go first: [Start] and [Wait] end a group before its number can be another's.
-// mark.go finds what has left its group by a variable in its environment. On other systems
-// than Linux less is ended; group_other.go says what.
+// Read group_linux.go first: [Run] kills a group before its number can be reused. mark.go finds
+// processes that have left their group by a variable in their environment. output.go bounds what
+// is kept of the output of a program. On systems other than Linux less is killed; group_other.go
+// says what.
 package procgroup

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/procgroup"
 )
 
-// shell returns a command that writes to a pipe, which has been opened.
+// shell returns a command and the pipe that it writes to.
 func shell(t *testing.T, script string, env ...string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -39,7 +39,7 @@ func readPID(t *testing.T, r *os.File) int {
 	return pid
 }
 
-// awaitGone waits until pid is no longer a process, or one that nobody has reaped.
+// awaitGone waits until pid has ended, reaped or not.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	for t.Context().Err() == nil {
@@ -48,7 +48,7 @@ func awaitGone(t *testing.T, pid int) {
 			return
 		}
 	}
-	t.Errorf("process %d goes on", pid)
+	t.Errorf("process %d still runs", pid)
 }
 
 func TestRunKillsGroup(t *testing.T) {
@@ -78,30 +78,26 @@ func TestRunKillsGroup(t *testing.T) {
 	}
 }
 
-func TestStart(t *testing.T) {
+func TestRunReturnsExitError(t *testing.T) {
 	cmd, _ := shell(t, "exit 3")
-	started, ended := false, make(chan error)
-	if err := procgroup.Start(cmd, func() { started = true }, func(wait func() error) { ended <- wait() }); err != nil || !started {
-		t.Fatalf("got %v, started %t", err, started)
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](<-ended); !ok || procgroup.ExitStatus(exit.ProcessState) != 3 {
-		t.Errorf("got %v", exit)
+	killed, err := procgroup.Run(t.Context(), cmd, nil)
+	if exit, ok := errors.AsType[*exec.ExitError](err); killed || !ok || procgroup.ExitStatus(exit.ProcessState) != 3 {
+		t.Errorf("got %v, killed %t", err, killed)
 	}
 	missing := &exec.Cmd{Path: "/nonexistent", SysProcAttr: procgroup.BoundAttr()}
-	if err := procgroup.Start(missing, func() { t.Error("it was started") }, nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := procgroup.Run(t.Context(), missing, func() { t.Error("it was started") }); !errors.Is(err, os.ErrNotExist) || missing.Process != nil {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestExitStatusOfSignal(t *testing.T) {
 	cmd, _ := shell(t, "kill -TERM $$")
-	if _, err := procgroup.Run(t.Context(), cmd, func() {}); err == nil || procgroup.ExitStatus(cmd.ProcessState) != 128+int(syscall.SIGTERM) {
+	if _, err := procgroup.Run(t.Context(), cmd, nil); err == nil || procgroup.ExitStatus(cmd.ProcessState) != 128+int(syscall.SIGTERM) {
 		t.Errorf("got %v, status %d", err, procgroup.ExitStatus(cmd.ProcessState))
 	}
 }
 
-// A process that has left the group, in a session of its own, is found by its mark.
-func TestEndMarked(t *testing.T) {
+func TestEndMarkedFindsProcessOutsideGroup(t *testing.T) {
 	mark := procgroup.NewMark()
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "exec sleep 1000"}, Env: []string{"PATH=" + os.Getenv("PATH"), mark + "1"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
@@ -120,7 +116,7 @@ func TestEndMarked(t *testing.T) {
 	awaitGone(t, cmd.Process.Pid)
 }
 
-func TestDrain(t *testing.T) {
+func TestDrainDoesNotWait(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +129,7 @@ func TestDrain(t *testing.T) {
 	var got bytes.Buffer
 	procgroup.Drain(r, &got, 4)
 	procgroup.Drain(r, &got, 100)
-	procgroup.Drain(r, &got, 100) // nothing is left, and it does not wait
+	procgroup.Drain(r, &got, 100) // the pipe is empty
 	if got.String() != "head and tail" {
 		t.Errorf("got %q", got.String())
 	}

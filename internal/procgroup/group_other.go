@@ -11,46 +11,20 @@ import (
 	"time"
 )
 
-// BoundAttr is [Attr]: nothing ends a process with the thread that started it.
+// BoundAttr is [Attr]: here no process ends with the thread that started it.
 func BoundAttr() *syscall.SysProcAttr { return Attr() }
 
-// Start starts cmd and calls started. When the process has ended, what is left of its group is
-// killed, and ended is called with a function that returns its error. What has left the group
-// goes on.
-func Start(cmd *exec.Cmd, started func(), ended func(wait func() error)) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	started()
-	go func() {
-		state, err := cmd.Process.Wait()
-		killRest(cmd.Process.Pid)
-		ended(func() error {
-			if err == nil && !state.Success() {
-				return exitError(state.String())
-			}
-			return err
-		})
-	}()
-	return nil
-}
-
-type exitError string
-
-func (e exitError) Error() string { return string(e) }
-
-// Run starts cmd, calls started and then [Wait].
+// Run starts cmd, calls started unless it is nil, and waits until cmd has ended. It kills the
+// group at the end of ctx, and what is left of the group when cmd has ended. It reports whether
+// ctx ended first. cmd.Process is nil if cmd was not started. A process that has left the group
+// is not killed.
 func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err error) {
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}
-	started()
-	return Wait(ctx, cmd)
-}
-
-// Wait waits until cmd has ended, kills its group at the end of ctx, and in any case what is
-// left of it then. It reports whether ctx ended first.
-func Wait(ctx context.Context, cmd *exec.Cmd) (killed bool, err error) {
+	if started != nil {
+		started()
+	}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
@@ -65,14 +39,14 @@ func Wait(ctx context.Context, cmd *exec.Cmd) (killed bool, err error) {
 	return killed, err
 }
 
-// ExitStatus returns the code of a process.
+// ExitStatus returns the exit code of a process.
 func ExitStatus(s *os.ProcessState) int { return s.ExitCode() }
 
-// Drain does nothing: what was not read in time is lost.
+// Drain does nothing: output that was not read in time is lost.
 func Drain(*os.File, io.Writer, int) {}
 
-// CPUTime returns 0: it is not known here.
+// CPUTime returns 0: the time is not known here.
 func CPUTime(int) time.Duration { return 0 }
 
-// killMarked finds nobody: other systems do not show the environment of a process.
+// killMarked finds nothing: these systems do not show the environment of a process.
 func killMarked([]string) (found, refused int) { return 0, 0 }

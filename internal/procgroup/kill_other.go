@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Attr does nothing: there are no groups here.
+// Attr returns nil: there are no process groups here.
 func Attr() *syscall.SysProcAttr { return nil }
 
 // Kill kills pid alone.
@@ -17,5 +17,5 @@ func Kill(pid int) {
 	}
 }
 
-// killRest does nothing: the number of pid, which has ended, may be another's.
+// killRest does nothing: pid has ended, and its number may have been reused.
 func killRest(int) {}

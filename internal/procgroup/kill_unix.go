@@ -4,5 +4,5 @@ package procgroup
 
 import "syscall"
 
-// Kill kills every process of the group of pid. That the group is empty is not an error.
+// Kill kills every process of the group of pid. An empty group is ignored.
 func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

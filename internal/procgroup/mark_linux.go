@@ -11,7 +11,7 @@ import (
 )
 
 // killMarked kills the processes whose environment has a variable that begins with one of
-// marks. found is how many there were, refused how many of them are not ours to kill.
+// marks. It returns how many it found, and how many of them it is not permitted to kill.
 func killMarked(marks []string) (found, refused int) {
 	for _, pid := range processes() {
 		if !isMarked(pid, marks) {
@@ -25,7 +25,7 @@ func killMarked(marks []string) (found, refused int) {
 	return found, refused
 }
 
-// kill kills pid if it still is who it was: its number may be another's by now.
+// kill kills pid if still returns true: the number may have been reused.
 func kill(pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -44,7 +44,7 @@ func kill(pid int, still func() bool) error {
 	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// processes returns the numbers of all processes.
+// processes returns the process IDs of all processes.
 func processes() (pids []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -60,8 +60,8 @@ func processes() (pids []int) {
 	return pids
 }
 
-// isMarked looks at the environment of pid. That of somebody else's process, and of one
-// that has ended, is not to be read.
+// isMarked reports whether the environment of pid has a variable that begins with one of marks.
+// The environment of another user's process, or of one that has ended, cannot be read.
 func isMarked(pid int, marks []string) bool {
 	env, err := environ(pid)
 	if err != nil || !bytes.Contains(env, []byte(variable)) {
@@ -75,8 +75,8 @@ func isMarked(pid int, marks []string) bool {
 	return false
 }
 
-// maxEnviron is what is read of an environment, in bytes: exec takes no larger one, but a
-// process may say later that all of its memory is that.
+// maxEnviron is the most bytes that are read of an environment. exec takes no larger one, but a
+// process can declare all of its memory to be its environment later.
 const maxEnviron = 8 << 20
 
 func environ(pid int) ([]byte, error) {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copy is a copy of an executable that nobody can change: not between its check and its start,
-// and not while it runs.
+// Copy is a copy of an executable that nobody can change, neither between its check and its start
+// nor while it runs.
 type Copy struct{ file *os.File }
 
-// New copies code into a file in memory that takes no more writes.
+// New copies code into a file in memory and seals it against writes.
 func New(name string, code []byte) (*Copy, error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("prober-plugin-"+name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, where all such files can be run
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, where all such files are executable
 		fd, err = unix.MemfdCreate("prober-plugin-"+name, flags)
 	}
 	if err != nil {
@@ -34,11 +34,11 @@ func New(name string, code []byte) (*Copy, error) {
 	return &Copy{file}, nil
 }
 
-// sealPatience is how long the kernel may hold pages of a copy that nobody uses.
+// sealPatience is how long seal waits for the kernel to release pages of the copy.
 const sealPatience = 5 * time.Second
 
-// seal seals file. The kernel refuses that while somebody holds a page of it. On a busy machine
-// that is the kernel itself: pages just written wait in lists of its own.
+// seal seals file. The kernel refuses that while a page of the file is in use. On a busy machine
+// the kernel itself uses pages that were just written.
 func seal(file *os.File) error {
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -48,11 +48,8 @@ func seal(file *os.File) error {
 	}
 }
 
-// Path is where this process finds the copy.
-func (c *Copy) Path() string { return fmt.Sprintf("/proc/self/fd/%d", c.file.Fd()) }
-
-// Command is what a child runs, and the files that it needs for that. A script has to find
-// itself after the start too, so the file stays open in the child.
+// Command returns the path that a child runs, and the files that it inherits. The file stays open
+// in the child: a script opens itself after the start.
 func (c *Copy) Command() (path string, files []*os.File) {
 	return "/proc/self/fd/3", []*os.File{c.file}
 }

@@ -24,13 +24,13 @@ func TestSealWaitsForPagesInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EBUSY) {
-		t.Fatalf("a page that is held: %v", err)
+		t.Fatalf("a page is in use: got %v, want EBUSY", err)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { _ = unix.Munmap(held) })
 	if err := seal(file); err != nil {
 		t.Error(err)
 	}
 	if _, err := file.WriteString("more"); !errors.Is(err, unix.EPERM) {
-		t.Errorf("got %v from a write to what is sealed", err)
+		t.Errorf("a write to the sealed file: got %v, want EPERM", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Copy is a copy of an executable in a folder that is nobody else's.
+// Copy is a copy of an executable in a folder that only this user can enter.
 type Copy struct{ folder string }
 
 // New copies code into a new folder.
@@ -18,23 +18,22 @@ func New(_ string, code []byte) (*Copy, error) {
 		return nil, err
 	}
 	c := &Copy{folder}
-	if err := os.WriteFile(c.Path(), code, 0o500); err != nil {
+	if err := os.WriteFile(c.path(), code, 0o500); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Path is where this process finds the copy.
-func (c *Copy) Path() string {
-	if runtime.GOOS == "windows" { // which runs no file without an extension
+func (c *Copy) path() string {
+	if runtime.GOOS == "windows" { // which does not run a file without an extension
 		return filepath.Join(c.folder, "plugin.exe")
 	}
 	return filepath.Join(c.folder, "plugin")
 }
 
-// Command is what a child runs.
-func (c *Copy) Command() (path string, files []*os.File) { return c.Path(), nil }
+// Command returns the path that a child runs.
+func (c *Copy) Command() (path string, files []*os.File) { return c.path(), nil }
 
 // Close removes the copy.
 func (c *Copy) Close() error { return os.RemoveAll(c.folder) }
