@@ -76,8 +76,8 @@ var packages = map[string]struct {
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
-	"handlers/wasm/internal/egress":     {ours: []string{"probe", "plugin", "internal/netaddr"}},
-	"handlers/process/internal/sealed":  {others: []string{"golang.org/x/sys"}},
+	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/netaddr"}},
+	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
 		ours: []string{"probe", "handlers", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
 		others: []string{
