@@ -14,7 +14,6 @@ import (
 )
 
 func TestStateIsRestoredAfterRestart(t *testing.T) {
-	t.Parallel()
 	web := newTarget(t)
 	state := func(c *agent.Config) { c.StateDir = filepath.Join(filepath.Dir(c.AddrFile), "state") }
 	addr := filepath.Join(t.TempDir(), "addr")

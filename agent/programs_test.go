@@ -24,7 +24,6 @@ func (h *hub) pushProgram(t *testing.T, p oci.Program) string {
 // A program of a registry runs here once the operator has said which one, and goes on
 // running where the registry is away.
 func TestProgramOfRegistryRuns(t *testing.T) {
-	t.Parallel()
 	h, state := newHub(t), t.TempDir()
 	_, path := processFolder(t)
 	code, err := os.ReadFile(path)

@@ -133,7 +133,6 @@ func sourced(t *testing.T, source, more string) (file string) {
 }
 
 func TestPluginOfRegistryRuns(t *testing.T) {
-	t.Parallel()
 	h := newHub(t)
 	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	state := t.TempDir()
@@ -180,7 +179,6 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 }
 
 func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
-	t.Parallel()
 	h, state := newHub(t), t.TempDir()
 	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.host+"/demo@"+digest, "")
@@ -194,7 +192,6 @@ func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
 
 // What cannot be had, or may not be loaded, is said in one line, and nothing starts.
 func TestNewBadSourceIsError(t *testing.T) {
-	t.Parallel()
 	h, state := newHub(t), t.TempDir()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
 	h.push(t, "1", module)

@@ -12,10 +12,12 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
+// Tests that lock a state directory twice are not parallel: a process that another test is
+// starting has a copy of the lock until it is executed.
+//
 // Two agents on one state directory would write over each other's files: the second says
 // whose it is. It is free again with the end of the first, and when one could not be made.
 func TestNewStateDirectoryInUseIsError(t *testing.T) {
-	t.Parallel()
 	state, web := filepath.Join(t.TempDir(), "state"), newTarget(t)
 	mine := func(c *agent.Config) { c.StateDir = state }
 	r := start(t, web.external("web"), mine)
