@@ -14,7 +14,7 @@ func TestPluginAuthorsPage(t *testing.T) {
 	doctest.Run(t, doctest.Page{
 		File: "../../docs/plugin-authors.md",
 		Dir:  t.TempDir(),
-		Env:  append(os.Environ(), "GOWORK=off", "PROBER_TIMEOUT=1m"),
+		Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "PROBER_TIMEOUT=1m"),
 		Has:  func(string) bool { return false },
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/daeace23/prober/pods/local"
 )
 
-// TestMain lets the test binary be prober, the shim of containers, the compiler of modules,
-// and what runs in containers.
+// TestMain runs the tests. As a child process, the test binary is prober, the shim of
+// containers, the compiler of modules, or an app that runs in a container.
 func TestMain(m *testing.M) {
 	if local.IsShim(os.Args) {
 		os.Exit(local.ShimMain())
@@ -22,5 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == appArgument {
 		os.Exit(appMain(os.Args[2:]))
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // most tests wait for processes and periods
 	testscript.Main(m, map[string]func(){"prober": main})
 }

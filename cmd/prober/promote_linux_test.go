@@ -15,6 +15,7 @@ import (
 
 // Whatever is spoken with the agent, a signal ends the question and is named for it.
 func TestPromoteStopsOnSignal(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for name, head := range map[string]string{"no answer": "", "half an answer": `{"name":`} {
 			t.Run(version+" "+name, func(t *testing.T) {

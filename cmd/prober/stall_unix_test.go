@@ -19,6 +19,7 @@ import (
 // TestStoppedAgentReportsHostStall stops an agent during its attempts: it blames its host for
 // the time-outs, and not the target.
 func TestStoppedAgentReportsHostStall(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
@@ -103,7 +104,8 @@ func (g *Guest) runFile(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := plugintest.Run(t.Context(), f, plugintest.Config{Plugin: g.module, CacheDir: g.cache})
+	cfg := plugintest.Config{Plugin: g.module, CacheDir: g.cache, Patience: time.Second} // prober plugin test calls longer
+	report, err := plugintest.Run(t.Context(), f, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

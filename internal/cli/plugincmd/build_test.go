@@ -157,8 +157,6 @@ func TestBuildStopsOnSignal(t *testing.T) {
 	}
 }
 
-// A program is started once before it is written: one that ends, or does nothing, is none
-// that prober could start. One for another system is not started.
 func TestBuildProcessThatDoesNotServe(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -168,7 +166,7 @@ func TestBuildProcessThatDoesNotServe(t *testing.T) {
 	t.Setenv("GO", filepath.Join(dir, "tools/go"))
 	for program, want := range map[string]string{
 		"#!/bin/sh\nexit 3\n":                "prober: error: " + dir + `: plugin "demo": `,
-		"#!/bin/sh\nexec sleep 600\n":        "prober: error: " + dir + `: plugin "demo": `,
+		"#!/bin/sh\nexec sleep 600\n":        "prober: error: " + dir + `: plugin "demo": `, // takes 5 s, the time to start
 		"#!/bin/sh\necho '1|9|tcp|a|grpc'\n": "prober: error: " + dir + `: plugin "demo": `,
 		"MZ":                                 "prober: warning: the program is for windows, so it was not started: whether it serves is not known\n",
 	} {
