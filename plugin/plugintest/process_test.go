@@ -20,17 +20,20 @@ import (
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/plugin/plugintest/testdata/asker/check"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/sdk/sdktest"
 )
 
 const askerCases = "testdata/asker/asker_test.yaml"
 
-// built returns what go build makes of a package, or go test -c where its name ends so, once for all tests. It is the same with
-// and without the race detector, so that the build cache has it.
+// built returns a function that runs go build once, or go test -c for a name that ends in .test,
+// and returns the path of the result. It is the same with and without the race detector, so that
+// the build cache has it.
 func built(name string, env []string, args ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		path := filepath.Join(scratch, name)
-		command := []string{"build", "-ldflags=-s -w", "-o", path}
+		command := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path}
 		if strings.HasSuffix(name, ".test") {
 			command[0] = "test"
 		}
@@ -121,7 +124,7 @@ func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 	}
 	t.Run("guest", func(t *testing.T) {
 		t.Parallel()
-		judged(t, run(t, f, plugintest.Config{Plugin: askerGuest(t), CasesOnly: race, Patience: time.Second}))
+		judged(t, run(t, f, plugintest.Config{Plugin: askerGuest(t), CasesOnly: true}))
 	})
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
@@ -153,12 +156,7 @@ func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 	})
 	t.Run("native", func(t *testing.T) {
 		t.Parallel()
-		cmd := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-v", "./testdata/asker")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		text, err := cmd.CombinedOutput()
-		if passed := bytes.Count(text, []byte("--- PASS: TestCases/")); err != nil || passed != len(f.Cases) {
-			t.Errorf("%d of %d cases pass: %v\n%s", passed, len(f.Cases), err, text)
-		}
+		sdktest.Run(t, check.Plugin{}, askerCases)
 	})
 }
 
@@ -306,57 +304,31 @@ func unguided(ctx context.Context, found plugin.Found, _ []string) (plugintest.P
 
 func TestProcessLeavesOutUnservableCases(t *testing.T) {
 	t.Parallel()
-	leftOut(t, startProcess, map[string]string{
-		"host: {net: [{dial: tcp://db:1, latency: 1s}]}":                               "line 6: on loopback a connection is made at once",
-		"host: {net: [{dial: tcp://db:1}, {dial: tcp://db:1, behaviour: refuse}]}":     "line 6: a port of loopback is either open or not",
-		"host: {http: [{match: {}, behaviour: refuse}, {match: {}}]}":                  "line 6: a port of loopback is either open or not",
-		"host: {http: [{match: {}, tls: {names: [a]}}, {match: {}}]}":                  "line 6: one port shows one certificate, before it is asked anything",
-		"host: {net: [{dial: tcp://db:1}], http: [{match: {}}]}":                       "line 6: one port is of host.net or of host.http",
-		"host: {dns: [{name: db, behaviour: refuse}, {name: a, answers: [10.0.0.1]}]}": "line 6: a port of loopback is either open or not",
-		"host: {dns: [{name: db, behaviour: reset}]}":                                  "line 6: a question over UDP is not reset",
-		"want: {result: failure, denied: [x]}":                                         "a process is in no sandbox: denials",
-		"want: {result: error(memory)}":                                                "a process is in no sandbox: error(memory)",
-	})
-}
-
-func TestProcessWithoutGuideLeavesOutCases(t *testing.T) {
-	t.Parallel()
-	leftOut(t, unguided, map[string]string{
-		"host: {net: [{dial: tcp://other:1}]}":              "line 6: tcp://other:1 is not at the target, and this process dials by itself",
-		"host: {net: [{dial: tls://db:1}]}":                 "line 6: this process does not know whom to trust, and makes its TLS by itself",
-		"host: {dns: [{name: db, answers: [10.0.0.1]}]}":    "this process looks names up by itself",
-		"host: {http: [{match: {url: \"http://other/\"}}]}": "line 6: http://other/ is not at the target, and this process dials by itself",
-		"host: {http: [{match: {url: \"https://db:1/\"}}]}": "line 6: this process does not know whom to trust, and makes its TLS by itself",
-	})
-}
-
-type starter = func(context.Context, plugin.Found, []string) (plugintest.Program, error)
-
-// leftOut runs cases that are left out, for a reason.
-func leftOut(t *testing.T, start starter, cases map[string]string) {
-	t.Helper()
-	const target = "request: {target: {host: db, port: 1}}"
 	path := askerProcess(t)
-	for text, want := range cases {
-		if !strings.HasPrefix(text, "want") {
-			text += ", want: {result: success}"
+	f := loadFor(t, path, `
+- {name: a, request: {target: {host: db, port: 1}}, host: {net: [{dial: tcp://other:1}]}, want: {result: success}}
+- {name: b, want: {result: failure, denied: [x]}}
+- {name: c, want: {result: error(memory)}}
+`)
+	report, err := plugintest.Run(t.Context(), f, plugintest.Config{CasesOnly: true, Process: unguided})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"line 7: tcp://other:1 is not at the target, and this process dials by itself",
+		"a process is in no sandbox: denials",
+		"a process is in no sandbox: error(memory)",
+	} {
+		if r := report.Results[i]; r.LeftOut != want || !report.OK() {
+			t.Errorf("%s: got %q %q, want it left out: %s", r.Name, r.LeftOut, r.Failures, want)
 		}
-		f := loadFor(t, path, "- {name: a, "+target+", "+text+"}")
-		report, err := plugintest.Run(t.Context(), f, plugintest.Config{CasesOnly: true, Process: start})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if r := report.Results[0]; r.LeftOut != want || !report.OK() {
-			t.Errorf("%s\ngot %q %q, want it left out: %s", text, r.LeftOut, r.Failures, want)
-		}
-		for format, want := range map[string]string{
-			"table": "0 passed, 0 failed, 1 left out", "tap": " # SKIP " + want, "junit": "<skipped message=", "json": `"leftOut": `,
-		} {
-			var out bytes.Buffer
-			if err := plugintest.Write(&out, format, []*plugintest.Report{report}); err != nil || !strings.Contains(out.String(), want) {
-				t.Errorf("%v, %s; want %q in it", err, out.String(), want)
-			}
+	}
+	for format, want := range map[string]string{
+		"table": "0 passed, 0 failed, 3 left out", "tap": " # SKIP a process is in no sandbox: denials", "junit": "<skipped message=", "json": `"leftOut": `,
+	} {
+		var out bytes.Buffer
+		if err := plugintest.Write(&out, format, []*plugintest.Report{report}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, %s; want %q in it", err, out.String(), want)
 		}
 	}
 }

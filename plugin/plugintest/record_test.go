@@ -217,41 +217,6 @@ func TestReplayMatchesTLS(t *testing.T) {
 	replay(t, path, out)
 }
 
-// stutter is a connection whose first write comes to nothing.
-type stutter struct {
-	net.Conn
-	tried bool
-}
-
-func (s *stutter) Write(p []byte) (int, error) {
-	if !s.tried {
-		s.tried = true
-		return 0, os.ErrDeadlineExceeded
-	}
-	return s.Conn.Write(p)
-}
-
-// What could not be sent, and was sent again, was sent once.
-func TestRecordNotesRepeatedWriteOnce(t *testing.T) {
-	t.Parallel()
-	target := serve(t, func(c net.Conn) {
-		buf := make([]byte, 100)
-		n, _ := c.Read(buf)
-		fmt.Fprintf(c, "got %s", buf[:n])
-		c.Close()
-	})
-	cfg := wasm.Config{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return &stutter{Conn: conn}, err
-	}}
-	path, out := record(t, attempt{cfg: cfg, target: target, config: `{"say":"once"}`})
-	if out.Output != "got once" {
-		t.Fatalf("got %+v", out)
-	}
-	contents(t, path, "- recv: {text: once}\n")
-	replay(t, path, out)
-}
-
 func TestReplayMatchesHTTP(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 )
 
@@ -82,6 +84,42 @@ func TestLoadReportsEachMistakeOnce(t *testing.T) {
 		path + ":7: cases[1].replay: open " + filepath.Dir(path) + "/nosuch.yaml: no such file or directory"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestUnservableReturnsReason checks why a process cannot be shown a case.
+func TestUnservableReturnsReason(t *testing.T) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: x\ncases:\n- {name: a, request: {target: {host: db, port: 1}}, want: {result: success}, host: "
+	for _, c := range []struct {
+		guided     bool
+		host, want string
+	}{
+		{true, "{net: [{dial: tcp://db:1}, {dial: tls://other:1}]}", ""},
+		{true, "{net: [{dial: tcp://db:1, latency: 1s}]}", "line 5: on loopback a connection is made at once"},
+		{true, "{net: [{dial: tcp://db:1}, {dial: tcp://db:1, behaviour: refuse}]}", "line 5: a port of loopback is either open or not"},
+		{true, "{http: [{match: {}, behaviour: refuse}, {match: {}}]}", "line 5: a port of loopback is either open or not"},
+		{true, "{http: [{match: {}, tls: {names: [a]}}, {match: {}}]}", "line 5: one port shows one certificate, before it is asked anything"},
+		{true, "{net: [{dial: tcp://db:1}], http: [{match: {}}]}", "line 5: one port is of host.net or of host.http"},
+		{true, "{dns: [{name: db, behaviour: refuse}, {name: a, answers: [10.0.0.1]}]}", "line 5: a port of loopback is either open or not"},
+		{true, "{dns: [{name: db, behaviour: reset}]}", "line 5: a question over UDP is not reset"},
+		{false, "{net: [{dial: tcp://db:1}]}", ""},
+		{false, "{net: [{dial: tcp://other:1}]}", "line 5: tcp://other:1 is not at the target, and this process dials by itself"},
+		{false, "{net: [{dial: tls://db:1}]}", "line 5: this process does not know whom to trust, and makes its TLS by itself"},
+		{false, "{dns: [{name: db, answers: [10.0.0.1]}]}", "this process looks names up by itself"},
+		{false, "{http: [{match: {url: 'http://other/'}}]}", "line 5: http://other/ is not at the target, and this process dials by itself"},
+		{false, "{http: [{match: {url: 'https://db:1/'}}]}", "line 5: this process does not know whom to trust, and makes its TLS by itself"},
+	} {
+		path := filepath.Join(t.TempDir(), "x_test.yaml")
+		if err := os.WriteFile(path, []byte(head+c.host+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := testfile.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := peer.New(f.Cases[0].Setup(), &clock.Real{}, 1).Unservable(c.guided); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.host, got, c.want)
+		}
 	}
 }
 

@@ -101,6 +101,9 @@ func (m *Match) String() string {
 // Consume matches the bytes of a connection. It returns how many bytes the request has and
 // whether it is complete, or why it does not match.
 func (m *Match) Consume(data []byte) (n int, done bool, err error) {
+	if !bytes.Contains(data, []byte("\n\r\n")) && !bytes.Contains(data, []byte("\n\n")) {
+		data = data[:bytes.LastIndexByte(data, '\n')+1] // half a line would be a malformed header
+	}
 	from := bytes.NewReader(data)
 	buffered := bufio.NewReaderSize(from, len(data)+16) // 16 is the minimum
 	req, err := http.ReadRequest(buffered)

@@ -1,6 +1,6 @@
-// Asker asks its target for a line. It is built as a guest, as a process, and into its own
-// tests, from this one source; asker_test.yaml is for all three.
-package main
+// Package check asks its target for a line. It is built into a guest, a process and the tests of
+// plugintest; asker_test.yaml is for all three.
+package check
 
 import (
 	"bufio"
@@ -17,12 +17,11 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-func init() { sdk.Register(check{}) }
-
-type check struct{}
+// Plugin is the plugin.
+type Plugin struct{}
 
 // ValidateConfig implements [sdk.ConfigValidator].
-func (check) ValidateConfig(c *sdk.Config) error {
+func (Plugin) ValidateConfig(c *sdk.Config) error {
 	if strings.Contains(c.String("say", ""), "\n") {
 		return fmt.Errorf("say: must be one line")
 	}
@@ -30,7 +29,7 @@ func (check) ValidateConfig(c *sdk.Config) error {
 }
 
 // Probe implements [sdk.Plugin].
-func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+func (Plugin) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch r.Config.String("do", "") {
 	case "crash":
 		os.Exit(3)
