@@ -40,7 +40,7 @@ var packages = map[string]struct {
 	"core/worker":  {ours: []string{"probe", "core/results"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/worker", "core/results", "internal/redact"},
-		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"handlers":                  {ours: []string{"probe", "internal/nearest"}},
 	"handlers/shadow":           {ours: []string{"probe"}},

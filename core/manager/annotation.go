@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,19 +11,19 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// Annotation is the pod annotation that holds the probes which v1.Probe cannot
-// express: a YAML map from container to kind to probe.
+// Annotation is the pod annotation that holds the probes which v1.Probe cannot express: a YAML
+// mapping from container to kind to probe.
 const Annotation = "prober.dev/probes"
 
-// minDuration is the shortest period and timeout that the annotation takes.
+// minDuration is the shortest period and timeout that the annotation accepts.
 const minDuration = 10 * time.Millisecond
 
 // probeName names one probe of a pod.
@@ -33,7 +32,7 @@ type probeName struct {
 	kind      probe.Kind
 }
 
-// annotationProbe is one probe of the annotation: the fields of v1.Probe and ours.
+// annotationProbe is one probe of the annotation: the fields of v1.Probe and more.
 type annotationProbe struct {
 	Plugin    *pluginAction       `json:"plugin"`
 	Exec      *v1.ExecAction      `json:"exec"`
@@ -49,14 +48,14 @@ type annotationProbe struct {
 	Paused                        bool   `json:"paused"`
 }
 
-// times holds both spellings of every duration.
+// times has both spellings of every duration.
 type times struct {
-	InitialDelaySeconds *int32           `json:"initialDelaySeconds"`
-	PeriodSeconds       *int32           `json:"periodSeconds"`
-	TimeoutSeconds      *int32           `json:"timeoutSeconds"`
-	InitialDelay        *metav1.Duration `json:"initialDelay"`
-	Period              *metav1.Duration `json:"period"`
-	Timeout             *metav1.Duration `json:"timeout"`
+	InitialDelaySeconds *int32  `json:"initialDelaySeconds"`
+	PeriodSeconds       *int32  `json:"periodSeconds"`
+	TimeoutSeconds      *int32  `json:"timeoutSeconds"`
+	InitialDelay        *string `json:"initialDelay"`
+	Period              *string `json:"period"`
+	Timeout             *string `json:"timeout"`
 }
 
 type pluginAction struct {
@@ -71,9 +70,9 @@ type pluginTarget struct {
 	Unix string              `json:"unix"`
 }
 
-// parseAnnotation reads the annotation of pod. An error spoils the one probe that it
-// is about, which is nil in the map, or all of them when the annotation cannot be read.
-// refused are the probes that the spoiled part may declare.
+// parseAnnotation reads the annotation of pod. A probe with an error is nil in the map. There
+// is no map when the annotation cannot be read. refused are the probes that the part with an
+// error may declare.
 func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []probeName, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
@@ -86,13 +85,13 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	}
 	var containers map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(asJSON, &containers); err != nil {
-		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, "must be a map of container to kind to probe: "+jsonReason(err))}
+		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, "must be a mapping of container to kind to probe")}
 	}
 	probes = make(map[probeName]*ProbeConfig)
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
-		if err != nil { // whose probes these are meant to be is not known
+		if err != nil { // they may be meant for any container
 			errs, refused = append(errs, err), append(refused, everyProbe(pod)...)
 			continue
 		}
@@ -132,7 +131,7 @@ func everyKind(container string) (names []probeName) {
 	return names
 }
 
-// probedContainer finds the container that may have the probes of the annotation.
+// probedContainer returns the container called name, if it may have probes.
 func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container, error) {
 	c, sidecar := findContainer(pod, name)
 	if c == nil {
@@ -196,7 +195,7 @@ func (a *annotationProbe) action(config *ProbeConfig, c *v1.Container, path *fie
 func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.ErrorList) Target {
 	target := Target{Host: t.Host, Unix: t.Unix}
 	if t.Unix != "" && (t.Host != "" || t.Port != nil) {
-		*errs = append(*errs, field.Forbidden(path.Child("unix"), "goes without host and port"))
+		*errs = append(*errs, field.Forbidden(path.Child("unix"), "may not be set together with host or port"))
 	}
 	if t.Port != nil {
 		port, err := namedPort(*t.Port, c)
@@ -235,13 +234,17 @@ func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Sp
 }
 
 // duration reads one duration that has two spellings, NAME and NAMESeconds.
-func duration(path *field.Path, name string, d *metav1.Duration, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
+func duration(path *field.Path, name string, text *string, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
 	at, value := path.Child(name), fallback
+	var err error
 	switch {
-	case d != nil && seconds != nil:
+	case text != nil && seconds != nil:
 		*errs = append(*errs, field.Forbidden(at, "may not be set together with "+name+"Seconds"))
-	case d != nil:
-		value = d.Duration
+	case text != nil:
+		if value, err = time.ParseDuration(*text); err != nil {
+			*errs = append(*errs, field.Invalid(at, *text, strings.TrimPrefix(err.Error(), "time: ")))
+			return fallback
+		}
 	case seconds != nil:
 		at, value = path.Child(name+"Seconds"), time.Duration(*seconds)*time.Second
 		if *seconds == 0 { // as in v1.Probe
@@ -264,7 +267,7 @@ func threshold(path *field.Path, n *int32, fallback int, errs *field.ErrorList) 
 	return int(*n)
 }
 
-// compactJSON returns raw without white space, and "{}" for nothing.
+// compactJSON returns raw without white space, and "{}" for an empty or null config.
 func compactJSON(raw json.RawMessage) []byte {
 	var b bytes.Buffer
 	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {
@@ -273,92 +276,41 @@ func compactJSON(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// decodeError turns an error of the JSON decoder into one that names the field.
-func decodeError(path *field.Path, err error) *field.Error {
+// decodeStrict decodes raw into into, a pointer to a struct. Its errors name the field: one
+// that is unknown, in this very spelling, or one of another type.
+func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.ErrorList) {
+	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		name := strings.TrimPrefix(wrong.Field, "times.") // embedded: no part of the path
-		return field.Invalid(path.Child(name), field.OmitValueType{}, jsonReason(err))
-	}
-	return field.Invalid(path, field.OmitValueType{}, jsonReason(err))
-}
-
-func jsonReason(err error) string {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Sprintf("must not be a %s", wrong.Value)
-	}
-	return strings.TrimPrefix(err.Error(), "json: ")
-}
-
-// decodeStrict decodes raw into into, a pointer to a struct. Its errors name the path
-// of the field at fault: one that does not exist, in this very spelling, or one whose
-// value its type cannot take.
-func decodeStrict(raw json.RawMessage, into any, path *field.Path) field.ErrorList {
-	var document any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&document); err != nil {
-		return field.ErrorList{decodeError(path, err)}
-	}
-	if errs := checkFields(document, reflect.TypeOf(into).Elem(), path); len(errs) > 0 {
-		return errs
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return field.ErrorList{decodeError(path, err)}
-	}
-	return nil
-}
-
-// checkFields holds a decoded document against the type that it is meant for.
-func checkFields(v any, t reflect.Type, path *field.Path) (errs field.ErrorList) {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if _, ok := reflect.New(t).Interface().(json.Unmarshaler); ok {
-		return checkValue(v, t, path)
-	}
-	switch v := v.(type) {
-	case []any:
-		if t.Kind() == reflect.Slice {
-			for i := range v {
-				errs = append(errs, checkFields(v[i], t.Elem(), path.Index(i))...)
-			}
-		}
-	case map[string]any:
-		if t.Kind() != reflect.Struct {
-			return nil
-		}
-		fields := jsonFields(t)
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if f, ok := fields[name]; ok {
-				errs = append(errs, checkFields(v[name], f, path.Child(name))...)
-			} else {
-				errs = append(errs, field.Invalid(path.Child(name), field.OmitValueType{}, "unknown field"))
-			}
-		}
-	}
-	return errs
-}
-
-// checkValue lets a type that decodes itself try: its error does not say where it was.
-func checkValue(v any, t reflect.Type, path *field.Path) field.ErrorList {
-	raw, err := json.Marshal(v)
-	if err == nil && v != nil {
-		err = json.Unmarshal(raw, reflect.New(t).Interface())
+		path = path.Child(strings.TrimPrefix(wrong.Field, "times.")) // embedded: no part of the path
 	}
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, jsonReason(err))}
 	}
-	return nil
+	for _, err := range unknown {
+		at, reason := path, err.Error()
+		if f, ok := errors.AsType[kjson.FieldError](err); ok {
+			at, reason = path.Child(f.FieldPath()), "unknown field"
+		}
+		errs = append(errs, field.Invalid(at, field.OmitValueType{}, reason))
+	}
+	return errs
 }
 
-// jsonFields returns the types of t's fields by their names in JSON.
-func jsonFields(t reflect.Type) map[string]reflect.Type {
-	fields := make(map[string]reflect.Type)
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" && name != "-" {
-			fields[name] = f.Type
-		}
+func jsonReason(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return strings.TrimPrefix(err.Error(), "json: ")
 	}
-	return fields
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Slice:
+		return "must be a list"
+	case reflect.Struct, reflect.Map:
+		return "must be a mapping"
+	default:
+		return "must be an integer"
+	}
 }

@@ -18,7 +18,7 @@ import (
 
 const at = `metadata.annotations[prober.dev/probes]`
 
-// one returns the one probe of the annotation text, which should be right.
+// one returns the only probe of the annotation text.
 func one(t *testing.T, text string) manager.ProbeConfig {
 	t.Helper()
 	configs, errs := manager.ProbesOf(annotated(text))
@@ -29,7 +29,7 @@ func one(t *testing.T, text string) manager.ProbeConfig {
 }
 
 func TestAnnotation(t *testing.T) {
-	t.Run("a plugin with all that there is", func(t *testing.T) {
+	t.Run("plugin with all fields", func(t *testing.T) {
 		got := one(t, `
 web:
   readiness:
@@ -63,7 +63,7 @@ web:
 			t.Errorf("path: %s", got.Path)
 		}
 	})
-	t.Run("the defaults are the API's", func(t *testing.T) {
+	t.Run("defaults are those of the API", func(t *testing.T) {
 		got := one(t, "web: {liveness: {plugin: {name: redis}}}")
 		want := probe.Spec{Period: 10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}
 		if diff := cmp.Diff(want, got.Spec); diff != "" || string(got.Config) != "{}" || got.Paused {
@@ -73,7 +73,7 @@ web:
 }
 
 func TestAnnotationSpellings(t *testing.T) {
-	t.Run("v1.Probe's own spelling", func(t *testing.T) {
+	t.Run("spelling of v1.Probe", func(t *testing.T) {
 		got := one(t, `web: {startup: {plugin: {name: x}, initialDelaySeconds: 1, periodSeconds: 2, timeoutSeconds: 3, terminationGracePeriodSeconds: 4}}`)
 		want := probe.Spec{InitialDelay: time.Second, Period: 2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 1, FailureThreshold: 3}
 		if diff := cmp.Diff(want, got.Spec); diff != "" {
@@ -133,7 +133,7 @@ func TestAnnotationBesideContainers(t *testing.T) {
 			t.Errorf("%v, %v", configs, errs)
 		}
 	})
-	t.Run("nothing in it is nothing", func(t *testing.T) {
+	t.Run("empty annotation has no probes", func(t *testing.T) {
 		for _, text := range []string{"", "{}", "web: {}", "web:", "# a comment"} {
 			if configs, errs := manager.ProbesOf(annotated(text)); len(configs) > 0 || len(errs) > 0 {
 				t.Errorf("%q: %v, %v", text, configs, errs)
@@ -150,14 +150,14 @@ func TestAnnotationErrors(t *testing.T) {
 		name, text, path, word string
 	}{
 		{"not YAML", "web: {", at, "yaml"},
-		{"not a map", "[1, 2]", at, "must be a map"},
-		{"a container that is no map", "web: 5", at, "must be a map"},
+		{"a list", "[1, 2]", at, "must be a mapping"},
+		{"a container that is a number", "web: 5", at, "must be a mapping"},
 		{"a key twice", "web: {readiness: {paused: true, paused: false}}", at, "already"},
 		{"unknown container", "nope: {readiness: {plugin: {name: x}}}", at + "[nope]", "Not found"},
 		{"plain init container", "init: {readiness: {plugin: {name: x}}}", at + "[init]", "restartPolicy Always"},
 		{"unknown kind", "web: {readyness: {plugin: {name: x}}}", web, "readyness"},
 		{"kind in upper case", "web: {Readiness: {plugin: {name: x}}}", web, "Readiness"},
-		{"a probe that is no map", "web: {readiness: 5}", ready, "must not be a number"},
+		{"a probe that is a number", "web: {readiness: 5}", ready, "must be a mapping"},
 		{"no handler", "web: {readiness: {period: 1s}}", ready, "must specify a handler type"},
 		{"no handler, null", "web: {readiness: }", ready, "must specify a handler type"},
 		{"two handlers", in("exec: {command: [a]}"), ready + ".plugin", "more than 1"},
@@ -169,13 +169,13 @@ func TestAnnotationErrors(t *testing.T) {
 		{"unknown field of exec", "web: {readiness: {exec: {comand: [a]}}}", ready + ".exec.comand", "unknown field"},
 		{"unknown field of a header", "web: {readiness: {httpGet: {port: 1, httpHeaders: [{name: a}, {nme: b}]}}}", ready + ".httpGet.httpHeaders[1].nme", "unknown field"},
 		{"no name", "web: {readiness: {plugin: {}}}", ready + ".plugin.name", "Required"},
-		{"config that is no map", "web: {readiness: {plugin: {name: x, config: [1]}}}", ready + ".plugin.config", "must be an object"},
-		{"config that is text", "web: {readiness: {plugin: {name: x, config: hello}}}", ready + ".plugin.config", "must be an object"},
+		{"config that is a list", "web: {readiness: {plugin: {name: x, config: [1]}}}", ready + ".plugin.config", "must be an object"},
+		{"config that is a string", "web: {readiness: {plugin: {name: x, config: hello}}}", ready + ".plugin.config", "must be an object"},
 		{"unknown port", "web: {readiness: {plugin: {name: x, target: {port: nope}}}}", ready + ".plugin.target.port", "from 1 to 65535"},
 		{"port 0", "web: {readiness: {plugin: {name: x, target: {port: 0}}}}", ready + ".plugin.target.port", "from 1 to 65535"},
 		{"port 65536", "web: {readiness: {plugin: {name: x, target: {port: 65536}}}}", ready + ".plugin.target.port", "from 1 to 65535"},
-		{"port of another type", "web: {readiness: {plugin: {name: x, target: {port: [1]}}}}", ready + ".plugin.target.port", "must not be"},
-		{"unix beside a port", "web: {readiness: {plugin: {name: x, target: {unix: /a, port: 1}}}}", ready + ".plugin.target.unix", "without host and port"},
+		{"port of another type", "web: {readiness: {plugin: {name: x, target: {port: [1]}}}}", ready + ".plugin.target.port", "must be an integer"},
+		{"unix beside a port", "web: {readiness: {plugin: {name: x, target: {unix: /a, port: 1}}}}", ready + ".plugin.target.unix", "together with host or port"},
 		{"both spellings of the period", in("period: 1s, periodSeconds: 1"), ready + ".period", "periodSeconds"},
 		{"both spellings of the timeout", in("timeout: 1s, timeoutSeconds: 1"), ready + ".timeout", "timeoutSeconds"},
 		{"both spellings of the delay", in("initialDelay: 1s, initialDelaySeconds: 1"), ready + ".initialDelay", "initialDelaySeconds"},
@@ -184,15 +184,15 @@ func TestAnnotationErrors(t *testing.T) {
 		{"timeout below 10ms", in("timeout: 9ms"), ready + ".timeout", "at least 10ms"},
 		{"negative delay", in("initialDelay: -1ms"), ready + ".initialDelay", "at least 0s"},
 		{"negative seconds", in("periodSeconds: -1"), ready + ".periodSeconds", "at least 10ms"},
-		{"a period without a unit", in("period: 500"), ready + ".period", "must not be a number"},
-		{"a period that is none", in("period: soon"), ready + ".period", "invalid duration"},
-		{"seconds that are text", in("periodSeconds: '1'"), ready + ".periodSeconds", "must not be a string"},
-		{"a fraction of seconds", in("periodSeconds: 0.5"), ready + ".periodSeconds", "must not be a number"},
+		{"a period without a unit", in("period: 500"), ready + ".period", "must be a string"},
+		{"a period that is no duration", in("period: soon"), ready + ".period", "invalid duration"},
+		{"seconds that are a string", in("periodSeconds: '1'"), ready + ".periodSeconds", "must be an integer"},
+		{"a fraction of seconds", in("periodSeconds: 0.5"), ready + ".periodSeconds", "must be an integer"},
 		{"negative success threshold", in("successThreshold: -1"), ready + ".successThreshold", "at least 1"},
 		{"negative failure threshold", in("failureThreshold: -1"), ready + ".failureThreshold", "at least 1"},
 		{"warningAs", in("warningAs: error"), ready + ".warningAs", `"failure", "success"`},
 		{"errorPolicy", in("errorPolicy: ignore"), ready + ".errorPolicy", `"discard", "failure"`},
-		{"paused", in("paused: 1"), ready + ".paused", "must not be a number"},
+		{"paused", in("paused: 1"), ready + ".paused", "must be true or false"},
 		{"grace period of a readiness probe", in("terminationGracePeriodSeconds: 1"), ready + ".terminationGracePeriodSeconds", "readiness"},
 		{"grace period 0", "web: {liveness: {plugin: {name: x}, terminationGracePeriodSeconds: 0}}", web + ".liveness.terminationGracePeriodSeconds", "greater than 0"},
 		{"the API's own rules", "web: {readiness: {httpGet: {port: 0}}}", ready + ".httpGet.port", "65535"},
@@ -210,19 +210,19 @@ func TestAnnotationErrors(t *testing.T) {
 			}
 		})
 	}
-	t.Run("every error of one probe is told", func(t *testing.T) {
+	t.Run("every error of one probe is returned", func(t *testing.T) {
 		_, errs := manager.ProbesOf(annotated(in("period: 1ms, timeout: 1ms, warningAs: x")))
 		if len(errs) != 3 {
 			t.Errorf("got %v", errs)
 		}
 	})
-	t.Run("every unknown field is told", func(t *testing.T) {
+	t.Run("every unknown field is returned", func(t *testing.T) {
 		_, errs := manager.ProbesOf(annotated(in("a: 1, b: 2")))
 		if len(errs) != 2 {
 			t.Errorf("got %v", errs)
 		}
 	})
-	t.Run("an error spoils its own probe only", func(t *testing.T) {
+	t.Run("an error of one probe leaves the others", func(t *testing.T) {
 		pod := annotated(`
 web:
   readiness: {plugin: {name: x}, period: 1ms}
@@ -240,7 +240,7 @@ nope:
 			t.Errorf("got %v, errors %v", got, errs)
 		}
 	})
-	t.Run("a probe that the annotation spoils is not replaced by the container's own", func(t *testing.T) {
+	t.Run("the container's own probe does not replace one with an error", func(t *testing.T) {
 		pod := annotated("web: {readiness: {plugin: {name: x}, period: 1ms}}")
 		pod.Spec.Containers[0].ReadinessProbe = execProbe()
 		if configs, errs := manager.ProbesOf(pod); len(configs) > 0 || len(errs) != 1 {
@@ -250,7 +250,7 @@ nope:
 }
 
 func TestAnnotationRuns(t *testing.T) {
-	bubble(t, "a period below a second is exact, and a target follows the pod's IP", func(t *testing.T) {
+	bubble(t, "period below a second is exact, and target has the IP of the pod", func(t *testing.T) {
 		r := newRig(t, compat(manager.Compat(probe.CompatHerd)))
 		h := r.always(probetest.NewHandler())
 		pod := annotated("web: {readiness: {plugin: {name: redis, target: {port: redis}, config: {a: 1}}, period: 130ms, timeout: 70ms}}")
@@ -275,7 +275,7 @@ func TestAnnotationRuns(t *testing.T) {
 		}
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})
-	bubble(t, "a target with a host of its own", func(t *testing.T) {
+	bubble(t, "target with a host", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler())
 		pod := annotated("web: {readiness: {plugin: {name: x, target: {host: db, port: 5432}}}}")
@@ -285,7 +285,7 @@ func TestAnnotationRuns(t *testing.T) {
 			t.Errorf("target %+v", got)
 		}
 	})
-	bubble(t, "a probe that is paused from the start keeps its initial value", func(t *testing.T) {
+	bubble(t, "probe that starts paused keeps its initial result", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler())
 		pod := annotated("web: {liveness: {plugin: {name: x}, paused: true}}")
@@ -297,7 +297,7 @@ func TestAnnotationRuns(t *testing.T) {
 		}
 		r.wantCached(probe.Liveness, "c1", results.Success)
 	})
-	bubble(t, "AddPod names what is wrong and starts the rest", func(t *testing.T) {
+	bubble(t, "AddPod returns the error of one probe and starts the others", func(t *testing.T) {
 		r := newRig(t)
 		pod := annotated("web: {liveness: {plugin: {name: x}}, readiness: {plugin: {name: x}, perod: 1s}}")
 		err := r.m.AddPod(t.Context(), pod)
@@ -308,7 +308,7 @@ func TestAnnotationRuns(t *testing.T) {
 	})
 }
 
-// FuzzAnnotation holds whatever the annotation may say against what a worker needs.
+// FuzzAnnotation checks that any annotation results in valid probes, or in errors with a path.
 func FuzzAnnotation(f *testing.F) {
 	for _, text := range []string{
 		"web: {readiness: {plugin: {name: redis, target: {port: redis}, config: {a: [1, {b: c}]}}, period: 500ms}}",
