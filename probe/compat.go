@@ -1,13 +1,13 @@
 package probe
 
-// Compat is a set of switches. Each of them replaces one of prober's deliberate
-// deviations from the kubelet by the behaviour of kubelet v1.36.3. The zero value
-// has all fixes on. The list is closed; the core and the built-in handlers share it.
+// Compat is a set of switches for the core and the built-in handlers. Each of them replaces one
+// of prober's deliberate deviations from the kubelet by the behaviour of kubelet v1.36.3. The
+// zero value has all fixes on.
 type Compat uint32
 
 const (
-	// CompatKeepRun lets the run of equal results survive a container restart
-	// that did not come from a hold (kubernetes#53530 fixed it for holds only).
+	// CompatKeepRun keeps the run of equal results across a container restart that did not
+	// follow a hold (kubernetes#53530 fixed it for holds only).
 	CompatKeepRun Compat = 1 << iota
 	// CompatAddPodStops makes AddPod return at the first probe that exists already
 	// (kubernetes#138928).
@@ -22,11 +22,10 @@ const (
 	// CompatSeedStaleStarted seeds a sidecar's startup result from a Started
 	// status that may belong to an older container (kubernetes#137146).
 	CompatSeedStaleStarted
-	// CompatInheritReplaced lets a replaced container inherit the status of its
-	// predecessor (kubernetes#141342, kubernetes#141487).
+	// CompatInheritReplaced lets a container inherit the status of the one that it replaces
+	// (kubernetes#141342, kubernetes#141487).
 	CompatInheritReplaced
-	// CompatHerd leaves probes that were added together on one phase of their
-	// period (performance: a bulk add then runs as a herd).
+	// CompatHerd does not spread probes that were added together over their period.
 	CompatHerd
 	// CompatBodyHangIsError makes an HTTP body that hangs, is cut off or is reset an
 	// error instead of a Failure (kubernetes#122591).
@@ -34,9 +33,9 @@ const (
 	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
 	// handlers (kubernetes#115143).
 	CompatLinger
-	// CompatHostTrouble makes faults of the agent's own host a Failure of the target
-	// wherever the kubelet does: a timeout that a stopped or starved agent noticed
-	// late, and a connection for which it had no descriptor, memory or port.
+	// CompatHostTrouble makes faults of the agent's own host a Failure of the target, as
+	// the kubelet does: a timeout that a stopped or starved agent noticed late, and a
+	// connection for which there was no descriptor, memory or port.
 	// Otherwise such an attempt is an error with [ReasonHostStall] or
 	// [ReasonHostResources].
 	CompatHostTrouble
@@ -46,8 +45,8 @@ const (
 	CompatStatusOnRestart
 )
 
-// CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, save
-// that results never block a worker and that attempts can be cancelled.
+// CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, except that results
+// never block a worker and that attempts can be cancelled.
 const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
 	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger |
 	CompatHostTrouble

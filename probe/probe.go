@@ -1,9 +1,8 @@
-// Package probe is the vocabulary of prober: what a probe is, what a handler is
-// asked and what it answers. It imports the standard library only, so that a
-// handler can be written without pulling in anything else of the module.
+// Package probe has the types that the core and the handlers share: what a probe is, what a
+// handler gets and returns. It imports only the standard library, so that a handler depends on
+// nothing else of the module.
 //
-// Start with [Handler], whose comment is the contract between the core and
-// whatever carries out a probe.
+// Start with [Handler], whose comment is the contract between the core and a handler.
 package probe
 
 import (
@@ -13,12 +12,12 @@ import (
 	"time"
 )
 
-// MaxOutput is the most bytes of output an outcome keeps. Longer output is cut,
+// MaxOutput is the largest number of bytes in the output of an outcome. Longer output is cut,
 // never an error (kubelet: maxReadLength of the exec and HTTP probes).
 const MaxOutput = 10 * 1024
 
-// MaxAttempts is how many attempts one tick makes in all while they end in an
-// error (kubelet: maxProbeRetries).
+// MaxAttempts is the largest number of attempts of one tick. Only an error is retried (kubelet:
+// maxProbeRetries).
 const MaxAttempts = 3
 
 // Result is the verdict of one attempt about its target.
@@ -43,8 +42,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("Result(%d)", uint8(r))
 }
 
-// ExitCode returns the number that Nagios-like tools and prober's commands exit
-// with: 0 Success, 1 Warning, 2 Failure, 3 Unknown.
+// ExitCode returns the exit code for r of Nagios plugins and prober's commands: 0 Success, 1
+// Warning, 2 Failure, 3 Unknown.
 func (r Result) ExitCode() int {
 	switch r {
 	case Success:
@@ -143,49 +142,46 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind %q; known: liveness, readiness, startup", s)
 }
 
-// ErrorPolicy decides about a tick whose last attempt ended in an error.
+// ErrorPolicy is what to do with a tick whose last attempt ended in an error.
 type ErrorPolicy uint8
 
 const (
-	// Discard drops the tick, as the kubelet does: it is counted, an event is
-	// sent, and neither run nor decided result changes.
+	// Discard drops the tick, as the kubelet does: it is counted in metrics, an event is sent,
+	// and the thresholds do not count it.
 	Discard ErrorPolicy = iota
-	// CountAsFailure folds the tick as a Failure.
+	// CountAsFailure makes the thresholds count the tick as a Failure.
 	CountAsFailure
 )
 
-// Spec is how a probe is scheduled and judged. It is plain data: two equal specs
-// behave alike.
+// Spec is the schedule and the thresholds of a probe.
 type Spec struct {
-	InitialDelay     time.Duration // ticks earlier than this after the container's start are skipped
+	InitialDelay     time.Duration // no attempts earlier than this after the container's start
 	Period           time.Duration // from one due time to the next; above 0
 	Timeout          time.Duration // of each attempt; 0 means none
-	SuccessThreshold int           // run of successes that decides Success; at least 1
-	FailureThreshold int           // run of failures that decides Failure; at least 1
-	WarningIsFailure bool          // fold Warning as Failure rather than as Success
+	SuccessThreshold int           // consecutive successes that decide Success; at least 1
+	FailureThreshold int           // consecutive failures that decide Failure; at least 1
+	WarningIsFailure bool          // count Warning as Failure, not as Success
 	ErrorPolicy      ErrorPolicy
 }
 
-// Target is where a probe goes. Host is a name or an IP literal without
-// brackets; Unix, when set, is the path of a socket and wins over the rest.
+// Target is the address that a probe connects to. Host is a name or an IP address without
+// brackets. Unix is the path of a socket; if it is set, Host and Port are not used.
 type Target struct {
 	Host string `json:"host,omitzero"`
 	Port int    `json:"port,omitzero"`
 	Unix string `json:"unix,omitzero"`
 }
 
-// Pod is what a handler may know of the pod whose container it probes.
-// It is shared between probes and read-only.
+// Pod is the pod of a probed container. It is shared between probes and read-only.
 type Pod struct {
 	Namespace string
 	Name      string
 	UID       string
 	Labels    map[string]string
-	Ports     []Port // that all of its containers declare
+	Ports     []Port // of all containers
 }
 
-// Container is what a handler may know of the container that it probes.
-// It is shared between probes and read-only.
+// Container is a probed container. It is shared between probes and read-only.
 type Container struct {
 	Name  string
 	Ports []Port
@@ -198,15 +194,15 @@ type Port struct {
 	Protocol string `json:"protocol,omitzero"` // "TCP", "UDP" or "SCTP"
 }
 
-// Request is one attempt's question. Handlers must not modify what it points to
-// and must not keep it after they return.
+// Request has the arguments of one attempt. Handlers must not modify what it points to, and must
+// not keep it after they return.
 type Request struct {
 	Kind        Kind
 	Attempt     int // 1 to [MaxAttempts]
 	Spec        Spec
 	LastResult  Result // of the tick before this one; Unknown at first
-	Target      Target // the probe's target, resolved for this attempt
-	PodIP       string // the pod's own address; "" while it has none
+	Target      Target // resolved for this attempt
+	PodIP       string // "" while the pod has none
 	Pod         *Pod
 	Container   *Container
 	ContainerID string
@@ -226,7 +222,7 @@ func (r *Request) Redacted(text string) string {
 	return r.Redact(text)
 }
 
-// Outcome is what an attempt found out about its target.
+// Outcome is the result of an attempt and what the handler reports with it.
 type Outcome struct {
 	Result  Result
 	Output  string // text for people, cut to MaxOutput bytes
@@ -247,26 +243,24 @@ type Metric struct {
 
 // Handler carries out probes.
 //
-// The outcome is the verdict about the target. The error means that no verdict
-// could be reached: a missing program, a broken plugin, a fault of the host.
-// Only an error is retried, at once, up to [MaxAttempts] attempts in all. After the
-// last one the tick is discarded, unless [CountAsFailure] is its [ErrorPolicy].
-// An Outcome of Unknown without an error is not retried and counts as a Failure.
+// The outcome is the verdict about the target. The error means that there is no verdict: a
+// program is missing, a plugin is broken, or the host has a fault. Only an error is retried, at
+// once, with up to [MaxAttempts] attempts in all. After the last one the [ErrorPolicy] of the
+// probe applies. An Outcome of Unknown without an error is not retried and counts as a Failure.
 //
-// A deadline is a verdict: when ctx expires before the target answered, Probe
-// returns Failure and a nil error. When ctx is cancelled for any other reason the
-// answer is ignored. Either way Probe returns promptly and leaves nothing running.
+// A missed deadline is a verdict: if ctx expires before the target has answered, Probe returns
+// Failure and a nil error. If ctx is cancelled for any other reason, the outcome is ignored. In
+// both cases Probe returns promptly and leaves nothing running.
 //
 // Output is at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
 type Handler interface {
 	Probe(ctx context.Context, req Request) (Outcome, error)
 }
 
-// Preparer is a Handler with a configuration. Prepare is called once for each
-// probe, outside of ticks. It decodes and validates config, a JSON object ("{}"
-// when the probe has none), and the configured target, whose zero fields are
-// filled in from the pod at each attempt. It returns the handler bound to both.
-// Its errors name the invalid field.
+// Preparer is a Handler with a configuration. Prepare is called once for each probe, outside of
+// ticks. It validates config, a JSON object ("{}" if the probe has none), and the configured
+// target, whose zero fields are filled in from the pod at each attempt. It returns the handler
+// bound to both. Its errors name the invalid field.
 type Preparer interface {
 	Handler
 	Prepare(config []byte, target Target) (Handler, error)
@@ -280,8 +274,8 @@ func (f HandlerFunc) Probe(ctx context.Context, req Request) (Outcome, error) { 
 
 var _ Handler = HandlerFunc(nil)
 
-// Cut returns s cut to [MaxOutput] bytes. It never splits a UTF-8 sequence that
-// is whole in s. The rest of s does not stay in memory.
+// Cut returns s cut to [MaxOutput] bytes. It does not split a valid UTF-8 sequence. The result
+// does not keep the rest of s in memory.
 func Cut(s string) string {
 	if len(s) <= MaxOutput {
 		return s
@@ -290,13 +284,13 @@ func Cut(s string) string {
 	for back := 0; back < 3 && cut > 0 && s[cut]&0xC0 == 0x80; back++ {
 		cut--
 	}
-	if s[cut]&0xC0 == 0x80 { // not UTF-8 around here: cut where the limit is
+	if s[cut]&0xC0 == 0x80 { // not valid UTF-8
 		cut = MaxOutput
 	}
 	return strings.Clone(s[:cut])
 }
 
-// TimedOut is the outcome of an attempt whose deadline passed.
+// TimedOut returns the outcome of an attempt that has missed its deadline.
 func TimedOut(timeout time.Duration) Outcome {
 	return Outcome{Result: Failure, Reason: ReasonDeadline, Output: "timed out after " + timeout.String()}
 }

@@ -192,8 +192,8 @@ func (a *annotationProbe) action(config *ProbeConfig, c *v1.Container, path *fie
 	config.Target = a.Plugin.Target.resolve(c, plugin.Child("target"), errs)
 }
 
-func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.ErrorList) Target {
-	target := Target{Host: t.Host, Unix: t.Unix}
+func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.ErrorList) probe.Target {
+	target := probe.Target{Host: t.Host, Unix: t.Unix}
 	if t.Unix != "" && (t.Host != "" || t.Port != nil) {
 		*errs = append(*errs, field.Forbidden(path.Child("unix"), "may not be set together with host or port"))
 	}

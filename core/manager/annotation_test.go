@@ -53,7 +53,7 @@ web:
 		if got.Container != "web" || got.Kind != probe.Readiness || got.Handler != "redis" || !got.Paused {
 			t.Errorf("got %+v", got)
 		}
-		if got.Target != (manager.Target{Port: 6379}) {
+		if got.Target != (probe.Target{Port: 6379}) {
 			t.Errorf("target: %+v", got.Target)
 		}
 		if string(got.Config) != `{"maxLag":"5s","num":12345678901234567890}` {
@@ -98,12 +98,12 @@ func TestAnnotationSpellings(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		target string
-		want   manager.Target
+		want   probe.Target
 	}{
-		"host and port":  {"{host: example.com, port: 80}", manager.Target{Host: "example.com", Port: 80}},
-		"port in quotes": {`{port: "80"}`, manager.Target{Port: 80}},
-		"unix":           {"{unix: /run/x.sock}", manager.Target{Unix: "/run/x.sock"}},
-		"none":           {"{}", manager.Target{}},
+		"host and port":  {"{host: example.com, port: 80}", probe.Target{Host: "example.com", Port: 80}},
+		"port in quotes": {`{port: "80"}`, probe.Target{Port: 80}},
+		"unix":           {"{unix: /run/x.sock}", probe.Target{Unix: "/run/x.sock"}},
+		"none":           {"{}", probe.Target{}},
 	} {
 		t.Run("target: "+name, func(t *testing.T) {
 			if got := one(t, "web: {liveness: {plugin: {name: x, target: "+tc.target+"}}}"); got.Target != tc.want {

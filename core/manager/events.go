@@ -10,12 +10,12 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// maxPendingEvents bounds the events that wait for a slow recorder. What comes on
-// top of them is dropped: no probe waits for an event to be written.
+// maxPendingEvents bounds the events that wait for a slow recorder. Later ones are dropped, so
+// that no probe waits for the recorder.
 const maxPendingEvents = 4096
 
-// events hands events to a recorder, in order and from one goroutine, which lives
-// only while there is something to hand over.
+// events sends events to a recorder, in order and from one goroutine, which runs only while
+// there are events.
 type events struct {
 	recorder Recorder
 	draining sync.WaitGroup
@@ -29,8 +29,6 @@ type event struct {
 	object          runtime.Object
 	reason, message string
 }
-
-func newEvents(r Recorder) *events { return &events{recorder: r} }
 
 func (e *events) send(ev event) {
 	if e.recorder == nil {
@@ -64,16 +62,14 @@ func (e *events) drain() {
 	}
 }
 
-// idle reports whether the recorder has taken all events.
+// idle reports whether the recorder has recorded all events.
 func (e *events) idle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.busy
 }
 
-func (e *events) wait() { e.draining.Wait() }
-
-// event is what workers call.
+// event sends an event of w. It is the Event of [worker.Shared].
 func (m *Manager) event(w *worker.Worker, reason worker.EventReason, message string) {
 	info, container := w.Info(), w.Container()
 	ref := ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, container.Sidecar)
@@ -83,8 +79,8 @@ func (m *Manager) event(w *worker.Worker, reason worker.EventReason, message str
 	m.events.send(event{object: ref, reason: string(reason), message: message})
 }
 
-// ContainerReference is what events of a container refer to: its pod, with the field
-// path of the container.
+// ContainerReference returns the object that events of a container refer to: its pod, with the
+// field path of the container.
 func ContainerReference(namespace, pod string, uid types.UID, container string, init bool) *v1.ObjectReference {
 	list := "spec.containers"
 	if init {

@@ -1,11 +1,13 @@
 // Package manager is the kubelet's probe manager as a library.
 //
-// A [Manager] is given pods and keeps a worker for each of their probes; the three
-// results caches say what was decided, and [Manager.UpdatePodStatus] writes it into
-// a pod's status. The methods that the kubelet's manager has keep their names,
-// parameters and meanings. What differs on purpose is listed in [Compat].
+// A [Manager] keeps a worker for each probe of its pods. The three results caches have the
+// decided results, and [Manager.UpdatePodStatus] writes them into the status of a pod. The
+// methods of the kubelet's manager keep their names, parameters and meanings. [Compat] lists
+// the deliberate differences.
 //
-// This is the only room of the core that knows the Kubernetes API.
+// Read pod.go first: it starts and changes the probes of a pod. probes.go and annotation.go
+// read them from the pod; status.go computes the status of its containers. This is the only
+// package of the core that imports the Kubernetes API.
 package manager
 
 import (
@@ -31,7 +33,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Compat is the closed list of switches that turn a fix off.
+// Compat is a set of switches, each of which turns off a fix of a kubelet bug.
 type Compat = probe.Compat
 
 // KubeletV1_36 turns every fix off.
@@ -40,68 +42,69 @@ const KubeletV1_36 = probe.CompatKubeletV1_36
 // ErrClosed is returned by the methods of a closed manager.
 var ErrClosed = errors.New("manager is closed")
 
-// StatusSource knows the present status of pods. It is asked at every tick, by many
+// StatusSource returns the current status of pods. It is called at every tick, by many
 // goroutines, and must answer from memory. What it returns is not modified.
 type StatusSource interface {
 	PodStatus(uid types.UID) (v1.PodStatus, bool)
 }
 
-// RestartSource is a [StatusSource] that has containers which nobody restarts. The
-// liveness and startup probes of such a container go on after a failure, which stays
-// decided until SuccessThreshold successes. All others hold until a new container ID.
+// RestartSource is a [StatusSource] with containers that are not restarted when a probe fails.
+// The liveness and startup probes of such a container go on after a failure, which stays
+// decided until SuccessThreshold successes. All others hold until there is a new container ID.
 type RestartSource interface {
 	StatusSource
-	// Restarts reports whether somebody restarts the container when its liveness or
-	// startup probe has failed. It depends on the pod's spec alone: it is asked when
-	// probes are added, and when [Manager.UpdatePod] brings another spec.
+	// Restarts reports whether the container is restarted when its liveness or startup
+	// probe has failed. It depends on the pod's spec alone: it is called when probes are
+	// added, and when [Manager.UpdatePod] changes the spec.
 	Restarts(pod *v1.Pod, container *v1.Container) bool
 }
 
-// Handlers finds handlers by name and binds them to a probe. The handlers.Registry
-// is one. A handler that Prepare returned, and that is a [probe.Releaser], is released
-// when its probe has ended.
+// Handlers finds handlers by name and binds them to a probe, as handlers.Registry does. A
+// handler that Prepare returned is released when its probe has ended, if it is a
+// [probe.Releaser].
 type Handlers interface {
 	Prepare(name string, config []byte, target probe.Target) (probe.Handler, error)
 }
 
-// Recorder takes events. client-go's record.EventRecorder is one. It is called from
-// one goroutine, off the probes' path.
+// Recorder records events, as record.EventRecorder of client-go does. It is called by one
+// goroutine at a time, and delays no probe.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// Config is what a manager needs. Only Status and Handlers are required.
+// Config configures a [Manager]. Only Status and Handlers are required.
 type Config struct {
-	Status   StatusSource // what is known of the pods' containers; may be a [RestartSource]
+	Status   StatusSource // may be a [RestartSource]
 	Handlers Handlers     // by name: a handlers.Registry
 	Recorder Recorder     // nil: no events
 
-	// The results caches, shared with whoever else reads them; made when nil.
+	// The results caches, for a caller that shares them. New makes those that are nil.
 	Liveness, Readiness, Startup *results.Cache
 
-	Observers []worker.Observer // hear of every tick of every probe
+	Observers []worker.Observer // observe every tick of every probe
 	Scheduler worker.Scheduler  // nil: [worker.RuntimeTimers]
 	Logger    *slog.Logger      // nil: slog's default
 
-	// RestartGrace is how long before the manager's start a container must have been
-	// started to count as known to an earlier agent. 0 means the kubelet's 10 s.
+	// RestartGrace is how long before the start of the manager a container must have started
+	// to count as probed by an earlier agent. 0 means the kubelet's 10 s.
 	RestartGrace time.Duration
-	// History is how many bytes of past ticks to keep for [Manager.Probes], in all.
-	// 0 keeps the last tick of each probe only, with 256 bytes of its output.
+	// History bounds the bytes of past ticks of all probes that are kept for
+	// [Manager.Probes]. 0 keeps only the last tick of each probe, with 256 bytes of its
+	// output.
 	History int64
-	// ResolveSecret returns the value of a reference like ${file:/run/secret} (source
-	// "file") or ${env:NAME} (source "env") in a probe's config. It is asked when a probe
-	// is added or changed, and by [Manager.RefreshSecrets]; never at a tick. Nil makes such
-	// a reference an error. Who writes a pod chooses source and name, and where the value is
-	// sent: a function that returns any file of the host gives all of them away. It returns
-	// an error for what is not on a list of what pods may refer to.
+	// ResolveSecret returns the value of a reference such as ${file:/run/secret} (source
+	// "file") or ${env:NAME} (source "env") in the config of a probe. It is called when a
+	// probe is added or changed, and by [Manager.RefreshSecrets]; never at a tick. Nil makes
+	// such a reference an error. The author of a pod chooses source, name, and where the
+	// value is sent. So ResolveSecret must return an error for everything that is not on a
+	// list of allowed references.
 	ResolveSecret func(source, name string) (string, error)
 
-	// Compat has the kubelet's known bugs that are wanted back; 0 fixes them all.
+	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat Compat
 }
 
-// Key names one probe. It is the only identity of a worker.
+// Key identifies a probe and its worker.
 type Key struct {
 	PodUID    types.UID
 	Container string
@@ -121,8 +124,8 @@ type Manager struct {
 	pods    map[types.UID][]*entry    // a pod has few probes: lists are smaller than maps, and as fast
 	refused map[types.UID][]probeName // declared probes that could not be started
 	closed  bool
-	left    map[*entry]struct{} // taken, and not at their end yet
-	ending  sync.WaitGroup      // one for each of left
+	left    map[*entry]struct{} // taken from pods; a tick may be under way
+	ending  sync.WaitGroup      // one for each entry of left
 }
 
 // entry is a worker and what it was made from.
@@ -130,21 +133,21 @@ type entry struct {
 	key    Key
 	worker *worker.Worker
 	record *record
-	shape  shape  // guarded by the manager's mu, and read-only once the entry was taken
-	tell   func() // tells the worker's observers of its end; set when the entry is taken
+	shape  shape  // guarded by Manager.mu, and read-only once the entry was taken
+	closed func() // closes the observers of the worker; set when the entry is taken
 }
 
-// shape is what a probe is at present.
+// shape is the current configuration of a probe.
 type shape struct {
 	config  ProbeConfig
 	bound   *bound
-	changes int // that the probe has seen so far
+	changes int // number of changes so far
 }
 
 // bound is a handler that is bound to a probe.
 type bound struct {
 	probe.Handler
-	mark string // tells what the references in its config stood for; "": there is none
+	mark string // a digest of the config with its references resolved; "": there is no reference
 }
 
 // New returns a manager without pods.
@@ -163,11 +166,11 @@ func New(cfg Config) (*Manager, error) {
 			m.owned = append(m.owned, *cache)
 		}
 		if got := (*cache).Kind(); got != kind {
-			return nil, fmt.Errorf("manager: the %s cache of the config was made for %s probes", kind, got)
+			return nil, fmt.Errorf("manager: the %s cache in Config is one for %s probes", kind, got)
 		}
 		m.shared.Results[kind] = *cache
 	}
-	m.events = newEvents(cfg.Recorder)
+	m.events = &events{recorder: cfg.Recorder}
 	m.shared.Scheduler, m.shared.Observers = cfg.Scheduler, cfg.Observers
 	m.shared.Event = m.event
 	m.shared.AgentStart, m.shared.RestartGrace = m.start, m.cfg.RestartGrace
@@ -175,16 +178,15 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// AddPod starts a worker for every probe of pod that has none yet: of its containers,
-// then of its restartable init containers; startup, readiness, liveness. It may be
-// called again at every sync. It does not change a probe that is running; see
-// [Manager.UpdatePod].
+// AddPod starts a worker for every probe of pod that has none yet. It starts those of the
+// containers first, then those of the restartable init containers, each in the order startup,
+// readiness, liveness. It may be called again at every sync. It does not change a probe that
+// is running; see [Manager.UpdatePod].
 //
-// pod is not modified and not kept. ctx bounds the call, not the probes. The error
-// joins one for every probe that could not be started, named by the path of its
-// field; the others are started. A probe that could not be started is undecided, as
-// one that has not run yet: its container is not ready, or has not started, until a
-// later call starts it.
+// pod is not modified and not kept. ctx bounds the call, not the probes. The error joins one
+// for every probe that could not be started, with the path of its field. The other probes are
+// started. A probe that could not be started counts as one that has not run yet: its container
+// is not ready, or has not started, until a later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 	if pod.UID == "" {
 		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
@@ -210,77 +212,78 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 	return errors.Join(d.errs...)
 }
 
-// UpdatePod makes the workers of pod what its probes say now: it adds, changes and
-// removes them. A probe whose handler and configuration are the same keeps what its
-// thresholds have counted; a new period takes effect at once; the result of an
-// attempt begun before is dropped. Ports, labels and restart policies are those of the
-// new pod from now on. A probe with an error goes on as it was.
+// UpdatePod adds, changes and removes workers so that they match the probes of pod. A probe
+// with the same handler and config keeps its run of equal results. A new period takes effect
+// at once. The result of an attempt under way is dropped. From now on ports, labels and
+// restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	d, set := declaredBy(pod), newPodSet(m, pod)
-	unread, wanted := len(d.errs) > 0, make(map[Key]bool)
+	invalid, desired := len(d.errs) > 0, make(map[Key]bool)
 	for i, c := range d.configs {
 		if ctx.Err() != nil {
 			d.fail(context.Cause(ctx), d.configs[i:]...)
 			break
 		}
 		key := c.key(pod.UID)
-		wanted[key] = true
-		if old := m.entry(key); old != nil && unread && !c.annotated && m.present(old).config.annotated {
-			continue // the annotation may still ask for the probe that is running
+		desired[key] = true
+		if old := m.entry(key); old != nil && invalid && !c.annotated && m.shape(old).config.annotated {
+			continue // the annotation may still have the probe that is running
 		}
 		if err := m.put(set, c); err != nil {
 			d.fail(err, c)
 		}
 	}
 	m.refuse(pod.UID, d.refused)
-	if len(d.errs) > 0 { // what could not be read is not what was removed
+	if len(d.errs) > 0 { // a probe with an error was not removed
 		return errors.Join(d.errs...)
 	}
-	m.stopPod(pod.UID, func(k Key) bool { return !wanted[k] })
+	m.stopPod(pod.UID, func(k Key) bool { return !desired[k] })
 	return nil
 }
 
-// StopLivenessAndStartup ends the liveness and startup workers of a pod that is
-// terminating; readiness is probed until the end.
+// StopLivenessAndStartup stops the liveness and startup workers of a pod that is terminating.
+// Readiness is probed until the end.
 func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 	names := containerNames(pod, !m.cfg.Compat.Has(probe.CompatStopSkipsSidecars)) // kubernetes#141766
 	m.stopPod(pod.UID, func(k Key) bool { return k.Kind != probe.Readiness && names[k.Container] })
 }
 
-// RemovePod ends the workers of the containers that pod names. When it returns they
-// record nothing any more, and their decided results are gone.
+// RemovePod stops the workers of the containers in pod. When it returns they record nothing
+// any more, and their decided results are removed.
 func (m *Manager) RemovePod(pod *v1.Pod) {
 	names := containerNames(pod, true)
 	m.forgive(pod.UID, names)
 	m.stopPod(pod.UID, func(k Key) bool { return names[k.Container] })
 }
 
-// CleanupPods ends the workers of all pods that are not in desired.
+// CleanupPods stops the workers of all pods that are not in desired.
 func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
 	gone := func(uid types.UID) bool { _, ok := desired[uid]; return !ok }
 	m.mu.Lock()
 	maps.DeleteFunc(m.refused, func(uid types.UID, _ []probeName) bool { return gone(uid) })
+	stopped := slices.DeleteFunc(slices.Collect(maps.Keys(m.pods)), func(uid types.UID) bool { return !gone(uid) })
 	m.mu.Unlock()
-	m.stopPods(gone)
+	for _, uid := range stopped {
+		m.stopPod(uid, func(Key) bool { return true })
+	}
 }
 
-// Subscribe returns the changes of all decided results from now until ctx ends,
-// beginning with what they are now. A reader that is slow blocks no worker and finds
-// the newest state of every container; see [results.Subscribe].
+// Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
+// blocks no worker, and gets the newest state of every container; see [results.Subscribe].
 func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
 	return results.Subscribe(ctx, m.shared.Results[:]...)
 }
 
-// Results returns the cache of the decided results of one kind.
+// Results returns the cache of the decided results for kind.
 func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.shared.Results[kind] }
 
 // Trigger makes a probe tick now.
 func (m *Manager) Trigger(key Key) error { return m.with(key, (*worker.Worker).Trigger) }
 
-// Pause lets a probe rest. Its decided result stays as it is.
+// Pause stops the attempts of a probe until [Manager.Resume]. Its decided result stays.
 func (m *Manager) Pause(key Key) error { return m.with(key, (*worker.Worker).Pause) }
 
-// Resume ends a pause.
+// Resume ends a pause: the probe ticks now.
 func (m *Manager) Resume(key Key) error { return m.with(key, (*worker.Worker).Resume) }
 
 func (m *Manager) with(key Key, do func(*worker.Worker)) error {
@@ -292,20 +295,20 @@ func (m *Manager) with(key Key, do func(*worker.Worker)) error {
 	return nil
 }
 
-// Close is [Manager.Shutdown] without a bound.
+// Close is [Manager.Shutdown] without a time limit.
 func (m *Manager) Close() error { return m.Shutdown(context.Background()) }
 
-// Shutdown ends all workers and waits for the attempts under way, which are cancelled,
-// and for the recorder to take the events that are left. When ctx ends first, because a
-// handler, an observer or the recorder does not return, its error names the probes that
-// were left behind; nothing that they answer counts any more.
+// Shutdown stops all workers. It cancels the attempts under way and waits for their end, and
+// until the recorder has recorded all events. When ctx ends first, because a handler, an
+// observer or the recorder does not return, its error names the probes that are still under
+// way; their results are not counted.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	uids := slices.Collect(maps.Keys(m.pods))
 	m.mu.Unlock()
 	var taken []*entry
-	for _, uid := range uids { // all stop at once, whatever keeps one of them from ending
+	for _, uid := range uids { // stop all before waiting for any
 		taken = append(taken, m.take(uid, func(*entry) bool { return true })...)
 	}
 	ended := make(chan struct{})
@@ -313,7 +316,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 		defer close(ended)
 		m.end(taken)
 		m.ending.Wait()
-		m.events.wait()
+		m.events.draining.Wait()
 	}()
 	var err error
 	select {
@@ -327,8 +330,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// leftBehind returns an error that says what Shutdown waits for, or nil where that is
-// nothing.
+// leftBehind returns an error that says what Shutdown still waits for, or nil.
 func (m *Manager) leftBehind(ctx context.Context) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -340,7 +342,7 @@ func (m *Manager) leftBehind(ctx context.Context) error {
 	if len(names) == 0 && m.events.idle() {
 		return nil
 	}
-	what := "events that the recorder does not take"
+	what := "events that the recorder has not recorded"
 	if len(names) > 0 {
 		slices.Sort(names)
 		what = "probes under way: " + strings.Join(names[:min(len(names), shownLeft)], ", ")
@@ -351,13 +353,13 @@ func (m *Manager) leftBehind(ctx context.Context) error {
 	return fmt.Errorf("manager left behind %s: %w", what, context.Cause(ctx))
 }
 
-// shownLeft is how many of the probes left behind an error names.
+// shownLeft is the largest number of probes that the error of [Manager.Shutdown] names.
 const shownLeft = 10
 
-// refuse notes which declared probes of a pod could not be started.
+// refuse stores the declared probes of a pod that could not be started.
 func (m *Manager) refuse(uid types.UID, names []probeName) {
 	m.mu.RLock()
-	nothing := len(names) == 0 && m.refused[uid] == nil // as at most syncs: no one has to wait
+	nothing := len(names) == 0 && m.refused[uid] == nil // the usual case needs no write lock
 	m.mu.RUnlock()
 	if nothing {
 		return
@@ -370,7 +372,7 @@ func (m *Manager) refuse(uid types.UID, names []probeName) {
 	}
 }
 
-// stillRefused returns which probes of configs could not be started before.
+// stillRefused returns the probes of configs that could not be started before.
 func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []probeName) {
 	for _, c := range configs {
 		if _, refused := m.lookup(c.key(uid)); refused {
@@ -380,7 +382,7 @@ func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []pr
 	return names
 }
 
-// forgive forgets the probes of the containers called names that could not be started.
+// forgive removes the probes of the containers called names from refused.
 func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -391,7 +393,8 @@ func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 	}
 }
 
-// lookup returns the entry of a probe, or whether it is declared and could not be started.
+// lookup returns the entry of a probe. refused reports whether there is none because the
+// probe could not be started.
 func (m *Manager) lookup(key Key) (e *entry, refused bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -416,52 +419,36 @@ func (m *Manager) entryLocked(key Key) *entry {
 	return nil
 }
 
-// present returns what the probe of e is now.
-func (m *Manager) present(e *entry) shape {
+// shape returns the current shape of e.
+func (m *Manager) shape(e *entry) shape {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return e.shape
 }
 
-// stopPods ends all workers of the pods that match.
-func (m *Manager) stopPods(match func(types.UID) bool) {
-	var ended []types.UID
-	m.mu.RLock()
-	for uid := range m.pods {
-		if match(uid) {
-			ended = append(ended, uid)
-		}
-	}
-	m.mu.RUnlock()
-	for _, uid := range ended {
-		m.stopPod(uid, func(Key) bool { return true })
-	}
-}
-
-// stopPod ends the workers of one pod whose keys match.
+// stopPod stops the workers of one pod whose keys match.
 func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
 	m.end(m.take(uid, func(e *entry) bool { return match(e.key) }))
 }
 
-// end lets go of entries that were taken.
+// end closes the observers of entries that were taken, and releases their handlers.
 func (m *Manager) end(taken []*entry) {
 	for _, e := range taken {
-		e.tell()
+		e.closed()
 		release(e.shape.bound.Handler)
 		m.awaitEnd(e)
 	}
 }
 
-// take removes the entries of one pod that match and stops their workers: from here on
-// others may be started in their places, whose results nobody takes back. The caller owes
-// them an end.
+// take removes the entries of one pod that match, and stops their workers. From now on other
+// workers may be started for the same probes. The caller must call end with what it returns.
 func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var kept []*entry
 	for _, e := range m.pods[uid] {
 		if match(e) {
-			e.tell = e.worker.Halt()
+			e.closed = e.worker.Halt()
 			m.left[e] = struct{}{}
 			taken = append(taken, e)
 		} else {
@@ -480,9 +467,9 @@ func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) 
 	return taken
 }
 
-// awaitEnd lets Shutdown wait for the tick of e that is under way, if one is.
+// awaitEnd makes Shutdown wait for the tick of e that is under way, if there is one.
 func (m *Manager) awaitEnd(e *entry) {
-	over := func() {
+	ended := func() {
 		e.worker.Wait()
 		m.mu.Lock()
 		delete(m.left, e)
@@ -490,13 +477,13 @@ func (m *Manager) awaitEnd(e *entry) {
 		m.ending.Done()
 	}
 	if e.worker.Resting() {
-		over()
+		ended()
 		return
 	}
-	go over()
+	go ended()
 }
 
-// ended is called by a worker that has ended by itself.
+// ended is called by a worker that has ended without a Stop.
 func (m *Manager) ended(uid types.UID, w *worker.Worker) {
 	m.end(m.take(uid, func(e *entry) bool { return e.worker == w }))
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// podSet makes the things that the workers of one pod share, each of them once.
+// podSet makes what the workers of one pod share, each part once.
 type podSet struct {
 	m          *Manager
-	pod        *v1.Pod // as given; copied when first needed
+	pod        *v1.Pod // copied before it is first used
 	copied     bool
 	shared     *probe.Pod
 	containers map[string]*worker.Container
@@ -58,20 +58,14 @@ func (s *podSet) container(name string) *worker.Container {
 }
 
 func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i], false
-		}
+	if c = specNamed(pod.Spec.Containers, name); c != nil {
+		return c, false
 	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			return c, IsSidecar(c)
-		}
-	}
-	return nil, false
+	c = specNamed(pod.Spec.InitContainers, name)
+	return c, c != nil && IsSidecar(c)
 }
 
-// podPorts returns the ports of all containers, which share the pod's address.
+// podPorts returns the ports of all containers of pod.
 func podPorts(pod *v1.Pod) (all []probe.Port) {
 	for i := range pod.Spec.InitContainers {
 		all = append(all, ports(&pod.Spec.InitContainers[i])...)
@@ -90,8 +84,8 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
-// put makes a probe what c says, whatever others do to it meanwhile: it starts one that is
-// not there, and changes one that is.
+// put starts the probe of c, or changes it if it runs. It tries again when another goroutine
+// has started, changed or removed the probe meanwhile.
 func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	moved := false
 	for {
@@ -122,8 +116,8 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	return started, err
 }
 
-// startWorker starts the worker of a probe whose handler is prepared, and reports false
-// when there is one already.
+// startWorker starts the worker of a probe whose handler is prepared. It reports false when
+// there is one already.
 func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler *bound) (started bool, err error) {
 	key := c.key(set.pod.UID)
 	container := set.container(c.Container)
@@ -147,7 +141,7 @@ func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler *bound) (start
 	return started, err
 }
 
-// insert makes e one of the manager's and starts its worker, unless its probe exists.
+// insert adds e and starts its worker, unless its probe exists.
 func (m *Manager) insert(e *entry) (started bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,10 +157,10 @@ func (m *Manager) insert(e *entry) (started bool, err error) {
 	return true, nil
 }
 
-// change gives a running probe a new shape; moved says that its attempts may go elsewhere
-// now. It reports false when the probe has ended, or was changed by another goroutine.
+// change changes a running probe to c. moved means that its target may be another one now. It
+// reports false when the probe has ended, or was changed by another goroutine.
 func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err error) {
-	was := m.present(old)
+	was := m.shape(old)
 	next := was.bound
 	switch same := was.config.equal(c); {
 	case same && !moved:
@@ -179,8 +173,7 @@ func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err 
 	return m.changeTo(old, shape{c, next, was.changes + 1}, was), nil
 }
 
-// rebind returns what c is to be bound to: that of was, where config and secrets are the
-// same.
+// rebind returns a handler bound to c: that of was if config and secrets are the same.
 func (m *Manager) rebind(was shape, c ProbeConfig) (*bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
@@ -196,8 +189,8 @@ func (m *Manager) rebind(was shape, c ProbeConfig) (*bound, error) {
 	return next, err
 }
 
-// inherit lets a probe that is the same but for its secrets keep what it has. One whose handler
-// panics begins afresh.
+// inherit lets a probe whose secrets alone have changed keep its state. It loses the state if
+// its handler panics.
 func (m *Manager) inherit(next, was *bound) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,13 +200,14 @@ func (m *Manager) inherit(next, was *bound) {
 	probe.Inherit(bare(next.Handler), bare(was.Handler))
 }
 
-// changeTo is change to a shape whose handler is bound.
+// changeTo changes a running probe from was to next, and releases the handler that is not used
+// any more. It reports false as change does.
 func (m *Manager) changeTo(old *entry, next, was shape) (done bool) {
 	c := next.config
 	done = m.reform(old, next, worker.Change{
 		Handler: next.bound.Handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(),
 		KeepRun: was.config.sameHandler(&c), Paused: c.Paused,
-		KeepPaused: was.config.Paused == c.Paused, // Pause or Resume may have been called: the pod says nothing new of it
+		KeepPaused: was.config.Paused == c.Paused, // after Pause or Resume
 	})
 	switch {
 	case next.bound == was.bound:
@@ -225,8 +219,7 @@ func (m *Manager) changeTo(old *entry, next, was shape) (done bool) {
 	return done
 }
 
-// reform gives e its next shape, unless e has been taken, or has another one by now than
-// that which the next was made of.
+// reform sets the shape of e, unless e was taken, or was changed since next was made.
 func (m *Manager) reform(e *entry, next shape, change worker.Change) (done bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,8 +231,8 @@ func (m *Manager) reform(e *entry, next shape, change worker.Change) (done bool)
 	return true
 }
 
-// reshape tells w of the pod as it is now: it looks at labels, ports and restart
-// policies at every tick. It reports whether an attempt may go elsewhere now.
+// reshape gives w the new labels, ports and restart policies of the pod. It reports whether
+// the ports have changed, and so perhaps the target of an attempt.
 func (s *podSet) reshape(w *worker.Worker) (moved bool) {
 	old := w.Container()
 	before, ok := old.Source.(*source)
@@ -248,7 +241,7 @@ func (s *podSet) reshape(w *worker.Worker) (moved bool) {
 		return false
 	}
 	c := *s.container(before.container.Name)
-	c.PriorID = old.PriorID // an agent's restart is not what happened here
+	c.PriorID = old.PriorID // the agent was not restarted
 	w.Reshape(&c)
 	return !slices.Equal(old.Container.Ports, c.Container.Ports)
 }
@@ -277,8 +270,8 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 	return &bound{redacted(handler, r.secrets.values), r.mark}, nil
 }
 
-// prepareHandler turns a panic into an error: one probe's handler, which may be anybody's,
-// does not end the program.
+// prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does
+// not end the program.
 func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -286,13 +279,13 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 			h, err = nil, fmt.Errorf("handler %q: panic: %v", c.Handler, p)
 		}
 	}()
-	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target.static())
+	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
 }
 
-// release lets go of a handler that prepare returned.
+// release releases a handler that prepare returned.
 func release(h probe.Handler) { probe.Release(bare(h)) }
 
-// bare returns the handler inside, where h is one that redacts.
+// bare returns the handler inside a redactor, and any other handler as it is.
 func bare(h probe.Handler) probe.Handler {
 	if r, ok := h.(redactor); ok {
 		return r.Handler
@@ -302,10 +295,10 @@ func bare(h probe.Handler) probe.Handler {
 
 var seed = maphash.MakeSeed()
 
-// spread says when a new probe ticks first, and how long after that for the second
-// time. While the manager is younger than the period, the first tick is delayed by a
-// random part of it, so that the probes of an agent that was just started do not run
-// as a herd. Later the first tick is immediate and the second spread.
+// spread returns the delay of the first tick of a new probe, and the time from there to the
+// second tick; 0 means a period. While the manager is younger than the period, the first tick
+// is delayed by a random part of it, so that the probes of an agent that has just started do
+// not run all at once. Later the first tick is immediate, and the second one is spread.
 func (m *Manager) spread(key Key, period time.Duration) (delay, phase time.Duration) {
 	if period > time.Since(m.start) {
 		return rand.N(period), 0
@@ -316,14 +309,14 @@ func (m *Manager) spread(key Key, period time.Duration) (delay, phase time.Durat
 	return 0, time.Duration(maphash.Comparable(seed, key)%uint64(period)) + 1
 }
 
-// source is the state of one container as its workers see it.
+// source returns the state of one container to its workers.
 type source struct {
 	status    StatusSource
 	pod       *v1.Pod // as it was added
 	container *v1.Container
 }
 
-// podStatus asks for the pod's status, of a [StatusStore] without copying it.
+// podStatus returns the status of the pod. It does not copy that of a [StatusStore].
 func (s *source) podStatus() (*v1.PodStatus, bool) {
 	if store, ok := s.status.(*StatusStore); ok {
 		return store.podStatus(s.pod.UID)
@@ -360,8 +353,8 @@ func (s *source) State() worker.State {
 	return state
 }
 
-// containerStatus finds the status of the container called name: among the regular
-// ones, and where there is none with an ID, among the init containers.
+// containerStatus returns the status of the container called name: that of a regular container
+// with an ID, or else that of an init container; nil if there is none.
 func containerStatus(status *v1.PodStatus, name string) *v1.ContainerStatus {
 	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range list {

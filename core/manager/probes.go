@@ -16,39 +16,29 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ProbeConfig is one probe as a pod asks for it, from its container or from the
-// annotation [Annotation], with the API's defaults applied.
+// ProbeConfig is one probe of a pod, from its container or from the annotation [Annotation],
+// with the defaults of the API.
 type ProbeConfig struct {
-	Path      *field.Path // where the pod says so
-	Container string      // its name
+	Path      *field.Path // of the probe in the pod
+	Container string      // name
 	Kind      probe.Kind
-	Handler   string // name; "" when the probe names none
-	Config    []byte // the handler's config, a JSON object
-	Target    Target // of a plugin
+	Handler   string       // name; "" when the probe names none
+	Config    []byte       // the handler's config, a JSON object
+	Target    probe.Target // of a plugin; zero fields are filled in from the pod
 	Spec      probe.Spec
 	Paused    bool // until [Manager.Resume]
-	// TerminationGracePeriodSeconds overrides the pod's when this probe kills the
-	// container; nil when it does not.
+	// TerminationGracePeriodSeconds replaces that of the pod when this probe kills the
+	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
 	annotated bool // from the annotation: its config may refer to secrets
 }
 
-// Target is the target that a plugin's probe asks for. Zero fields are filled in
-// from the pod: Host with its IP.
-type Target struct {
-	Host string
-	Port int
-	Unix string
-}
-
-func (t Target) static() probe.Target { return probe.Target{Host: t.Host, Port: t.Port, Unix: t.Unix} }
-
 func (c *ProbeConfig) key(uid types.UID) Key { return Key{uid, c.Container, c.Kind} }
 
-// target resolves the probe's target at each attempt; nil for the pod's own address.
+// target returns the target for the IP of the pod at each attempt; nil if that is all.
 func (c *ProbeConfig) target() func(podIP string) probe.Target {
-	t := c.Target.static()
+	t := c.Target
 	switch {
 	case t == probe.Target{}:
 		return nil
@@ -63,23 +53,23 @@ func (c *ProbeConfig) equal(o ProbeConfig) bool {
 	return c.sameHandler(&o) && c.Spec == o.Spec && c.Paused == o.Paused
 }
 
-// sameHandler reports whether c and o ask for the same handler with the same config.
+// sameHandler reports whether c and o have the same handler, config and target.
 func (c *ProbeConfig) sameHandler(o *ProbeConfig) bool {
 	return c.Handler == o.Handler && bytes.Equal(c.Config, o.Config) && c.Target == o.Target
 }
 
-// ProbesOf returns the probes of pod in the order in which AddPod starts them, and
-// an error, a [*field.Error], for each that cannot be used. The annotation wins
-// over the container's own probe of that kind.
+// ProbesOf returns the probes of pod in the order in which AddPod starts them, and an error, a
+// [*field.Error], for each invalid one. A probe of the annotation takes precedence over that of
+// the container.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 	d := declaredBy(pod)
 	return d.configs, d.errs
 }
 
-// declared is what a pod says of its probes.
+// declared are the probes of a pod.
 type declared struct {
 	configs []ProbeConfig
-	refused []probeName // declared, or perhaps declared, by what cannot be used
+	refused []probeName // that are invalid, or may be declared by an invalid annotation
 	errs    []error
 }
 
@@ -128,7 +118,7 @@ func declaredBy(pod *v1.Pod) *declared {
 	return d
 }
 
-// fail notes that err keeps the probes of configs from being started.
+// fail adds err, and refuses the probes of configs.
 func (d *declared) fail(err error, configs ...ProbeConfig) {
 	d.errs = append(d.errs, err)
 	for _, c := range configs {
@@ -163,8 +153,7 @@ func specOf(p *v1.Probe) probe.Spec {
 	}
 }
 
-// handlerConfig names the built-in handler that h asks for, and its config. A
-// handler that asks for none has no name; see [missingHandler].
+// handlerConfig returns the name and the config of the built-in handler of h.
 func handlerConfig(h *v1.ProbeHandler, c *v1.Container) (name string, config []byte, err error) {
 	switch {
 	case h.Exec != nil:
@@ -201,10 +190,9 @@ func namedPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 	return n, nil
 }
 
-// ExpandCommand replaces $(NAME) in command by the literal value of that variable in
-// env, which is empty where env takes the value from elsewhere. A name that env does
-// not have is left as it is; $$(NAME) stands for the text $(NAME). A nil command
-// stays nil.
+// ExpandCommand replaces $(NAME) in command by the literal value of that variable in env. The
+// value is empty if it comes from a source. A name that is not in env is left as it is, and
+// $$(NAME) becomes $(NAME). A nil command stays nil.
 func ExpandCommand(command []string, env []v1.EnvVar) []string {
 	if command == nil {
 		return nil
@@ -234,7 +222,8 @@ func expand(s string, values map[string]string) string {
 	}
 }
 
-// reference reads what follows a dollar sign and returns its replacement.
+// reference returns the replacement of a dollar sign and what belongs to it in s, the text
+// after it, and the rest of s.
 func reference(s string, values map[string]string) (text, rest string) {
 	switch {
 	case strings.HasPrefix(s, "$"): // an escaped dollar sign

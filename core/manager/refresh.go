@@ -13,8 +13,8 @@ type SecretReference struct {
 	Name   string
 }
 
-// SecretReferences returns what the config of c refers to, in no order. It may name one
-// more than once.
+// SecretReferences returns the references in the config of c, in no order and perhaps more than
+// once.
 func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 	if !c.annotated {
 		return nil
@@ -24,22 +24,22 @@ func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 		return "", nil
 	})
 	if err != nil {
-		return nil // no JSON: no handler is ever bound to it
+		return nil // not JSON: no handler is ever bound to it
 	}
 	return all
 }
 
-// RefreshSecrets resolves the references in the configs of all probes again, by
-// [Config.ResolveSecret]. A probe whose secrets are others now gets a handler that is bound
-// to them. It keeps its schedule, its decided result and what its thresholds have counted,
-// and what its handler keeps for it where that is a [probe.Inheritor];
-// the result of an attempt under way is dropped. All other probes are left alone.
+// RefreshSecrets resolves the references in the configs of all probes again, with
+// [Config.ResolveSecret]. A probe whose secrets have changed gets a handler that is bound to
+// them. It keeps its schedule, its decided result and its run of equal results. It also keeps
+// the state of its handler, if that is a [probe.Inheritor]. The result of an attempt under way
+// is dropped. The other probes are not changed.
 //
-// A probe whose secrets cannot be resolved, or whose handler does not take them, goes on
-// with those it has. The error joins one for every such probe, named by its pod and the
-// path of its field. ctx ends the work between two probes.
+// A probe whose secrets cannot be resolved, or whose handler refuses them, goes on with the
+// old ones. The error joins one for every such probe, with its pod and the path of its field.
+// The end of ctx ends the work between two probes.
 //
-// Whoever embeds a manager calls it when secrets may have changed: the manager watches none.
+// The manager does not watch secrets. Call RefreshSecrets when they may have changed.
 func (m *Manager) RefreshSecrets(ctx context.Context) error {
 	var errs []error
 	for _, e := range m.withSecrets() {
@@ -68,23 +68,23 @@ func (m *Manager) withSecrets() (all []*entry) {
 	return all
 }
 
-// refresh binds a probe anew where its secrets have changed.
+// refresh binds a probe again if its secrets have changed.
 func (m *Manager) refresh(e *entry) error {
 	for m.entry(e.key) == e {
-		was := m.present(e)
+		was := m.shape(e)
 		next, err := m.rebind(was, was.config)
 		if err != nil || next == was.bound || m.changeTo(e, shape{was.config, next, was.changes + 1}, was) {
 			return err
 		}
 	}
-	return nil // it has ended
+	return nil // the probe has ended
 }
 
 // resolved is the config of a probe with its references replaced.
 type resolved struct {
 	config  []byte
-	secrets Secrets // that must not be shown
-	mark    string  // a digest of config; "": there is no reference in it
+	secrets Secrets
+	mark    string // a digest of config; "": there is no reference in it
 }
 
 // resolve replaces the references in the config of c.

@@ -212,7 +212,7 @@ func TestShutdown(t *testing.T) {
 		r.add(pod)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "events that the recorder does not take") {
+		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "events that the recorder has not recorded") {
 			t.Errorf("got %v", err)
 		}
 		close(over)

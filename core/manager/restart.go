@@ -6,15 +6,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// IsSidecar reports whether c, an init container, is restartable: one that goes on
-// running beside the regular containers, and may have probes.
+// IsSidecar reports whether c, an init container, is restartable: it runs beside the regular
+// containers, and may have probes.
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// ContainerShouldRestart reports whether a container that exited with exitCode is to
-// run again: by the first of its restart rules that matches, else by its own restart
-// policy, else by the pod's. Rules count only beside a container-level policy.
+// ContainerShouldRestart reports whether a container that exited with exitCode is restarted. The
+// first restart rule that matches decides, or else the restart policy of the container, or else
+// that of the pod. Without a policy of the container its rules do not count.
 func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bool {
 	policy := pod.RestartPolicy
 	if c.RestartPolicy != nil {
@@ -37,9 +37,8 @@ func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bo
 	}
 }
 
-// AllContainersShouldRestart reports whether the pod's containers are being restarted
-// together: because its status says so, or because one exited with a code for which
-// its rules ask for it.
+// AllContainersShouldRestart reports whether all containers of pod are restarted together: a
+// condition in its status says so, or a rule of a container that has exited asks for it.
 func AllContainersShouldRestart(pod *v1.Pod, status *v1.PodStatus) bool {
 	for _, c := range status.Conditions {
 		if c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {

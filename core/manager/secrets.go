@@ -20,14 +20,13 @@ import (
 // secretReference matches ${file:/path} and ${env:NAME}.
 var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
 
-// resolveSecrets replaces the references in the strings of config and returns what must not
-// be shown.
+// resolveSecrets replaces the references in the strings of config, and returns the secrets.
 func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secrets, err error) {
 	if !secretReference.Match(config) {
 		return config, Secrets{}, nil
 	}
 	if m.cfg.ResolveSecret == nil {
-		return nil, Secrets{}, errors.New("config refers to a secret, and the agent resolves none")
+		return nil, Secrets{}, errors.New("config refers to a secret, and this agent cannot resolve secrets")
 	}
 	var document any
 	decoder := json.NewDecoder(bytes.NewReader(config))
@@ -56,7 +55,7 @@ func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error)
 	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
 		parts := secretReference.FindStringSubmatch(reference)
 		value, err := m.cfg.ResolveSecret(parts[1], parts[2])
-		if err == nil && !utf8.ValidString(value) { // JSON would have other bytes, which redaction does not know
+		if err == nil && !utf8.ValidString(value) { // json.Marshal would change it, and redaction miss it
 			err = errNotText
 		}
 		if err != nil {
@@ -88,7 +87,7 @@ func SecretFields(config []byte) (fields []string) {
 	return fields
 }
 
-// walkStrings replaces every string inside a decoded JSON document. field is the path to it.
+// walkStrings replaces every string in v, a decoded JSON document at the path at.
 func walkStrings(v any, at string, replace func(s, field string) (string, error)) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -117,8 +116,8 @@ func fieldOf(at, name string) string {
 	return at + "." + name
 }
 
-// redacted returns a handler that never lets go of secrets, in output, details, error,
-// metric or trace, and is told how to keep them out of its log.
+// redacted returns h with the secrets removed from its outcome, errors and trace. h gets
+// [probe.Request.Redact] for its log.
 func redacted(h probe.Handler, secrets []string) probe.Handler {
 	if len(secrets) == 0 {
 		return h
@@ -148,7 +147,7 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 		}
 	}
 	defer func() {
-		if p := recover(); p != nil { // it will be logged
+		if p := recover(); p != nil { // the worker logs it
 			panic(r.secrets.Replace(fmt.Sprint(p)))
 		}
 	}()
@@ -161,8 +160,8 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return outcome, err
 }
 
-// metrics takes the secrets out of metrics. It drops a metric whose name has one, and a label
-// whose key has one: "[redacted]" cannot be part of either.
+// metrics returns metrics without secrets. It drops a metric with a secret in its name, and a
+// label with a secret in its name: "[redacted]" is not valid there.
 func (r redactor) metrics(all []probe.Metric) (clean []probe.Metric) {
 	for _, m := range all {
 		if r.secrets.Replace(m.Name) != m.Name {
@@ -181,8 +180,8 @@ func (r redactor) metrics(all []probe.Metric) (clean []probe.Metric) {
 	return clean
 }
 
-// details takes the secrets out of a JSON object, however they are spelled in it. What is
-// no JSON any more without them is dropped by whoever looks at it next.
+// details returns a JSON object without secrets, whatever escapes they are written with. If the
+// text is not JSON without them, the worker drops it.
 func (r redactor) details(object string) string {
 	if object == "" {
 		return ""
@@ -193,13 +192,13 @@ func (r redactor) details(object string) string {
 	if d.Decode(&fields) != nil {
 		return ""
 	}
-	// A text of it may be JSON itself, which is spelled twice in the object.
+	// A string may contain JSON itself, which is escaped twice in the object.
 	fields, _ = walkStrings(fields, "", func(text, _ string) (string, error) { return r.secrets.Replace(text), nil })
-	spelled, _ := json.Marshal(fields) // as formsOf has it; what was decoded can be encoded
-	return r.secrets.Replace(string(spelled))
+	encoded, _ := json.Marshal(fields) // with the escapes that redact knows; it was decoded, so it can be encoded
+	return r.secrets.Replace(string(encoded))
 }
 
-// redactedError shows its own text, and is the error inside to errors.Is and As.
+// redactedError is an error with another text.
 type redactedError struct {
 	err  error
 	text string
@@ -208,24 +207,23 @@ type redactedError struct {
 func (e redactedError) Error() string { return e.text }
 func (e redactedError) Unwrap() error { return e.err }
 
-// Secrets are the values that the references in a config stood for. The zero value has
-// none.
+// Secrets are the values of the references in a config. The zero value has none.
 type Secrets struct {
 	values []string
-	fields []string // of the config
+	fields []string // of the config that have them
 }
 
-// ResolveSecrets replaces the references in a handler's config as AddPod does, for
-// whoever prepares handlers without a manager. resolve is [Config.ResolveSecret].
+// ResolveSecrets replaces the references in the config of a handler as AddPod does, for a caller
+// without a manager. resolve is a [Config.ResolveSecret].
 func ResolveSecrets(config []byte, resolve func(source, name string) (string, error)) ([]byte, Secrets, error) {
 	m := Manager{cfg: Config{ResolveSecret: resolve}}
 	resolved, secrets, err := m.resolveSecrets(config)
 	return resolved, secrets, secrets.Error(err)
 }
 
-// Handler returns a handler that never lets go of the secrets, in output, error, metric
-// or trace, and is told how to keep them out of its log. Where h does not take secrets in
-// their fields of the config, every attempt ends in an error; see [probe.SecretChecker].
+// Handler returns h with the secrets removed from its outcome, errors and trace. If h refuses
+// secrets in their fields of the config, every attempt ends in an error; see
+// [probe.SecretChecker].
 func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	if err := probe.CheckSecrets(h, s.fields); err != nil {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, err })
@@ -233,7 +231,7 @@ func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	return redacted(h, s.values)
 }
 
-// Error returns an error whose text is without the secrets. It may be nil.
+// Error returns err without the secrets in its text; nil for nil.
 func (s Secrets) Error(err error) error {
 	if err == nil {
 		return nil

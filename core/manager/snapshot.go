@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ProbeStatus is what can be seen of a probe from outside; its JSON is the item of
-// the agent's /api/v1/probes.
+// ProbeStatus is the state of a probe. Its JSON is an item of the agent's /api/v1/probes.
 type ProbeStatus struct {
 	Namespace   string         `json:"namespace"`
 	Pod         string         `json:"pod"`
@@ -27,7 +26,7 @@ type ProbeStatus struct {
 	Kind        probe.Kind     `json:"kind"`
 	Handler     string         `json:"handler"`
 	Result      results.Result `json:"result"` // decided
-	Run         int            `json:"run"`    // equal results running
+	Run         int            `json:"run"`    // consecutive equal results
 	OnHold      bool           `json:"onHold"`
 	Paused      bool           `json:"paused"`
 	Spec        SpecStatus     `json:"spec"`
@@ -36,7 +35,7 @@ type ProbeStatus struct {
 	History     []TickStatus   `json:"history"` // newest first; empty where none is kept
 }
 
-// SpecStatus is a probe's spec; durations in Go's notation.
+// SpecStatus is the spec of a probe, with durations as Go writes them.
 type SpecStatus struct {
 	InitialDelay     string `json:"initialDelay"`
 	Period           string `json:"period"`
@@ -48,8 +47,7 @@ type SpecStatus struct {
 // Key returns the identity of the probe.
 func (s *ProbeStatus) Key() Key { return Key{s.UID, s.Container, s.Kind} }
 
-// Probes returns the present state of all probes, sorted by namespace, pod, container
-// and kind.
+// Probes returns the state of all probes, sorted by namespace, pod, container and kind.
 func (m *Manager) Probes() []ProbeStatus {
 	m.mu.RLock()
 	entries := make([]*entry, 0, m.memory.probes.Load())
@@ -72,7 +70,7 @@ func (m *Manager) Probes() []ProbeStatus {
 func (e *entry) status() ProbeStatus {
 	s := e.worker.Status()
 	last, kept := e.record.ticks()
-	if s.Quarantine != "" { // ticks that are skipped leave no other trace
+	if s.Quarantine != "" { // skipped ticks are not recorded
 		if last == nil {
 			last = &TickStatus{Result: probe.Unknown, Time: s.QuarantinedSince}
 		}
@@ -96,12 +94,12 @@ func (e *entry) status() ProbeStatus {
 }
 
 const (
-	historyLength    = 20  // ticks kept of one probe
-	historyOutput    = 256 // bytes of output kept of a tick that is not the last
-	historyItemBytes = 96  // about what a kept tick takes beside its texts
+	historyLength    = 20  // ticks of one probe
+	historyOutput    = 256 // bytes of output of a tick that is not the last
+	historyItemBytes = 96  // about the size of a tick without its texts
 )
 
-// history is the budget that the records of all probes share.
+// history is the byte budget that the records of all probes share.
 type history struct {
 	budget int64
 	probes atomic.Int64
@@ -109,10 +107,10 @@ type history struct {
 
 func (h *history) newRecord() *record { return &record{history: h} }
 
-// share is how many bytes of past ticks one probe may keep.
+// share returns how many bytes of past ticks one probe may keep.
 func (h *history) share() int64 { return h.budget / max(h.probes.Load(), 1) }
 
-// TickStatus is a past tick as the API shows it.
+// TickStatus is a past tick.
 type TickStatus struct {
 	Result          probe.Result   `json:"result"`
 	Output          string         `json:"output"`
@@ -121,12 +119,12 @@ type TickStatus struct {
 	Time            time.Time      `json:"time"`
 	DurationSeconds float64        `json:"durationSeconds"`
 	Metrics         []probe.Metric `json:"metrics"` // of the last tick only
-	// Details is what the handler has to tell programs: a JSON object. Of the last tick
-	// only, and with a history only.
+	// Details is the JSON object of the outcome; only of the last tick, and only with a
+	// history.
 	Details json.RawMessage `json:"details,omitzero"`
 }
 
-// showMetrics makes no metrics an empty list rather than null.
+// showMetrics makes nil metrics an empty list, so that their JSON is not null.
 func (t *TickStatus) showMetrics() {
 	if t.Metrics == nil {
 		t.Metrics = []probe.Metric{}
@@ -137,7 +135,7 @@ func (t *TickStatus) bytes() int64 {
 	return int64(historyItemBytes + len(t.Output) + len(t.Error))
 }
 
-// record is what is remembered of one probe's ticks.
+// record has the past ticks of one probe.
 type record struct {
 	history *history
 
@@ -156,7 +154,7 @@ func (r *record) Tick(t *worker.Tick) {
 		DurationSeconds: t.End.Sub(t.Start).Seconds(), Metrics: t.Outcome.Metrics,
 	}
 	if t.Err != nil {
-		status.Result, status.Error = probe.Unknown, t.Err.Error() // no verdict, whatever the outcome says
+		status.Result, status.Error = probe.Unknown, t.Err.Error()
 	}
 	if r.history.budget == 0 {
 		status.Output, status.Error = short(status.Output), short(status.Error)
@@ -171,8 +169,8 @@ func (r *record) Tick(t *worker.Tick) {
 	r.last = &status
 }
 
-// keepLocked adds t to the past and makes room for it: the oldest successes go
-// first, then whatever is oldest.
+// keepLocked adds t to the past, and makes room for it: it removes the oldest successes first,
+// then the oldest ticks.
 func (r *record) keepLocked(t TickStatus) {
 	t.Output, t.Error, t.Metrics, t.Details = short(t.Output), short(t.Error), nil, nil
 	r.past = append(r.past, t)
@@ -193,8 +191,7 @@ func (r *record) Skipped(worker.SkipReason, int) {}
 // Close implements [worker.ProbeObserver].
 func (r *record) Close() {}
 
-// ticks returns the last tick, nil when there was none, and all that are kept, newest
-// first.
+// ticks returns the last tick, nil if there was none, and the history, newest first.
 func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +206,7 @@ func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
 	return new(*r.last), kept
 }
 
-// short returns the beginning of s. It is a copy: a slice would keep all of s alive.
+// short returns a copy of the beginning of s. A slice would keep all of s in memory.
 func short(s string) string {
 	if len(s) > historyOutput {
 		return strings.Clone(s[:historyOutput])

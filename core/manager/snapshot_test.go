@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// resting is the error of a handler that lets its probe rest.
+// resting is the error of a handler that pauses its probe.
 type resting struct{ until time.Time }
 
 func (resting) Error() string                 { return "trap" }
@@ -29,7 +30,7 @@ func keep(bytes int64) func(*manager.Config) {
 }
 
 func TestProbes(t *testing.T) {
-	bubble(t, "what a probe shows", func(t *testing.T) {
+	bubble(t, "status of a probe", func(t *testing.T) {
 		r := newRig(t, herd, keep(1<<20))
 		step := probetest.Step{Outcome: probe.Outcome{
 			Result: probe.Failure, Output: "bad", Metrics: []probe.Metric{{Name: "lag", Value: 3, Unit: "s"}}, Details: `{"a":1}`,
@@ -59,7 +60,7 @@ func TestProbes(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	bubble(t, "an error, its attempts, and a hold", func(t *testing.T) {
+	bubble(t, "status after an error, and on hold", func(t *testing.T) {
 		r := newRig(t, herd)
 		r.always(probetest.NewHandler(probetest.Error(errors.New("boom")), probetest.Error(errors.New("boom")), probetest.Error(errors.New("boom")), failure))
 		pod := podOf("u", container("web", probe.Liveness))
@@ -74,7 +75,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("got %+v, last %+v", s, s.Last)
 		}
 	})
-	bubble(t, "a quarantine shows until when, and is evented once", func(t *testing.T) {
+	bubble(t, "quarantine has its end in the status, and one event", func(t *testing.T) {
 		r := newRig(t, herd, keep(1<<20))
 		rests := probetest.Error(resting{time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)})
 		r.always(probetest.NewHandler(rests, rests, rests, failure))
@@ -184,7 +185,7 @@ func numbered(result probe.Result, from, n int) (steps []probetest.Step) {
 }
 
 func TestHistory(t *testing.T) {
-	bubble(t, "none without a budget", func(t *testing.T) {
+	bubble(t, "no history without a budget", func(t *testing.T) {
 		r := historyRig(t, 0, numbered(probe.Success, 1, 5)...)
 		r.wait(3 * time.Second)
 		if got := r.past(); len(got) != 0 {
@@ -194,7 +195,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("last output %q", got)
 		}
 	})
-	bubble(t, "the last 20, newest first", func(t *testing.T) {
+	bubble(t, "history has the last 20 ticks, newest first", func(t *testing.T) {
 		r := historyRig(t, 1<<20, numbered(probe.Success, 1, 30)...)
 		r.wait(29 * time.Second)
 		got := r.past()
@@ -202,7 +203,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	bubble(t, "failures are preferred to successes", func(t *testing.T) {
+	bubble(t, "successes are removed before failures", func(t *testing.T) {
 		steps := slices.Concat(numbered(probe.Failure, 1, 3), numbered(probe.Success, 100, 30))
 		r := historyRig(t, 1<<20, steps...)
 		r.wait(32 * time.Second)
@@ -211,7 +212,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	bubble(t, "long outputs are kept for the last tick only", func(t *testing.T) {
+	bubble(t, "long outputs are kept, and kept in memory, for the last tick only", func(t *testing.T) {
 		long := strings.Repeat("x", 1000)
 		r := historyRig(t, 1<<20, probetest.Answer(probe.Failure, long))
 		r.wait(2 * time.Second)
@@ -220,15 +221,15 @@ func TestHistory(t *testing.T) {
 			t.Errorf("last output: %d bytes", len(s.Last.Output))
 		}
 		for i, h := range s.History {
-			if len(h.Output) > 256 {
-				t.Errorf("history %d: %d bytes", i, len(h.Output))
+			if len(h.Output) != 256 || unsafe.StringData(h.Output) == unsafe.StringData(long) {
+				t.Errorf("history %d: %d bytes, as part of the whole output", i, len(h.Output))
 			}
 		}
 	})
 }
 
 func TestHistoryOfAllProbes(t *testing.T) {
-	bubble(t, "one budget for all probes", func(t *testing.T) {
+	bubble(t, "all probes share the budget", func(t *testing.T) {
 		const budget = 64 << 10
 		r := newRig(t, herd, keep(budget))
 		r.always(probetest.NewHandler(probetest.Answer(probe.Failure, strings.Repeat("x", 256))))
@@ -248,7 +249,7 @@ func TestHistoryOfAllProbes(t *testing.T) {
 			t.Errorf("%d bytes of past output, the budget is %d", total, budget)
 		}
 	})
-	bubble(t, "the history of another probe is not touched by what a reader does with it", func(t *testing.T) {
+	bubble(t, "changes by a reader do not change the history", func(t *testing.T) {
 		r := historyRig(t, 1<<20, success)
 		r.wait(2 * time.Second)
 		got := r.m.Probes()[0]
@@ -257,7 +258,7 @@ func TestHistoryOfAllProbes(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	bubble(t, "looking while probes run", func(t *testing.T) {
+	bubble(t, "Probes may be called while probes run", func(t *testing.T) {
 		r := historyRig(t, 1<<20, success)
 		for range 100 {
 			time.Sleep(333 * ms)

@@ -11,9 +11,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// UpdatePodStatus sets Started and Ready of every container status in status from
-// the decided results. pod is the pod as it was last published: its own status says
-// what an earlier agent knew. A readiness probe that has not run yet is triggered.
+// UpdatePodStatus sets Started and Ready of every container in status, by the decided results.
+// pod is the pod as it was last published, with the status of an earlier agent. A readiness
+// probe that has not run yet is triggered.
 func (m *Manager) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
 	for i := range status.ContainerStatuses {
 		c := &status.ContainerStatuses[i]
@@ -54,7 +54,7 @@ func (m *Manager) started(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	return e == nil && !refused
 }
 
-// inherits reports whether what the status says of c may come from an earlier agent.
+// inherits reports whether c may have the status that an earlier agent gave its container.
 func (m *Manager) inherits(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	switch {
 	case m.cfg.Compat.Has(probe.CompatStatusOnRestart):
@@ -62,12 +62,12 @@ func (m *Manager) inherits(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	case m.cfg.Compat.Has(probe.CompatInheritReplaced):
 		return true
 	}
-	// kubernetes#141342: a replaced container starts afresh.
+	// kubernetes#141342: a replaced container does not inherit.
 	prior := containerStatus(&pod.Status, c.Name)
 	return prior != nil && prior.ContainerID == c.ContainerID
 }
 
-// ready says whether a container that has started is ready.
+// ready reports whether a container that has started is ready.
 func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) bool {
 	if c.State.Running == nil {
 		return false
@@ -87,8 +87,8 @@ func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) 
 	return m.readyOverRestart(ready, decided, pod, c, e != nil || refused || spec.ReadinessProbe != nil)
 }
 
-// readyOverRestart keeps a container that ran before the agent was started as ready
-// as its pod was, until its probe has decided: kubernetes#100277.
+// readyOverRestart returns the readiness of a container that was started before the agent. Until
+// its probe has decided, that is the readiness of its pod: kubernetes#100277.
 func (m *Manager) readyOverRestart(ready, decided bool, pod *v1.Pod, c *v1.ContainerStatus, probed bool) bool {
 	startedAt := c.State.Running.StartedAt.Time
 	if startedAt.IsZero() || !startedAt.Before(m.start.Add(-m.cfg.RestartGrace)) {
@@ -104,12 +104,8 @@ func (m *Manager) readyOverRestart(ready, decided bool, pod *v1.Pod, c *v1.Conta
 }
 
 func conditionTrue(conditions []v1.PodCondition, t v1.PodConditionType) bool {
-	for _, c := range conditions {
-		if c.Type == t {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
+	c := conditionOf(conditions, t)
+	return c != nil && c.Status == v1.ConditionTrue
 }
 
 func specNamed(specs []v1.Container, name string) *v1.Container {
@@ -121,7 +117,7 @@ func specNamed(specs []v1.Container, name string) *v1.Container {
 	return nil
 }
 
-// specAt returns the spec at the index of a status when both lists agree there.
+// specAt returns the spec at index i, if the status at i has the same name; otherwise nil.
 func specAt(specs []v1.Container, statuses []v1.ContainerStatus, i int) *v1.Container {
 	if len(specs) <= i || specs[i].Name != statuses[i].Name {
 		return nil
@@ -138,9 +134,9 @@ const (
 	ReasonReadinessGatesNotReady   = "ReadinessGatesNotReady"
 )
 
-// ContainersReadyCondition returns the ContainersReady condition of a pod: true when
-// all regular containers and all restartable init containers are ready. statuses are
-// those of both; nil means that there are none yet.
+// ContainersReadyCondition returns the ContainersReady condition of a pod. It is true when all
+// regular containers and all restartable init containers are ready. statuses are those of both;
+// nil means that there are none yet.
 func ContainersReadyCondition(pod *v1.Pod, statuses []v1.ContainerStatus, phase v1.PodPhase) v1.PodCondition {
 	no := func(reason, message string) v1.PodCondition {
 		return v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse, Reason: reason, Message: message}
@@ -168,8 +164,8 @@ func ContainersReadyCondition(pod *v1.Pod, statuses []v1.ContainerStatus, phase 
 	return v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionTrue}
 }
 
-// sortContainers names the containers that count for readiness and have no status,
-// and those whose status is not ready.
+// sortContainers returns the names of the containers that count for readiness and have no
+// status, and of those that are not ready.
 func sortContainers(pod *v1.Pod, statuses []v1.ContainerStatus) (unknown, unready []string) {
 	ready := make(map[string]bool, len(statuses))
 	for _, s := range statuses {
@@ -194,8 +190,8 @@ func sortContainers(pod *v1.Pod, statuses []v1.ContainerStatus) (unknown, unread
 	return unknown, unready
 }
 
-// PodReadyCondition returns the Ready condition of a pod: that its containers are
-// ready and the conditions of all of its readiness gates true.
+// PodReadyCondition returns the Ready condition of a pod. It is true when its containers are
+// ready and the conditions of all readiness gates are true.
 func PodReadyCondition(pod *v1.Pod, conditions []v1.PodCondition, statuses []v1.ContainerStatus, phase v1.PodPhase) v1.PodCondition {
 	ready := ContainersReadyCondition(pod, statuses, phase)
 	ready.Type = v1.PodReady

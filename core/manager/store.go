@@ -10,19 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatusStore is a ready-made [StatusSource]: it holds the statuses of pods in memory
-// and applies what probes decide to them. The zero value is empty and ready to use; it
-// is safe for concurrent use.
+// StatusStore is a [StatusSource] that keeps the statuses of pods in memory, and applies decided
+// results to them. The zero value is empty and ready to use; it is safe for concurrent use.
 type StatusStore struct {
-	// Changed, when set before the store is used, is called after each change of a
-	// pod's status, without a lock held.
+	// Changed is called after each change of a status, with no lock held. It may be nil, and
+	// is set before the store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
 	shards [storeShards]storeShard
 }
 
-// storeShards is how many parts a store has. Every tick asks it: with one lock, a new
-// status would have to wait for all the ticks that are due at that moment.
+// storeShards is the number of shards. Every tick reads the store: with one lock, a new status
+// would wait for all ticks that are due at that moment.
 const storeShards = 32
 
 type storeShard struct {
@@ -51,7 +50,7 @@ func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return *status, true
 }
 
-// podStatus is PodStatus without the copy.
+// podStatus is PodStatus without a copy.
 func (s *StatusStore) podStatus(uid types.UID) (*v1.PodStatus, bool) {
 	shard := s.shard(uid)
 	shard.mu.Lock()
@@ -69,10 +68,10 @@ func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
 	}
 	shard.pods[pod.UID] = storedPod{pod, status.DeepCopy()}
 	shard.mu.Unlock()
-	s.tell(pod, status)
+	s.changed(pod, status)
 }
 
-// RemovePod forgets a pod.
+// RemovePod removes the status of a pod.
 func (s *StatusStore) RemovePod(uid types.UID) {
 	shard := s.shard(uid)
 	shard.mu.Lock()
@@ -80,9 +79,8 @@ func (s *StatusStore) RemovePod(uid types.UID) {
 	delete(shard.pods, uid)
 }
 
-// SetContainerReadiness sets Ready of a container, and the pod's Ready and
-// ContainersReady conditions. It does nothing for a pod or container ID that the store
-// does not know, or when nothing changes.
+// SetContainerReadiness sets Ready of a container, and the conditions Ready and ContainersReady
+// of its pod. It does nothing for an unknown pod or container ID, or when nothing changes.
 func (s *StatusStore) SetContainerReadiness(uid types.UID, containerID string, ready bool) {
 	s.update(uid, containerID, func(pod *v1.Pod, status *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Ready == ready {
@@ -96,9 +94,8 @@ func (s *StatusStore) SetContainerReadiness(uid types.UID, containerID string, r
 	})
 }
 
-// SetContainerStartup sets Started of a container. It does nothing for a pod or
-// container ID that the store does not know, or when nothing changes; from unset to
-// false is a change.
+// SetContainerStartup sets Started of a container. It does nothing for an unknown pod or
+// container ID, or when nothing changes. From unset to false is a change.
 func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, started bool) {
 	s.update(uid, containerID, func(_ *v1.Pod, _ *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Started != nil && *c.Started == started {
@@ -109,10 +106,11 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 	})
 }
 
-// update lets change work on a copy of a pod's status and keeps it if it reports true.
+// update calls change with a copy of the status of a pod, and stores the copy if change reports
+// true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
 	if p, changed := s.shard(uid).update(uid, containerID, change); changed {
-		s.tell(p.pod, *p.status)
+		s.changed(p.pod, *p.status)
 	}
 }
 
@@ -132,7 +130,7 @@ func (s *storeShard) update(uid types.UID, containerID string, change func(*v1.P
 	return p, true
 }
 
-func (s *StatusStore) tell(pod *v1.Pod, status v1.PodStatus) {
+func (s *StatusStore) changed(pod *v1.Pod, status v1.PodStatus) {
 	if s.Changed != nil {
 		s.Changed(pod, status)
 	}
@@ -149,8 +147,8 @@ func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
 	return nil
 }
 
-// setCondition replaces the condition of c's type, or adds it. The time of the last
-// transition moves only when the condition's status does.
+// setCondition replaces the condition of c's type, or adds it. The time of the last transition
+// changes only with the status of the condition.
 func setCondition(status *v1.PodStatus, c v1.PodCondition) {
 	c.LastTransitionTime = metav1.Now()
 	old := conditionOf(status.Conditions, c.Type)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SetProbeDefaults fills in what the Kubernetes API server would: timeout 1 s, period
-// 10 s, success threshold 1, failure threshold 3, path "/", scheme HTTP, service "".
+// SetProbeDefaults sets the defaults of the Kubernetes API server: timeout 1 s, period 10 s,
+// success threshold 1, failure threshold 3, path "/", scheme HTTP, service "".
 func SetProbeDefaults(p *v1.Probe) {
 	for _, d := range [...]struct {
 		field *int32
@@ -35,8 +35,8 @@ func SetProbeDefaults(p *v1.Probe) {
 	}
 }
 
-// ValidatePod returns what is wrong with the probes of pod, by the rules of the
-// Kubernetes API server and those of the annotation. Defaults count as set.
+// ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
+// and those of the annotation. Fields with a default need not be set.
 func ValidatePod(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	for i := range pod.Spec.Containers {
@@ -83,7 +83,7 @@ func validateContainer(c *v1.Container, path *field.Path) (errs field.ErrorList)
 	return append(errs, validateSingleSuccess(c.StartupProbe, path.Child("startupProbe"))...)
 }
 
-// validateSingleSuccess validates a probe that one success decides.
+// validateSingleSuccess validates a probe whose successThreshold must be 1.
 func validateSingleSuccess(p *v1.Probe, path *field.Path) field.ErrorList {
 	errs := ValidateProbe(p, path)
 	if p != nil && p.SuccessThreshold != 0 && p.SuccessThreshold != 1 {
@@ -92,7 +92,8 @@ func validateSingleSuccess(p *v1.Probe, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateProbe returns what is wrong with one probe. A nil probe is right.
+// ValidateProbe returns the errors in p, by the rules of the Kubernetes API server. A nil probe
+// has none.
 func ValidateProbe(p *v1.Probe, path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
@@ -102,7 +103,7 @@ func ValidateProbe(p *v1.Probe, path *field.Path) field.ErrorList {
 	return append(validateHandler(&p.ProbeHandler, path), checkNumbers(p, path)...)
 }
 
-// checkNumbers holds the five integers and the grace period against their bounds.
+// checkNumbers checks the bounds of the five integers and of the grace period.
 func checkNumbers(p *v1.Probe, path *field.Path) (errs field.ErrorList) {
 	for _, n := range [...]struct {
 		name  string

@@ -7,15 +7,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// queue holds, for one reader, what it has not read of every key: the newest result,
-// then the removal. It grows with the number of keys, never with the number of
-// updates.
+// queue has the unread updates of one reader. For each key that is the newest result, then the
+// removal. It grows with the number of keys, not with the number of updates.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
 	mu      sync.Mutex
 	pending map[queueKey]pending
-	order   []queueKey // keys of pending, by their oldest unread update
+	order   []queueKey // keys of pending, by the oldest unread update
 }
 
 type queueKey struct {
@@ -23,7 +22,7 @@ type queueKey struct {
 	containerID string
 }
 
-// pending is what is unread of one key: result, removal, or both in this order.
+// pending are the unread updates of one key: result, removal, or both in this order.
 type pending struct {
 	update          Update
 	result, removal bool
@@ -50,7 +49,7 @@ func (q *queue) put(u Update) {
 	if u.Removed {
 		p.removal = true
 	} else {
-		p.result, p.removal = true, false // a result takes the place of all before it
+		p.result, p.removal = true, false // a result replaces all before it
 	}
 	p.update = u
 	q.pending[key] = p
@@ -65,7 +64,7 @@ func (q *queue) signal() {
 	}
 }
 
-// next waits for an update; ok is false when ctx ended.
+// next waits for an update; ok is false if ctx has ended.
 func (q *queue) next(ctx context.Context) (u Update, ok bool) {
 	for {
 		if ctx.Err() != nil {
@@ -91,8 +90,8 @@ func (q *queue) take() (Update, bool) {
 	return u, ok
 }
 
-// offer sends updates to out until ctx ends. An update that finds no reader stays in
-// the queue, where a newer one replaces it.
+// offer sends updates to out until ctx ends. An update stays in the queue until it is received,
+// so that a newer one may replace it.
 func (q *queue) offer(ctx context.Context, out chan<- Update) {
 	for {
 		u, ok := q.front()
@@ -116,7 +115,7 @@ func (q *queue) front() (Update, bool) {
 	return q.frontLocked()
 }
 
-// sent takes u off the queue, unless a newer update has replaced it meanwhile.
+// sent removes u from the queue, unless a newer update has replaced it meanwhile.
 func (q *queue) sent(u Update) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +134,7 @@ func (q *queue) frontLocked() (Update, bool) {
 	return p.next(), true
 }
 
-// popLocked takes the front off the queue.
+// popLocked removes the update that frontLocked returns.
 func (q *queue) popLocked() {
 	key := q.order[0]
 	p := q.pending[key]

@@ -1,10 +1,9 @@
-// Package results keeps the last decided result of every container and tells
-// whoever wants to know when one changes.
+// Package results keeps the last decided result of every container, and sends updates of it
+// to readers.
 //
-// There is one [Cache] for each kind of probe, as in the kubelet, which shares its
-// three with the sync loop and the runtime manager. Unlike the kubelet's, Set never
-// blocks: a reader that is slow, or has gone, finds the newest state when it comes
-// back, and nothing older.
+// There is one [Cache] for each kind of probe, as in the kubelet, where the sync loop and the
+// runtime manager share them. Unlike the kubelet's, Set never blocks: a slow reader gets the
+// newest state, and nothing older.
 package results
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Result is a decided result: what the thresholds let through. The numbers are the
-// kubelet's.
+// Result is a decided result: one that has reached its threshold. The numbers are the kubelet's.
 type Result int8
 
 // The decided results.
@@ -56,8 +54,8 @@ func (r Result) Word() string {
 // MarshalText implements [encoding.TextMarshaler] with the result's [Result.Word].
 func (r Result) MarshalText() ([]byte, error) { return []byte(r.Word()), nil }
 
-// ToPrometheusType returns the kubelet's number for metrics: 0 Success, 1 Failure,
-// -1 anything else.
+// ToPrometheusType returns the kubelet's number for metrics: 0 for Success, 1 for Failure, -1
+// for anything else.
 func (r Result) ToPrometheusType() float64 {
 	switch r {
 	case Success:
@@ -69,30 +67,30 @@ func (r Result) ToPrometheusType() float64 {
 	}
 }
 
-// Subject names the container that a decided result is about.
+// Subject is the container of a decided result.
 type Subject struct {
 	Namespace, Pod, PodUID, Container string
 }
 
-// Reason says why a result was decided: a [probe.Reason] where an attempt had one,
-// "" where it had none, or one of the constants below.
+// Reason is why a result was decided: the [probe.Reason] of an attempt, "" if it had none, or
+// one of the constants below.
 type Reason string
 
 // The reasons of results that no attempt decided.
 const (
 	Initial     Reason = "initial"     // the container is new; see worker.InitialResult
-	Restored    Reason = "restored"    // an earlier agent had decided it
+	Restored    Reason = "restored"    // an earlier agent decided it
 	NotRunning  Reason = "not_running" // the container does not run
-	Terminating Reason = "terminating" // its pod is being deleted: a quiet shutdown
+	Terminating Reason = "terminating" // its pod is being deleted
 )
 
-// Update is a change of a decided result, or the end of one.
+// Update is a change or the removal of a decided result.
 type Update struct {
 	Kind        probe.Kind
 	ContainerID string
-	Result      Result // decided last, also when it is Removed
-	// Removed says that the cache has no result of this kind for the container any
-	// more: its probe has ended, or the container was replaced.
+	Result      Result // decided last, also if Removed is set
+	// Removed means that the cache has no result of this kind for the container any more:
+	// its probe has ended, or the container was replaced.
 	Removed bool
 	Reason  Reason // of Result
 	Subject
@@ -105,7 +103,7 @@ type Cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
 
-	// queues are the readers. The list is replaced under attaching, never modified.
+	// queues has one for each reader. The list is replaced under attaching, never modified.
 	queues    atomic.Pointer[[]*queue]
 	attaching sync.Mutex
 
@@ -115,12 +113,12 @@ type Cache struct {
 	pump        sync.WaitGroup
 }
 
-// cacheShards is how many parts a cache has. Every tick asks the cache: with one lock,
-// a change would have to wait for all the ticks that are due at that moment.
+// cacheShards is the number of shards. Every tick reads the cache: with one lock, a change
+// would wait for all ticks that are due at that moment.
 const cacheShards = 32
 
-// cacheShard holds some of the containers. Its lock covers the change of an entry
-// together with telling the readers, so that none sees two changes in the wrong order.
+// cacheShard has some of the containers. Its lock is held while an entry changes and the update
+// is queued, so that every reader gets the updates in order.
 type cacheShard struct {
 	mu      sync.Mutex
 	entries map[string]cacheEntry
@@ -154,10 +152,10 @@ func (c *Cache) shard(containerID string) *cacheShard {
 	return &c.shards[maphash.String(c.seed, containerID)%cacheShards]
 }
 
-// Kind returns the kind that c was made for.
+// Kind returns the kind of probes whose results c has.
 func (c *Cache) Kind() probe.Kind { return c.kind }
 
-// Get returns the decided result of a container; ok is false when there is none.
+// Get returns the decided result of a container; ok is false if there is none.
 func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -166,10 +164,9 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result, ok
 }
 
-// Set decides the result of a container for the reason why, and reports whether that
-// changed the result. Readers are told of changes only; the first result of a
-// container is one. subject is kept and must not be modified; nil stands for an empty
-// one. Set never blocks.
+// Set stores the decided result of a container, and reports whether it is another one than
+// before, or the first one. Only then an update is sent. subject is kept and must not be
+// modified; nil means an empty one. Set never blocks.
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Reason) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -185,8 +182,8 @@ func (c *Cache) Set(containerID string, r Result, subject *Subject, why Reason) 
 	return true
 }
 
-// Remove forgets a container. Readers still get the last result that they have not
-// read, and then an update that says Removed. Remove never blocks.
+// Remove removes the result of a container. Readers still get the last result that they have not
+// read, and then an update with Removed set. Remove never blocks.
 func (c *Cache) Remove(containerID string) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -203,9 +200,9 @@ func (c *Cache) Remove(containerID string) {
 	}
 }
 
-// Updates returns the one channel of c's changes, for a reader that selects on it
-// like the kubelet's sync loop. Changes of one container that were not read in time
-// are merged as by [Subscribe]. The channel is closed by [Cache.Close].
+// Updates returns a channel of updates, for one reader that selects on it as the kubelet's sync
+// loop does. It is the same channel at every call. Unread updates of one container are merged as
+// by [Subscribe]. [Cache.Close] closes the channel.
 func (c *Cache) Updates() <-chan Update {
 	c.updatesOnce.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -221,8 +218,7 @@ func (c *Cache) Updates() <-chan Update {
 	return c.updates
 }
 
-// Close ends the channel that [Cache.Updates] returned, if it was called. Get, Set
-// and Remove go on working.
+// Close closes the channel of [Cache.Updates]. Get, Set and Remove still work.
 func (c *Cache) Close() {
 	c.updatesOnce.Do(func() {
 		c.updates, c.stopUpdates = make(chan Update), func() {}
@@ -232,12 +228,11 @@ func (c *Cache) Close() {
 	c.pump.Wait()
 }
 
-// Subscribe returns the changes of all caches, from now until ctx ends, beginning
-// with what they hold now. It is level-triggered: a change that was not read before
-// the next one of the same kind and container is replaced by it. Of a container that
-// was removed a late reader gets the last result and the removal. The sequence is for
-// one reader; any number of subscriptions may exist. A reader that stops reading must
-// end ctx: until then what it has not read is kept, some 200 bytes a container.
+// Subscribe returns the results in all caches, and then their updates until ctx ends. It is
+// level-triggered: an update that was not read yet is replaced by the next one of the same kind
+// and container. For a removed container a slow reader gets the last result and the removal. The
+// sequence is for one reader; there may be any number of subscriptions. A reader that stops
+// reading must end ctx. Until then its unread updates are kept, about 200 bytes a container.
 func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	q := newQueue()
 	for _, c := range caches {
@@ -264,19 +259,19 @@ func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	}
 }
 
-// attach makes q a reader, beginning with what the cache holds. A change that is made
-// meanwhile is told by itself, or seen in its shard, or both.
+// attach makes q a reader, and puts all results into it. A change that is made meanwhile is put
+// by Set, or found in its shard, or both.
 func (c *Cache) attach(q *queue) {
 	c.attaching.Lock()
 	defer c.attaching.Unlock()
 	c.queues.Store(new(append(slices.Clone(*c.queues.Load()), q)))
 	for i := range c.shards {
-		c.shards[i].tell(c.kind, q)
+		c.shards[i].putAll(c.kind, q)
 	}
 }
 
-// tell puts everything that s holds into q.
-func (s *cacheShard) tell(kind probe.Kind, q *queue) {
+// putAll puts all results in s into q.
+func (s *cacheShard) putAll(kind probe.Kind, q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, e := range s.entries {

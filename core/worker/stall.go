@@ -19,11 +19,11 @@ const (
 
 // stallMeter measures how long the agent itself did not run while attempts were under way:
 // because it was suspended, throttled, or had more work than processors. A timer fires every
-// beat while there are attempts; the time by which it is late is lost. The zero value is ready
-// to use.
+// beat while there are attempts. If it is late, that time is lost. The zero value is ready to
+// use.
 type stallMeter struct {
 	attempts atomic.Int64 // under way
-	lost     atomic.Int64 // nanoseconds, by all beats so far
+	lost     atomic.Int64 // nanoseconds, in all beats so far
 	due      atomic.Int64 // of the next beat, by [clock]; 0: there is none
 
 	mu    sync.Mutex
@@ -37,37 +37,43 @@ var origin = time.Now().Add(-time.Second)
 
 // stallWatch measures one attempt.
 type stallWatch struct {
-	meter       *stallMeter
-	start, lost int64 // the beginning of the attempt, and the lost time until then
+	meter *stallMeter
+	start stallReading
 }
 
 func (m *stallMeter) begin() stallWatch {
-	now := clock()
 	if m.attempts.Add(1) == 1 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.due.Load() == 0 {
-			m.armLocked(now)
+			m.armLocked(clock())
 		}
 	}
-	return stallWatch{m, now, m.lostBy(now)}
+	return stallWatch{m, m.read()}
 }
+
+// lost returns how long the agent did not run since the beginning of the attempt.
+func (w stallWatch) lost() time.Duration { return lostBetween(w.start, w.meter.read()) }
 
 // end ends the attempt.
 func (w stallWatch) end() { w.meter.attempts.Add(-1) }
 
-// lostBy returns for how much of the attempt, until now, the agent did not run.
-func (w stallWatch) lostBy(now int64) time.Duration {
-	return time.Duration(min(w.meter.lostBy(now)-w.lost, now-w.start))
+// stallReading is the state of a [stallMeter] at one moment.
+type stallReading struct{ now, lost, due int64 }
+
+func (m *stallMeter) read() stallReading { return stallReading{clock(), m.lost.Load(), m.due.Load()} }
+
+// total returns the time lost so far, with that by which the next beat is late.
+func (r stallReading) total() int64 {
+	if late := r.now - r.due; r.due != 0 && late > int64(beatLate) {
+		return r.lost + late
+	}
+	return r.lost
 }
 
-// lostBy returns the lost time of all beats, and that by which the next beat is late now.
-func (m *stallMeter) lostBy(now int64) int64 {
-	lost, due := m.lost.Load(), m.due.Load()
-	if late := now - due; due != 0 && late > int64(beatLate) {
-		lost += late
-	}
-	return lost
+// lostBetween returns the time lost between two readings.
+func lostBetween(start, end stallReading) time.Duration {
+	return time.Duration(min(end.total()-start.total(), end.now-start.now))
 }
 
 func (m *stallMeter) armLocked(now int64) {
@@ -80,7 +86,7 @@ func (m *stallMeter) armLocked(now int64) {
 }
 
 func (m *stallMeter) beat() {
-	runtime.Gosched() // a timer is run before goroutines that wait for a processor; an attempt is not
+	runtime.Gosched() // wait for a processor as attempts do: timers run before other goroutines
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := clock()
@@ -105,9 +111,8 @@ func mayBeStalled(ctx context.Context, o probe.Outcome) bool {
 	return ok && o.Result == probe.Failure && slices.Contains(lateReasons, o.Reason) && !time.Now().Before(deadline)
 }
 
-// worthless returns the least lost time after which a timeout of an attempt says nothing about
-// the target.
-func worthless(timeout time.Duration) time.Duration { return max(timeout/4, beat) }
+// maxLost returns how much lost time makes the timeout of an attempt an error of the agent.
+func maxLost(timeout time.Duration) time.Duration { return max(timeout/4, beat) }
 
 func stallError(lost, timeout time.Duration, o probe.Outcome) error {
 	return &probe.Error{Reason: probe.ReasonHostStall, Err: fmt.Errorf(

@@ -10,8 +10,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// slowTarget answers after a third of the timeout of one second, if anybody is there to
-// hear it.
+// slowTarget answers after a third of the timeout of one second.
 type slowTarget struct{}
 
 func (slowTarget) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -26,7 +25,7 @@ func (slowTarget) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// firstTick prints what the first tick led to.
+// firstTick prints the result of the first tick.
 type firstTick struct{ done chan struct{} }
 
 func (f firstTick) Tick(t *worker.Tick) {
@@ -40,7 +39,7 @@ func (f firstTick) Tick(t *worker.Tick) {
 func (firstTick) Skipped(worker.SkipReason, int) {}
 func (firstTick) Close()                         {}
 
-// stalledAgent is the process that is stopped: it runs one probe until its first tick is over.
+// stalledAgent is the process that is stopped: it runs one probe until its first tick has ended.
 func stalledAgent(compat string) {
 	shared := &worker.Shared{Results: [3]*results.Cache{}, AgentStart: time.Now()}
 	for _, k := range probe.Kinds {

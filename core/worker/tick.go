@@ -223,7 +223,7 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	if w.shared.Compat.Has(probe.CompatHostTrouble) || !mayBeStalled(ctx, outcome) {
 		return outcome, err
 	}
-	if lost := watch.lostBy(clock()); lost >= worthless(a.request.Spec.Timeout) {
+	if lost := watch.lost(); lost >= maxLost(a.request.Spec.Timeout) {
 		return probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
 	}
 	return outcome, err
