@@ -56,8 +56,8 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
-		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
+		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/regular"},
+		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
 	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
@@ -184,6 +184,7 @@ var packages = map[string]struct {
 	"internal/doctest":       {},
 	"internal/embedmanifest": {ours: []string{"plugin"}},
 	"internal/metricsdoc":    {ours: []string{"metrics"}},
+	"internal/registrytest":  {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
 	"internal/release":       {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/prober":             {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
 	"examples/quickstart":    {},

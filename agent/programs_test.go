@@ -11,16 +11,6 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// pushProgram puts a program under tester:1, and returns the digest of its artifact.
-func (h *hub) pushProgram(t *testing.T, p oci.Program) string {
-	t.Helper()
-	a, err := oci.PackProgram(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.pushAs(t, "tester:1", a)
-}
-
 // A program of a registry runs here once the operator has said which one, and goes on
 // running where the registry is away.
 func TestProgramOfRegistryRuns(t *testing.T) {
@@ -30,9 +20,9 @@ func TestProgramOfRegistryRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest := h.pushProgram(t, oci.Program{Code: code, Manifest: []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")})
+	digest := h.PushProgram(t, "tester:1", oci.Program{Code: code, Manifest: []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n")})
 	config := filepath.Join(t.TempDir(), "prober.yaml")
-	write(t, config, configHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester@"+digest+"\n")
+	write(t, config, configHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.Host+"/tester@"+digest+"\n")
 	pod := strings.ReplaceAll(trapped, "{name: trap}", "{name: tester, config: {mode: warning}}")
 	for range 2 {
 		r := start(t, pod, func(c *agent.Config) { c.ConfigFile, c.StateDir = config, state })
@@ -47,7 +37,7 @@ func TestTagMovedBackIsFollowedWithWarning(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
-	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	events := r.stream()
 	awaitOutput(t, events, "v2")

@@ -77,7 +77,7 @@ func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	r.lines.await(t, 0, "manifests applied")
 	h.hangs.Store(true)

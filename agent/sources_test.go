@@ -1,127 +1,80 @@
 package agent_test
 
 import (
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
-	"github.com/daeace23/prober/plugin/oci"
 )
 
-// hub is a registry on loopback that can be away, or hang.
+// hub is a registry that can be away, or hang.
 type hub struct {
-	host        string
+	*registrytest.Registry
 	away, hangs atomic.Bool
-
-	mu    sync.Mutex
-	paths []string      // that were asked for
-	heard chan struct{} // closed at the next question
+	heard       chan struct{} // has an element after a request
 }
 
-// asked returns how often paths were asked for that begin so.
+// asked returns how many requests had a path with this prefix.
 func (h *hub) asked(prefix string) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, path := range h.paths {
-		if strings.HasPrefix(path, prefix) {
+	for _, request := range h.Requests() {
+		if _, path, _ := strings.Cut(request, " "); strings.HasPrefix(path, prefix) {
 			n++
 		}
 	}
 	return n
 }
 
-// next waits for the next question.
+// next waits for the next request.
 func (h *hub) next(t *testing.T) {
 	t.Helper()
 	h.after(t, h.asked(""))
 }
 
-// after waits until there have been more than n questions.
+// after waits until there have been more than n requests.
 func (h *hub) after(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.After(patience)
-	for {
-		h.mu.Lock()
-		asked, heard := len(h.paths), h.heard
-		h.mu.Unlock()
-		if asked > n {
-			return
-		}
+	for h.asked("") <= n {
 		select {
-		case <-heard:
+		case <-h.heard:
 		case <-deadline:
-			t.Fatal("the registry is not asked any more")
+			t.Fatal("the registry gets no request any more")
 		}
 	}
-}
-
-func (h *hub) hear(path string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.paths = append(h.paths, path)
-	close(h.heard)
-	h.heard = make(chan struct{})
 }
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	h := &hub{heard: make(chan struct{})}
-	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.hear(r.URL.Path)
+	h := &hub{Registry: registrytest.New(t), heard: make(chan struct{}, 1)}
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		select {
+		case h.heard <- struct{}{}:
+		default:
+		}
 		if h.hangs.Load() {
 			<-r.Context().Done()
-			return
+			return true
 		}
 		if h.away.Load() {
 			w.WriteHeader(http.StatusGone)
-			return
+			return true
 		}
-		real.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	h.host = strings.TrimPrefix(server.URL, "http://")
+		return false
+	})
 	return h
 }
 
-// push puts a module under a tag of demo, and returns the digest of its artifact.
+// push pushes a module to a tag of demo, and returns the digest of its artifact.
 func (h *hub) push(t *testing.T, tag string, module []byte) string {
 	t.Helper()
-	a, err := oci.Pack(module, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.pushAs(t, "demo:"+tag, a)
-}
-
-// pushAs puts an artifact where rest says, and returns its digest.
-func (h *hub) pushAs(t *testing.T, rest string, a *oci.Artifact) string {
-	t.Helper()
-	ref, err := plugin.ParseReference(h.host + "/" + rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := oci.NewClient(oci.ClientConfig{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Push(t.Context(), ref, a); err != nil {
-		t.Fatal(err)
-	}
-	return a.Digest
+	return h.PushModule(t, "demo:"+tag, module)
 }
 
 // sourced is a prober.yaml with a plugin demo of a source, and more that is said of it.
@@ -136,13 +89,13 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	h := newHub(t)
 	first := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	state := t.TempDir()
-	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	configure := func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state }
 	r := start(t, asks, configure)
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	const series = `prober_plugin_source_stale{plugin="demo"}`
-	_, next := r.lines.await(t, 0, "plugin loaded", "path=oci://"+h.host+"/demo:1@"+first)
+	_, next := r.lines.await(t, 0, "plugin loaded", "path=oci://"+h.Host+"/demo:1@"+first)
 	if got := r.metric(series); got != "0" {
 		t.Errorf("got %q", got)
 	}
@@ -181,7 +134,7 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	file := sourced(t, "oci://"+h.host+"/demo@"+digest, "")
+	file := sourced(t, "oci://"+h.Host+"/demo@"+digest, "")
 	for range 2 {
 		r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 		awaitOutput(t, r.stream(), "v1")
@@ -200,10 +153,10 @@ func TestNewBadSourceIsError(t *testing.T) {
 	write(t, pod, asks)
 	wrong := "sha256:" + strings.Repeat("0", 64)
 	for _, tc := range []struct{ source, more, want string }{
-		{"oci://" + h.host + "/demo:none", "", "plugins[0]: " + h.host + "/demo:none: not found"},
-		{"oci://" + h.host + "/demo@" + wrong, "", "/demo@" + wrong + ": not found"},
-		{"oci://" + h.host + "/demo:other", "", `its manifest calls the plugin "other"`},
-		{"oci://" + h.host + "/demo:1", "  digest: " + wrong + "\n", "the digest of its module is " + plugin.Digest(module) + ", want " + wrong},
+		{"oci://" + h.Host + "/demo:none", "", "plugins[0]: " + h.Host + "/demo:none: not found"},
+		{"oci://" + h.Host + "/demo@" + wrong, "", "/demo@" + wrong + ": not found"},
+		{"oci://" + h.Host + "/demo:other", "", `its manifest calls the plugin "other"`},
+		{"oci://" + h.Host + "/demo:1", "  digest: " + wrong + "\n", "the digest of its module is " + plugin.Digest(module) + ", must be " + wrong},
 	} {
 		file := sourced(t, tc.source, tc.more)
 		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: file, StateDir: state, Listen: "127.0.0.1:0"})
@@ -216,7 +169,7 @@ func TestNewBadSourceIsError(t *testing.T) {
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", ""), StateDir: state, Listen: "127.0.0.1:0"})
+	_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, pod), ConfigFile: sourced(t, "oci://"+h.Host+"/demo:1", ""), StateDir: state, Listen: "127.0.0.1:0"})
 	if err == nil || !strings.Contains(err.Error(), cache+" is writable to others") {
 		t.Errorf("got %v", err)
 	}
@@ -227,7 +180,7 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	file := sourced(t, "oci://"+h.host+"/demo:1", "")
+	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	r := start(t, asks, func(c *agent.Config) {
 		c.ConfigFile, c.StateDir = file, t.TempDir()
 		agent.AskEvery(c, 10*time.Millisecond)
@@ -244,8 +197,8 @@ func TestMovedTagIsFollowed(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 
-	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- {name: demo, plainHTTP: true, source: 'oci://"+h.host+"/demo@"+digest+"'}\n"+
-		"- {name: tagged, plainHTTP: true, source: 'oci://"+h.host+"/tagged:1'}\n"))
+	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- {name: demo, plainHTTP: true, source: 'oci://"+h.Host+"/demo@"+digest+"'}\n"+
+		"- {name: tagged, plainHTTP: true, source: 'oci://"+h.Host+"/tagged:1'}\n"))
 	r.lines.await(t, next, "plugins cannot all be used", "tagged:1: not found")
 	asked := h.asked("/v2/demo/")
 	for n := h.asked("/v2/tagged/"); h.asked("/v2/tagged/") < n+3; {
@@ -267,7 +220,7 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, state := newHub(t), filepath.Join(t.TempDir(), "state")
 			digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-			file := sourced(t, source(h.host, digest), "")
+			file := sourced(t, source(h.Host, digest), "")
 			r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 			awaitOutput(t, r.stream(), "v1")
 			cache := filepath.Join(state, "plugins")

@@ -138,7 +138,7 @@ func Load(path string) (*Agent, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	if info, err := f.Stat(); err == nil && len(data) == 0 && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("config: %s is no regular file, and nothing is in it (any more)", path)
+		return nil, fmt.Errorf("config: %s is not a regular file, and nothing is in it (any more)", path)
 	}
 	return Parse(path, data)
 }

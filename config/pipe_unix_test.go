@@ -17,7 +17,7 @@ func TestAPipeHoldsNobodyUp(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path); err == nil || !strings.HasSuffix(err.Error(), "prober.yaml is no regular file, and nothing is in it (any more)") {
+	if _, err := config.Load(path); err == nil || !strings.HasSuffix(err.Error(), "prober.yaml is not a regular file, and nothing is in it (any more)") {
 		t.Errorf("got %v", err)
 	}
 }

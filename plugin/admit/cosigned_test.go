@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,40 +17,20 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// put sends what cosign would to the registry.
-func (h *hub) put(t *testing.T, path, mediaType, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://"+h.host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", mediaType)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusCreated {
-		t.Fatal(res.Status)
-	}
-}
-
 // cosign signs the artifact with this digest as `cosign sign --key` does.
-func (h *hub) cosign(t *testing.T, key *ecdsa.PrivateKey, digest, of string) {
+func (h hub) cosign(t *testing.T, key *ecdsa.PrivateKey, digest, of string) {
 	t.Helper()
-	payload := fmt.Sprintf(`{"critical":{"identity":{"docker-reference":"%s/demo"},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`, h.host, of)
+	payload := fmt.Sprintf(`{"critical":{"identity":{"docker-reference":"%s/demo"},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`, h.Host, of)
 	sum := sha256.Sum256([]byte(payload))
 	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := plugin.Digest([]byte(payload))
-	h.put(t, "/v2/demo/blobs/uploads/1?digest="+blob, "application/octet-stream", payload)
-	h.put(t, "/v2/demo/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", fmt.Sprintf(
+	h.PutBlob(t, "demo", []byte(payload))
+	h.Put(t, "/v2/demo/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", fmt.Sprintf(
 		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":%[1]q,"size":%[2]d},
 		"layers":[{"mediaType":"application/vnd.dev.cosign.simplesigning.v1+json","digest":%[1]q,"size":%[2]d,"annotations":{"dev.cosignproject.cosign/signature":%[3]q}}]}`,
-		blob, len(payload), base64.StdEncoding.EncodeToString(signature)))
+		plugin.Digest([]byte(payload)), len(payload), base64.StdEncoding.EncodeToString(signature)))
 }
 
 // newKey makes a key, and the file of its public half.
@@ -76,7 +55,7 @@ func TestCosignedPluginOfRegistryIsSigned(t *testing.T) {
 	key, file := newKey(t)
 	other, _ := newKey(t)
 	cache := filepath.Join(t.TempDir(), "plugins")
-	source := "oci://" + h.host + "/demo:1"
+	source := "oci://" + h.Host + "/demo:1"
 	pull := func(offline bool) (admit.Pulled, []admit.Plugin) {
 		t.Helper()
 		a, err := admit.New(admit.Config{ConfigFile: sourced(t, source, "trust: {require: true, keys: ["+file+"]}\n")})

@@ -72,7 +72,7 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ref := ":1"
-			if digest := h.pushProgram(t, tc.program); tc.pinned {
+			if digest := h.PushProgram(t, "tester:1", tc.program); tc.pinned {
 				ref = "@" + digest
 			}
 			more := tc.more
@@ -81,7 +81,7 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 			}
 			for _, shadow := range []string{"", "  shadow: true\n"} {
 				file := filepath.Join(t.TempDir(), "prober.yaml")
-				write(t, file, fileHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.host+"/tester"+ref+"\n"+shadow+tc.pins+more)
+				write(t, file, fileHead+"plugins:\n- name: tester\n  plainHTTP: true\n  source: oci://"+h.Host+"/tester"+ref+"\n"+shadow+tc.pins+more)
 				a, err := admit.New(admit.Config{ConfigFile: file, LockFile: tc.lock})
 				if err != nil {
 					t.Fatal(err)

@@ -171,7 +171,7 @@ func TestRefreshThenScan(t *testing.T) {
 	h, s := newHub(t), newShelf(t)
 	h.push(t, "1", moduleOf(t, "demo", "1.0.0"))
 	scanner := s.scanner(filepath.Join(t.TempDir(), "plugins"))
-	file := "plugins: [{name: demo, plainHTTP: true, source: 'oci://" + h.host + "/demo:1'}]\n"
+	file := "plugins: [{name: demo, plainHTTP: true, source: 'oci://" + h.Host + "/demo:1'}]\n"
 	if v := s.scan(scanner, file); fmt.Sprint(states(v)) != "[demo pending]" {
 		t.Errorf("got %s", states(v))
 	}
@@ -193,7 +193,7 @@ func TestRefreshThenScan(t *testing.T) {
 	if r, _ := refresh(); r.Changed {
 		t.Errorf("got %+v for the same answer", r)
 	}
-	h.stop()
+	h.Close()
 	if r, incomplete := refresh(); !r.Changed || r.Stale == nil || !incomplete {
 		t.Errorf("got %+v, incomplete %t", r, incomplete)
 	}
@@ -207,7 +207,7 @@ func TestRefreshForgetsSourceThatWasRemoved(t *testing.T) {
 	h, s := newHub(t), newShelf(t)
 	h.push(t, "1", moduleOf(t, "demo", "1.0.0"))
 	scanner := s.scanner(filepath.Join(t.TempDir(), "plugins"))
-	file := "plugins: [{name: demo, plainHTTP: true, source: 'oci://" + h.host + "/demo:1'}]\n"
+	file := "plugins: [{name: demo, plainHTTP: true, source: 'oci://" + h.Host + "/demo:1'}]\n"
 	for _, c := range []struct{ file, before, after string }{
 		{file, "[demo pending]", "[demo admitted]"},
 		{"", "[]", "[]"},

@@ -2,69 +2,26 @@ package admit_test
 
 import (
 	"context"
-	"io"
-	"log"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
-	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin/admit"
-	"github.com/daeace23/prober/plugin/oci"
 )
 
-// hub is a registry on loopback.
-type hub struct {
-	host string
-	stop func()
+// hub is a registry whose repository demo has modules.
+type hub struct{ *registrytest.Registry }
+
+func newHub(t *testing.T) hub {
+	t.Helper()
+	return hub{registrytest.New(t)}
 }
 
-func newHub(t *testing.T) *hub {
+// push pushes a module to a tag of demo, and returns the digest of its artifact.
+func (h hub) push(t *testing.T, tag string, module []byte) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	return &hub{host: strings.TrimPrefix(server.URL, "http://"), stop: server.Close}
-}
-
-// push puts a module under a tag of demo, and returns the digest of its artifact.
-func (h *hub) push(t *testing.T, tag string, module []byte) string {
-	t.Helper()
-	a, err := oci.Pack(module, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.pushAs(t, "demo:"+tag, a)
-}
-
-// pushProgram puts a program under tester:1, and returns the digest of its artifact.
-func (h *hub) pushProgram(t *testing.T, p oci.Program) string {
-	t.Helper()
-	a, err := oci.PackProgram(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.pushAs(t, "tester:1", a)
-}
-
-// pushAs puts an artifact where rest says, and returns its digest.
-func (h *hub) pushAs(t *testing.T, rest string, a *oci.Artifact) string {
-	t.Helper()
-	ref, err := plugin.ParseReference(h.host + "/" + rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := oci.NewClient(oci.ClientConfig{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Push(t.Context(), ref, a); err != nil {
-		t.Fatal(err)
-	}
-	return a.Digest
+	return h.PushModule(t, "demo:"+tag, module)
 }
 
 // sourced is a prober.yaml with a plugin demo of a source, and more text.
@@ -81,7 +38,7 @@ func TestSourcesOffline(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "plugins")
 	pull := func(offline bool) admit.Pulled {
 		t.Helper()
-		a, err := admit.New(admit.Config{ConfigFile: sourced(t, "oci://"+h.host+"/demo:1", "")})
+		a, err := admit.New(admit.Config{ConfigFile: sourced(t, "oci://"+h.Host+"/demo:1", "")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,7 @@ package oci
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,32 +19,31 @@ import (
 const (
 	annotationABI      = "dev.prober.plugin.abi"
 	annotationMode     = "dev.prober.plugin.mode"
-	annotationRequests = "dev.prober.plugin.requests" // capabilities, between commas
+	annotationRequests = "dev.prober.plugin.requests" // names of capabilities, separated by commas
 	annotationSDK      = "dev.prober.plugin.sdk"
 )
 
 // Artifact is a plugin as registries and layouts keep it. It is read-only.
 type Artifact struct {
-	Manifest *plugin.Manifest // inside Module, or else in Beside
-	Module   []byte           // the module, or the program for Platform
-	// Beside is the file with the manifest of a program; nil: the manifest is inside Module.
-	Beside    []byte
-	Platform  Platform // of a program; zero: of a module
-	Signature []byte   // of Module and Beside, detached; nil: none
-	// Digest is that of the OCI manifest, which is what a reference pins; or of the index
-	// with the OCI manifests of all platforms.
+	Manifest  *plugin.Manifest // from Module, or from Beside if that is set
+	Module    []byte           // the module, or the program for Platform
+	Beside    []byte           // the file with the manifest of a program; nil for a module
+	Platform  Platform         // of a program; zero for a module
+	Signature []byte           // of Module and Beside, detached; nil for none
+	// Digest is the digest that a reference pins: of the OCI manifest, or of the index with
+	// the OCI manifests of all platforms.
 	Digest string
-	// Cosigned are the signatures that cosign put beside it, see [ClientConfig]. No digest
-	// covers them.
+	// Cosigned are the signatures that cosign put beside the artifact, see [ClientConfig]. No
+	// digest covers them.
 	Cosigned []Cosigned
 
 	root  blob   // what Digest is of
-	inner blob   // the OCI manifest of Platform where root is an index; else empty
-	blobs []blob // config and layers, in the order of the manifest
-	rest  []blob // what root names of other platforms, where it was asked for
+	inner blob   // the OCI manifest of Platform if root is an index; else empty
+	blobs []blob // config and layers
+	rest  []blob // of [Client.PullWhole]: what root names of other platforms
 }
 
-// Index returns the index that Digest is of; nil where there is none.
+// Index returns the index that Digest is of; nil if there is none.
 func (a *Artifact) Index() []byte {
 	if a.inner.data == nil {
 		return nil
@@ -54,8 +51,7 @@ func (a *Artifact) Index() []byte {
 	return a.root.data
 }
 
-// Root returns the OCI manifest, which names the layers: Digest is of it, or else of the
-// index, which names it.
+// Root returns the OCI manifest, which names the layers.
 func (a *Artifact) Root() []byte { return a.manifest().data }
 
 func (a *Artifact) manifest() blob {
@@ -65,8 +61,7 @@ func (a *Artifact) manifest() blob {
 	return a.inner
 }
 
-// Alone returns a without the index that names it: the program of one platform, with a
-// digest of its own.
+// Alone returns a without its index: the program of one platform, with a digest of its own.
 func (a *Artifact) Alone() *Artifact {
 	alone := *a
 	alone.root, alone.inner, alone.rest, alone.Cosigned = a.manifest(), blob{}, nil, nil
@@ -74,8 +69,7 @@ func (a *Artifact) Alone() *Artifact {
 	return &alone
 }
 
-// Found returns a as what is loaded. Its path is ref with a's digest, and no file's: what was
-// verified is what is loaded. With it are its signatures, and none of any files.
+// Found returns the plugin in a, with its signatures. Its path is ref with the digest of a.
 func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	ref.Digest = a.Digest
 	f := plugin.Found{
@@ -98,24 +92,8 @@ func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	return f
 }
 
-// blob is a part of an artifact. data, or what open gives when it is not nil, is what desc
-// says.
-type blob struct {
-	desc ocispec.Descriptor
-	data []byte
-	open func() (io.ReadCloser, error)
-}
-
-func newBlob(mediaType string, data []byte, title string) blob {
-	b := blob{desc: describe(mediaType, data), data: data}
-	if title != "" {
-		b.desc.Annotations = map[string]string{ocispec.AnnotationTitle: title} // names the file for other clients
-	}
-	return b
-}
-
-// wasmConfig is the config of Wasm artifacts. Some readers insist on created, which says
-// nothing here: the same module must make the same artifact at all times.
+// wasmConfig is the config of Wasm artifacts. Some clients require created; it is constant,
+// since the same module must always make the same artifact.
 type wasmConfig struct {
 	Created      string   `json:"created"`
 	Architecture string   `json:"architecture"`
@@ -123,8 +101,8 @@ type wasmConfig struct {
 	LayerDigests []string `json:"layerDigests"`
 }
 
-// Pack makes an artifact of a module with its manifest inside, and of the signature that
-// lies beside it; nil is none.
+// Pack returns an artifact of a module, which has its manifest inside, and of its signature;
+// nil is none.
 func Pack(module, signature []byte) (*Artifact, error) {
 	manifest, err := plugin.ReadModule("module", module)
 	if err != nil {
@@ -138,41 +116,33 @@ func Pack(module, signature []byte) (*Artifact, error) {
 	if len(signature) > 0 {
 		layers = append(layers, newBlob(SignatureType, signature, file+SignatureSuffix))
 	}
-	config, err := marshalConfig(layers)
-	if err != nil {
-		return nil, err
+	config := wasmConfig{Created: "1970-01-01T00:00:00Z", Architecture: "wasm", OS: "wasip1"}
+	for _, l := range layers {
+		config.LayerDigests = append(config.LayerDigests, l.desc.Digest.String())
 	}
-	a := &Artifact{Manifest: manifest, Module: module, Signature: signature, blobs: append([]blob{config}, layers...)}
-	if a.root, err = a.marshalManifest(); err != nil {
+	a := &Artifact{Manifest: manifest, Module: module, Signature: signature}
+	if a.root, err = a.marshalManifest(ConfigType, config, layers); err != nil {
 		return nil, err
 	}
 	a.Digest = a.root.desc.Digest.String()
 	return a, nil
 }
 
-// marshalManifest returns the OCI manifest of a's blobs.
-func (a *Artifact) marshalManifest() (blob, error) {
-	data, err := json.Marshal(ocispec.Manifest{
+// marshalManifest sets the blobs of a, and returns the OCI manifest that names them.
+func (a *Artifact) marshalManifest(configType string, config any, layers []blob) (blob, error) {
+	c, err := marshalBlob(configType, config)
+	if err != nil {
+		return blob{}, err
+	}
+	m := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactType,
-		Config: a.blobs[0].desc, Layers: descriptors(a.blobs[1:]), Annotations: annotations(a.Manifest),
-	})
-	return newBlob(ocispec.MediaTypeImageManifest, data, ""), err
-}
-
-func marshalConfig(layers []blob) (blob, error) {
-	config := wasmConfig{Created: "1970-01-01T00:00:00Z", Architecture: "wasm", OS: "wasip1"}
+		Config: c.desc, Annotations: annotations(a.Manifest),
+	}
+	a.blobs = append([]blob{c}, layers...)
 	for _, l := range layers {
-		config.LayerDigests = append(config.LayerDigests, l.desc.Digest.String())
+		m.Layers = append(m.Layers, l.desc)
 	}
-	data, err := json.Marshal(config)
-	return newBlob(ConfigType, data, ""), err
-}
-
-func descriptors(blobs []blob) (all []ocispec.Descriptor) {
-	for _, b := range blobs {
-		all = append(all, b.desc)
-	}
-	return all
+	return marshalBlob(ocispec.MediaTypeImageManifest, m)
 }
 
 func annotations(m *plugin.Manifest) map[string]string {
@@ -189,11 +159,8 @@ func annotations(m *plugin.Manifest) map[string]string {
 	return all
 }
 
-// fetch returns the bytes of a descriptor, verified, where they are at most most.
-type fetch func(desc ocispec.Descriptor, most int64) ([]byte, error)
-
-// read returns the artifact of an OCI manifest, or of an index of such: then the program
-// for a platform. The descriptor of root is known to be true.
+// read returns the artifact whose OCI manifest is root. Where root is an index, it is the
+// program for a platform, the host's if that is zero.
 func read(root blob, on Platform, get fetch) (*Artifact, error) {
 	a := &Artifact{Digest: root.desc.Digest.String(), root: root}
 	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
@@ -207,28 +174,18 @@ func read(root blob, on Platform, get fetch) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.inner, err = readInner(v, get); err != nil {
-		return nil, err
+	data, err := get(v.desc, MaxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("manifest for %s: %w", v.Platform, err)
 	}
+	a.inner = newBlob(ocispec.MediaTypeImageManifest, data, "")
 	return a, a.readManifest(v.Platform, get)
 }
 
-// readInner returns the OCI manifest that an index names.
-func readInner(v variant, get fetch) (blob, error) {
-	data, err := get(v.desc, MaxManifest)
-	if err != nil {
-		return blob{}, fmt.Errorf("manifest for %s: %w", v.Platform, err)
-	}
-	return newBlob(ocispec.MediaTypeImageManifest, data, ""), nil
-}
-
-// readManifest reads what the OCI manifest of a names.
+// readManifest reads what the OCI manifest of a names. It ignores layers of types that are not
+// prober's.
 func (a *Artifact) readManifest(on Platform, get fetch) error {
 	m, err := parseRoot(a.manifest())
-	if err != nil {
-		return err
-	}
-	l, err := layersOf(m)
 	if err != nil {
 		return err
 	}
@@ -236,48 +193,35 @@ func (a *Artifact) readManifest(on Platform, get fetch) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	a.blobs = []blob{{desc: m.Config, data: config}}
-	if l.manifest != nil {
-		if err := a.readPlatform(config, on); err != nil {
-			return err
-		}
+	a.blobs = []blob{{m.Config, config}}
+	if m.Config.MediaType == ProgramConfigType {
+		err = a.readProgram(m, on, get)
 	} else if a.inner.data != nil {
-		return fmt.Errorf("has a module for a platform, and modules run on all: %w", ErrNotPlugin)
-	}
-	if err := a.readLayers(l, get); err != nil {
-		return err
-	}
-	if l.manifest != nil {
-		a.Manifest, err = parseManifest(a.Beside)
-	} else {
+		err = fmt.Errorf("has a module for a platform, and modules run on all: %w", ErrNotPlugin)
+	} else if a.Module, err = a.readLayer(m, "module", LayerType, MaxBlob, get); err == nil {
 		a.Manifest, err = plugin.ReadModule("module", a.Module)
 	}
+	if err == nil && slices.ContainsFunc(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == SignatureType }) {
+		a.Signature, err = a.readLayer(m, "signature", SignatureType, MaxSignature, get)
+	}
 	return err
 }
 
-// readLayers gets the layers that l names.
-func (a *Artifact) readLayers(l layers, get fetch) (err error) {
-	part := func(name string, to *[]byte, desc *ocispec.Descriptor, most int64) {
-		if desc == nil || err != nil {
-			return
-		}
-		if *to, err = get(*desc, most); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			return
-		}
-		a.blobs = append(a.blobs, blob{desc: *desc, data: *to})
+// readLayer returns the only layer of a type. what names it in errors.
+func (a *Artifact) readLayer(m *ocispec.Manifest, what, mediaType string, most int64, get fetch) ([]byte, error) {
+	layers := slices.DeleteFunc(slices.Clone(m.Layers), func(l ocispec.Descriptor) bool { return l.MediaType != mediaType })
+	if len(layers) != 1 {
+		return nil, fmt.Errorf("has %d layers of %s, must have 1: %w", len(layers), mediaType, ErrNotPlugin)
 	}
-	if l.manifest != nil {
-		part("manifest", &a.Beside, l.manifest, plugin.MaxManifest)
-		part("program", &a.Module, l.code, MaxProgram)
-	} else {
-		part("module", &a.Module, l.code, MaxBlob)
+	data, err := get(layers[0], most)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	part("signature", &a.Signature, l.signature, MaxSignature)
-	return err
+	a.blobs = append(a.blobs, blob{layers[0], data})
+	return data, nil
 }
 
-// parseRoot reads a manifest and refuses those of other things.
+// parseRoot reads an OCI manifest. One of something else than a plugin is an error.
 func parseRoot(root blob) (*ocispec.Manifest, error) {
 	switch root.desc.MediaType {
 	case ocispec.MediaTypeImageManifest:
@@ -292,56 +236,14 @@ func parseRoot(root blob) (*ocispec.Manifest, error) {
 	if err := json.Unmarshal(root.data, &m); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	if m.MediaType != "" && m.MediaType != root.desc.MediaType {
-		return nil, fmt.Errorf("is %.80q, %w", m.MediaType, ErrNotPlugin)
-	}
 	switch {
+	case m.MediaType != "" && m.MediaType != root.desc.MediaType:
+		return nil, fmt.Errorf("is %.80q, %w", m.MediaType, ErrNotPlugin)
 	case m.Config.MediaType == ConfigType, m.Config.MediaType == ProgramConfigType:
+		return &m, nil
 	case strings.Contains(m.Config.MediaType, ".image."):
 		return nil, fmt.Errorf("is an image, %w", ErrNotPlugin)
 	default:
 		return nil, fmt.Errorf("is of type %.80q, %w", cmp.Or(m.ArtifactType, m.Config.MediaType, "unknown"), ErrNotPlugin)
 	}
-	return &m, nil
-}
-
-// layers are those of an artifact that are read.
-type layers struct {
-	code      *ocispec.Descriptor // the module, or the program
-	manifest  *ocispec.Descriptor // of a program; nil: code is a module
-	signature *ocispec.Descriptor // nil: none
-}
-
-// layersOf returns the one module of a manifest, or the program and its manifest, and the
-// signature. Layers of other types are somebody else's, and are left alone.
-func layersOf(m *ocispec.Manifest) (layers, error) {
-	codeType := LayerType
-	if m.Config.MediaType == ProgramConfigType {
-		codeType = ProgramType
-	}
-	var all layers
-	count := make(map[string]int)
-	for _, l := range m.Layers {
-		count[l.MediaType]++
-		switch l.MediaType {
-		case codeType:
-			all.code = &l
-		case ManifestType:
-			all.manifest = &l
-		case SignatureType:
-			all.signature = &l
-		}
-	}
-	switch {
-	case count[codeType] != 1:
-		return all, fmt.Errorf("has %d layers of %s, want 1: %w", count[codeType], codeType, ErrNotPlugin)
-	case codeType == LayerType:
-		all.manifest = nil
-	case count[ManifestType] != 1:
-		return all, fmt.Errorf("has %d layers of %s, want 1: %w", count[ManifestType], ManifestType, ErrNotPlugin)
-	}
-	if count[SignatureType] > 1 {
-		return all, errors.New("has two signatures")
-	}
-	return all, nil
 }

@@ -2,8 +2,8 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -22,27 +21,27 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// headerTimeout is how long a registry may think about a request.
+// headerTimeout bounds how long a registry may take to connect, and to begin its answer.
 const headerTimeout = 30 * time.Second
 
-// maxPages is how many pages a list of a registry may have.
+// maxPages bounds the pages of a list of a registry.
 const maxPages = 16
 
-// ClientConfig says how registries are talked to.
+// ClientConfig configures a [Client].
 type ClientConfig struct {
-	// PlainHTTP talks HTTP; else it is HTTPS, with no way round its certificates.
+	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
-	// DockerConfig is docker's config.json, which has credentials or names the helpers
-	// that have them; a file that does not exist has none. "": no credentials.
+	// DockerConfig is the path of docker's config.json, which has credentials or names the
+	// helpers that have them. It need not exist. "" means no credentials.
 	DockerConfig string
-	// Cosign asks for the signatures, too, that cosign put beside an artifact.
+	// Cosign pulls the signatures too that cosign put beside an artifact.
 	Cosign bool
-	// Platform is whose programs are pulled; zero means the host's.
+	// Platform is the platform whose programs are pulled; zero means the host's.
 	Platform Platform
-	// UserAgent is what registries see; "" means "prober".
+	// UserAgent is the User-Agent of requests; "" means "prober".
 	UserAgent string
-	// Progress, when not nil, is told of every part of a transfer: how many bytes of how
-	// many are through. It is called by one transfer at a time, and must not block.
+	// Progress, unless it is nil, is called after each part of a transfer, with the bytes
+	// transferred so far and their total. It must not block.
 	Progress func(done, total int64)
 }
 
@@ -60,13 +59,13 @@ type Client struct {
 	registries map[string]*registryClient // by host
 }
 
-// registryClient is how one registry is talked to.
+// registryClient is a client of one registry.
 type registryClient struct {
 	auth      auth.Client
 	transport *guarded
 }
 
-// NewClient returns a client, which the caller closes. It talks to nobody yet.
+// NewClient returns a client, which the caller must close. It sends no request.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{
 		plainHTTP: cfg.PlainHTTP, cosign: cfg.Cosign, platform: cfg.Platform, config: cfg.DockerConfig, progress: cfg.Progress,
@@ -77,16 +76,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	c.auth = auth.Client{Header: http.Header{"User-Agent": {cfg.UserAgent}}, Cache: auth.NewCache()}
 	if cfg.DockerConfig != "" {
-		docker, err := readDockerCredentials(cfg.DockerConfig)
-		if err != nil {
+		var err error
+		if c.auth.Credential, err = dockerCredentials(cfg.DockerConfig); err != nil {
 			return nil, fmt.Errorf("docker's config %s: %w", cfg.DockerConfig, err)
 		}
-		c.auth.Credential = docker.credential
 	}
 	return c, nil
 }
 
-// Close closes the connections that rest.
+// Close closes idle connections.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +93,8 @@ func (c *Client) Close() {
 	}
 }
 
-// registry returns how the registry at host is talked to. Registries share no connection, so
-// that none is led to where only another one may lead.
+// registry returns the client of the registry at host. Registries share no connection, so that
+// none uses what only another one was allowed to open.
 func (c *Client) registry(host string) *registryClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,13 +102,13 @@ func (c *Client) registry(host string) *registryClient {
 		return r
 	}
 	r := &registryClient{auth: c.auth, transport: newGuarded(host, c.plainHTTP, c.classOf)}
-	r.auth.Client = &http.Client{Transport: &retry.Transport{Base: &metered{r.transport, c.progress}, Policy: again}}
+	r.auth.Client = &http.Client{Transport: &retry.Transport{Base: &metered{r.transport, c.progress}, Policy: retryPolicy}}
 	c.registries[host] = r
 	return r
 }
 
-// DockerConfig returns where docker keeps its config: in $DOCKER_CONFIG, or else in
-// .docker of the home folder; "" when there is neither.
+// DockerConfig returns the path of docker's config.json: in $DOCKER_CONFIG, else in .docker of
+// the home folder. It returns "" if neither is set.
 func DockerConfig(lookupEnv func(name string) (string, bool)) string {
 	if dir, ok := lookupEnv("DOCKER_CONFIG"); ok && dir != "" {
 		return filepath.Join(dir, "config.json")
@@ -126,7 +124,7 @@ func (c *Client) repository(ref plugin.Reference) *remote.Repository {
 	return &remote.Repository{
 		Client: &c.registry(reference.Host()).auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest, ReferrerListMaxPages: maxPages,
 		Reference: reference,
-		// All that may be there is asked for, so that what is no plugin can be named.
+		// Types of other things are accepted, so that an error can name them.
 		ManifestMediaTypes: []string{
 			ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
 			"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -134,11 +132,11 @@ func (c *Client) repository(ref plugin.Reference) *remote.Repository {
 	}
 }
 
-// Push puts a where ref says, which must have a tag and no digest. What the registry has
-// already is not sent again.
+// Push pushes a to ref, which must have a tag and no digest. It does not send blobs that the
+// registry has.
 func (c *Client) Push(ctx context.Context, ref plugin.Reference, a *Artifact) error {
 	if ref.Tag == "" || ref.Digest != "" {
-		return fmt.Errorf("%s: to push wants a :TAG, and no digest", ref)
+		return fmt.Errorf("%s: a push needs a :TAG, and no digest", ref)
 	}
 	repo := c.repository(ref)
 	for _, b := range a.blobs {
@@ -162,8 +160,8 @@ func pushBlob(ctx context.Context, to registry.BlobStore, b blob) error {
 	return to.Push(ctx, b.desc, bytes.NewReader(b.data))
 }
 
-// Pull returns the plugin that ref names. All of it is verified against the digests that
-// lead to it, beginning with ref's own where it has one.
+// Pull returns the plugin at ref. All of it is verified against the digests that lead to it,
+// that of ref included.
 func (c *Client) Pull(ctx context.Context, ref plugin.Reference) (*Artifact, error) {
 	root, err := c.pullRoot(ctx, ref)
 	if err != nil {
@@ -172,9 +170,9 @@ func (c *Client) Pull(ctx context.Context, ref plugin.Reference) (*Artifact, err
 	return c.pullRest(ctx, ref, root)
 }
 
-// pullRoot returns the manifest that ref names, whatever it is of.
+// pullRoot returns the manifest at ref, which may be of something else than a plugin.
 func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, error) {
-	desc, body, err := c.repository(ref).Manifests().FetchReference(ctx, target(ref))
+	desc, body, err := c.repository(ref).Manifests().FetchReference(ctx, cmp.Or(ref.Digest, ref.Tag))
 	if err != nil {
 		return blob{}, c.explain(ctx, ref, err)
 	}
@@ -186,7 +184,7 @@ func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, erro
 	if err != nil {
 		return blob{}, c.explain(ctx, ref, fmt.Errorf("manifest: %w", err))
 	}
-	return blob{desc: desc, data: data}, nil
+	return blob{desc, data}, nil
 }
 
 // pullRest returns the plugin with the manifest root.
@@ -201,7 +199,7 @@ func (c *Client) pullRest(ctx context.Context, ref plugin.Reference, root blob) 
 	return a, err
 }
 
-// fetcher fetches manifests and blobs of ref's repository.
+// fetcher returns a function that fetches manifests and blobs of ref's repository.
 func (c *Client) fetcher(ctx context.Context, ref plugin.Reference) fetch {
 	repo := c.repository(ref)
 	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
@@ -220,14 +218,3 @@ func (c *Client) fetcher(ctx context.Context, ref plugin.Reference) fetch {
 		return verified(body, desc, most)
 	}
 }
-
-// target is the part of ref after the repository.
-func target(ref plugin.Reference) string {
-	if ref.Digest != "" {
-		return ref.Digest
-	}
-	return ref.Tag
-}
-
-// isNotFound reports whether err is one of oras that means so.
-func isNotFound(err error) bool { return errors.Is(err, errdef.ErrNotFound) }

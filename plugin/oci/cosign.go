@@ -10,14 +10,15 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/daeace23/prober/plugin"
 )
 
-// Where cosign puts the signatures of an artifact: each is a layer of a manifest under a
-// tag made of the artifact's digest, or, since cosign 3 and with --new-bundle-format, of a
-// manifest that has the artifact as its subject. Then it is a bundle of Sigstore's.
+// Cosign puts the signatures of an artifact into layers of a manifest, whose tag is made of the
+// artifact's digest. Since cosign 3, and with --new-bundle-format, that manifest has the artifact
+// as its subject, and each signature is a Sigstore bundle.
 const (
 	cosignLayer      = "application/vnd.dev.cosign.simplesigning.v1+json"
 	cosignAnnotation = "dev.cosignproject.cosign/signature"
@@ -25,24 +26,24 @@ const (
 	bundleType       = "application/vnd.dev.sigstore.bundle." // and a version
 )
 
-// The most that is looked at for signatures of cosign's.
+// The most that is read to find signatures of cosign.
 const (
 	maxCosigned   = 16      // signatures
-	maxCandidates = 64      // manifests that may hold one
-	maxAnnotation = 4 << 10 // bytes of one in an annotation
-	maxReferrers  = 1000    // manifests with the artifact as their subject, whatever they are
+	maxCandidates = 64      // manifests that may have one
+	maxAnnotation = 4 << 10 // bytes of a signature in an annotation
+	maxReferrers  = 1000    // manifests with the artifact as their subject, of any type
 )
 
-// Cosigned is one signature that cosign made of an artifact. It is as a registry gave it,
-// and nothing about it is known before its key has been found.
+// Cosigned is one signature that cosign made of an artifact, as a registry returned it. It is
+// not verified.
 type Cosigned struct {
 	Payload   []byte `json:"payload,omitempty"`   // what was signed
 	Signature string `json:"signature,omitempty"` // in base64
-	Bundle    []byte `json:"bundle,omitempty"`    // in the place of both
+	Bundle    []byte `json:"bundle,omitempty"`    // instead of both
 }
 
-// pullCosigned adds the signatures that cosign put beside a: of what its digest is of, and
-// of the OCI manifest of its platform. A registry that shows none has none.
+// pullCosigned adds the signatures that cosign put beside a: those of its index, and those of
+// its OCI manifest.
 func (c *Client) pullCosigned(ctx context.Context, ref plugin.Reference, a *Artifact) error {
 	signed := []blob{a.root}
 	if a.inner.data != nil {
@@ -72,7 +73,7 @@ func (c *Client) pullTagged(ctx context.Context, ref plugin.Reference, s blob, a
 	return err
 }
 
-// pullReferrers adds the signatures of which s is the subject.
+// pullReferrers adds the signatures that have s as their subject.
 func (c *Client) pullReferrers(ctx context.Context, ref plugin.Reference, s blob, a *Artifact) error {
 	repo := c.repository(ref)
 	seen := 0
@@ -82,7 +83,7 @@ func (c *Client) pullReferrers(ctx context.Context, ref plugin.Reference, s blob
 			return fmt.Errorf("more than %d manifests refer to it", maxReferrers)
 		}
 		for _, d := range page {
-			if mayBeSigned(d.ArtifactType) {
+			if mayHaveSignature(d.ArtifactType) {
 				found = append(found, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d.Digest, Size: d.Size})
 			}
 		}
@@ -104,18 +105,18 @@ func (c *Client) pullReferrers(ctx context.Context, ref plugin.Reference, s blob
 	return c.explain(ctx, ref, err)
 }
 
-// mayBeSigned reports whether a manifest of this type may hold a signature. Where a
-// registry keeps no list, cosign writes one, and the type of the config into it: of bundles
-// that is the empty one.
-func mayBeSigned(artifactType string) bool {
+// mayHaveSignature reports whether a manifest of this type may have a signature. For a registry
+// without a referrers API, cosign writes the list itself, with the type of the config, which is
+// the empty one for bundles.
+func mayHaveSignature(artifactType string) bool {
 	return artifactType == cosignReferrer || artifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(artifactType, bundleType)
 }
 
-// noReferrers reports whether err is that of a registry without such a list, or one that
+// noReferrers reports whether err is the error of a registry that has no list of referrers, or
 // does not show it.
 func noReferrers(err error) bool {
 	response, answered := errors.AsType[*errcode.ErrorResponse](err)
-	return isNotFound(err) || answered && (response.StatusCode < 500 && response.StatusCode != http.StatusTooManyRequests || response.StatusCode == http.StatusNotImplemented)
+	return errors.Is(err, errdef.ErrNotFound) || answered && (response.StatusCode < 500 && response.StatusCode != http.StatusTooManyRequests || response.StatusCode == http.StatusNotImplemented)
 }
 
 var errManySignatures = fmt.Errorf("more than %d signatures", maxCosigned)
@@ -151,9 +152,9 @@ func (c *Client) addCosigned(ctx context.Context, ref plugin.Reference, manifest
 	return nil
 }
 
-// readCosigned returns the signatures in a file of a store.
-func readCosigned(folder files) (all []Cosigned, err error) {
-	data, err := readSmall(folder, fileCosigned)
+// readCosigned returns the signatures in the layout of a store.
+func readCosigned(layout files) (all []Cosigned, err error) {
+	data, err := readSmall(layout, fileCosigned)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

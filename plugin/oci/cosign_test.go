@@ -2,10 +2,7 @@ package oci_test
 
 import (
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +10,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
@@ -23,16 +21,13 @@ const recorded = "../trust/testdata/cosign"
 
 // cosigned starts a registry with what cosign did in one way. change, when not nil, may
 // replace what is put there, or leave it out.
-func cosigned(t *testing.T, way string, referrers bool, change func(name string, data []byte) []byte) *hub {
+func cosigned(t *testing.T, way string, referrers bool, change func(name string, data []byte) []byte) *registrytest.Registry {
 	t.Helper()
-	h := &hub{}
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers)))
-	t.Cleanup(server.Close)
-	h.host = strings.TrimPrefix(server.URL, "http://")
+	h := registrytest.New(t, registry.WithReferrersSupport(referrers))
 	for _, name := range files(t, filepath.Join(recorded, "registry/blobs")) {
 		blob := readFile(t, name)
 		for _, repo := range []string{"demo", "program"} {
-			h.put(t, "/v2/"+repo+"/blobs/uploads/1?digest="+plugin.Digest(blob), "application/octet-stream", string(blob))
+			h.PutBlob(t, repo, blob)
 		}
 	}
 	for _, of := range []string{"base", way} {
@@ -57,7 +52,7 @@ func cosigned(t *testing.T, way string, referrers bool, change func(name string,
 					if last {
 						kind = "index"
 					}
-					h.put(t, "/v2/"+repo+"/manifests/"+ref, "application/vnd.oci.image."+kind+".v1+json", string(data))
+					h.Put(t, "/v2/"+repo+"/manifests/"+ref, "application/vnd.oci.image."+kind+".v1+json", string(data))
 				}
 			}
 		}
@@ -92,10 +87,10 @@ func policy(t *testing.T, key string) *trust.Policy {
 }
 
 // verdict pulls what ref names and holds its signatures against a key.
-func (h *hub) verdict(t *testing.T, rest, key string) error {
+func verdict(t *testing.T, h *registrytest.Registry, rest, key string) error {
 	t.Helper()
 	c := client(t, oci.ClientConfig{Cosign: true, Platform: oci.Platform{OS: "linux", Architecture: "arm64"}})
-	ref := h.ref(t, rest)
+	ref := h.Ref(t, rest)
 	a, err := c.Pull(t.Context(), ref)
 	if err != nil {
 		return err
@@ -122,10 +117,10 @@ func TestSignedByTheRealCosign(t *testing.T) {
 		t.Run(fmt.Sprintf("%s referrers=%t", way.name, way.referrers), func(t *testing.T) {
 			h := cosigned(t, way.name, way.referrers, nil)
 			for _, ref := range []string{"demo:1", "program:1"} {
-				if err := h.verdict(t, ref, "cosign.pub"); err != nil {
+				if err := verdict(t, h, ref, "cosign.pub"); err != nil {
 					t.Errorf("%s: %v", ref, err)
 				}
-				wants(t, h.verdict(t, ref, "other.pub"), "no trusted key verifies it")
+				wants(t, verdict(t, h, ref, "other.pub"), "no trusted key verifies it")
 			}
 		})
 	}
@@ -144,7 +139,7 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 	t.Run("a payload of another artifact", func(t *testing.T) {
 		_, program := signatureOf(t, "v2-tag", "program")
 		h := cosigned(t, "v2-tag", false, func(string, []byte) []byte { return program })
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "signed the artifact ")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
 	})
 	t.Run("a bundle of another artifact", func(t *testing.T) {
 		_, demo := signatureOf(t, "v2-bundle", "demo")
@@ -157,13 +152,13 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
 			return []byte(strings.Replace(string(data), bundle(demo), bundle(program), 1))
 		})
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "signed the artifact ")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
 	})
 	t.Run("a payload of another type", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
 			return []byte(strings.Replace(string(data), "vnd.dev.cosign.simplesigning.v1", "vnd.dev.cosign.other.v1", 1))
 		})
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 	t.Run("a signature that was changed", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
@@ -171,14 +166,14 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 			data[strings.Index(string(data), before)+len(before)+20] ^= 1 // one letter of base64 for another
 			return data
 		})
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "no trusted key verifies it")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "no trusted key verifies it")
 	})
 	t.Run("a signature without end", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
 			const before = `cosign/signature":"`
 			return []byte(strings.Replace(string(data), before, before+strings.Repeat("AAAA", 2000), 1))
 		})
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "a signature of 80", " bytes; at most 4096 are allowed")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "a signature of 80", " bytes; at most 4096 are allowed")
 	})
 	t.Run("a subject that is another artifact", func(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
@@ -187,7 +182,7 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 			digest, _, _ = strings.Cut(digest, `"`)
 			return []byte(strings.Replace(string(data), digest, plugin.Digest(nil), 1))
 		})
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 	t.Run("an attestation", func(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
@@ -197,24 +192,24 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 			return []byte(strings.Replace(string(data), layer, fmt.Sprintf(`"size":%d,"digest":%q`, len(other), plugin.Digest(other)), 1))
 		})
 		other := readFile(t, filepath.Join(recorded, "v2.attestation.sigstore.json"))
-		h.put(t, "/v2/demo/blobs/uploads/1?digest="+plugin.Digest(other), "application/octet-stream", string(other))
-		wants(t, h.verdict(t, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		h.PutBlob(t, "demo", other)
+		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 }
 
 // A list of what refers to an artifact may be as long as whoever can write to the registry
 // likes. It is not read to its end.
 func TestReferrersAreBounded(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
-	push(t, c, h.ref(t, "demo:1"), pack(t, "1.0.0", ""))
+	push(t, c, h.Ref(t, "demo:1"), pack(t, "1.0.0", ""))
 	for want, page := range map[string]func(i int) (entries int, artifactType string, next bool){
 		"more than 16 signatures":              func(int) (int, string, bool) { return 65, "application/vnd.dev.sigstore.bundle.v0.3+json", false },
 		"more than 1000 manifests refer to it": func(int) (int, string, bool) { return 1001, "application/spdx+json", false },
 		"listing exceeded 16 pages":            func(int) (int, string, bool) { return 1, "application/spdx+json", true },
 	} {
 		asked := 0
-		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/referrers/") {
 				return false
 			}
@@ -228,22 +223,22 @@ func TestReferrersAreBounded(t *testing.T) {
 			fmt.Fprintf(w, `{"schemaVersion":2,"manifests":[%s]}`, strings.TrimSuffix(strings.Repeat(entry+",", n), ","))
 			return true
 		})
-		_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
-		wants(t, err, h.host+"/demo:1: ", want)
+		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
+		wants(t, err, h.Host+"/demo:1: ", want)
 		if asked > 16 {
 			t.Errorf("%d pages were asked for", asked)
 		}
 	}
 	// One that has no such list, or does not show it, has no signatures.
 	for _, status := range []int{400, 401, 403, 404, 405, 501} {
-		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, "/referrers/") {
 				w.WriteHeader(status)
 				return true
 			}
 			return false
 		})
-		if a, err := c.Pull(t.Context(), h.ref(t, "demo:1")); err != nil || len(a.Cosigned) > 0 {
+		if a, err := c.Pull(t.Context(), h.Ref(t, "demo:1")); err != nil || len(a.Cosigned) > 0 {
 			t.Errorf("%d: %v", status, err)
 		}
 	}

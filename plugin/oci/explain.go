@@ -8,13 +8,14 @@ import (
 	"net/url"
 	"strings"
 
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/daeace23/prober/plugin"
 )
 
-// explain returns err as one line that begins with what it is about.
+// explain returns err as one line that begins with ref.
 func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) error {
 	if err == nil {
 		return nil
@@ -27,7 +28,7 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 	case answered && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden),
 		errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return c.unauthorized(ref)
-	case isNotFound(err), answered && response.StatusCode == http.StatusNotFound:
+	case errors.Is(err, errdef.ErrNotFound), answered && response.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", ref, ErrNotFound)
 	case answered:
 		return fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
@@ -35,21 +36,21 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 		return fmt.Errorf("%s: %w", ref, ErrPlainHTTP)
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // without the address, which ref says better
+		err = u.Err // without the URL, since ref is clearer
 	}
 	return &refError{ref, err}
 }
 
-// unauthorized says who was asked for what.
+// unauthorized returns the error of a registry that requires credentials, or other ones.
 func (c *Client) unauthorized(ref plugin.Reference) error {
 	if c.config == "" {
-		return fmt.Errorf("%s: %w: %s wants credentials, and there are none", ref, ErrUnauthorized, ref.Registry)
+		return fmt.Errorf("%s: %w: %s requires credentials, and there are none", ref, ErrUnauthorized, ref.Registry)
 	}
-	return fmt.Errorf("%s: %w: %s wants other credentials than %s has; `docker login %s` puts them there",
+	return fmt.Errorf("%s: %w: %s requires other credentials than %s has; `docker login %s` puts them there",
 		ref, ErrUnauthorized, ref.Registry, c.config, ref.Registry)
 }
 
-// reason is what the registry says, or what the code means.
+// reason returns the registry's own message, or else the text of the status code.
 func reason(response *errcode.ErrorResponse) string {
 	if len(response.Errors) > 0 {
 		return response.Errors.Error()
@@ -57,7 +58,7 @@ func reason(response *errcode.ErrorResponse) string {
 	return http.StatusText(response.StatusCode)
 }
 
-// refError is err of what ref names, on one line.
+// refError is err about ref, on one line.
 type refError struct {
 	ref plugin.Reference
 	err error
@@ -72,10 +73,10 @@ func (e *refError) Error() string {
 
 func (e *refError) Unwrap() error { return e.err }
 
-// maxReason bounds what is shown of what a registry says.
+// maxReason bounds the bytes of a message of a registry.
 const maxReason = 500
 
-// oneLine returns text without what would break a line or move a cursor.
+// oneLine returns text without control characters, cut at maxReason.
 func oneLine(text string) string {
 	text = strings.ToValidUTF8(text, "�")
 	text = strings.Map(func(r rune) rune {

@@ -28,9 +28,8 @@ var (
 	errNoName   = errors.New("neither a name nor an address")
 )
 
-// guarded is a transport for one registry. It follows the registry, its redirects, lists and
-// token servers to no address that is less than what was asked for. Credentials never follow
-// to another one: oras sees to that.
+// guarded is a transport for one registry. It checks every address that the registry leads to by
+// redirects, lists and token servers. oras sends credentials to the registry only.
 type guarded struct {
 	base      *http.Transport
 	plainHTTP bool
@@ -38,13 +37,12 @@ type guarded struct {
 	classOf   func(netip.AddrPort) netaddr.Class
 
 	mu      sync.Mutex
-	home    netaddr.Class   // the farthest at which the registry was seen; Public at first
-	settled bool            // it was seen
-	proxies map[string]bool // HOST:PORT of those that the environment names
+	home    netaddr.Class   // the farthest class of the registry's addresses so far; Public at first
+	settled bool            // home is that of an address
+	proxies map[string]bool // HOST:PORT of the proxies that the environment names
 }
 
-// newGuarded returns a transport for the registry at host, a HOST or HOST:PORT. It dials no
-// metadata address, whatever name led there.
+// newGuarded returns a transport for the registry at host, a HOST or HOST:PORT.
 func newGuarded(host string, plainHTTP bool, classOf func(netip.AddrPort) netaddr.Class) *guarded {
 	scheme := "https"
 	if plainHTTP {
@@ -57,7 +55,7 @@ func newGuarded(host string, plainHTTP bool, classOf func(netip.AddrPort) netadd
 	return g
 }
 
-// hostPort returns where a request to u goes, in the writing of [http.Transport].
+// hostPort returns the HOST:PORT of u as [http.Transport] dials it.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -83,7 +81,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.base.RoundTrip(req)
 }
 
-// dial connects to an address that passes the check.
+// dial connects to an address that passes [guarded.check].
 func (g *guarded) dial(ctx context.Context, network, asked string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: headerTimeout, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -95,7 +93,8 @@ func (g *guarded) dial(ctx context.Context, network, asked string) (net.Conn, er
 	return dialer.DialContext(ctx, network, asked)
 }
 
-// check returns an error if to, to which asked leads, may not be connected to.
+// check returns an error if the registry must not lead to the address to. asked is the HOST:PORT
+// that resolved to it.
 func (g *guarded) check(asked string, to netip.AddrPort) error {
 	asked = strings.ToLower(asked)
 	class := g.classOf(to)
@@ -117,9 +116,8 @@ func (g *guarded) check(asked string, to netip.AddrPort) error {
 	return nil
 }
 
-// checkProxied checks where a request would go that is handed to a proxy. Over HTTPS a name
-// that cannot be looked up here is left to the proxy: the certificate tells whether it leads
-// to that name.
+// checkProxied checks the addresses of a request that a proxy will send. Over HTTPS, a name that
+// cannot be looked up here is left to the proxy, since the certificate proves it.
 func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
 	g.mu.Lock()
 	g.proxies[hostPort(proxy)] = true
@@ -157,7 +155,7 @@ func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
 	return nil
 }
 
-// classOf is [netaddr.Nearest], but that the unspecified address leads to this host.
+// classOf is [netaddr.Nearest], except that the unspecified address leads to this host.
 func classOf(to netip.AddrPort) netaddr.Class {
 	if addr := netaddr.Plain(to.Addr()); addr.IsUnspecified() {
 		return netaddr.Loopback
@@ -165,16 +163,15 @@ func classOf(to netip.AddrPort) netaddr.Class {
 	return netaddr.Nearest(to.Addr())
 }
 
-// again says what is asked for once more: what oras does, but for what a registry does not
-// do at all.
-func again() retry.Policy {
-	return &retry.GenericPolicy{
-		Retryable: func(res *http.Response, err error) (bool, error) {
-			if err == nil && res.StatusCode == http.StatusNotImplemented {
-				return false, nil
-			}
-			return retry.DefaultPredicate(res, err)
-		},
-		Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
+// retryPolicy returns the default policy of oras, except that it does not repeat requests that a
+// registry does not implement.
+func retryPolicy() retry.Policy {
+	policy := *retry.DefaultPolicy.(*retry.GenericPolicy)
+	policy.Retryable = func(res *http.Response, err error) (bool, error) {
+		if err == nil && res.StatusCode == http.StatusNotImplemented {
+			return false, nil
+		}
+		return retry.DefaultPredicate(res, err)
 	}
+	return &policy
 }

@@ -5,15 +5,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -21,30 +19,30 @@ import (
 // A registry may keep its blobs elsewhere. What let us in at the registry does not let
 // anybody in there.
 func TestCredentialsStayWithTheirRegistry(t *testing.T) {
-	h, elsewhere := newHub(t), newHub(t)
+	h, elsewhere := registrytest.New(t), registrytest.New(t)
 	a := pack(t, "1.0.0", "signature")
 	config := filepath.Join(t.TempDir(), "config.json")
-	writeFile(t, config, fmt.Appendf(nil, `{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, h.host))
+	writeFile(t, config, fmt.Appendf(nil, `{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, h.Host))
 	c := client(t, oci.ClientConfig{DockerConfig: config})
-	for _, hub := range []*hub{h, elsewhere} {
-		push(t, c, hub.ref(t, "demo:1"), a)
+	for _, hub := range []*registrytest.Registry{h, elsewhere} {
+		push(t, c, hub.Ref(t, "demo:1"), a)
 	}
-	h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if locked(w, r) {
 			return true
 		}
 		if strings.Contains(r.URL.Path, "/blobs/") {
-			http.Redirect(w, r, "http://"+elsewhere.host+r.URL.Path, http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "http://"+elsewhere.Host+r.URL.Path, http.StatusTemporaryRedirect)
 			return true
 		}
 		return false
 	})
 	seen := make(chan string, 100)
-	elsewhere.stand(func(_ http.ResponseWriter, r *http.Request) bool {
+	elsewhere.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		seen <- r.Header.Get("Authorization")
 		return false
 	})
-	got, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+	got, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,21 +59,21 @@ func TestCredentialsStayWithTheirRegistry(t *testing.T) {
 
 // Wherever a registry leads, it is not to what a cloud tells its machines.
 func TestNoWayToMetadata(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
-	push(t, c, h.ref(t, "demo:1"), pack(t, "1.0.0", ""))
+	push(t, c, h.Ref(t, "demo:1"), pack(t, "1.0.0", ""))
 	for _, address := range []string{"169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "[fd00:ec2::23]", "[64:ff9b:1:a9fe:a9:fe00::]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::]", "100.100.100.200"} {
-		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/blobs/") {
 				return false
 			}
 			http.Redirect(w, r, "http://"+address+"/latest/meta-data", http.StatusTemporaryRedirect)
 			return true
 		})
-		_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
-		wants(t, err, h.host+"/demo:1: ", "a link-local or metadata address, which is no registry's")
+		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
+		wants(t, err, h.Host+"/demo:1: ", "a link-local or metadata address, which is no registry's")
 	}
-	h.stand(func(w http.ResponseWriter, r *http.Request) bool { // a list goes on elsewhere
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool { // a list goes on elsewhere
 		if !strings.Contains(r.URL.Path, "/referrers/") {
 			return false
 		}
@@ -84,8 +82,8 @@ func TestNoWayToMetadata(t *testing.T) {
 		_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[]}`)
 		return true
 	})
-	_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
-	wants(t, err, h.host+"/demo:1: ", "not the same origin")
+	_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
+	wants(t, err, h.Host+"/demo:1: ", "not the same origin")
 	direct, err := plugin.ParseReference("169.254.169.254/demo:1")
 	if err != nil {
 		t.Fatal(err)
@@ -96,13 +94,13 @@ func TestNoWayToMetadata(t *testing.T) {
 
 // What was to be asked for by HTTPS is, each step of the way.
 func TestNoWayOutOfHTTPS(t *testing.T) {
-	plain := newHub(t)
+	plain := registrytest.New(t)
 	a := pack(t, "1.0.0", "")
-	push(t, client(t, oci.ClientConfig{}), plain.ref(t, "demo:1"), a)
-	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	push(t, client(t, oci.ClientConfig{}), plain.Ref(t, "demo:1"), a)
+	real := registrytest.Handler()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
-			http.Redirect(w, r, "http://"+plain.host+r.URL.Path, http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "http://"+plain.Host+r.URL.Path, http.StatusTemporaryRedirect)
 			return
 		}
 		real.ServeHTTP(w, r)

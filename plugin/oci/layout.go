@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// maxIndex bounds the index of a layout.
+// maxIndex bounds the files of a layout that no digest bounds.
 const maxIndex = MaxManifest
 
 // maxLoaded bounds what is read of one layout: few bytes may name many plugins.
@@ -29,9 +29,9 @@ const maxLoaded = 256 << 20
 // layoutMark is the file that makes a folder an OCI layout.
 const layoutMark = `{"imageLayoutVersion":"1.0.0"}`
 
-// SaveDir writes an OCI layout with a into the folder dir, which is made if need be. A
-// layout that is there already gets a as well, in the place of the plugin of that name
-// with the same tag. The index calls it NAME-TAG; tag may be empty.
+// SaveDir writes an OCI layout with a to the folder dir, which it creates if it does not exist.
+// In a layout that exists, a replaces the plugin of the same name and tag. The index names it
+// NAME-TAG; tag may be empty.
 func SaveDir(dir, tag string, a *Artifact) error {
 	if err := a.complete(); err != nil {
 		return err
@@ -66,8 +66,8 @@ func SaveDir(dir, tag string, a *Artifact) error {
 	return nil
 }
 
-// joinLayout returns a with the programs of other platforms that the layout has of it,
-// unless a has all of them itself.
+// joinLayout returns a with the programs that the layout has for other platforms, unless a
+// has several itself.
 func joinLayout(layout files, index *ocispec.Index, tag string, a *Artifact) (*Artifact, error) {
 	at := slices.IndexFunc(index.Manifests, func(d ocispec.Descriptor) bool {
 		return tag != "" && d.Annotations[ocispec.AnnotationRefName] == a.layoutName(tag)
@@ -82,25 +82,27 @@ func joinLayout(layout files, index *ocispec.Index, tag string, a *Artifact) (*A
 	return a.join(blob{desc: index.Manifests[at], data: old})
 }
 
-// layoutName is what the index of a layout calls a.
+// layoutName returns the name that the index of a layout has for a.
 func (a *Artifact) layoutName(tag string) string { return a.Manifest.Name + "-" + tag }
 
-// complete refuses an artifact with parts that were not read.
+// complete returns an error if parts of a were not read.
 func (a *Artifact) complete() error {
-	m, err := parseRoot(a.manifest())
-	if err != nil {
-		return err
-	}
-	if len(m.Layers)+1 != len(a.blobs) {
-		return errors.New("it has layers that prober does not know, and cannot be saved whole")
-	}
 	if len(a.Platforms()) > 1 && a.rest == nil {
 		return errors.New("it was read for one platform, and cannot be saved whole")
 	}
-	return nil
+	return a.checkLayers()
 }
 
-// indexOf returns the index of the layout in root: an empty one of an empty folder.
+// checkLayers returns an error if layers of a were not read.
+func (a *Artifact) checkLayers() error {
+	m, err := parseRoot(a.manifest())
+	if err == nil && len(m.Layers)+1 != len(a.blobs) {
+		err = errors.New("it has layers that prober does not know, and cannot be saved whole")
+	}
+	return err
+}
+
+// indexOf returns the index of the layout in root, an empty one if the folder is empty.
 func indexOf(root *os.Root) (*ocispec.Index, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -124,21 +126,17 @@ func filesIn(root *os.Root) files {
 // file is one file of a layout.
 type file struct {
 	name string
-	blob
+	data []byte
 }
 
-// text is a file that no digest names.
-func text(name string, data []byte) file { return file{name, blob{data: data}} }
-
-// layoutFiles returns the files of a layout that gets a, the index last.
+// layoutFiles returns the files of a layout to which a is added, the index last.
 func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) {
-	files := []file{text("oci-layout", []byte(layoutMark))}
-	parts := slices.Concat(a.blobs, a.rest)
-	if a.inner.data != nil {
-		parts = append(parts, a.inner)
-	}
-	for _, b := range append(parts, a.root) {
-		f := file{blobName(b.desc), b}
+	files := []file{{"oci-layout", []byte(layoutMark)}}
+	for _, b := range slices.Concat(a.blobs, a.rest, []blob{a.inner, a.root}) {
+		if b.data == nil {
+			continue
+		}
+		f := file{blobName(b.desc), b.data}
 		if !slices.ContainsFunc(files, func(o file) bool { return o.name == f.name }) {
 			files = append(files, f)
 		}
@@ -156,26 +154,22 @@ func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) 
 	data, err := json.Marshal(ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: append(others, desc),
 	})
-	return append(files, text("index.json", data)), err
+	return append(files, file{"index.json", data}), err
 }
 
 func blobName(desc ocispec.Descriptor) string {
 	return path.Join("blobs", desc.Digest.Algorithm().String(), desc.Digest.Encoded())
 }
 
-// unfinished ends the name of a file that is being written.
-const unfinished = ".new"
-
-// write makes the file appear with all of its bytes at once.
-func (f file) write(root *os.Root) error { return f.writeVia(root, f.name+unfinished) }
-
-// writeVia is write by way of the file next.
-func (f file) writeVia(root *os.Root, next string) error {
+// write replaces the file in root, so that it has all of its bytes or does not exist.
+func (f file) write(root *os.Root) error {
+	next := f.name + ".new"
 	out, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(f.copyTo(out), out.Sync(), out.Close()); err == nil {
+	_, err = out.Write(f.data)
+	if err = errors.Join(err, out.Sync(), out.Close()); err == nil {
 		err = root.Rename(next, f.name)
 	}
 	if err != nil {
@@ -184,9 +178,9 @@ func (f file) writeVia(root *os.Root, next string) error {
 	return nil
 }
 
-// Load returns the plugins of the OCI layout at path, a folder or a tar archive, in the
-// order of its index; of programs those for a platform, the host's when it is zero. Nothing that leads out of the layout is followed. A layout without
-// any plugin is an error.
+// Load returns the plugins of the OCI layout at path, a folder or a tar archive, in the order
+// of its index. Programs are those for a platform, the host's if it is zero. Load follows
+// nothing that leads out of the layout. A layout without a plugin is an error.
 func Load(path string, on Platform) ([]*Artifact, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -205,7 +199,7 @@ func Load(path string, on Platform) ([]*Artifact, error) {
 }
 
 func loadDir(dir string, on Platform) ([]*Artifact, error) {
-	root, err := os.OpenRoot(dir) // no link leads out of it
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +215,7 @@ func load(layout files, on Platform) ([]*Artifact, error) {
 	}
 	var (
 		all   []*Artifact
-		other error // what is there instead of a plugin
+		other error // about something else than a plugin
 		size  int
 	)
 	seen := make(map[string]bool)
@@ -258,8 +252,7 @@ func loadOne(layout files, desc ocispec.Descriptor, on Platform) (*Artifact, err
 	if err != nil {
 		return nil, err
 	}
-	plain := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
-	a, err := read(blob{desc: plain, data: root}, on, get)
+	a, err := read(blob{describe(desc.MediaType, root), root}, on, get)
 	if _, ok := errors.AsType[*PlatformError](err); ok {
 		err = fmt.Errorf("%s %w", cmp.Or(desc.Annotations[ocispec.AnnotationRefName], short(desc.Digest)), err)
 	}
@@ -304,7 +297,7 @@ func readIndex(layout files) (*ocispec.Index, error) {
 	return &index, nil
 }
 
-// readSmall reads a file that no digest bounds.
+// readSmall returns a file that no digest bounds.
 func readSmall(layout files, name string) ([]byte, error) {
 	f, err := layout(name)
 	if err != nil {

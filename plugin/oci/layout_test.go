@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -64,10 +65,10 @@ func TestSaveAndLoad(t *testing.T) {
 // What was pulled can be saved, loaded and pushed elsewhere under the same digest.
 func TestAcrossTheAirGap(t *testing.T) {
 	a := pack(t, "1.0.0", "signature")
-	here, there := newHub(t), newHub(t)
+	here, there := registrytest.New(t), registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
-	push(t, c, here.ref(t, "demo:1"), a)
-	pulled, err := c.Pull(t.Context(), here.ref(t, "demo:1"))
+	push(t, c, here.Ref(t, "demo:1"), a)
+	pulled, err := c.Pull(t.Context(), here.Ref(t, "demo:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +80,8 @@ func TestAcrossTheAirGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	push(t, c, there.ref(t, "mirror/demo:1"), loaded[0])
-	got, err := c.Pull(t.Context(), there.ref(t, "mirror/demo@"+a.Digest))
+	push(t, c, there.Ref(t, "mirror/demo:1"), loaded[0])
+	got, err := c.Pull(t.Context(), there.Ref(t, "mirror/demo@"+a.Digest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestLoadTarRefuses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "layout.tar.gz")
 		writeFile(t, path, append([]byte{0x1f, 0x8b}, make([]byte, 1022)...))
 		_, err := oci.Load(path, oci.Platform{})
-		wants(t, err, "want a tar archive of an OCI layout, not compressed")
+		wants(t, err, "must be a tar archive of an OCI layout, not compressed")
 	})
 	t.Run("truncated", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "short.tar")

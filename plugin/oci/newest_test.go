@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin/oci"
 )
 
 // A tag that was moved back to an older version, which was signed as well, is told of for
 // as long as it stays there.
 func TestATagThatWasMovedBack(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	dir := filepath.Join(t.TempDir(), "plugins")
-	s, ref := openStore(t, dir), h.ref(t, "demo:1")
+	s, ref := openStore(t, dir), h.Ref(t, "demo:1")
 	for _, step := range []struct{ version, newest string }{
 		{"1.0.0", ""}, {"1.2.0-rc.1", ""}, {"1.2.0-rc.10", ""}, {"1.2.0-rc.9", "1.2.0-rc.10"}, {"1.2.0", ""}, {"1.10.0", ""}, {"1.9.3", "1.10.0"},
 		{"1.2.0-rc.10", "1.10.0"}, {"nightly", ""}, {"1.2", "1.10.0"}, {"1.10.0+build.7", ""}, {"2", ""}, {"v1.99", "2"},
@@ -35,7 +36,7 @@ func TestATagThatWasMovedBack(t *testing.T) {
 		}
 	}
 	// What was written before versions were remembered is read as it was.
-	files, err := filepath.Glob(filepath.Join(dir, "refs", "*.json"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %q", err, files)
 	}

@@ -1,38 +1,36 @@
-// Package oci carries plugins through registries, and through OCI layouts where there
-// is not a registry.
+// Package oci carries plugins through registries, and through OCI layouts where there is no
+// registry.
 //
-// A plugin is an OCI artifact as the CNCF's Wasm working group lays it out: a config of
-// [ConfigType] and one layer of [LayerType], the module. What is prober's own is the
-// [ArtifactType], and a second layer with the module's signature where it has one. The
-// same module and signature always make the same manifest.
+// A plugin is an OCI artifact as the CNCF's Wasm working group defines it: a config of
+// [ConfigType] and one layer of [LayerType], the module. The [ArtifactType] is prober's own,
+// and so is a second layer with the signature of the module, if there is one. The same module
+// and signature always make the same manifest.
 //
 // A plugin that is a program has such a manifest for each [Platform], under an index that
-// names the platforms: a config of [ProgramConfigType], a layer of [ProgramType], one of
-// [ManifestType] with the plugin's manifest, which a program has no room for, and the
-// signature of both where there is one.
+// names the platforms: a config of [ProgramConfigType], a layer of [ManifestType] with the
+// plugin's manifest, a layer of [ProgramType], and the signature of both, if there is one.
 //
 // Start at artifact.go, which packs and reads artifacts; program.go and platform.go add what
-// programs alone have. client.go and transfer.go talk to registries, credentials.go reads
+// only programs have. client.go and transfer.go talk to registries, credentials.go reads
 // docker's credentials, guard.go decides where a registry may lead, and cosign.go reads the
 // signatures that cosign put beside artifacts. layout.go and tar.go keep artifacts in folders
 // and archives, store.go and refs.go what an agent has pulled.
 //
 // Layouts are read and written here and not by content/oci of oras-go. To open a layout, that
-// package reads the index and every manifest below it into memory, of whatever size and number.
+// package reads the index and every manifest below it into memory, of any size and number.
 // It follows links out of the folder, accepts links and duplicates in an archive, and writes
 // index.json in place.
 package oci
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 
 	"github.com/daeace23/prober/plugin"
 )
@@ -54,7 +52,7 @@ const SignatureSuffix = ".sig"
 
 // The most bytes that are read of each part of an artifact.
 const (
-	MaxManifest  = 4 << 20 // what registries take as well
+	MaxManifest  = 4 << 20 // what registries accept
 	MaxConfig    = 1 << 20
 	MaxSignature = 64 << 10
 	MaxBlob      = plugin.MaxModule
@@ -62,31 +60,58 @@ const (
 )
 
 var (
-	// ErrNotPlugin means that something else is there: an image, a chart, …
+	// ErrNotPlugin is the error for something else than a plugin: an image, a chart, …
 	ErrNotPlugin = errors.New("not a plugin")
-	// ErrNotFound means that a registry or a layout has no such thing.
+	// ErrNotFound is the error for what a registry or a layout does not have.
 	ErrNotFound = errors.New("not found")
-	// ErrUnauthorized means that a registry wants other credentials, or any.
+	// ErrUnauthorized is the error of a registry that requires credentials, or other ones.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrPlainHTTP means that a registry speaks HTTP, which was not allowed.
+	// ErrPlainHTTP is the error of a registry that speaks HTTP, which was not allowed.
 	ErrPlainHTTP = errors.New("the registry speaks plain HTTP, which must be allowed")
-	// ErrTampered means that bytes are not those that their digest stands for.
+	// ErrTampered is the error for bytes that do not have the digest that they should have.
 	ErrTampered = errors.New("the bytes are not those of their digest")
 )
 
-// verified reads all of r, which must be what desc describes and of at most most bytes.
+// blob is a part of an artifact: data, which desc describes.
+type blob struct {
+	desc ocispec.Descriptor
+	data []byte
+}
+
+// newBlob returns a blob of data. title names its file for other clients; "" for none.
+func newBlob(mediaType string, data []byte, title string) blob {
+	b := blob{describe(mediaType, data), data}
+	if title != "" {
+		b.desc.Annotations = map[string]string{ocispec.AnnotationTitle: title}
+	}
+	return b
+}
+
+// marshalBlob returns a blob of v in JSON.
+func marshalBlob(mediaType string, v any) (blob, error) {
+	data, err := json.Marshal(v)
+	return newBlob(mediaType, data, ""), err
+}
+
+func describe(mediaType string, data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+}
+
+// fetch returns the bytes of a descriptor, verified. More than most bytes are an error.
+type fetch func(desc ocispec.Descriptor, most int64) ([]byte, error)
+
+// verified returns all of r, which must be what desc describes, and at most most bytes.
 func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) {
 	if err := checkDescriptor(desc, most); err != nil {
 		return nil, err
 	}
-	data, err := readSize(r, desc.Size)
+	data, verifier := make([]byte, desc.Size), content.NewVerifyReader(r, desc)
+	_, err := io.ReadFull(verifier, data)
 	if err == nil {
-		if _, more := io.ReadFull(r, make([]byte, 1)); !errors.Is(more, io.EOF) {
-			err = io.ErrUnexpectedEOF // it goes on
-		}
+		err = verifier.Verify()
 	}
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && digestOf(data) != desc.Digest.String():
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, content.ErrTrailingData), errors.Is(err, content.ErrMismatchedDigest):
 		return nil, fmt.Errorf("%s: %w", short(desc.Digest), ErrTampered)
 	case err != nil:
 		return nil, err
@@ -94,27 +119,11 @@ func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) 
 	return data, nil
 }
 
-// someBytes is what must have come of something before there is room for all of it.
-const someBytes = 1 << 20
-
-// readSize reads size bytes of r. A buffer that grew with them would take twice as much of
-// a program, and one that is made at once is made for who only says how much there is.
-func readSize(r io.Reader, size int64) ([]byte, error) {
-	data := make([]byte, min(size, someBytes))
-	if _, err := io.ReadFull(r, data); err != nil || size <= someBytes {
-		return data, err
-	}
-	all := make([]byte, size)
-	_, err := io.ReadFull(r, all[copy(all, data):])
-	return all, err
-}
-
-// checkDescriptor refuses what would be too large, or could not be verified, before
-// anything of it is read.
+// checkDescriptor returns an error for a blob that is too large or cannot be verified, before
+// any of it is read.
 func checkDescriptor(desc ocispec.Descriptor, most int64) error {
-	sum, ok := strings.CutPrefix(desc.Digest.String(), "sha256:")
-	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || strings.ToLower(sum) != sum {
-		return fmt.Errorf("%.80q is not a digest that can be verified: want sha256", desc.Digest)
+	if desc.Digest.Validate() != nil || desc.Digest.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("%.80q is not a digest that can be verified: must be sha256", desc.Digest)
 	}
 	if desc.Size < 0 || desc.Size > most {
 		return fmt.Errorf("%s of %d bytes (%.80s); at most %d are allowed", short(desc.Digest), desc.Size, desc.MediaType, most)
@@ -122,41 +131,5 @@ func checkDescriptor(desc ocispec.Descriptor, most int64) error {
 	return nil
 }
 
-// size is that of what copyTo writes.
-func (b blob) size() int64 {
-	if b.open != nil {
-		return b.desc.Size
-	}
-	return int64(len(b.data))
-}
-
-// copyTo writes what b is. What is read only now is verified while it is written.
-func (b blob) copyTo(w io.Writer) error {
-	if b.open == nil {
-		_, err := w.Write(b.data)
-		return err
-	}
-	body, err := b.open()
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(body, b.desc.Size))
-	if err != nil {
-		return err
-	}
-	if n != b.desc.Size || hex.EncodeToString(sum.Sum(nil)) != b.desc.Digest.Encoded() {
-		return fmt.Errorf("%s: %w", short(b.desc.Digest), ErrTampered)
-	}
-	return nil
-}
-
-func digestOf(data []byte) string { return plugin.Digest(data) }
-
-// short returns what people tell digests apart by.
+// short returns the beginning of a digest, for messages.
 func short(d digest.Digest) string { return fmt.Sprintf("%.19s", string(d)) }
-
-func describe(mediaType string, data []byte) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.Digest(digestOf(data)), Size: int64(len(data))}
-}

@@ -10,12 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"go.uber.org/goleak"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -47,67 +46,6 @@ func pack(t *testing.T, version, signature string) *oci.Artifact {
 		t.Fatal(err)
 	}
 	return a
-}
-
-// hub is a registry on loopback, with something that may stand before it.
-type hub struct {
-	host string
-
-	mu     sync.Mutex
-	before func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
-	asked  []string                                          // methods and paths
-}
-
-func newHub(t *testing.T) *hub {
-	t.Helper()
-	h := &hub{}
-	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.mu.Lock()
-		h.asked = append(h.asked, r.Method+" "+r.URL.Path)
-		before := h.before
-		h.mu.Unlock()
-		if before == nil || !before(w, r) {
-			real.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	h.host = strings.TrimPrefix(server.URL, "http://")
-	return h
-}
-
-func (h *hub) stand(before func(w http.ResponseWriter, r *http.Request) bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.before, h.asked = before, nil
-}
-
-func (h *hub) ref(t *testing.T, rest string) plugin.Reference {
-	t.Helper()
-	r, err := plugin.ParseReference(h.host + "/" + rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// put lets the registry have something under a tag, whatever it is.
-func (h *hub) put(t *testing.T, path, mediaType, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://"+h.host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", mediaType)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusCreated {
-		t.Fatal(res.Status)
-	}
 }
 
 func client(t *testing.T, cfg oci.ClientConfig) *oci.Client {
@@ -166,12 +104,12 @@ func TestPackIsDeterministic(t *testing.T) {
 }
 
 func TestPushAndPull(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	var most int64
 	c := client(t, oci.ClientConfig{Progress: func(done, total int64) { most = max(most, min(done, total)) }})
 	for _, signature := range []string{"", "signature"} {
 		want := pack(t, "1.0.0", signature)
-		tag := h.ref(t, "me/demo:v"+signature)
+		tag := h.Ref(t, "me/demo:v"+signature)
 		push(t, c, tag, want)
 		for _, ref := range []plugin.Reference{tag, tag.Pinned(want.Digest)} {
 			got, err := c.Pull(t.Context(), ref)
@@ -184,9 +122,9 @@ func TestPushAndPull(t *testing.T) {
 	if most < int64(len(module(t, "1.0.0"))) {
 		t.Errorf("progress told of %d bytes", most)
 	}
-	h.stand(nil)
-	push(t, c, h.ref(t, "me/demo:again"), pack(t, "1.0.0", ""))
-	for _, asked := range h.asked {
+	h.Intercept(nil)
+	push(t, c, h.Ref(t, "me/demo:again"), pack(t, "1.0.0", ""))
+	for _, asked := range h.Requests() {
 		if strings.HasPrefix(asked, "POST") {
 			t.Errorf("a blob was sent again: %s", asked)
 		}
@@ -195,10 +133,10 @@ func TestPushAndPull(t *testing.T) {
 
 // What a registry has is what other clients of the format expect.
 func TestManifestInTheRegistry(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	a := pack(t, "1.0.0", "signature")
-	push(t, c, h.ref(t, "demo:1"), a)
+	push(t, c, h.Ref(t, "demo:1"), a)
 	var m struct {
 		MediaType, ArtifactType string
 		Config                  struct{ MediaType, Digest string }
@@ -208,7 +146,7 @@ func TestManifestInTheRegistry(t *testing.T) {
 		}
 		Annotations map[string]string
 	}
-	h.get(t, "/v2/demo/manifests/1", &m)
+	getJSON(t, h, "/v2/demo/manifests/1", &m)
 	if m.MediaType != "application/vnd.oci.image.manifest.v1+json" || m.ArtifactType != "application/vnd.prober.plugin.v1" ||
 		m.Config.MediaType != "application/vnd.wasm.config.v0+json" || len(m.Layers) != 2 || m.Layers[0].MediaType != "application/wasm" {
 		t.Errorf("%+v", m)
@@ -229,16 +167,16 @@ func TestManifestInTheRegistry(t *testing.T) {
 		Architecture, OS, Created string
 		LayerDigests              []string
 	}
-	h.get(t, "/v2/demo/blobs/"+m.Config.Digest, &config)
+	getJSON(t, h, "/v2/demo/blobs/"+m.Config.Digest, &config)
 	if config.Architecture != "wasm" || config.OS != "wasip1" || config.Created == "" || len(config.LayerDigests) != 2 ||
 		config.LayerDigests[0] != m.Layers[0].Digest {
 		t.Errorf("%+v", config)
 	}
 }
 
-func (h *hub) get(t *testing.T, path string, into any) {
+func getJSON(t *testing.T, h *registrytest.Registry, path string, into any) {
 	t.Helper()
-	res, err := http.Get("http://" + h.host + path)
+	res, err := http.Get("http://" + h.Host + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,10 +188,10 @@ func (h *hub) get(t *testing.T, path string, into any) {
 }
 
 func TestPullRefuses(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	good := pack(t, "1.0.0", "")
-	push(t, c, h.ref(t, "demo:good"), good)
+	push(t, c, h.Ref(t, "demo:good"), good)
 	const manifestType = "application/vnd.oci.image.manifest.v1+json"
 	manifest := func(config, layers string) string {
 		return fmt.Sprintf(`{"schemaVersion":2,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[%s]}`,
@@ -262,9 +200,9 @@ func TestPullRefuses(t *testing.T) {
 	layer := func(size int, digest string) string {
 		return fmt.Sprintf(`{"mediaType":"application/wasm","digest":%q,"size":%d}`, digest, size)
 	}
-	h.put(t, "/v2/demo/blobs/uploads/1?digest="+plugin.Digest([]byte("{}")), "application/octet-stream", "{}")
+	h.PutBlob(t, "demo", []byte("{}"))
 	bare := string(module(t, "1.0.0")[:8])
-	h.put(t, "/v2/demo/blobs/uploads/2?digest="+plugin.Digest([]byte(bare)), "application/octet-stream", bare)
+	h.PutBlob(t, "demo", []byte(bare))
 	for _, tc := range []struct {
 		name, mediaType, body string
 		want                  []string
@@ -274,7 +212,7 @@ func TestPullRefuses(t *testing.T) {
 		{"index", "application/vnd.oci.image.index.v1+json", "{}", []string{"/demo:index is an index of images, not a plugin"}},
 		{"chart", manifestType, manifest("application/vnd.cncf.helm.config.v1+json", ""),
 			[]string{`/demo:chart is of type "application/vnd.cncf.helm.config.v1+json", not a plugin`}},
-		{"empty", manifestType, manifest(oci.ConfigType, ""), []string{"has 0 layers of application/wasm, want 1"}},
+		{"empty", manifestType, manifest(oci.ConfigType, ""), []string{"has 0 layers of application/wasm, must have 1"}},
 		{"twice", manifestType, manifest(oci.ConfigType, layer(8, good.Digest)+","+layer(8, good.Digest)), []string{"has 2 layers"}},
 		{"huge", manifestType, manifest(oci.ConfigType, layer(32<<20+1, good.Digest)), []string{"of 33554433 bytes (application/wasm); at most 33554432 are allowed"}},
 		{"negative", manifestType, manifest(oci.ConfigType, layer(-1, good.Digest)), []string{"of -1 bytes"}},
@@ -284,23 +222,23 @@ func TestPullRefuses(t *testing.T) {
 		{"text", manifestType, "no JSON", []string{"manifest: invalid character"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h.put(t, "/v2/demo/manifests/"+tc.name, tc.mediaType, tc.body)
-			_, err := c.Pull(t.Context(), h.ref(t, "demo:"+tc.name))
-			wants(t, err, append(tc.want, h.host+"/demo:"+tc.name)...)
+			h.Put(t, "/v2/demo/manifests/"+tc.name, tc.mediaType, tc.body)
+			_, err := c.Pull(t.Context(), h.Ref(t, "demo:"+tc.name))
+			wants(t, err, append(tc.want, h.Host+"/demo:"+tc.name)...)
 		})
 	}
 	for _, ref := range []string{"demo:missing", "other:1", "demo@" + plugin.Digest(nil)} {
-		_, err := c.Pull(t.Context(), h.ref(t, ref))
-		wants(t, err, h.host+"/"+ref+": not found")
+		_, err := c.Pull(t.Context(), h.Ref(t, ref))
+		wants(t, err, h.Host+"/"+ref+": not found")
 	}
 }
 
 // A registry that lies, about any part and in any way, is found out.
 func TestPullVerifies(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	a := pack(t, "1.0.0", "signature")
-	push(t, c, h.ref(t, "demo:1"), a)
+	push(t, c, h.Ref(t, "demo:1"), a)
 	for name, lie := range map[string]func(path, digest string) (body []byte, length int){
 		"other module": func(path, _ string) ([]byte, int) {
 			if strings.HasSuffix(path, plugin.Digest(a.Module)) {
@@ -328,7 +266,7 @@ func TestPullVerifies(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+			h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 				body, length := lie(r.URL.Path, "")
 				if body == nil {
 					return false
@@ -341,32 +279,32 @@ func TestPullVerifies(t *testing.T) {
 				_, _ = w.Write(body) // the client may have hung up
 				return true
 			})
-			_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+			_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
 			wants(t, err, "the bytes are not those of their digest")
 		})
 	}
 	t.Run("other manifest of a digest", func(t *testing.T) {
 		other := pack(t, "2.0.0", "")
-		push(t, c, h.ref(t, "demo:2"), other)
-		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		push(t, c, h.Ref(t, "demo:2"), other)
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/manifests/"+a.Digest) {
 				http.Redirect(w, r, "/v2/demo/manifests/"+other.Digest, http.StatusTemporaryRedirect)
 				return true
 			}
 			return false
 		})
-		_, err := c.Pull(t.Context(), h.ref(t, "demo@"+a.Digest))
+		_, err := c.Pull(t.Context(), h.Ref(t, "demo@"+a.Digest))
 		wants(t, err, "digest mismatch")
 	})
 	t.Run("huge manifest", func(t *testing.T) {
-		h.stand(func(w http.ResponseWriter, r *http.Request) bool {
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
 			w.Header().Set("Docker-Content-Digest", a.Digest)
 			w.Header().Set("Content-Length", fmt.Sprint(5<<20))
 			_, _ = w.Write(make([]byte, 5<<20))
 			return true
 		})
-		_, err := c.Pull(t.Context(), h.ref(t, "demo:1"))
+		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
 		wants(t, err, "of 5242880 bytes", "at most 4194304 are allowed")
 	})
 }
@@ -379,7 +317,7 @@ func TestPackRefuses(t *testing.T) {
 }
 
 func TestTLSIsVerified(t *testing.T) {
-	server := httptest.NewUnstartedServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewUnstartedServer(registrytest.Handler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()

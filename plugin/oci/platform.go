@@ -14,11 +14,11 @@ import (
 // maxPlatforms is the most platforms that an index may name.
 const maxPlatforms = 64
 
-// Platform is what a program runs on, in the words of Go and of OCI. The zero one is that
-// of this program.
+// Platform is what a program runs on, with the names of Go and OCI. The zero value means the
+// host's platform.
 type Platform struct{ OS, Architecture string }
 
-// HostPlatform returns the platform of this program.
+// HostPlatform returns the platform that prober itself was built for.
 func HostPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 // platformPart matches an operating system or an architecture.
@@ -30,7 +30,7 @@ func ParsePlatform(text string) (Platform, error) {
 	if p := (Platform{os, architecture}); p.valid() {
 		return p, nil
 	}
-	return Platform{}, fmt.Errorf("%.80q is not a platform: want OS/ARCHITECTURE, as in linux/arm64", text)
+	return Platform{}, fmt.Errorf("%.80q is not a platform: must be OS/ARCHITECTURE, such as linux/arm64", text)
 }
 
 func (p Platform) valid() bool {
@@ -40,7 +40,7 @@ func (p Platform) valid() bool {
 // String returns p as [ParsePlatform] reads it.
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-// orHost returns p, or the host's platform in the place of the zero one.
+// orHost returns p, or the host's platform if p is zero.
 func (p Platform) orHost() Platform {
 	if p == (Platform{}) {
 		return HostPlatform()
@@ -48,13 +48,13 @@ func (p Platform) orHost() Platform {
 	return p
 }
 
-// PlatformError means that a plugin has no program for a platform.
+// PlatformError is the error of a plugin that has no program for a platform.
 type PlatformError struct {
 	Want Platform
 	Have []Platform
 }
 
-// Error names the platforms that there are.
+// Error names the platforms that the plugin has programs for.
 func (e *PlatformError) Error() string {
 	have := make([]string, len(e.Have))
 	for i, p := range e.Have {
@@ -70,14 +70,14 @@ type variant struct {
 	desc ocispec.Descriptor // of its OCI manifest
 }
 
-// variantsOf returns the programs that an index names, of which there is at least one. The
-// entries of others, as builders add them, are passed over.
+// variantsOf returns an index and the programs that it names, at least one. It ignores entries
+// of other types, which builders add.
 func variantsOf(data []byte) (*ocispec.Index, []variant, error) {
 	var index ocispec.Index
 	if err := json.Unmarshal(data, &index); err != nil {
 		return nil, nil, fmt.Errorf("index: %w", err)
 	}
-	if index.MediaType != ocispec.MediaTypeImageIndex { // it says itself what it is, or may be taken for something else later
+	if index.MediaType != ocispec.MediaTypeImageIndex { // without it, the bytes could be taken for an OCI manifest
 		return nil, nil, fmt.Errorf("is an index of images, %w", ErrNotPlugin)
 	}
 	if len(index.Manifests) > maxPlatforms {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/opencontainers/image-spec/specs-go"
@@ -18,16 +17,16 @@ import (
 // maxWhole bounds the programs of a plugin that is fetched for all of its platforms.
 const maxWhole = 1 << 30
 
-// Program is a plugin that is a program of its own, for one platform.
+// Program is a plugin that is a program, for one platform.
 type Program struct {
 	Manifest  []byte // the file beside the program
 	Code      []byte
-	Signature []byte   // of both, as it lies beside them; nil: none
-	Platform  Platform // the host's when zero
+	Signature []byte   // of both; nil for none
+	Platform  Platform // zero means the host's
 }
 
-// programConfig is the config of a program's artifact, with the fields that other clients
-// look for in a config to tell platforms apart.
+// programConfig is the config of a program's artifact. It has the fields by which other
+// clients tell platforms apart.
 type programConfig struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
@@ -41,8 +40,8 @@ func ProgramFile(name string, on Platform) string {
 	return plugin.ProcessPrefix + name
 }
 
-// PackProgram makes an artifact of a program: an index with one platform, which
-// [Client.Join] and [SaveDir] add to those that are there.
+// PackProgram returns an artifact of a program: an index with one platform. [Client.Join] and
+// [SaveDir] add it to the platforms that are there.
 func PackProgram(p Program) (*Artifact, error) {
 	manifest, err := parseManifest(p.Manifest)
 	if err != nil {
@@ -55,22 +54,18 @@ func PackProgram(p Program) (*Artifact, error) {
 	case len(p.Signature) > MaxSignature:
 		return nil, fmt.Errorf("signature of %d bytes; at most %d are allowed", len(p.Signature), MaxSignature)
 	case len(p.Code) == 0 || len(p.Code) > MaxProgram:
-		return nil, fmt.Errorf("program of %d bytes; want 1 to %d", len(p.Code), MaxProgram)
-	}
-	config, err := json.Marshal(programConfig{on.Architecture, on.OS})
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("program of %d bytes; must have 1 to %d", len(p.Code), MaxProgram)
 	}
 	file := ProgramFile(manifest.Name, on)
-	a := &Artifact{Manifest: manifest, Module: p.Code, Beside: p.Manifest, Platform: on, Signature: p.Signature, blobs: []blob{
-		newBlob(ProgramConfigType, config, ""),
+	layers := []blob{
 		newBlob(ManifestType, p.Manifest, plugin.ProcessPrefix+manifest.Name+".yaml"),
 		newBlob(ProgramType, p.Code, file),
-	}}
-	if len(p.Signature) > 0 {
-		a.blobs = append(a.blobs, newBlob(SignatureType, p.Signature, file+SignatureSuffix))
 	}
-	if a.inner, err = a.marshalManifest(); err != nil {
+	if len(p.Signature) > 0 {
+		layers = append(layers, newBlob(SignatureType, p.Signature, file+SignatureSuffix))
+	}
+	a := &Artifact{Manifest: manifest, Module: p.Code, Beside: p.Manifest, Platform: on, Signature: p.Signature}
+	if a.inner, err = a.marshalManifest(ProgramConfigType, programConfig{on.Architecture, on.OS}, layers); err != nil {
 		return nil, err
 	}
 	return a, a.setIndex(nil)
@@ -78,9 +73,6 @@ func PackProgram(p Program) (*Artifact, error) {
 
 // parseManifest reads the manifest of a program.
 func parseManifest(data []byte) (*plugin.Manifest, error) {
-	if len(data) > plugin.MaxManifest {
-		return nil, fmt.Errorf("manifest of %d bytes; at most %d are allowed", len(data), plugin.MaxManifest)
-	}
 	m, err := plugin.ParseManifest("manifest", data)
 	if err != nil {
 		return nil, err
@@ -91,11 +83,11 @@ func parseManifest(data []byte) (*plugin.Manifest, error) {
 	return m, nil
 }
 
-// readPlatform takes the platform that the config of a names, which must be the one that
-// is wanted.
-func (a *Artifact) readPlatform(config []byte, on Platform) error {
+// readProgram reads the layers of a program. It must be for the platform on, the host's if
+// that is zero.
+func (a *Artifact) readProgram(m *ocispec.Manifest, on Platform, get fetch) (err error) {
 	var c programConfig
-	if err := json.Unmarshal(config, &c); err != nil {
+	if err := json.Unmarshal(a.blobs[0].data, &c); err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
 	a.Platform = Platform{c.OS, c.Architecture}
@@ -105,11 +97,18 @@ func (a *Artifact) readPlatform(config []byte, on Platform) error {
 	if want := on.orHost(); a.Platform != want {
 		return &PlatformError{Want: want, Have: []Platform{a.Platform}}
 	}
-	return nil
+	if a.Beside, err = a.readLayer(m, "manifest", ManifestType, plugin.MaxManifest, get); err != nil {
+		return err
+	}
+	if a.Module, err = a.readLayer(m, "program", ProgramType, MaxProgram, get); err != nil {
+		return err
+	}
+	a.Manifest, err = parseManifest(a.Beside)
+	return err
 }
 
-// setIndex makes the index of a and of the programs of other platforms.
-func (a *Artifact) setIndex(others []ocispec.Descriptor) error {
+// setIndex sets the index of a, and of the programs of other platforms.
+func (a *Artifact) setIndex(others []ocispec.Descriptor) (err error) {
 	entry := a.inner.desc
 	entry.ArtifactType = ArtifactType
 	entry.Platform = &ocispec.Platform{OS: a.Platform.OS, Architecture: a.Platform.Architecture}
@@ -120,36 +119,31 @@ func (a *Artifact) setIndex(others []ocispec.Descriptor) error {
 	slices.SortFunc(all, func(x, y ocispec.Descriptor) int {
 		return cmp.Or(cmp.Compare(x.Platform.OS, y.Platform.OS), cmp.Compare(x.Platform.Architecture, y.Platform.Architecture))
 	})
-	data, err := json.Marshal(ocispec.Index{
+	a.root, err = marshalBlob(ocispec.MediaTypeImageIndex, ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, ArtifactType: ArtifactType,
 		Manifests: all, Annotations: annotations(a.Manifest),
 	})
-	a.root = newBlob(ocispec.MediaTypeImageIndex, data, "")
 	a.Digest = a.root.desc.Digest.String()
 	return err
 }
 
-// Platforms returns those that there are programs for; none of a module.
-func (a *Artifact) Platforms() []Platform {
+// Platforms returns the platforms that there are programs for; none for a module.
+func (a *Artifact) Platforms() (all []Platform) {
 	if a.Index() == nil {
-		if a.Beside == nil {
-			return nil
+		if a.Beside != nil {
+			all = []Platform{a.Platform}
 		}
-		return []Platform{a.Platform}
+		return all
 	}
-	_, all, err := variantsOf(a.root.data)
-	if err != nil {
-		return nil // it was read before, or made
+	_, variants, _ := variantsOf(a.root.data) // without an error, as when a was made
+	for _, v := range variants {
+		all = append(all, v.Platform)
 	}
-	platforms := make([]Platform, len(all))
-	for i, v := range all {
-		platforms[i] = v.Platform
-	}
-	return platforms
+	return all
 }
 
-// join returns a together with the programs that the index old has for other platforms,
-// where it is of the same version of the same plugin. Else it is a that takes its place.
+// join returns a with the programs that the index old has for other platforms, if old is of
+// the same version of the same plugin; else a.
 func (a *Artifact) join(old blob) (*Artifact, error) {
 	if a.Index() == nil || old.desc.MediaType != ocispec.MediaTypeImageIndex {
 		return a, nil
@@ -173,8 +167,8 @@ func (a *Artifact) join(old blob) (*Artifact, error) {
 	return &joined, joined.setIndex(others)
 }
 
-// Join returns a as it is to be pushed for the programs of other platforms to stay that
-// are at ref already, of the same version. One of another version loses its place.
+// Join returns a with the programs that are at ref for other platforms, if they are of the
+// same version. Pushed to ref, it leaves them there.
 func (c *Client) Join(ctx context.Context, ref plugin.Reference, a *Artifact) (*Artifact, error) {
 	if a.Index() == nil {
 		return a, nil
@@ -190,79 +184,46 @@ func (c *Client) Join(ctx context.Context, ref plugin.Reference, a *Artifact) (*
 	return joined, c.explain(ctx, ref, err)
 }
 
-// PullWhole is [Client.Pull] for what is to be saved: with the programs of all platforms,
-// whichever there are. Those of others than the host are fetched while they are saved,
-// under this context.
+// PullWhole is [Client.Pull] for a plugin that is to be saved: with the programs of all
+// platforms. It does not ask for signatures of cosign.
 func (c *Client) PullWhole(ctx context.Context, ref plugin.Reference) (*Artifact, error) {
 	root, err := c.pullRoot(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := read(root, c.platform, c.fetcher(ctx, ref))
-		return a, c.explain(ctx, ref, err)
-	}
-	a, err := c.readWhole(ctx, ref, root)
+	a, err := readWhole(root, c.platform.orHost(), c.fetcher(ctx, ref))
 	return a, c.explain(ctx, ref, err)
 }
 
-func (c *Client) readWhole(ctx context.Context, ref plugin.Reference, root blob) (*Artifact, error) {
+// readWhole is [read] with the programs of all platforms in rest. An index without a program
+// for on gives the first one.
+func readWhole(root blob, on Platform, get fetch) (*Artifact, error) {
+	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
+		return read(root, on, get)
+	}
 	_, all, err := variantsOf(root.data)
 	if err != nil {
 		return nil, err
 	}
-	first, err := choose(all, c.platform.orHost())
-	if err != nil {
-		first = all[0]
-	}
-	get := c.fetcher(ctx, ref)
-	a, err := read(root, first.Platform, get)
-	if err != nil {
-		return nil, err
-	}
-	size := int64(len(a.Module))
+	var whole *Artifact
+	var parts []blob
+	size := 0
 	for _, v := range all {
-		if v.Platform == first.Platform {
-			continue
+		a, err := read(root, v.Platform, get)
+		if err == nil {
+			err = a.checkLayers()
 		}
-		inner, err := readInner(v, get)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("program for %s: %w", v.Platform, err)
 		}
-		parts, err := c.later(ctx, ref, inner)
-		if err != nil {
-			return nil, fmt.Errorf("manifest for %s: %w", v.Platform, err)
+		if size += len(a.Module); size > maxWhole {
+			return nil, fmt.Errorf("more than %d bytes of programs", maxWhole)
 		}
-		a.rest = append(append(a.rest, inner), parts...)
-		for _, part := range parts {
-			size += part.desc.Size
+		parts = append(append(parts, a.inner), a.blobs...)
+		if whole == nil || v.Platform == on {
+			whole = a
 		}
 	}
-	if size > maxWhole {
-		return nil, fmt.Errorf("more than %d bytes of programs", maxWhole)
-	}
-	return a, nil
-}
-
-// later returns the parts that an OCI manifest names, to be fetched when they are read.
-func (c *Client) later(ctx context.Context, ref plugin.Reference, manifest blob) (parts []blob, err error) {
-	m, err := parseRoot(manifest)
-	if err != nil {
-		return nil, err
-	}
-	store := c.repository(ref).Blobs()
-	for i, desc := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
-		most := int64(MaxProgram)
-		if i == 0 {
-			most = MaxConfig
-		}
-		if err := checkDescriptor(desc, most); err != nil {
-			return nil, err
-		}
-		parts = append(parts, blob{desc: desc, open: func() (io.ReadCloser, error) {
-			body, err := store.Fetch(ctx, desc)
-			return body, c.explain(ctx, ref, err)
-		}})
-	}
-	return parts, nil
+	whole.rest = parts
+	return whole, nil
 }

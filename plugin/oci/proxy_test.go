@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -33,7 +32,7 @@ type proxy struct {
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
 	p := &proxy{}
-	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	real := registrytest.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		host, lead := r.URL.Host, p.lead

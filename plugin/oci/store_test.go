@@ -1,16 +1,17 @@
 package oci_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
@@ -28,7 +29,7 @@ func openStore(t *testing.T, dir string) *oci.Store {
 type shelf struct {
 	*oci.Store
 	dir    string
-	hub    *hub
+	hub    *registrytest.Registry
 	client *oci.Client
 	wanted oci.Wanted
 	first  *oci.Artifact
@@ -36,9 +37,9 @@ type shelf struct {
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	s := &shelf{dir: filepath.Join(t.TempDir(), "plugins"), hub: newHub(t), client: client(t, oci.ClientConfig{}), first: pack(t, "1.0.0", "signature")}
+	s := &shelf{dir: filepath.Join(t.TempDir(), "plugins"), hub: registrytest.New(t), client: client(t, oci.ClientConfig{}), first: pack(t, "1.0.0", "signature")}
 	s.Store = openStore(t, s.dir)
-	s.wanted.Ref = s.hub.ref(t, "demo:1")
+	s.wanted.Ref = s.hub.Ref(t, "demo:1")
 	push(t, s.client, s.wanted.Ref, s.first)
 	return s
 }
@@ -55,7 +56,7 @@ func (s *shelf) resolve(t *testing.T) *oci.Kept {
 
 // away lets the registry answer nobody.
 func (s *shelf) away() {
-	s.hub.stand(func(w http.ResponseWriter, _ *http.Request) bool {
+	s.hub.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, `{"errors":[{"code":"DENIED","message":"moved out"}]}`, http.StatusGone)
 		return true
 	})
@@ -65,13 +66,13 @@ func TestStoreKeepsTheLastGoodOfATag(t *testing.T) {
 	s := newShelf(t)
 	k := s.resolve(t)
 	same(t, k.Artifact, s.first)
-	if k.Stale != nil || k.Unkept != nil || string(readFile(t, k.Path)) != string(s.first.Module) || string(readFile(t, k.Path+".sig")) != "signature" {
+	if k.Stale != nil || k.Unkept != nil {
 		t.Errorf("%+v", k)
 	}
-	s.hub.stand(nil)
+	s.hub.Intercept(nil)
 	s.resolve(t)
-	if len(s.hub.asked) != 1 || !strings.HasSuffix(s.hub.asked[0], "/manifests/1") {
-		t.Errorf("a tag that stayed costs %q", s.hub.asked)
+	if len(s.hub.Requests()) != 1 || !strings.HasSuffix(s.hub.Requests()[0], "/manifests/1") {
+		t.Errorf("a tag that stayed costs %q", s.hub.Requests())
 	}
 
 	s.away()
@@ -82,7 +83,7 @@ func TestStoreKeepsTheLastGoodOfATag(t *testing.T) {
 	same(t, k.Artifact, s.first)
 	wants(t, k.Stale, s.wanted.Ref.String()+": the registry answered 410 denied: moved out")
 
-	s.hub.stand(nil)
+	s.hub.Intercept(nil)
 	second := pack(t, "2.0.0", "")
 	push(t, s.client, s.wanted.Ref, second)
 	k = s.resolve(t)
@@ -102,8 +103,8 @@ func TestStoreAsksNobodyForADigest(t *testing.T) {
 	s.away()
 	k := s.resolve(t)
 	same(t, k.Artifact, s.first)
-	if k.Stale != nil || len(s.hub.asked) > 0 {
-		t.Errorf("%v, %q", k.Stale, s.hub.asked)
+	if k.Stale != nil || len(s.hub.Requests()) > 0 {
+		t.Errorf("%v, %q", k.Stale, s.hub.Requests())
 	}
 	s.wanted.Ref = s.wanted.Ref.Pinned(pack(t, "2.0.0", "").Digest)
 	_, err := s.Resolve(t.Context(), s.client, s.wanted)
@@ -115,14 +116,14 @@ func TestStoreHonoursThePinOfTheModule(t *testing.T) {
 	s.wanted.Digest = plugin.Digest(s.first.Module)
 	s.resolve(t)
 	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", "")) // the tag moves to what is not wanted
-	s.hub.stand(nil)
+	s.hub.Intercept(nil)
 	k := s.resolve(t)
 	same(t, k.Artifact, s.first)
-	if k.Stale != nil || len(s.hub.asked) > 0 {
-		t.Errorf("%v, %q", k.Stale, s.hub.asked)
+	if k.Stale != nil || len(s.hub.Requests()) > 0 {
+		t.Errorf("%v, %q", k.Stale, s.hub.Requests())
 	}
 	_, err := openStore(t, filepath.Join(t.TempDir(), "plugins")).Resolve(t.Context(), s.client, s.wanted)
-	wants(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", want "+s.wanted.Digest)
+	wants(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", must be "+s.wanted.Digest)
 }
 
 // What is not accepted takes the place of nothing.
@@ -144,7 +145,7 @@ func TestStoreGoesOnWithTheLastAccepted(t *testing.T) {
 	// A lie about the newest is as good as no answer.
 	third := pack(t, "3.0.0", "signature")
 	push(t, s.client, s.wanted.Ref, third)
-	s.hub.stand(func(w http.ResponseWriter, r *http.Request) bool {
+	s.hub.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, plugin.Digest(third.Module)) {
 			return false
 		}
@@ -156,41 +157,71 @@ func TestStoreGoesOnWithTheLastAccepted(t *testing.T) {
 	wants(t, k.Stale, "module: sha256:", "the bytes are not those of their digest")
 }
 
-func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, folder string){
-		"module": func(t *testing.T, folder string) {
-			writeFile(t, filepath.Join(folder, "plugin.wasm"), []byte("\x00asm"))
-		},
-		"signature": func(t *testing.T, folder string) {
-			writeFile(t, filepath.Join(folder, "plugin.wasm.sig"), []byte("SIGNATURE"))
-		},
-		"config":   func(t *testing.T, folder string) { writeFile(t, filepath.Join(folder, "config.json"), []byte("{}")) },
-		"manifest": func(t *testing.T, folder string) { writeFile(t, filepath.Join(folder, "manifest.json"), []byte("{}")) },
+// layoutOf returns the file of an artifact in the store in dir.
+func layoutOf(dir string, a *oci.Artifact) string {
+	return filepath.Join(dir, strings.TrimPrefix(a.Digest, "sha256:")+".tar")
+}
+
+// spoilEach changes each part of a in the store in dir, and fails where get returns no error.
+func spoilEach(t *testing.T, dir string, a *oci.Artifact, get func() error) {
+	t.Helper()
+	path := layoutOf(dir, a)
+	was := readFile(t, path)
+	for name, part := range map[string][]byte{
+		"module": a.Module, "signature": a.Signature, "config": []byte(`"architecture"`), "manifest": []byte(`"layers"`), "index": []byte(a.Digest),
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := newShelf(t)
-			spoil(t, filepath.Dir(s.resolve(t).Path))
-			same(t, s.resolve(t).Artifact, s.first) // pulled anew
-			spoil(t, filepath.Dir(s.resolve(t).Path))
-			s.away()
-			_, err := s.Resolve(t.Context(), s.client, s.wanted)
-			wants(t, err, "moved out (and what was kept of it: ", "the bytes are not those of their digest")
-		})
+		spoiled := bytes.Replace(was, part, append([]byte{part[0], part[1] ^ 1}, part[2:]...), 1)
+		if bytes.Equal(spoiled, was) {
+			t.Fatalf("%s is not stored", name)
+		}
+		writeFile(t, path, spoiled)
+		if err := get(); err == nil {
+			t.Errorf("changed %s is returned", name)
+		}
 	}
-	t.Run("missing module", func(t *testing.T) {
-		s := newShelf(t)
-		if err := os.Remove(s.resolve(t).Path); err != nil {
-			t.Fatal(err)
-		}
-		same(t, s.resolve(t).Artifact, s.first)
-		if _, err := s.Last(s.wanted); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("reference", func(t *testing.T) {
+	writeFile(t, path, was)
+	if err := get(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
+	last := func(s *shelf) func() error {
+		return func() error { _, err := s.Last(s.wanted); return err }
+	}
+	t.Run("changed part is an error", func(t *testing.T) {
 		s := newShelf(t)
 		s.resolve(t)
-		names, err := filepath.Glob(filepath.Join(s.dir, "refs", "*.json"))
+		spoilEach(t, s.dir, s.first, last(s))
+	})
+	t.Run("broken artifact is pulled again", func(t *testing.T) {
+		s := newShelf(t)
+		for _, spoil := range []func(path string) error{
+			func(path string) error { return os.WriteFile(path, []byte("no tar"), 0o600) },
+			os.Remove,
+		} {
+			s.resolve(t)
+			if err := spoil(layoutOf(s.dir, s.first)); err != nil {
+				t.Fatal(err)
+			}
+			same(t, s.resolve(t).Artifact, s.first)
+			if err := last(s)(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("broken artifact without registry is an error", func(t *testing.T) {
+		s := newShelf(t)
+		s.resolve(t)
+		writeFile(t, layoutOf(s.dir, s.first), bytes.Replace(readFile(t, layoutOf(s.dir, s.first)), s.first.Module, make([]byte, len(s.first.Module)), 1))
+		s.away()
+		_, err := s.Resolve(t.Context(), s.client, s.wanted)
+		wants(t, err, "moved out (and what was kept of it: ", "the bytes are not those of their digest")
+	})
+	t.Run("broken reference is an error", func(t *testing.T) {
+		s := newShelf(t)
+		s.resolve(t)
+		names, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 		if err != nil || len(names) != 1 {
 			t.Fatal(names, err)
 		}
@@ -210,7 +241,7 @@ func TestStoreIsNotKeptWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.resolve(t)
-	s.hub.stand(func(w http.ResponseWriter, r *http.Request) bool {
+	s.hub.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
 		w.Header().Set("Content-Length", "100")
 		w.(http.Flusher).Flush() // a beginning, and then nothing
@@ -219,7 +250,7 @@ func TestStoreIsNotKeptWaiting(t *testing.T) {
 	})
 	k := s.resolve(t)
 	same(t, k.Artifact, s.first)
-	wants(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.host+" did not answer within 20ms")
+	wants(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.Host+" did not answer within 20ms")
 	impatient, err := oci.OpenStore(oci.StoreConfig{Dir: filepath.Join(t.TempDir(), "plugins"), Patience: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -260,39 +291,41 @@ func TestStoreThatIsFull(t *testing.T) {
 	wants(t, k.Unkept, "plugin cache: ", "not a directory")
 }
 
-func TestStoreForgets(t *testing.T) {
+func TestStoreRemovesUnused(t *testing.T) {
 	s := newShelf(t)
 	old := time.Now().Add(-2 * time.Hour)
-	unfinished := filepath.Join(s.dir, "refs", "of-one-that-died.json.X.new")
+	unfinished := filepath.Join(s.dir, "unfinished.json.1")
 	writeFile(t, unfinished, nil)
-	writeFile(t, unfinished+".new", nil) // somebody may be about to finish this one
+	writeFile(t, unfinished+"2", nil) // its writer may still run
 	if err := os.Chtimes(unfinished, old, old); err != nil {
 		t.Fatal(err)
 	}
-	var folders []string
 	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 		push(t, s.client, s.wanted.Ref, pack(t, version, ""))
-		folders = append(folders, filepath.Dir(s.resolve(t).Path))
-		for _, f := range folders {
-			if err := os.Chtimes(f, old, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.resolve(t)
+		layouts, err := filepath.Glob(filepath.Join(s.dir, "*.tar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range layouts {
+			if err := os.Chtimes(f, old, old); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	left := slices.DeleteFunc(folders, func(f string) bool { _, err := os.Stat(f); return err != nil })
-	// Only the third is what a reference leads to.
-	if len(left) != 1 {
-		t.Errorf("%d of 3 artifacts are left: %q", len(left), left)
+	// The reference leads to the third only.
+	if left, err := filepath.Glob(filepath.Join(s.dir, "*.tar")); err != nil || len(left) != 1 || left[0] != layoutOf(s.dir, pack(t, "3.0.0", "")) {
+		t.Errorf("left: %q, %v", left, err)
 	}
-	if got, err := filepath.Glob(filepath.Join(s.dir, "refs", "*.new")); err != nil || len(got) != 1 || got[0] != unfinished+".new" {
-		t.Errorf("left of what was not finished: %q, %v", got, err)
+	if left, err := filepath.Glob(filepath.Join(s.dir, "unfinished*")); err != nil || len(left) != 1 || left[0] != unfinished+"2" {
+		t.Errorf("left of unfinished files: %q, %v", left, err)
 	}
 }
 
 // What the path of the folder is called means nothing.
 func TestStoreInAFolderWhoseNameIsNoPattern(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b")
-	if k := openStore(t, dir).Keep(newHub(t).ref(t, "demo:1"), pack(t, "1.0.0", "")); k.Unkept != nil {
+	if k := openStore(t, dir).Keep(registrytest.New(t).Ref(t, "demo:1"), pack(t, "1.0.0", "")); k.Unkept != nil {
 		t.Error(k.Unkept)
 	}
 }

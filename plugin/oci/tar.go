@@ -2,6 +2,7 @@ package oci
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,8 @@ const (
 	maxEntry   = MaxProgram
 )
 
-// SaveTar writes an OCI layout with a as a tar archive at path, in the place of any file
-// that is there. The same artifact and tag make the same archive. tag may be empty.
+// SaveTar writes an OCI layout with a to a tar archive at path, and replaces any file there.
+// The same artifact and tag make the same archive. tag may be empty.
 func SaveTar(path, tag string, a *Artifact) error {
 	if err := a.complete(); err != nil {
 		return err
@@ -33,11 +34,16 @@ func SaveTar(path, tag string, a *Artifact) error {
 	if err != nil {
 		return err
 	}
+	return replaceFile(path, func(w io.Writer) error { return writeTar(w, all) })
+}
+
+// replaceFile writes the file at path, so that it has all of its bytes or is unchanged.
+func replaceFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(writeTar(f, all), f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -49,37 +55,28 @@ func SaveTar(path, tag string, a *Artifact) error {
 
 func writeTar(to io.Writer, all []file) error {
 	w := tar.NewWriter(to)
-	for _, dir := range []string{"blobs/", "blobs/sha256/"} {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}); err != nil {
-			return err
-		}
+	header := func(kind byte, name string, size int, mode int64) error {
+		return w.WriteHeader(&tar.Header{Typeflag: kind, Name: name, Size: int64(size), Mode: mode, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 	}
+	err := errors.Join(header(tar.TypeDir, "blobs/", 0, 0o755), header(tar.TypeDir, "blobs/sha256/", 0, 0o755))
 	for _, f := range all {
-		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Size: f.size(), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+		if err == nil {
+			err = header(tar.TypeReg, f.name, len(f.data), 0o644)
 		}
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		if err := f.copyTo(w); err != nil {
-			return err
+		if err == nil {
+			_, err = w.Write(f.data)
 		}
 	}
-	return w.Close()
+	return cmp.Or(err, w.Close())
 }
 
-// loadTar reads an archive without unpacking it: nothing in it is ever a path of the
-// machine.
+// loadTar reads an archive without unpacking it: no name in it becomes a path of the host.
 func loadTar(path string, on Platform) ([]*Artifact, error) {
-	f, err := regular.Open(path)
+	archive, err := openTar(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	archive, err := indexTar(f)
-	if err != nil {
-		return nil, err
-	}
+	defer archive.file.Close()
 	return load(archive.open, on)
 }
 
@@ -91,29 +88,40 @@ type archive struct {
 
 type place struct{ at, size int64 }
 
-// indexTar finds the files of an archive, and refuses one with anything that a layout
-// has no use for.
-func indexTar(f *os.File) (*archive, error) {
+// openTar opens an archive, and finds its files. An entry that a layout has no use for is an
+// error.
+func openTar(path string) (*archive, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
 	a := &archive{file: f, files: make(map[string]place)}
-	r := tar.NewReader(f)
+	if err := a.index(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *archive) index() error {
+	r := tar.NewReader(a.file)
 	for entries := 0; ; entries++ {
 		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return a, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: want a tar archive of an OCI layout, not compressed", err)
-		}
-		if entries == maxEntries {
-			return nil, fmt.Errorf("more than %d entries", maxEntries)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%w: must be a tar archive of an OCI layout, not compressed", err)
+		case entries == maxEntries:
+			return fmt.Errorf("more than %d entries", maxEntries)
 		}
 		if err := a.add(h); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// add takes the entry that the archive's reader stands at.
+// add adds the entry that the reader of the archive has come to.
 func (a *archive) add(h *tar.Header) error {
 	name := strings.TrimPrefix(path.Clean(h.Name), "./")
 	switch {
@@ -129,7 +137,7 @@ func (a *archive) add(h *tar.Header) error {
 	if _, ok := a.files[name]; ok {
 		return fmt.Errorf("entry %.80q is there twice", h.Name)
 	}
-	at, err := a.file.Seek(0, io.SeekCurrent) // the reader reads ahead of nothing
+	at, err := a.file.Seek(0, io.SeekCurrent) // the tar reader does not read ahead
 	a.files[name] = place{at, h.Size}
 	return err
 }

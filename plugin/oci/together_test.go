@@ -6,19 +6,20 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin/oci"
 )
 
 // Several agents, and several plugins of one, may keep the same at the same time.
 func TestStoreThatManyKeepIn(t *testing.T) {
-	h := newHub(t)
+	h := registrytest.New(t)
 	for round := range 8 {
 		dir := filepath.Join(t.TempDir(), "plugins")
 		openStore(t, dir)
 		a := pack(t, "1.0.0", "signature")
 		var keeping sync.WaitGroup
 		for i := range 8 {
-			ref := h.ref(t, fmt.Sprint("demo:", i%2))
+			ref := h.Ref(t, fmt.Sprint("demo:", i%2))
 			keeping.Go(func() {
 				s, err := oci.OpenStore(oci.StoreConfig{Dir: dir})
 				if err != nil {
@@ -34,10 +35,8 @@ func TestStoreThatManyKeepIn(t *testing.T) {
 			})
 		}
 		keeping.Wait()
-		for _, name := range []string{".new-*", filepath.Join("refs", "*.new")} {
-			if left, err := filepath.Glob(filepath.Join(dir, name)); err != nil || len(left) > 0 {
-				t.Errorf("left: %q, %v", left, err)
-			}
+		if left, err := filepath.Glob(filepath.Join(dir, "*.*.*")); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
 		}
 	}
 }

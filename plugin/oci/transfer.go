@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// metered is a transport that reports the progress of the bodies that it carries.
+// metered is a transport that reports the progress of bodies.
 type metered struct {
 	base     http.RoundTripper
-	progress func(done, total int64) // nil: nobody wants to know
+	progress func(done, total int64) // nil for none
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -17,7 +17,7 @@ func (m *metered) RoundTrip(req *http.Request) (*http.Response, error) {
 		return m.base.RoundTrip(req)
 	}
 	if req.Body != nil && req.ContentLength > 0 {
-		clone := *req // a transport may not change what it was given
+		clone := *req // a transport must not change its request
 		clone.Body = &meter{ReadCloser: req.Body, total: req.ContentLength, progress: m.progress}
 		req = &clone
 	}
@@ -28,7 +28,7 @@ func (m *metered) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// meter is a body that counts what is read of it.
+// meter is a body that counts the bytes read.
 type meter struct {
 	io.ReadCloser
 	done, total int64

@@ -128,7 +128,7 @@ func TestProgramErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"push", "here/prober-plugin-demo", host + "/demo:1", "--platform", "linux"}, 64, `--platform: "linux" is not a platform: want OS/ARCHITECTURE, as in linux/arm64`},
+		{[]string{"push", "here/prober-plugin-demo", host + "/demo:1", "--platform", "linux"}, 64, `--platform: "linux" is not a platform: must be OS/ARCHITECTURE, such as linux/arm64`},
 		{[]string{"push", "arm/prober-plugin-demo", host + "/demo:1", "--platform", "linux/riscv64"}, 64, "it was built for unix/arm64, not for linux/riscv64"},
 		{[]string{"push", "arm/prober-plugin-demo", host + "/demo:1", "--platform", "windows/arm64"}, 64, "it was built for unix/arm64, not for windows/arm64"},
 		{[]string{"push", "check", host + "/demo:1"}, 64, "check/plugin.yaml is a command of this host, and cannot be pushed"},

@@ -348,7 +348,7 @@ func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")
 		}
 		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // it would not be found
-			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is no folder, and the file of a module ends in .wasm", out)
+			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is not a folder, and the file of a module ends in .wasm", out)
 		}
 		err = replace(out, a.Module)
 	} else {

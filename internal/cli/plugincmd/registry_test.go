@@ -3,36 +3,26 @@ package plugincmd_test
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 
 	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// hub starts a registry on loopback and returns its host. before, when not nil, may
-// answer in its place.
+// hub starts a registry and returns its host. before, unless it is nil, may answer requests.
 func hub(t *testing.T, before func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
-	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if before == nil || !before(w, r) {
-			real.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	r := registrytest.New(t)
+	r.Intercept(before)
+	return r.Host
 }
 
 // demoFile writes a module with its manifest inside, and works in its folder.
@@ -118,7 +108,7 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		holds(t, out+".sig", []byte("a signature"))
 	}
 	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "plugins")
-	if want := "prober: error: -o plugins: it is no folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {
+	if want := "prober: error: -o plugins: it is not a folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "nosuch/")
@@ -180,7 +170,7 @@ func TestPluginOCIErrors(t *testing.T) {
 		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "want a :TAG or an @sha256:DIGEST"},
 		{[]string{"push", "demo.wasm.sig", host + "/demo:1"}, 64, "prober: error: "},
 		{[]string{"push", "demo.wasm", host + "/demo:1"}, 1, "prober: hint: --plain-http allows it\n"},
-		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " wants credentials, and there are none"},
+		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and there are none"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, "prober: error: " + host + "/demo:1: not found\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
 		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
