@@ -11,25 +11,24 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// place is what a probe's config says of where it goes; what it leaves open is
-// filled in at each attempt.
+// place is the address in a probe's config. Each attempt fills in what is not set.
 type place struct {
 	host   string             // of the action
 	port   intstr.IntOrString // of the action; the zero value when it has none
 	target probe.Target       // of the probe
 }
 
-// endpoint is where one attempt goes.
+// endpoint is the address of one attempt.
 type endpoint struct {
 	host string
 	port int
 	unix string // path of a socket to dial instead
 }
 
-// address returns host and port as one word.
+// address returns host and port, joined.
 func (e endpoint) address() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
 
-// dialed returns what is to be dialled.
+// dialed returns the network and address to dial.
 func (e endpoint) dialed() (network, address string) {
 	if e.unix != "" {
 		return "unix", e.unix
@@ -37,8 +36,8 @@ func (e endpoint) dialed() (network, address string) {
 	return "tcp", e.address()
 }
 
-// resolve returns where the attempt req goes. A port that cannot be resolved is an
-// error of the attempt: the container's ports may be declared later.
+// resolve returns the address of the attempt req. A port that cannot be resolved is an error of
+// the attempt, since the container's ports may be declared later.
 func (p place) resolve(req *probe.Request) (endpoint, error) {
 	e := endpoint{
 		host: cmp.Or(p.host, req.Target.Host, p.target.Host, req.PodIP),
@@ -50,7 +49,7 @@ func (p place) resolve(req *probe.Request) (endpoint, error) {
 	if e.unix != "" && p.port == (intstr.IntOrString{}) {
 		return e, nil
 	}
-	port, err := ResolvePort(p.port, req.Container)
+	port, err := resolvePort(p.port, req.Container)
 	if err != nil {
 		return endpoint{}, err
 	}
@@ -58,10 +57,10 @@ func (p place) resolve(req *probe.Request) (endpoint, error) {
 	return e, nil
 }
 
-// ResolvePort returns the number that port stands for: itself, the number of the
-// port of c that has its name, or the number that it spells. What is no number from
-// 1 to 65535 comes back beside an error, as the kubelet has it.
-func ResolvePort(port intstr.IntOrString, c *probe.Container) (int, error) {
+// resolvePort returns the number of port: port itself, the number of the port of c with that
+// name, or port as a decimal number. A number that is not from 1 to 65535 is returned with an
+// error, as in the kubelet.
+func resolvePort(port intstr.IntOrString, c *probe.Container) (int, error) {
 	var number int
 	switch port.Type {
 	case intstr.Int:

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
@@ -108,34 +106,5 @@ func TestAddressOfTarget(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestResolvePort(t *testing.T) {
-	c := &probe.Container{Ports: []probe.Port{{Name: "bar", Number: 80}, {Name: "foo", Number: 8080}}}
-	cases := []struct {
-		name   string
-		port   intstr.IntOrString
-		c      *probe.Container
-		want   int
-		broken bool
-	}{
-		{"#145 a name that exists", intstr.FromString("bar"), c, 80, false},
-		{"#145 a name that is missing", intstr.FromString("baz"), c, 0, true},
-		{"#146 443", intstr.FromInt32(443), c, 443, false},
-		{"#146 66666", intstr.FromInt32(66666), c, 66666, true},
-		{"#146 foo", intstr.FromString("foo"), c, 8080, false},
-		{"#146 a missing name", intstr.FromString("foo"), &probe.Container{}, 0, true},
-		{"#146 an invalid kind", intstr.IntOrString{Type: 7}, c, -1, true},
-		{"no container", intstr.FromString("foo"), nil, 0, true},
-		{"65535", intstr.FromInt32(65535), nil, 65535, false},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := builtin.ResolvePort(c.port, c.c)
-			if got != c.want || (err != nil) != c.broken {
-				t.Errorf("got %d, %v; want %d, error: %v", got, err, c.want, c.broken)
-			}
-		})
 	}
 }

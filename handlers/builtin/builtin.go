@@ -1,9 +1,9 @@
 // Package builtin has the four handlers of the kubelet: exec, http, tcp and grpc.
 //
-// They do what those of kubelet v1.36.3 do, down to the texts, save for what
-// [probe.Compat] names. Their configs are the JSON of v1.ExecAction,
-// v1.HTTPGetAction, v1.TCPSocketAction and v1.GRPCAction. Each attempt uses a
-// connection of its own, so that it tells whether the target still accepts any.
+// They behave as those of kubelet v1.36.3, with the same texts, except for the fixes that
+// [probe.Compat] names. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction,
+// v1.TCPSocketAction and v1.GRPCAction. Each attempt makes its own connection, so that it tests
+// whether the target still accepts connections.
 package builtin
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// DefaultUserAgent is what the http and grpc handlers call themselves. Service
-// meshes and autoscalers know probes by its first word.
+// DefaultUserAgent is the user agent of the http and grpc handlers. Service meshes and
+// autoscalers recognize probes by its first word.
 const DefaultUserAgent = "kube-probe/1.36"
 
-// origin is where these handlers come from, for the registry.
+// origin is the origin of these handlers in the registry.
 const origin = "built in"
 
-// Config is what the handlers of this package need from the outside.
+// Config configures the handlers of this package.
 type Config struct {
 	// Runner runs the commands of exec probes; required by [Register] and [NewExec].
 	Runner CommandRunner
@@ -42,10 +42,10 @@ type Config struct {
 	// FollowNonLocalRedirects lets the http handler follow redirects to other hosts.
 	// The kubelet's probes do not.
 	FollowNonLocalRedirects bool
-	// ShowBody puts the beginning of the body of a failed HTTP probe into the outcome's
-	// details, as {"body": "…"}: 256 bytes at most, escaped, without the config's secrets.
-	// The output, which becomes the text of an event, never has it: a body shows an author
-	// of pods what the agent can reach (kubernetes#99425).
+	// ShowBody adds the beginning of the body of a failed HTTP probe to the outcome's
+	// details, as {"body": "…"}: at most 256 bytes, escaped, without the config's secrets.
+	// It is never part of the output, which becomes the text of an event: a body shows pod
+	// authors what the agent can reach (kubernetes#99425).
 	ShowBody bool
 }
 
@@ -73,8 +73,7 @@ func Register(reg *handlers.Registry, cfg Config) error {
 	return nil
 }
 
-// decode reads config, one JSON object, into action. Fields that action does not
-// have are errors.
+// decode decodes config, one JSON object, into action. Unknown fields are errors.
 func decode(config []byte, action any) error {
 	d := json.NewDecoder(bytes.NewReader(config))
 	d.DisallowUnknownFields()
@@ -87,8 +86,7 @@ func decode(config []byte, action any) error {
 	return nil
 }
 
-// probeUnbound carries out an attempt of a handler that was not prepared: as if
-// its config were empty.
+// probeUnbound makes an attempt of a handler that was not prepared, with an empty config.
 func probeUnbound(ctx context.Context, p probe.Preparer, req probe.Request) (probe.Outcome, error) {
 	h, err := p.Prepare([]byte("{}"), probe.Target{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // dialFunc is the type of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns the function that makes this config's connections.
+// dialer returns the function that makes the connections of this config.
 func (c Config) dialer() dialFunc {
 	dial := dialFunc(c.DialContext)
 	if dial == nil {
@@ -43,8 +43,8 @@ func (c Config) dialer() dialFunc {
 	}
 }
 
-// markHostTrouble is dial whose errors have the reason [probe.ReasonHostResources] where
-// the cause is on the agent's own side.
+// markHostTrouble returns dial with the reason [probe.ReasonHostResources] for errors that the
+// agent's own host causes.
 func markHostTrouble(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -55,9 +55,8 @@ func markHostTrouble(dial dialFunc) dialFunc {
 	}
 }
 
-// verdict is the answer to an attempt that err ended before the target answered: a
-// Failure that says output, unless the attempt was cancelled, or its own host is to
-// blame for err.
+// verdict returns the answer of an attempt that err ended before the target answered: a Failure
+// with output, or err if the attempt was cancelled or the agent's own host is the cause.
 func verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
 	if errors.Is(ctx.Err(), context.Canceled) || probe.IsHostTrouble(err) {
 		return probe.Outcome{}, err
@@ -65,11 +64,10 @@ func verdict(ctx context.Context, err error, output string) (probe.Outcome, erro
 	return probe.Outcome{Result: probe.Failure, Output: probe.Cut(output), Reason: reasonOf(err)}, nil
 }
 
-// reasonOf returns why err kept a connection from being made or used, "" where the
-// list of reasons has no word for it.
+// reasonOf returns the reason of err, the error of a connection; "" if there is no reason for it.
 func reasonOf(err error) probe.Reason {
 	switch op, _ := errors.AsType[*net.OpError](err); {
-	case isType[*probe.Error](err): // whoever made it, a DialContext perhaps, knows best
+	case isType[*probe.Error](err): // perhaps from Config.DialContext
 		return probe.ReasonOf(err)
 	case probe.IsHostResources(err): // with CompatHostTrouble
 		return probe.ReasonHostResources
@@ -100,8 +98,7 @@ func isTLS(err error) bool {
 		strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
 }
 
-// isProtocol reports whether err says that the peer hung up or does not speak HTTP
-// properly.
+// isProtocol reports whether the peer closed the connection or sent invalid HTTP.
 func isProtocol(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "malformed HTTP")

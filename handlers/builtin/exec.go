@@ -20,21 +20,21 @@ type CommandRunner interface {
 	// then stderr. It ends when ctx does, or after timeout (0: none), and leaves
 	// nothing running.
 	//
-	// A command that ended with another code than 0 is an error with the method
+	// A command that exits with another code than 0 is an error with the method
 	// ExitStatus() int. A timeout is an error that matches
 	// [context.DeadlineExceeded]. Any other error means that the command could not
-	// be run, however late it comes: it is no verdict about the container.
+	// be run; it says nothing about the container.
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 }
 
-// Exec is the exec handler: a command that ends with code 0 is a Success.
+// Exec is the exec handler: a command that exits with code 0 is a Success.
 type Exec struct {
 	runner CommandRunner
 }
 
 var _ probe.Preparer = (*Exec)(nil)
 
-// NewExec returns the exec handler. Without cfg.Runner it is an error.
+// NewExec returns the exec handler, or an error if cfg.Runner is nil.
 func NewExec(cfg Config) (*Exec, error) {
 	if cfg.Runner == nil {
 		return nil, errors.New("a CommandRunner is required")
@@ -42,8 +42,8 @@ func NewExec(cfg Config) (*Exec, error) {
 	return &Exec{cfg.Runner}, nil
 }
 
-// Prepare binds the handler to config, a v1.ExecAction whose command is run as it
-// is: whoever knows the container expands its variables first.
+// Prepare binds the handler to config, a v1.ExecAction. Variables in its command are not
+// expanded.
 func (h *Exec) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	var action v1.ExecAction
 	if err := decode(config, &action); err != nil {
@@ -55,7 +55,7 @@ func (h *Exec) Prepare(config []byte, target probe.Target) (probe.Handler, error
 	return &boundExec{h.runner, action.Command}, nil
 }
 
-// Probe always ends in an error: there is no command to run.
+// Probe always returns an error, since there is no command to run.
 func (h *Exec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	return probeUnbound(ctx, h, req)
 }
@@ -80,7 +80,7 @@ func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	return out, failure
 }
 
-// execAnswer makes what a runner returned an answer.
+// execAnswer returns the answer for what a runner returned.
 func execAnswer(req *probe.Request, output []byte, err error) (probe.Outcome, error) {
 	if err == nil {
 		return execOutcome(req, probe.Success, "", output), nil
@@ -97,16 +97,7 @@ func execAnswer(req *probe.Request, output []byte, err error) (probe.Outcome, er
 	return probe.Outcome{}, err
 }
 
-// shown is the command as a shell could read it.
-func (h *boundExec) shown() string {
-	words := make([]string, len(h.command))
-	for i, w := range h.command {
-		words[i] = explain.Word(w)
-	}
-	return strings.Join(words, " ")
-}
-
-// ended returns the outcome of a run of the command that has ended.
+// ended describes a run of the command that has ended.
 func (h *boundExec) ended(output string, err error) string {
 	how := "exit code 0"
 	if exit, ok := errors.AsType[exitError](err); ok {
@@ -114,12 +105,12 @@ func (h *boundExec) ended(output string, err error) string {
 	} else if err != nil {
 		how = err.Error()
 	}
-	return fmt.Sprintf("%s: %s; %s", h.shown(), how, explain.Output(output))
+	return fmt.Sprintf("%s: %s; %s", explain.Command(h.command), how, explain.Output(output))
 }
 
-// wait is what there is to tell of a command that did not end in time.
+// wait describes a run of the command that did not end in time.
 func (h *boundExec) wait(output string, err error, took time.Duration) *explain.Wait {
-	w := &explain.Wait{Call: "exec", Where: h.shown(), Doing: "still running", For: took, Saw: []string{explain.Output(output)}}
+	w := &explain.Wait{Call: "exec", Where: explain.Command(h.command), Doing: "still running", For: took, Saw: []string{explain.Output(output)}}
 	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
 		w.Saw = append(w.Saw, explain.CPU(late.CPU, took))
 	}
@@ -133,13 +124,13 @@ func execOutcome(req *probe.Request, r probe.Result, reason probe.Reason, output
 	return probe.Outcome{Result: r, Reason: reason, Output: probe.Cut(req.Redacted(string(output)))}
 }
 
-// exitError is the error of a command that ran to its end.
+// exitError is the error of a command that has exited.
 type exitError interface {
 	error
 	ExitStatus() int
 }
 
-// CommandExitError is the error of a command that ended with a code other than 0.
+// CommandExitError is the error of a command that exited with a code other than 0.
 type CommandExitError struct{ Code int }
 
 var _ exitError = (*CommandExitError)(nil)
@@ -151,13 +142,13 @@ func (e *CommandExitError) Error() string {
 // ExitStatus returns the code.
 func (e *CommandExitError) ExitStatus() int { return e.Code }
 
-// CommandTimeoutError is the error of a command that was ended by its timeout. It
+// CommandTimeoutError is the error of a command that was killed at its timeout. It
 // matches [context.DeadlineExceeded].
 type CommandTimeoutError struct {
 	Command []string
 	Timeout time.Duration
-	// CPU is the processor time that the command took, without its children: it tells a
-	// busy loop from a sleep. 0 means that it is not known.
+	// CPU is the processor time of the command without its children. 0 means that it is not
+	// known.
 	CPU time.Duration
 }
 
@@ -166,5 +157,5 @@ func (e *CommandTimeoutError) Error() string {
 	return fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(e.Command, " "), e.Timeout)
 }
 
-// Is makes the error a deadline.
+// Is makes the error match [context.DeadlineExceeded].
 func (e *CommandTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

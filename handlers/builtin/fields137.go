@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The fields that Kubernetes 1.37 added to the actions. Beside a kubelet of 1.36,
-// whose API lacks them, this module is built with the tag k8s136.
+// Kubernetes 1.37 added these fields to the actions. The tag k8s136 builds this module with the
+// API of 1.36, which lacks them.
 
 // wantsH2C reports whether action asks for HTTP/2 without TLS.
 func wantsH2C(action *v1.HTTPGetAction) (bool, error) {

@@ -23,9 +23,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// GRPC is the grpc handler: a target whose health service (grpc.health.v1) answers
-// SERVING is a Success. It ends in an error only for an invalid port and for trouble
-// of its own host.
+// GRPC is the grpc handler: a target whose health service (grpc.health.v1) answers SERVING is a
+// Success. Only an invalid port and trouble of the agent's own host are errors.
 type GRPC struct {
 	dial    dialFunc
 	options []grpc.DialOption
@@ -57,7 +56,7 @@ func (h *GRPC) Prepare(config []byte, target probe.Target) (probe.Handler, error
 	}
 	creds := insecure.NewCredentials()
 	if secure {
-		creds = tellingCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}
+		creds = tracedCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}
 	}
 	b := &boundGRPC{
 		dial:    h.dial,
@@ -71,13 +70,13 @@ func (h *GRPC) Prepare(config []byte, target probe.Target) (probe.Handler, error
 	return b, nil
 }
 
-// tellingCredentials tell the progress of an attempt when the handshake is finished.
-type tellingCredentials struct {
+// tracedCredentials report the end of the handshake to the progress of an attempt.
+type tracedCredentials struct {
 	credentials.TransportCredentials
 }
 
 // ClientHandshake implements [credentials.TransportCredentials].
-func (c tellingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c tracedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if counted, ok := raw.(*countedConn); ok && err == nil {
 		counted.of.enter(stepHTTP2)
@@ -86,8 +85,8 @@ func (c tellingCredentials) ClientHandshake(ctx context.Context, authority strin
 }
 
 // Clone implements [credentials.TransportCredentials].
-func (c tellingCredentials) Clone() credentials.TransportCredentials {
-	return tellingCredentials{c.TransportCredentials.Clone()}
+func (c tracedCredentials) Clone() credentials.TransportCredentials {
+	return tracedCredentials{c.TransportCredentials.Clone()}
 }
 
 // Probe carries out an attempt at the request's own target.
@@ -111,8 +110,8 @@ func (h *boundGRPC) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	}
 	ctx, phases := newPhases(ctx, req.Trace)
 	a := &grpcAttempt{boundGRPC: h, at: at, req: &req, phases: phases}
-	// gRPC reads from a *net.TCPConn without a buffer of its own, which takes 32 KiB. Where
-	// it cannot do so anyhow, or somebody looks, bytes are counted.
+	// From a *net.TCPConn, gRPC reads without a buffer of 32 KiB. Bytes are counted only if that
+	// does not apply, as with TLS, or with a tracer.
 	a.progress.uncounted = !h.secure && req.Trace == nil
 	a.progress.enter(stepDial)
 	out, err := a.run(ctx)
@@ -131,15 +130,15 @@ type grpcAttempt struct {
 	progress progress
 
 	mu        sync.Mutex
-	dialError error // of the last connection that could not be made
-	connected bool  // the last connection was made
+	dialError error // of the last dial that failed
+	connected bool  // the last dial did not fail
 }
 
 func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
 	address := a.at.address()
 	options := append(a.options[:len(a.options):len(a.options)], grpc.WithContextDialer(
 		func(dialCtx context.Context, _ string) (net.Conn, error) { return a.connect(ctx, dialCtx) }))
-	// An IPv6 zone has a percent sign, which the target's URL syntax would eat.
+	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
 	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(address, "%", "%25"), options...)
 	if err != nil {
 		return verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", address, err))
@@ -159,8 +158,8 @@ func (a *grpcAttempt) run(ctx context.Context) (probe.Outcome, error) {
 	return serving(res.GetStatus()), nil
 }
 
-// connect makes the connection. ctx is the attempt's, for its trace; dialCtx ends
-// when the connection is no longer wanted.
+// connect makes the connection. ctx is the attempt's, for its trace. dialCtx ends when the
+// connection is no longer needed.
 func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 	if a.phases != nil {
 		traced, cancel := context.WithCancel(ctx)
@@ -184,7 +183,7 @@ func (a *grpcAttempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialed notes how the last connection ended that was to be made.
+// dialed records the error of the last dial.
 func (a *grpcAttempt) dialed(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -194,8 +193,8 @@ func (a *grpcAttempt) dialed(err error) {
 	}
 }
 
-// lost is what ended an attempt whose connection is gone: err, of one that was made, or
-// what kept another from being made.
+// lost returns what ended an attempt whose connection is gone: err if the last dial did not fail,
+// else as cause.
 func (a *grpcAttempt) lost(ctx context.Context, err error) error {
 	a.mu.Lock()
 	connected := a.connected
@@ -206,9 +205,8 @@ func (a *grpcAttempt) lost(ctx context.Context, err error) error {
 	return a.cause(ctx, err)
 }
 
-// cause is what ended an attempt that did not hear from the target: the error of the last
-// connection that could not be made, which also took the time of one that came later, or
-// err.
+// cause returns what ended an attempt without an answer of the target: the error of the last dial
+// that failed, or err.
 func (a *grpcAttempt) cause(ctx context.Context, err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,8 +216,8 @@ func (a *grpcAttempt) cause(ctx context.Context, err error) error {
 	return cmp.Or(a.dialError, err)
 }
 
-// awaitReady waits until conn is connected, however often that takes: the kubelet
-// does not give up early either when the port is closed.
+// awaitReady waits until conn is connected, however many dials that takes. Like the kubelet, it
+// does not return early if the port is closed.
 func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
 		state := conn.GetState()
@@ -235,7 +233,7 @@ func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// notConnected is the answer when no connection came about in time.
+// notConnected returns the answer of an attempt without a connection.
 func (a *grpcAttempt) notConnected(ctx context.Context, err error) (probe.Outcome, error) {
 	address := a.at.address()
 	text := fmt.Sprintf("error: failed to connect service at %q: %+v", address, err)
@@ -245,7 +243,7 @@ func (a *grpcAttempt) notConnected(ctx context.Context, err error) (probe.Outcom
 	return verdict(ctx, a.cause(ctx, err), text)
 }
 
-// rpcError is the answer when the health service did not answer.
+// rpcError returns the answer of an attempt whose call failed.
 func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, error) {
 	text, reason := fmt.Sprintf("error: health rpc probe failed: %+v", err), probe.ReasonProtocol
 	switch s, _ := status.FromError(err); s.Code() {
@@ -264,7 +262,7 @@ func (a *grpcAttempt) rpcError(ctx context.Context, err error) (probe.Outcome, e
 	return outcome, err
 }
 
-// serving makes the health service's answer an outcome.
+// serving returns the outcome of the health service's answer.
 func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
 	if s != healthpb.HealthCheckResponse_SERVING {
 		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", s)}

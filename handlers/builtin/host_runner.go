@@ -28,15 +28,15 @@ import (
 // On Windows only the command is killed, and what it started continues.
 type HostRunner struct {
 	// Environment returns the working directory and the environment of a container's
-	// commands: "" and nil stand for the agent's own. A nil Environment stands for
-	// both. An error means that no command can run there now.
+	// commands: "" and nil mean the agent's own. A nil Environment means both. An error
+	// means that no command can run there now.
 	Environment func(containerID string) (dir string, env []string, err error)
 }
 
 var _ CommandRunner = (*HostRunner)(nil)
 
 // RunInContainer runs cmd; see [CommandRunner]. At most [probe.MaxOutput] bytes of
-// its output are kept. A command that a signal ended has the exit status 128 + signal.
+// its output are kept. A command that signal n ended has the exit status 128 + n.
 func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -64,7 +64,7 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 	return output, err
 }
 
-// endError is the error of a command that ctx ended.
+// endError returns the error of a command that ctx ended.
 func endError(ctx context.Context, cmd []string, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &CommandTimeoutError{Command: cmd, Timeout: timeout}
@@ -139,8 +139,8 @@ func runGroup(ctx context.Context, c *exec.Cmd) (output []byte, killed bool, err
 	return output[:min(len(output), probe.MaxOutput)], killed, err
 }
 
-// startError is the error of a command that could not be started. It has the reason
-// [probe.ReasonHostResources] where the host had no descriptor, memory or process for it.
+// startError returns err, the error of a command that could not be started. It gets the reason
+// [probe.ReasonHostResources] if the host lacked a descriptor, memory or a process.
 func startError(err error) error {
 	if probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN) {
 		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}

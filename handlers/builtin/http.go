@@ -22,8 +22,8 @@ import (
 const maxRedirects = 10
 
 // HTTP is the http handler: a GET whose final status is from 200 to 299 is a
-// Success, up to 399 a Warning. Certificates are not verified and no proxy is used,
-// whatever the environment says.
+// Success, from 300 to 399 a Warning. Certificates are not verified, and no proxy is
+// used, even if the environment sets one.
 type HTTP struct {
 	userAgent        string
 	bodyErrorIsError bool
@@ -38,7 +38,7 @@ var _ probe.Preparer = (*HTTP)(nil)
 func NewHTTP(cfg Config) *HTTP {
 	redirect := localRedirect
 	if cfg.FollowNonLocalRedirects {
-		redirect = nil // that of net/http, which stops after 10 as well
+		redirect = nil // the policy of net/http, which also stops after 10
 	}
 	var unencrypted http.Protocols
 	unencrypted.SetUnencryptedHTTP2(true)
@@ -52,8 +52,8 @@ func NewHTTP(cfg Config) *HTTP {
 	}
 }
 
-// newTransport returns a transport that makes a new connection for each request.
-// The end of the request's context ends it in every phase.
+// newTransport returns a transport that makes a new connection for each request. The end of the
+// request's context ends every phase.
 func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
 	dial := cfg.dialer()
 	return &http.Transport{
@@ -62,10 +62,10 @@ func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
 			if !ok {
 				return dial(ctx, network, address)
 			}
-			// Not with ctx: net/http would dial on when the attempt has ended.
+			// Not with ctx: net/http would continue the dial after the attempt has ended.
 			conn, err := p.dial(p.attempt, dial, network, address, stepHTTP)
 			if err != nil && p.attempt.Err() != nil {
-				err = p.attempt.Err() // as net/http says if it is the first to see the end
+				err = p.attempt.Err() // as net/http returns if it notices the end first
 			}
 			return conn, err
 		},
@@ -73,13 +73,13 @@ func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
 		TLSHandshakeTimeout: 10 * time.Second,
 		DisableKeepAlives:   true,
 		DisableCompression:  true,
-		ForceAttemptHTTP2:   true, // offered again, although the dialer and TLS config are ours
+		ForceAttemptHTTP2:   true, // needed with a DialContext and TLSClientConfig
 		Protocols:           protocols,
 	}
 }
 
-// localRedirect follows redirects that stay on the host of the first request;
-// another host's answer would say nothing about the target. The port may change.
+// localRedirect follows redirects that stay on the host of the first request, since the answer of
+// another host says nothing about the target. The port may change.
 func localRedirect(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse
@@ -145,7 +145,7 @@ func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	a := &httpAttempt{boundHTTP: h, req: &req, progress: progress{unix: at.unix}}
 	ctx = context.WithValue(ctx, progressKey{}, &a.progress)
 	ctx, phases := newPhases(ctx, req.Trace)
-	if phases != nil || u.Scheme == "https" { // otherwise the dial tells enough, at less cost
+	if phases != nil || u.Scheme == "https" { // otherwise the dial tells enough, and costs less
 		ctx = a.progress.hooks(ctx)
 	}
 	a.progress.attempt = withoutDeadline{ctx}
@@ -176,7 +176,7 @@ func (h *httpAttempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error
 	}
 	defer res.Body.Close()
 	h.progress.answered(res.StatusCode)
-	// Reading stops at the limit: what a longer body does afterwards does not matter.
+	// Reading stops at the limit: the rest of a longer body does not matter.
 	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
 	var out probe.Outcome
 	if err != nil {
@@ -185,25 +185,25 @@ func (h *httpAttempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error
 		out = judge(h.req, res.StatusCode, body)
 	}
 	if h.showBody && out.Result == probe.Failure {
-		// The secrets go before the cut, which may leave a part of one.
+		// Secrets are removed before the cut, which may leave a part of one.
 		text := h.req.Redacted(string(body))
 		out.Details = explain.Details{Body: explain.Excerpt(text, explain.MaxBody)}.String()
 	}
 	return out, err
 }
 
-// requestError is the answer when no response came.
+// requestError returns the answer of an attempt without a response.
 func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 	output := err.Error()
 	if timedOut(ctx, err) {
-		// What net/http says of a client's own timeout, which the kubelet uses.
+		// The text of net/http for a timeout of the client, which the kubelet uses.
 		output += " (Client.Timeout exceeded while awaiting headers)"
 	}
 	return verdict(ctx, err, output)
 }
 
-// bodyError is the answer when a response's body hung, was cut off or was reset: a
-// Failure, or an error with [probe.CompatBodyHangIsError] (kubernetes#122591).
+// bodyError returns the answer if the body of the response hung or was cut off: a Failure, or an
+// error with [probe.CompatBodyHangIsError] (kubernetes#122591).
 func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
 	text, reason := err.Error(), probe.ReasonBody
 	if timedOut(ctx, err) {
@@ -211,12 +211,12 @@ func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe
 		reason = probe.ReasonDeadline
 	}
 	if h.bodyErrorIsError {
-		// The error is no deadline to errors.Is: that would be a Failure. Beside it the
-		// result is Failure, not Unknown: the kubelet's event says so.
+		// The error does not match a deadline, which would be a Failure. The result beside it
+		// is Failure, not Unknown, as in the kubelet's event.
 		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
 	}
 	if isType[textproto.ProtocolError](err) {
-		text = "malformed trailer" // the error quotes what was sent; see judge
+		text = "malformed trailer" // the error quotes the body; see judge
 	}
 	outcome, err := verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
 	if err == nil {
@@ -225,13 +225,13 @@ func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe
 	return outcome, err
 }
 
-// timedOut reports whether err is the end of the attempt's own time.
+// timedOut reports whether the deadline of the attempt has caused err.
 func timedOut(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge makes a response an outcome. The body of a failure is withheld: it would
-// show an author of pods what the agent can reach (kubernetes#99425). See [Config.ShowBody].
+// judge returns the outcome of a response. It omits the body of a failure, which would show pod
+// authors what the agent can reach (kubernetes#99425). See [Config.ShowBody].
 func judge(req *probe.Request, status int, body []byte) probe.Outcome {
 	switch {
 	case status >= 200 && status < 300:

@@ -11,14 +11,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// baseURL returns the URL of scheme and path without its host, read once so that an
-// attempt has nothing to parse.
+// baseURL returns the URL of scheme and path without its host, so that an attempt has nothing to
+// parse.
 func baseURL(scheme, path string) (*url.URL, error) {
 	scheme = strings.ToLower(cmp.Or(scheme, "http"))
 	if scheme != "http" && scheme != "https" {
 		return nil, fmt.Errorf("scheme: unknown scheme %q; known: HTTP, HTTPS", scheme)
 	}
-	// A second reading gives "healthz" its slash.
+	// Parsing it again gives "healthz" its slash.
 	u, err := url.Parse(formatURL(scheme, "host:1", path).String())
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
@@ -26,9 +26,8 @@ func baseURL(scheme, path string) (*url.URL, error) {
 	return u, nil
 }
 
-// formatURL returns the URL of path, which may have a query, at host. Neither scheme
-// nor host of path matter, so that no path leads to another target. A path that is
-// no URL is taken as it is.
+// formatURL returns the URL of path, which may have a query, at host. It ignores a scheme and host
+// in path, so that no path leads to another target. A path that cannot be parsed is used as it is.
 func formatURL(scheme, host, path string) *url.URL {
 	u, err := url.Parse(path)
 	if err != nil {
@@ -38,8 +37,8 @@ func formatURL(scheme, host, path string) *url.URL {
 	return u
 }
 
-// withHost returns base at the place of one attempt. A host that no URL can have is an
-// error, with the text of the kubelet's.
+// withHost returns base with the host of one attempt. A host that is invalid in a URL is an error,
+// with the kubelet's text.
 func withHost(base url.URL, at endpoint) (*url.URL, error) {
 	if base.Opaque == "" {
 		base.Host = at.address()
@@ -54,8 +53,8 @@ func withHost(base url.URL, at endpoint) (*url.URL, error) {
 	return url.Parse(base.String())
 }
 
-// isPlainHost reports whether host is a name or an IP address that stands in a URL as it
-// is. An address with a zone needs an escape.
+// isPlainHost reports whether host is a name or an IP address that needs no escape in a URL. An
+// address with a zone needs one.
 func isPlainHost(host string) bool {
 	if strings.Contains(host, ":") {
 		addr, err := netip.ParseAddr(host)
@@ -71,8 +70,8 @@ func isPlainHost(host string) bool {
 	return true
 }
 
-// header returns the headers of a probe's requests. Accept and User-Agent have
-// defaults, and are left out where they are given as "".
+// header returns the headers of a probe's requests. Accept and User-Agent have defaults, and are
+// left out if they are given as "".
 func header(given []v1.HTTPHeader, userAgent string) http.Header {
 	h := toHeader(given)
 	if _, ok := h["User-Agent"]; !ok {
@@ -86,7 +85,7 @@ func header(given []v1.HTTPHeader, userAgent string) http.Header {
 	return h
 }
 
-// toHeader returns given with canonical names, values of one name in their order.
+// toHeader returns given with canonical names. The values of a name keep their order.
 func toHeader(given []v1.HTTPHeader) http.Header {
 	h := make(http.Header, len(given)+2)
 	for _, g := range given {

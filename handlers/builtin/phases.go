@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// phases gathers the phases of one attempt, which may happen on any goroutine, for
-// a tracer that is to be called on the attempt's own. A nil *phases gathers nothing.
+// phases collects the phases of one attempt, which may happen on any goroutine. The tracer is
+// called on the goroutine of the attempt. A nil *phases collects nothing.
 type phases struct {
 	mu     sync.Mutex
 	open   []phase
@@ -24,8 +24,8 @@ type phase struct {
 	start     time.Time
 }
 
-// newPhases returns nil when nobody wants to see the phases, and otherwise a ctx
-// that makes package net and net/http tell them.
+// newPhases returns nil without a tracer. Otherwise it returns a ctx with which net and net/http
+// report their phases.
 func newPhases(ctx context.Context, t probe.Tracer) (context.Context, *phases) {
 	if t == nil {
 		return ctx, nil
@@ -43,7 +43,7 @@ func newPhases(ctx context.Context, t probe.Tracer) (context.Context, *phases) {
 	}), p
 }
 
-// begin notes that a phase starts now. key tells phases of one name apart.
+// begin begins a phase. key distinguishes phases of the same name.
 func (p *phases) begin(name, key string) {
 	if p == nil {
 		return
@@ -53,7 +53,7 @@ func (p *phases) begin(name, key string) {
 	p.open = append(p.open, phase{name, key, time.Now()})
 }
 
-// end notes that a phase ends now. A phase that did not begin is left out.
+// end ends a phase, if it has begun.
 func (p *phases) end(name, key, detail string) {
 	if p == nil {
 		return
@@ -75,7 +75,7 @@ func (p *phases) addLocked(o phase, detail string) {
 	})
 }
 
-// emit hands the phases so far to t, those that have not ended last.
+// emit emits the phases so far, and last those that have not ended.
 func (p *phases) emit(t probe.Tracer) {
 	if p == nil {
 		return

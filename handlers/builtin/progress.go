@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// step is what an attempt does at a time.
+// step is a part of an attempt.
 type step string
 
 const (
@@ -28,25 +28,25 @@ const (
 	stepGRPC  step = "grpc"
 )
 
-// progress is how far an attempt has come, which tells at its deadline what it was waiting
-// for. It is safe for concurrent use: connections are made on other goroutines.
+// progress tracks the current step of an attempt, to explain at the deadline what the attempt was
+// waiting for. It is safe for concurrent use, since connections are made on other goroutines.
 type progress struct {
 	unix      string          // the socket that all connections go to; read-only, as are the next two
-	uncounted bool            // connections are handed on as they are, without a count of their bytes
+	uncounted bool            // connections do not count their bytes
 	attempt   context.Context // for the dials of net/http
 
 	mu        sync.Mutex
 	at        step
 	where     string
 	since     time.Time
-	connected time.Duration // that the last dial took
-	conn      *countedConn  // that it made; nil: none, or uncounted
-	failed    error         // the last dial, until the next one begins
+	connected time.Duration // how long the last dial took
+	conn      *countedConn  // of the last dial; nil if it failed or is not counted
+	failed    error         // of the last dial
 	status    int           // of the response
 }
 
-// withoutDeadline is a context that ends with another, and does not say when: a dialer
-// would end a moment earlier, and the text of the attempt's error depend on it.
+// withoutDeadline is a context that ends with another, but hides its deadline: a dialer that
+// knows it ends a moment earlier, which would change the text of the attempt's error.
 type withoutDeadline struct{ context.Context }
 
 // Deadline implements [context.Context].
@@ -55,14 +55,14 @@ func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false 
 // progressKey is the context key of the *progress of an HTTP attempt.
 type progressKey struct{}
 
-// enter notes that a step begins now.
+// enter begins a step.
 func (p *progress) enter(at step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.since = at, time.Now()
 }
 
-// dial makes a connection that counts its bytes. next is the step that follows.
+// dial makes a connection that counts its bytes. next is the step after it.
 func (p *progress) dial(ctx context.Context, dial dialFunc, network, address string, next step) (net.Conn, error) {
 	if p.unix != "" {
 		network, address = "unix", p.unix
@@ -88,29 +88,29 @@ func (p *progress) dial(ctx context.Context, dial dialFunc, network, address str
 	return p.conn, nil
 }
 
-// hooks returns a ctx that makes net and net/http tell p of look-ups and handshakes.
+// hooks returns a ctx with which net and net/http report lookups and handshakes to p.
 func (p *progress) hooks(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:          func(httptrace.DNSStartInfo) { p.enter(stepDNS) },
 		ConnectStart:      func(string, string) { p.enter(stepDial) },
 		TLSHandshakeStart: func() { p.enter(stepTLS) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err == nil { // otherwise it is what the attempt ends with
+			if err == nil { // otherwise the attempt ends in this step
 				p.enter(stepHTTP)
 			}
 		},
 	})
 }
 
-// answered notes that a response has come, but for its body.
+// answered begins the step after the response headers.
 func (p *progress) answered(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.since, p.status = stepBody, time.Now(), status
 }
 
-// explain adds to out what the attempt was waiting for, if its deadline has ended it, and
-// tells t.
+// explain adds what the attempt was waiting for to out, and emits it, if the deadline has ended
+// the attempt.
 func (p *progress) explain(ctx context.Context, t probe.Tracer, out *probe.Outcome) {
 	deadline, ok := ctx.Deadline()
 	if !ok || out.Result != probe.Failure || out.Reason == "" || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
@@ -119,7 +119,7 @@ func (p *progress) explain(ctx context.Context, t probe.Tracer, out *probe.Outco
 	waited(p.wait(), t, out)
 }
 
-// waited adds w to out and tells t.
+// waited adds w to out and emits it.
 func waited(w *explain.Wait, t probe.Tracer, out *probe.Outcome) {
 	t.Emit(w.Event())
 	d := explain.Read(out.Details)
@@ -127,7 +127,7 @@ func waited(w *explain.Wait, t probe.Tracer, out *probe.Outcome) {
 	out.Details = d.String()
 }
 
-// wait is what the attempt is waiting for.
+// wait returns what the attempt is waiting for.
 func (p *progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (p *progress) wait() *explain.Wait {
 	return w
 }
 
-// dialingLocked says what keeps a connection from being made.
+// dialingLocked sets why there is no connection.
 func (p *progress) dialingLocked(w *explain.Wait) {
 	var timeout interface{ Timeout() bool }
 	isTimeout := p.failed == nil || errors.As(p.failed, &timeout) && timeout.Timeout() || errors.Is(p.failed, context.Canceled)
@@ -168,7 +168,7 @@ func (p *progress) dialingLocked(w *explain.Wait) {
 	switch {
 	case isDNS && isTimeout:
 		w.Call, w.Where, w.Saw = string(stepDNS), dns.Name, []string{"no answer from the resolver"}
-	case !isTimeout: // gRPC dials until the deadline
+	case !isTimeout: // gRPC dials again until the deadline
 		w.Saw = []string{p.failed.Error(), "waits before the next dial"}
 	case p.unix != "":
 		w.Saw = []string{"the socket takes no connection: its listen queue is full"}
@@ -182,10 +182,10 @@ type countedConn struct {
 	net.Conn
 	of             *progress
 	sent, received atomic.Int64
-	last           atomic.Int64 // when something was received, since begun
+	last           atomic.Int64 // when bytes were received last, since begun
 }
 
-// begun is what [countedConn] counts time from, without an allocation.
+// begun is the start of the times of [countedConn], which so need no allocation.
 var begun = time.Now()
 
 // Read implements [net.Conn].
@@ -205,7 +205,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// saw says what went over the connection.
+// saw describes what went over the connection.
 func (c *countedConn) saw() string {
 	text := explain.Bytes(c.sent.Load(), c.received.Load())
 	if last := time.Duration(c.last.Load()); last > 0 {

@@ -58,7 +58,7 @@ func (h *boundTCP) Probe(ctx context.Context, req probe.Request) (probe.Outcome,
 	return out, err
 }
 
-// connect makes a connection and closes it. failed gets the error of the dial.
+// connect makes a connection and closes it. It sets failed to the error of the dial.
 func (h *boundTCP) connect(ctx context.Context, at endpoint, failed *error) (probe.Outcome, error) {
 	network, address := at.dialed()
 	conn, err := h.dial(ctx, network, address)
@@ -66,6 +66,6 @@ func (h *boundTCP) connect(ctx context.Context, at endpoint, failed *error) (pro
 		*failed = err
 		return verdict(ctx, err, err.Error())
 	}
-	_ = conn.Close() // the target has accepted, which is all that was asked
+	_ = conn.Close() // the target has accepted the connection, which is all that the probe tests
 	return probe.Outcome{Result: probe.Success}, nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// argument is one argument of a command, or a group of some, which is left out where
-// something that it refers to is not there.
+// argument is one argument of a command, or a group of arguments, which is left out if a value that
+// it refers to is not set.
 type argument struct {
 	words    []word
 	optional bool
 }
 
-// word is a text with references in it: parts[i] comes before names[i].
+// word is a text with references: parts[i] comes before names[i].
 type word struct {
 	parts, names []string
 }
@@ -46,11 +46,10 @@ func parseWord(text string) (w word) {
 	return w
 }
 
-// checkConfig returns an error for a config value that is missing, or that a command line
-// cannot hold.
+// checkConfig returns an error for a config value that is not set, or that cannot be an argument.
 func (a *argument) checkConfig(config map[string]any) error {
 	for _, w := range a.words {
-		known := true // without a request
+		known := true // all its values are from the config
 		for _, name := range w.names {
 			_, ok, err := lookup(name, config, &probe.Request{})
 			isConfig := strings.HasPrefix(name, "config.")
@@ -72,7 +71,7 @@ func (a *argument) checkConfig(config map[string]any) error {
 	return nil
 }
 
-// expand returns the argument with what it refers to in its place.
+// expand returns the words of the argument with the values that they refer to.
 func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, error) {
 	var words []string
 	for _, w := range a.words {
@@ -90,7 +89,7 @@ func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, 
 	return words, nil
 }
 
-// expand returns the text of w as an argument, or the first of its names that is not there.
+// expand returns the text of w as an argument, or the first of its names that is not set.
 func (w *word) expand(config map[string]any, req *probe.Request) (text, missing string, err error) {
 	text, first, missing, err := w.fill(config, req)
 	if err == nil && first != "" && strings.HasPrefix(text, "-") && !number.MatchString(text) {
@@ -99,8 +98,8 @@ func (w *word) expand(config map[string]any, req *probe.Request) (text, missing 
 	return text, missing, err
 }
 
-// fill returns the text of w, and which of its names has put something at its beginning; or
-// the first of its names that is not there.
+// fill returns the text of w, and the name whose value the text begins with, if any. missing is
+// the first name that is not set.
 func (w *word) fill(config map[string]any, req *probe.Request) (text, first, missing string, err error) {
 	var b strings.Builder
 	for i, name := range w.names {
@@ -118,11 +117,11 @@ func (w *word) fill(config map[string]any, req *probe.Request) (text, first, mis
 	return b.String(), first, "", nil
 }
 
-// number is what may begin with a dash: who configures a probe does not write the command,
-// and turns no argument into an option.
+// number is the only text that may begin with a dash: the config of a probe must not turn an
+// argument into an option.
 var number = regexp.MustCompile(`^-[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`)
 
-// lookup returns what name refers to; ok is false where it is not there.
+// lookup returns the value that name refers to; ok is false if it is not set.
 func lookup(name string, config map[string]any, req *probe.Request) (value string, ok bool, err error) {
 	if path, isConfig := strings.CutPrefix(name, "config."); isConfig {
 		return configValue(path, config)
@@ -130,7 +129,7 @@ func lookup(name string, config map[string]any, req *probe.Request) (value strin
 	known := map[string]string{
 		"target.host": req.Target.Host, "target.port": positive(int64(req.Target.Port)), "target.unix": req.Target.Unix,
 		"pod.name": "", "pod.namespace": "", "container.name": "", "kind": req.Kind.String(), "attempt": positive(int64(req.Attempt)),
-		// Checks count whole seconds, and this one is to be ended by us.
+		// In whole seconds, and more than the timeout, so that prober ends the check.
 		"timeout": positive(int64(req.Spec.Timeout.Seconds()) + 1),
 	}
 	if req.Pod != nil {
@@ -171,6 +170,6 @@ func configValue(path string, config map[string]any) (string, bool, error) {
 		text, err := json.Marshal(v)
 		return string(text), err == nil, err
 	default:
-		return "", false, fmt.Errorf("config.%s is no text, number or truth value", path)
+		return "", false, fmt.Errorf("config.%s must be a string, number or bool", path)
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// bound is a plugin together with the config of one probe.
+// bound is a plugin with the config of one probe.
 type bound struct {
 	plugin *Handler
-	config []byte         // defaults filled in
-	store  *attempt.Store // read-only after the first attempt has begun
+	config []byte         // with defaults
+	store  *attempt.Store // set before the first attempt begins
 }
 
 var (
@@ -38,14 +38,14 @@ func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.Load()) }
 // Keep implements wasm.Keeper.
 func (b *bound) Keep(data map[string][]byte) { b.store.Replace(maps.Clone(data)) }
 
-// KeepSecret implements [probe.SecretKeeper]: a process may write about a config at any time.
+// KeepSecret implements [probe.SecretKeeper]: the process may write the config at any time.
 func (b *bound) KeepSecret(redact func(text string) string) { b.plugin.secrets.keep(b, redact) }
 
 // Release implements [probe.Releaser].
 func (b *bound) Release() { b.plugin.secrets.forget(b) }
 
-// Inherit implements [probe.Inheritor]: what a probe keeps is its own, and no new
-// version of the plugin loses it. An attempt of the old one may still add to it.
+// Inherit implements [probe.Inheritor]: a new version of the plugin takes over the keys and values
+// of the probe. A last attempt of the old version may still add to them.
 func (b *bound) Inherit(from probe.Handler) {
 	if old, ok := from.(*bound); ok {
 		b.store = old.store
@@ -57,7 +57,7 @@ type call struct {
 	ctx      context.Context
 	plugin   *Handler
 	req      *probe.Request
-	question question
+	progress progress
 	log      attempt.Log
 	once     attempt.Once
 }
@@ -81,7 +81,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return ended(ctx, &req, start)
 	}
 	c := &call{ctx: ctx, plugin: b.plugin, req: &req}
-	if err := b.plugin.enter(); err != nil {
+	if err := b.plugin.gate.enter(); err != nil {
 		return probe.Outcome{}, err
 	}
 	defer b.plugin.gate.leave()
@@ -92,7 +92,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	waited := time.Since(start)
 	in.used.Store(true)
 	c.traceStart(in, waited)
-	c.question.begin(in, req.Trace != nil)
+	c.progress.begin(in, req.Trace != nil)
 	verdict, err := c.ask(in, b)
 	c.traceCall(in, verdict, err)
 	if err == nil {
@@ -106,18 +106,17 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 		return probe.Outcome{}, in.fault(ctx, err, nil)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &attempt.Skipped{Err: errors.New("the process took most of the time to start")}
-	case c.question.taken == 0:
+	case c.progress.accepted == 0:
 		c.explain(in, nil)
 		in.missed(b.plugin.cfg.StartTimeout)
-		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("the process does not take questions")}
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("the process does not accept requests")}
 	}
 	out, err := ended(ctx, &req, start)
 	c.explain(in, &out)
 	return out, err
 }
 
-// skew is how much earlier than here a deadline may come in a process: it is handed over
-// as the time that is left.
+// skew is how much earlier a deadline may come in a process, which is told the time that is left.
 const skew = 20 * time.Millisecond
 
 // ended returns the answer of an attempt whose context has ended.
@@ -128,26 +127,26 @@ func ended(ctx context.Context, req *probe.Request, start time.Time) (probe.Outc
 	return attempt.TimedOut(req, time.Since(start)), nil
 }
 
-// What an answer may have beyond any limit of lines: it is read to its verdict.
+// The most that is read of an answer before its verdict.
 const (
 	maxEvents    = 100_000 // messages
 	maxLineBytes = 4 << 20 // in log lines
 )
 
-// ask puts the question and reads the answer up to its verdict.
+// ask sends the request and reads the answer up to its verdict.
 func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel() // of the stream
-	question := &pluginpb.ProbeRequest{Request: c.plugin.about().Request(c.req, b.config)}
+	defer cancel() // ends the stream
+	request := &pluginpb.ProbeRequest{Request: c.plugin.about().Request(c.req, b.config)}
 	if c.plugin.keeps {
-		question.Kv = &pluginpb.KV{Values: b.store.Load()}
+		request.Kv = &pluginpb.KV{Values: b.store.Load()}
 	}
-	stream, err := in.rpc.Probe(ctx, question)
+	stream, err := in.rpc.Probe(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	if head, err := stream.Header(); err == nil && head != nil {
-		c.question.taken = max(1, time.Since(c.question.put))
+		c.progress.accepted = max(1, time.Since(c.progress.sent))
 		in.missedAt.Store(0)
 	}
 	return c.read(stream)
@@ -167,7 +166,7 @@ func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pl
 			return v, nil
 		}
 		if line := event.GetLog(); line != nil {
-			c.question.note(line.GetLine())
+			c.progress.note(line.GetLine())
 			c.logLine(line)
 			if taken += len(line.GetLine()); taken > maxLineBytes {
 				return nil, attempt.ProtocolError("more than %d bytes of log and no verdict", maxLineBytes)
@@ -177,7 +176,7 @@ func (c *call) read(stream grpc.ServerStreamingClient[pluginpb.ProbeEvent]) (*pl
 	return nil, attempt.ProtocolError("more than %d messages and no verdict", maxEvents)
 }
 
-// logLine hands on one line, while the limits of the attempt allow it.
+// logLine logs one line, within the limits of the attempt.
 func (c *call) logLine(l *pluginpb.LogLine) {
 	limits := &c.plugin.limits
 	if c.log.Full(limits, c.hit) {
@@ -196,7 +195,7 @@ func levelName(level int32) string {
 	return names[min(max(level, abi.LevelDebug), abi.LevelError)]
 }
 
-// outcome returns the outcome of a verdict within the limits, and stores its keys and values.
+// outcome returns the outcome of a verdict, within the limits, and stores its keys and values.
 func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 	limits := &c.plugin.limits
 	if n := len(v.GetResult()); n > limits.Result {
@@ -218,21 +217,21 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 	return out, nil
 }
 
-// missed notes that a question was not taken. A process that took none for so long that a
-// new one would serve by now is ended.
+// missed notes that the process did not accept a request. It kills a process that has accepted
+// none for so long that a new one would serve by now.
 func (in *instance) missed(patience time.Duration) {
 	now := time.Since(in.since)
 	if in.missedAt.CompareAndSwap(0, int64(now)) {
 		return
 	}
-	// It may have taken another one this moment.
+	// It may have accepted another one meanwhile.
 	if first := in.missedAt.Load(); first != 0 && now-time.Duration(first) > patience {
 		in.child.kill()
 	}
 }
 
-// fault returns the error of a call that the process did not answer. v is the validation that
-// it was about, nil for an attempt.
+// fault returns the error of a call that the process did not answer. v is the validation that the
+// call was for, nil for an attempt.
 func (in *instance) fault(ctx context.Context, err error, v *validation) error {
 	if _, ok := errors.AsType[*probe.Error](err); ok {
 		return err
@@ -240,7 +239,7 @@ func (in *instance) fault(ctx context.Context, err error, v *validation) error {
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
 		in.child.awaitEnd(ctx)
-		in.child.kill() // one that lives on and does not serve is of no use
+		in.child.kill() // a process without a connection is of no use
 	}
 	if !in.child.ready() {
 		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.exitStatus(v))}

@@ -22,9 +22,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Check is a plugin whose attempts are each a run of a program that speaks the convention
-// of the Nagios plugins: an exit code, a line for people, and numbers after a bar. It is
-// safe for concurrent use.
+// Check is a plugin each of whose attempts runs a program that follows the conventions of Nagios
+// plugins: an exit code, a message, and performance data after a bar. It is safe for concurrent
+// use.
 type Check struct {
 	manifest *plugin.Manifest
 	limits   plugin.Limits
@@ -32,20 +32,19 @@ type Check struct {
 	command  command
 	args     []argument
 	input    input
-	mark     string // of all its runs; read-only, as is all above
+	mark     string // of all runs; read-only, as are the fields above
 	strays   sweeper
 	runs     atomic.Uint64
 
 	hits attempt.Hits
-	gate gate // of runs
+	gate gate
 }
 
 var _ probe.Preparer = (*Check)(nil)
 
-// LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be
-// in one of found.Folders, which are the operator's, where nobody else can write; and have
-// the digest that the manifest pins, if it pins one.
-// Of cfg, only Env and Logger are of interest.
+// LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be in one
+// of found.Folders, which only the operator can write to, and have the digest that the manifest
+// pins, if any. LoadCheck uses only Env and Logger of cfg.
 func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	c, err := loadCheck(cfg, found)
 	if err != nil {
@@ -59,8 +58,9 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	m := found.Manifest
 	c := &Check{
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: procgroup.NewMark(),
-		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
+		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name},
 	}
+	c.gate.most, c.gate.hits = c.limits.Instances, &c.hits
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
 	}
@@ -78,9 +78,9 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	return c, err
 }
 
-// CommandOf says which command [LoadCheck] would run for found, and its digest. Of a
-// command that runs from its place inPlace is true: it is not run any more once its file
-// is another one, be the bytes the same or not.
+// CommandOf returns the path of the command that [LoadCheck] would run for found, and its digest.
+// If inPlace is true, the command runs from that path and not from a copy. Then it no longer runs
+// once the file is replaced, even by one with the same bytes.
 func CommandOf(found plugin.Found) (path, digest string, inPlace bool, err error) {
 	c, err := loadCheck(Config{}, found)
 	if err != nil {
@@ -95,19 +95,18 @@ func (c *Check) Manifest() *plugin.Manifest { return c.manifest }
 // Digest returns the digest of the command, "sha256:…".
 func (c *Check) Digest() string { return c.command.digest }
 
-// Stats returns the figures of this moment: each run is a process.
+// Stats returns the current figures. Starts is not counted.
 func (c *Check) Stats() Stats {
 	return Stats{Running: true, Busy: c.gate.busyNow(), Limits: c.hits.Counts()}
 }
 
-// Close takes no more attempts, waits for those in flight, which end with their deadlines,
-// and ends what they have left behind.
+// Close refuses further attempts, waits for those in flight, which end with their deadlines, and
+// ends what they have left behind.
 func (c *Check) Close() error {
-	idle, ok := c.gate.close()
-	if !ok {
+	if !c.gate.close() {
 		return nil
 	}
-	<-idle
+	c.gate.wg.Wait()
 	if c.runs.Load() > 0 {
 		c.strays.close(c.mark)
 	}
@@ -117,8 +116,8 @@ func (c *Check) Close() error {
 	return nil
 }
 
-// Prepare implements [probe.Preparer]. What the command is told of its config is worked
-// out here; what of its target, at each attempt.
+// Prepare implements [probe.Preparer]. It validates what the command gets from the config. What
+// it gets from the target is validated at each attempt.
 func (c *Check) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 	config, err := c.manifest.Config.Apply(config)
 	if err != nil {
@@ -148,15 +147,6 @@ func (c *Check) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return b.Probe(ctx, req)
 }
 
-// enter counts a run in, if there is room for it.
-func (c *Check) enter() error {
-	err := c.gate.enter(c.limits.Instances)
-	if err == errFull {
-		c.hits[plugin.LimitInstances].Add(1)
-	}
-	return err
-}
-
 func (c *Check) hit(limit int) { c.hits[limit].Add(1) }
 
 // boundCheck is a check together with the config of one probe.
@@ -167,7 +157,8 @@ type boundCheck struct {
 
 var _ probe.SecretChecker = (*boundCheck)(nil)
 
-// CheckSecrets implements [probe.SecretChecker]: all users of the host can read arguments.
+// CheckSecrets implements [probe.SecretChecker]. It refuses secrets in arguments, which all users
+// of the host can read.
 func (b *boundCheck) CheckSecrets(fields []string) error {
 	return b.check.manifest.CheckSecrets(fields)
 }
@@ -183,7 +174,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if ctx.Err() != nil {
 		return ended(ctx, req, start)
 	}
-	if err := c.enter(); err != nil {
+	if err := c.gate.enter(); err != nil {
 		return probe.Outcome{}, err
 	}
 	defer c.gate.leave()
@@ -222,12 +213,12 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	return c.outcome(r, req)
 }
 
-// outcome reads what a run has said. Secrets are taken out before anything is cut: what is
-// left of one would not be found later.
+// outcome returns the outcome of a run that has ended. It removes secrets before it cuts texts:
+// the rest of a cut secret would not be found.
 func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
-	complaint, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
-	text = req.Redacted(cmp.Or(text, complaint))
+	stderr, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
+	text = req.Redacted(cmp.Or(text, stderr))
 	metrics, more := perfdata.Metrics(numbers, c.limits.Series, req.Redacted)
 	if more {
 		c.hit(plugin.LimitSeries)
@@ -243,7 +234,7 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	if !ok {
 		first, _, _ := strings.Cut(text, "\n")
 		reason := probe.ReasonProtocol
-		if r.code < 0 { // a signal, which was not ours
+		if r.code < 0 { // a signal that prober did not send
 			reason = probe.ReasonTrap
 		}
 		return probe.Outcome{}, &probe.Error{Reason: reason, Err: errors.New(strings.TrimSuffix(r.state+": "+first, ": "))}
@@ -255,57 +246,42 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
-// maxSweepPause is the longest time between two looks of a sweeper.
-const maxSweepPause = 5 * time.Second
+// sweepDelay is how long a sweeper waits for further runs before it reads the environment of every
+// process.
+const sweepDelay = time.Second
 
-// sweeper ends what the runs of a check have left behind, beside the attempts: there may be
-// many runs, and to look for it takes a look at every process there is. It takes a tenth of
-// the time at most.
+// sweeper ends what the runs of a check have left behind. It does so beside the attempts and for
+// many runs at once, since it has to look at every process of the host.
 type sweeper struct {
 	logger *slog.Logger
 	check  string
-	closed chan struct{}
 
-	mu       sync.Mutex
-	wanted   []string // the marks of runs
-	sweeping bool
-	work     sync.WaitGroup
+	mu     sync.Mutex
+	marks  []string // of runs
+	sweeps sync.WaitGroup
 }
 
-// sweep ends what is left of the run with mark, soon.
+// sweep ends what is left of the run with mark, after a delay.
 func (s *sweeper) sweep(mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wanted = append(s.wanted, mark); !s.sweeping {
-		s.sweeping = true
-		s.work.Go(s.run)
+	if s.marks = append(s.marks, mark); len(s.marks) > 1 {
+		return
 	}
-}
-
-// close ends what is still wanted, and all that is left of runs whose marks begin with mark.
-func (s *sweeper) close(mark string) {
-	close(s.closed)
-	s.work.Wait()
-	s.end(mark)
-}
-
-// run sweeps until nothing is wanted.
-func (s *sweeper) run() {
-	for {
+	s.sweeps.Go(func() {
+		time.Sleep(sweepDelay)
 		s.mu.Lock()
-		marks := s.wanted
-		s.wanted, s.sweeping = nil, len(marks) > 0
+		marks := s.marks
+		s.marks = nil
 		s.mu.Unlock()
-		if len(marks) == 0 {
-			return
-		}
-		start := time.Now()
 		s.end(marks...)
-		select {
-		case <-time.After(min(9*time.Since(start), maxSweepPause)):
-		case <-s.closed:
-		}
-	}
+	})
+}
+
+// close ends what is left of all runs whose marks begin with mark.
+func (s *sweeper) close(mark string) {
+	s.end(mark)
+	s.sweeps.Wait()
 }
 
 func (s *sweeper) end(marks ...string) {

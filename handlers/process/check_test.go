@@ -141,7 +141,7 @@ func TestCheckArguments(t *testing.T) {
 	for config, want := range map[string]string{
 		`{}`:                 "command[7]: config.warn is not set",
 		`{"warn": "--evil"}`: "command[7]: config.warn begins with a dash",
-		`{"warn": [1]}`:      "command[7]: config.warn is no text, number or truth value",
+		`{"warn": [1]}`:      "command[7]: config.warn must be a string, number or bool",
 	} {
 		if _, err := c.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
@@ -175,7 +175,7 @@ func TestCommandRefused(t *testing.T) {
 		{"[check_it]", "", "the operator allows no commands: nagios.folders of prober.yaml"},
 		{"[check_none]", dir, `command "check_none" is in none of the folders that the operator allows: ` + dir},
 		{"[/bin/sh, -c, id]", dir, `command "/bin/sh" is in none of the folders`},
-		{"[../check_it]", dir, "want the name of a file, or the whole path"},
+		{"[../check_it]", dir, "want a file name or an absolute path"},
 		{"[check_link]", dir, "check_it, which is in none of the folders that the operator allows"},
 		{"[check_it]", open, "is writable to others (mode 0777)"},
 		{"[check_text]", dir, "check_text is not executable"},

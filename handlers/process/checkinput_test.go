@@ -37,7 +37,7 @@ stdin: "{{config.password}}\n"`))
 			t.Errorf("%s: got %q, %v; want %q", config, got.Output, err, want)
 		}
 	}
-	if _, err := c.Prepare([]byte(`{"password": {}}`), probe.Target{}); err == nil || !strings.Contains(err.Error(), "env.PGPASSWORD: config.password is no text") {
+	if _, err := c.Prepare([]byte(`{"password": {}}`), probe.Target{}); err == nil || !strings.Contains(err.Error(), "env.PGPASSWORD: config.password must be a string") {
 		t.Errorf("got %v", err)
 	}
 }

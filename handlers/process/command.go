@@ -15,15 +15,14 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// command is a program, and what it was when it was allowed.
+// command is a program, and its file when it was allowed.
 type command struct {
 	path, digest string
-	program      *sealed.Copy // a copy that nobody can change; nil for one that has to run from its place
+	program      *sealed.Copy // a copy that nobody can change; nil if the command must run from its path
 	seen         os.FileInfo
 }
 
-// findCommand finds a program in folders. name is that of a file in one of them, or a path
-// that leads there.
+// findCommand returns the program called name, a file in one of folders or the path of one.
 func findCommand(name, pin string, folders []string) (command, error) {
 	if len(folders) == 0 {
 		return command{}, errors.New("the operator allows no commands: nagios.folders of prober.yaml names the folders of those that may run")
@@ -35,7 +34,7 @@ func findCommand(name, pin string, folders []string) (command, error) {
 				continue
 			}
 		} else if filepath.Base(name) != name {
-			return command{}, fmt.Errorf("command %q: want the name of a file, or the whole path", name)
+			return command{}, fmt.Errorf("command %q: want a file name or an absolute path", name)
 		}
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			continue
@@ -45,8 +44,8 @@ func findCommand(name, pin string, folders []string) (command, error) {
 	return command{}, fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
 }
 
-// allow holds the program at path, which is in one of folders, against all that is asked
-// of one. Where it is a link, as Debian's check_ftp is, it leads to one of folders too.
+// allow returns the program at path, which is in one of folders, or why it must not run. A symbolic
+// link, such as Debian's check_ftp, must lead to one of folders.
 func allow(path, pin string, folders []string) (command, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -59,7 +58,7 @@ func allow(path, pin string, folders []string) (command, error) {
 	if !inside {
 		return command{}, fmt.Errorf("command %s leads to %s, which is in none of the folders that the operator allows", path, real)
 	}
-	if err := checkWay(path); err != nil {
+	if err := checkReplaceable(path); err != nil {
 		return command{}, err
 	}
 	code, info, err := plugin.ReadExecutable(real)
@@ -70,8 +69,7 @@ func allow(path, pin string, folders []string) (command, error) {
 	if pin != "" && pin != c.digest {
 		return command{}, fmt.Errorf("digest of %s is %s, want %s", real, c.digest, pin)
 	}
-	// A script finds what is beside it by its own path, and what runs as another user does so
-	// by its place only.
+	// A script finds the files beside it by its own path, and a copy would lose the setuid bit.
 	if bytes.HasPrefix(code, []byte("#!")) || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
 		return c, nil
 	}
@@ -79,15 +77,15 @@ func allow(path, pin string, folders []string) (command, error) {
 	return c, err
 }
 
-// checkWay returns an error if path must not be run: somebody else could put another program in its
-// place, or a folder or link on the way there.
-func checkWay(path string) error {
+// checkReplaceable returns an error if somebody else could replace the program at path, or a
+// folder or symbolic link on the way there.
+func checkReplaceable(path string) error {
 	for {
 		if err := checkFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
 		to, err := os.Readlink(path)
-		if err != nil { // it is none; there is no circle of them, or it would not have been found
+		if err != nil { // not a link; a cycle of links would not have been found
 			return nil
 		}
 		if !filepath.IsAbs(to) {
@@ -97,7 +95,7 @@ func checkWay(path string) error {
 	}
 }
 
-// checkFolder holds a folder, and those that it is in, against who can write there.
+// checkFolder returns an error if others can write to folder or replace one of its parents.
 func checkFolder(folder string) error {
 	if err := ownership.CheckDir(folder); err != nil {
 		return err
@@ -112,7 +110,7 @@ func checkFolder(folder string) error {
 			return err
 		}
 		if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&os.ModeSticky == 0 && runtime.GOOS != "windows" {
-			return fmt.Errorf("%s is writable to others (mode %#o): anyone of them could put another folder in the place of one below", at, mode.Perm())
+			return fmt.Errorf("%s is writable to others (mode %#o): they could replace a folder in it", at, mode.Perm())
 		}
 		if at == filepath.Dir(at) {
 			return nil
@@ -120,7 +118,7 @@ func checkFolder(folder string) error {
 	}
 }
 
-// unchanged returns an error unless a program that runs from its place is still the one that was
+// unchanged returns an error if a program that runs from its path is no longer the file that was
 // allowed.
 func (c *command) unchanged() error {
 	if c.program != nil {

@@ -17,19 +17,19 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Handler is a plugin that is a process. It is safe for concurrent use.
+// Handler is a plugin that runs as a process. It is safe for concurrent use.
 type Handler struct {
 	cfg      Config
 	manifest *plugin.Manifest
 	digest   string
 	limits   plugin.Limits
-	keeps    bool // its probes keep keys and values
+	keeps    bool // its probes store keys and values
 	keeper   *keeper
 
 	secrets secrets
 	hits    attempt.Hits
 
-	gate gate // of attempts
+	gate gate
 }
 
 var _ probe.Preparer = (*Handler)(nil)
@@ -40,16 +40,16 @@ func (h *Handler) Manifest() *plugin.Manifest { return h.manifest }
 // Digest returns the digest of the executable, "sha256:…".
 func (h *Handler) Digest() string { return h.digest }
 
-// Stats is what a plugin takes and did.
+// Stats are the figures of a plugin.
 type Stats struct {
-	Running bool   // there is a process
+	Running bool   // the process runs
 	Busy    int    // attempts in flight
 	Starts  uint64 // of processes, since the plugin was loaded
-	// Limits is how often each limit was hit; those that were not are left out.
+	// Limits is how often each limit was hit. Limits that were not hit are left out.
 	Limits map[plugin.LimitName]uint64
 }
 
-// Stats returns the figures of this moment.
+// Stats returns the current figures.
 func (h *Handler) Stats() Stats {
 	h.keeper.mu.Lock()
 	s := Stats{Running: h.keeper.current != nil && h.keeper.current.child.ready(), Starts: h.keeper.starts}
@@ -58,19 +58,19 @@ func (h *Handler) Stats() Stats {
 	return s
 }
 
-// Prepare implements [probe.Preparer]. It holds config against the manifest's schema,
-// fills in the defaults, and asks the process if it validates configs.
+// Prepare implements [probe.Preparer]. It validates config by the manifest's schema, fills in the
+// defaults, and lets the process validate it too if the process does so.
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	return h.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is Prepare that waits for the process no longer than ctx lasts.
+// PrepareContext is like Prepare, but stops waiting for the process at the end of ctx.
 func (h *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := h.manifest.Config.Apply(config)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout) // that of Prepare has no end
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout)
 	defer cancel()
 	if err := h.validate(ctx, config, target); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	return &bound{plugin: h, config: config, store: new(attempt.Store)}, nil
 }
 
-// validate asks the process, and once more where it has ended meanwhile.
+// validate asks the process to validate config. If the process ends meanwhile, it asks once more.
 func (h *Handler) validate(ctx context.Context, config []byte, target probe.Target) error {
 	in, answer, err := h.askConfig(ctx, config, target)
 	if in != nil && err != nil && !in.child.ready() && ctx.Err() == nil {
@@ -93,8 +93,8 @@ func (h *Handler) validate(ctx context.Context, config []byte, target probe.Targ
 	return nil
 }
 
-// askConfig asks whether a config is taken. A process that cannot say takes any. in is nil
-// where there was none to ask.
+// askConfig asks the process whether it accepts a config. A process that does not validate configs
+// accepts any. in is nil if there is no process to ask.
 func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Target) (in *instance, answer *pluginpb.ValidateConfigResponse, err error) {
 	if in, err = h.keeper.await(ctx); err != nil || !in.about.GetValidatesConfig() {
 		return in, nil, err
@@ -105,9 +105,9 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	defer func() { v.end(err != nil || answer.GetCode() != 0) }()
 	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about().ConfigRequest(config, target)})
 	switch {
-	case status.Code(err) == codes.DeadlineExceeded: // whoever has more of them to ask for need not try
+	case status.Code(err) == codes.DeadlineExceeded: // tells the caller not to try other configs
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
-	case err != nil && ctx.Err() == context.Canceled: // nobody wants to know any more
+	case err != nil && ctx.Err() == context.Canceled:
 		err = ctx.Err()
 	case err != nil:
 		err = in.fault(ctx, err, &v)
@@ -126,29 +126,24 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 
 // Close refuses further attempts, waits for those in flight, and ends the process.
 func (h *Handler) Close() error {
-	drained, ok := h.gate.close()
-	if !ok {
+	if !h.gate.close() {
 		return nil
 	}
-	timer := time.NewTimer(h.cfg.DrainTimeout)
-	defer timer.Stop()
+	drained := make(chan struct{})
+	go func() {
+		h.gate.wg.Wait()
+		close(drained)
+	}()
 	select {
 	case <-drained:
-	case <-timer.C: // what is left has no deadline worth the name
+	case <-time.After(drainTimeout): // the attempts that are left have no usual deadline
 	}
-	return h.keeper.close()
-}
-
-// enter counts an attempt in, if there is room for it.
-func (h *Handler) enter() error {
-	err := h.gate.enter(h.limits.Instances)
-	if err == errFull {
-		h.hits[plugin.LimitInstances].Add(1)
-	}
+	err := h.keeper.close()
+	<-drained // the end of the process has ended its attempts
 	return err
 }
 
-// newLines is the log of a process that is about to start.
+// newLines returns the log of a process that is about to start.
 func (h *Handler) newLines() *lineLog {
 	return &lineLog{
 		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes,
@@ -156,8 +151,8 @@ func (h *Handler) newLines() *lineLog {
 	}
 }
 
-// about returns what the requests of h have in common. Its features are all capabilities that
-// the plugin asks for: a process is not confined to fewer.
+// about returns what the requests of h have in common. The features are all capabilities that the
+// plugin requests, since a process is not in a sandbox.
 func (h *Handler) about() *attempt.Plugin {
 	p := &attempt.Plugin{Manifest: h.manifest, Digest: h.digest, HostVersion: h.cfg.Version}
 	for _, r := range h.manifest.Requests {
@@ -166,52 +161,49 @@ func (h *Handler) about() *attempt.Plugin {
 	return p
 }
 
-var errFull = &attempt.Skipped{Err: errors.New("as many attempts as the limit allows are in flight")}
-
-// gate counts the attempts in flight, and lets none begin after it is closed.
+// gate counts the attempts in flight, and lets none begin once it is closed. Its first two fields
+// are read-only.
 type gate struct {
+	most int           // attempts at a time; 0 means no limit
+	hits *attempt.Hits // counts attempts that were refused
+
 	mu     sync.Mutex
 	busy   int
 	closed bool
-	idle   chan struct{} // closed when the last attempt ends after close
+	wg     sync.WaitGroup // of attempts
 }
 
-// enter counts an attempt in, unless there are most of them; 0 means no limit. An enter
-// without an error is followed by a leave.
-func (g *gate) enter(most int) error {
+// enter counts an attempt in. An enter without an error is followed by a leave.
+func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed:
 		return attempt.ErrClosed
-	case most > 0 && g.busy >= most:
-		return errFull
+	case g.most > 0 && g.busy >= g.most:
+		g.hits[plugin.LimitInstances].Add(1)
+		return &attempt.Skipped{Err: errors.New("as many attempts as the limit allows are in flight")}
 	}
 	g.busy++
+	g.wg.Add(1)
 	return nil
 }
 
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.busy--; g.closed && g.busy == 0 {
-		close(g.idle)
-	}
+	g.busy--
+	g.wg.Done()
 }
 
-// close lets no attempt begin any more. idle is closed when the last has ended; ok is false if
-// the gate was closed before.
-func (g *gate) close() (idle <-chan struct{}, ok bool) {
+// close lets no further attempt begin, and reports whether the gate was open. The caller waits for
+// wg.
+func (g *gate) close() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return nil, false
-	}
-	g.closed, g.idle = true, make(chan struct{})
-	if g.busy == 0 {
-		close(g.idle)
-	}
-	return g.idle, true
+	wasOpen := !g.closed
+	g.closed = true
+	return wasOpen
 }
 
 // busyNow returns the number of attempts in flight.

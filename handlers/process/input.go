@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// input is what a command is given beside its arguments. Only this user and root can read it.
+// input is what a command gets beside its arguments. Only this user and root can read it.
 type input struct {
 	env   []variable
 	stdin word
@@ -20,8 +20,8 @@ type variable struct {
 	value word
 }
 
-// parseInput reads what the manifest says, and holds it against the variables that the
-// operator allows.
+// parseInput returns the input of a manifest. A variable that the operator does not allow is an
+// error.
 func parseInput(m *plugin.Manifest, allowed []string) (input, error) {
 	in := input{stdin: parseWord(m.Stdin)}
 	for _, name := range slices.Sorted(maps.Keys(m.Env)) {
@@ -33,14 +33,14 @@ func parseInput(m *plugin.Manifest, allowed []string) (input, error) {
 	return in, nil
 }
 
-// check returns an error for a config value that the input cannot hold.
+// check returns an error for a config value that cannot be part of the input.
 func (in *input) check(config map[string]any) error {
 	_, _, err := in.fill(config, &probe.Request{})
 	return err
 }
 
-// fill returns the environment and the standard input. A variable is left out, and standard
-// input is empty, where something that it refers to is not there.
+// fill returns the environment and the standard input. If a value that it refers to is not set, a
+// variable is left out, and standard input is empty.
 func (in *input) fill(config map[string]any, req *probe.Request) (env []string, stdin string, err error) {
 	for _, v := range in.env {
 		value, _, missing, err := v.value.fill(config, req)

@@ -1,25 +1,23 @@
 package process
 
-import (
-	"sync"
-)
+import "sync"
 
 // secrets is what is known about the secrets in the configs of a plugin's probes. All probes
-// share a process, so nobody knows whose secret a line that it writes may hold.
+// share a process, so a line that it writes may contain the secret of any of them.
 //
-// Nothing that a process writes is logged once a config has had secrets. It is quoted in
-// errors, redacted, unless it may hold a secret that cannot be redacted: of a probe that has
-// ended, or of a config that was refused.
+// Once a config had secrets, nothing that the process writes is logged. Errors quote it, redacted,
+// unless it may contain a secret that is no longer known: of a probe that has ended, or of a
+// config that was refused.
 type secrets struct {
 	mu          sync.Mutex
 	redact      map[*bound]func(text string) string // of live probes
-	private     bool                                // a config has had secrets, or was refused
-	validating  int                                 // configs that are being validated: nobody has said yet what is secret
+	private     bool                                // a config had secrets, or was refused
+	validating  int                                 // configs that are being validated, whose secrets are not known yet
 	validations uint64                              // so far
 	unknown     uint64                              // how often secrets became unknown
 }
 
-// keep notes the secrets of a live probe.
+// keep adds the secrets of a live probe.
 func (s *secrets) keep(b *bound, redact func(text string) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +28,7 @@ func (s *secrets) keep(b *bound, redact func(text string) string) {
 	s.private = true
 }
 
-// forget notes that a probe has ended.
+// forget removes the secrets of a probe that has ended.
 func (s *secrets) forget(b *bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +42,7 @@ func (s *secrets) forget(b *bound) {
 type validation struct {
 	of    *secrets
 	begun uint64
-	first bool // there was no other
+	first bool // no other was running
 }
 
 func (s *secrets) validate() validation {
@@ -55,15 +53,15 @@ func (s *secrets) validate() validation {
 	return validation{s, s.validations, s.validating == 1}
 }
 
-// alone reports whether there has been no other validation since v began: what the process
-// writes meanwhile is about its config.
+// alone reports whether no other validation has run since v began. Then what the process has
+// written meanwhile is about the config of v.
 func (v *validation) alone() bool {
 	v.of.mu.Lock()
 	defer v.of.mu.Unlock()
 	return v.first && v.of.validations == v.begun
 }
 
-// end notes whether the config was refused: then nobody will say what of it is secret.
+// end ends a validation. The secrets of a config that was refused stay unknown.
 func (v *validation) end(refused bool) {
 	v.of.mu.Lock()
 	defer v.of.mu.Unlock()
@@ -74,7 +72,7 @@ func (v *validation) end(refused bool) {
 	}
 }
 
-// state returns whether nothing may be logged, and whether a config is being validated.
+// state reports whether nothing may be logged, and whether a config is being validated.
 func (s *secrets) state() (private, validating bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +86,8 @@ func (s *secrets) unknowns() uint64 {
 	return s.unknown
 }
 
-// redacted takes the secrets of all live probes out of a text. No probe knows the others'
-// secrets, which may overlap: of a text with secrets of several nothing is left.
+// redacted returns text without the secrets of all live probes. Secrets of different probes may
+// overlap, so nothing is left of a text that contains secrets of several.
 func (s *secrets) redacted(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

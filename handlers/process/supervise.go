@@ -13,35 +13,35 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// keeper keeps one process of a plugin running. A process that has ended is started again
-// when an attempt asks for it, at once for the first time, then after a pause that grows.
-// Starting is nobody's attempt: it goes on when the attempt that asked has ended.
+// keeper keeps one process of a plugin running. When an attempt asks for a process that has ended,
+// the keeper starts a new one: immediately the first time, then after a growing pause. A start
+// continues when the attempt that asked for it has ended.
 type keeper struct {
 	of     *Handler
-	ctx    context.Context // of all that is started; ends with Close
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
 	program  *sealed.Copy // nil once closed
 	current  *instance
-	starting chan struct{} // closed when a start has ended; nil while there is none
-	ends     int           // processes in a row that ended before their time
+	starting chan struct{} // closed when the start has ended; nil without a start
+	ends     int           // short-lived processes in a row
 	restAt   time.Time     // no start before
 	cause    error         // of the last end
-	broken   bool          // the last process ended before it was asked anything
+	broken   bool          // the last process ended before its first request
 	starts   uint64
 }
 
 func newKeeper(h *Handler, p *sealed.Copy) *keeper {
 	k := &keeper{of: h, program: p}
-	k.ctx, k.cancel = context.WithCancel(context.Background()) // ends with Close
+	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
 
-// process returns the running process; number is that of the attempt in its tick.
-// It waits for a start, and no longer than ctx lasts. Its error matches [probe.ErrNoSlot]
-// where the plugin is only on its way.
+// process returns the running process. It waits for a start until the end of ctx. number is the
+// number of the attempt in its tick. The error matches [probe.ErrNoSlot] if the process is being
+// restarted.
 func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 	k.mu.Lock()
 	if k.program == nil {
@@ -72,14 +72,14 @@ func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 		return nil, attempt.ErrClosed
 	case in != nil && in.child.ready():
 		return in, nil
-	case in != nil: // it has ended already
+	case in != nil: // it has ended meanwhile
 		k.retireLocked(in)
 	}
 	return nil, k.failureLocked(number)
 }
 
-// await is process for one that has time: it waits for the end of a pause too, if that
-// comes before that of ctx.
+// await is like process, but also waits for the end of a pause if that comes before the deadline of
+// ctx.
 func (k *keeper) await(ctx context.Context) (*instance, error) {
 	for {
 		in, err := k.process(ctx, 1)
@@ -102,7 +102,7 @@ func (k *keeper) await(ctx context.Context) (*instance, error) {
 	}
 }
 
-// beginLocked begins a start, unless it is too early for one.
+// beginLocked begins a start, unless there is a pause.
 func (k *keeper) beginLocked(number int) error {
 	if k.current != nil {
 		k.retireLocked(k.current)
@@ -117,7 +117,7 @@ func (k *keeper) beginLocked(number int) error {
 	return nil
 }
 
-// start starts a process and tells those who wait.
+// start starts a process, and closes k.starting for the attempts that wait.
 func (k *keeper) start(program *sealed.Copy) {
 	h := k.of
 	in, err := start(k.ctx, launch{program: program, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
@@ -126,7 +126,7 @@ func (k *keeper) start(program *sealed.Copy) {
 	case err != nil:
 		k.cause, k.broken = err, true
 		k.restLocked()
-	case k.program == nil: // close has looked for it already; its cancel may be to come
+	case k.program == nil: // closed meanwhile
 		k.work.Go(func() { in.stop(true) })
 	default:
 		k.current = in
@@ -140,7 +140,7 @@ func (k *keeper) start(program *sealed.Copy) {
 	}
 }
 
-// watch takes in that a process has ended, whether or not anyone asks for it.
+// watch retires a process when it has ended, without waiting for an attempt.
 func (k *keeper) watch(in *instance) {
 	select {
 	case <-in.child.exited:
@@ -154,7 +154,7 @@ func (k *keeper) watch(in *instance) {
 	}
 }
 
-// retireLocked notes how the current process has ended, and cleans up after it.
+// retireLocked records how the current process has ended, and cleans up after it.
 func (k *keeper) retireLocked(in *instance) {
 	k.current = nil
 	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(nil)), !in.used.Load()
@@ -183,9 +183,9 @@ func (k *keeper) restLocked() {
 	k.restAt = time.Now().Add(pause)
 }
 
-// failureLocked is the error of an attempt for which there is no process. A plugin that is
-// of no use is one that cannot be instantiated. One that has worked is on its way back:
-// the tick is skipped, unless it is the one in which the process has ended.
+// failureLocked returns the error of an attempt for which there is no process. If the last process
+// never served a request, the plugin cannot be instantiated. Otherwise it is being restarted and the
+// tick is skipped, unless it is the tick in which the process has ended.
 func (k *keeper) failureLocked(number int) error {
 	err := k.cause
 	if rest := time.Until(k.restAt); rest > 0 {
@@ -201,8 +201,8 @@ func (k *keeper) failureLocked(number int) error {
 	}
 }
 
-// startError is err, of a process that could not be started, with its reason: where the
-// host had no descriptor, memory or process for it, the plugin is not to blame.
+// startError returns err, the error of a start, with its reason. It is not the plugin's fault if the
+// host lacked a descriptor, memory or a process.
 func startError(err error) error {
 	if isHostTrouble(err) {
 		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
@@ -210,8 +210,7 @@ func startError(err error) error {
 	return &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 }
 
-// isHostTrouble reports whether err, of a start, is the host's own. EAGAIN is that of a
-// fork.
+// isHostTrouble reports whether err, the error of a start, is the host's. fork returns EAGAIN.
 func isHostTrouble(err error) bool {
 	return probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN)
 }

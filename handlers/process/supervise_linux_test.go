@@ -171,7 +171,7 @@ func TestFrozen(t *testing.T) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // we are its parent
 	}
 	for _, timeout := range []time.Duration{time.Second, 6500 * time.Millisecond} {
-		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not take questions") {
+		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not accept requests") {
 			t.Errorf("got %v, %v", out, err)
 		}
 	}

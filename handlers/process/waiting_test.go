@@ -45,13 +45,13 @@ func wantWait(t *testing.T, h probe.Handler, pattern string) {
 
 func TestProcessHangIsExplained(t *testing.T) {
 	h := load(t, process.Config{})
-	const took = `^probe process \d+: waiting for [0-9.]+m?s; it lives, took the question after .*s and has not answered; `
+	const took = `^probe process \d+: waiting for [0-9.]+m?s; it runs, accepted the request after .*s and has not answered; `
 	cpu := `; it .*: [0-9.]+m?s of processor time, without its children$`
 	if runtime.GOOS != "linux" {
 		cpu = `$`
 	}
-	wantWait(t, bind(t, h, "hang"), took+`lines of log: 1, the last [0-9.]+m?s ago: "\[redacted\]"`)
-	wantWait(t, bind(t, h, "spin"), took+`no line of log`+cpu)
+	wantWait(t, bind(t, h, "hang"), took+`log lines: 1, the last [0-9.]+m?s ago: "\[redacted\]"`)
+	wantWait(t, bind(t, h, "spin"), took+`no log lines`+cpu)
 	out, err := attempt(t, bind(t, h, "hang"), time.Second)
 	if err != nil || !strings.Contains(out.Details, `{"waiting":"probe process `) {
 		t.Errorf("without a tracer: %+v, %v", out, err)

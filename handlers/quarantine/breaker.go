@@ -1,6 +1,7 @@
 package quarantine
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -23,21 +24,21 @@ const (
 
 // attempt is one attempt as a breaker sees it.
 type attempt struct {
-	cfg    *Config
+	most   int           // errors until a quarantine
 	first  bool          // of its tick
-	pause  time.Duration // the first one, if this attempt begins a quarantine
-	trial  bool          // the one that is made after a pause
+	pause  time.Duration // the first pause, if this attempt begins a quarantine
+	trial  bool          // it is made after a pause
 	health health
 }
 
-// breaker is a circuit breaker: it counts consecutive ticks that ended in an error, and skips
+// breaker is a circuit breaker. It counts consecutive ticks that ended in an error, and skips
 // attempts during a pause.
 type breaker struct {
 	mu     sync.Mutex
 	errors int
-	pause  time.Duration // the last one; 0 outside of a quarantine
+	pause  time.Duration // the last pause; 0 outside of a quarantine
 	until  time.Time     // its end
-	trying bool          // a trial is under way
+	trying bool          // a trial is in flight
 	cause  error         // the last error that counted
 }
 
@@ -55,7 +56,7 @@ func (b *breaker) begin(a *attempt) error {
 	return nil
 }
 
-// end counts an attempt with its error. It returns when the quarantine ends, the zero time if
+// end counts an attempt with its error. It returns the end of the quarantine, the zero time if
 // there is none.
 func (b *breaker) end(a *attempt, err error) (until time.Time) {
 	b.mu.Lock()
@@ -72,14 +73,14 @@ func (b *breaker) end(a *attempt, err error) (until time.Time) {
 	return b.until
 }
 
-// countLocked counts an error. During a quarantine only the error of the trial counts: other
-// attempts began before it.
+// countLocked counts an error. During a quarantine only the error of the trial counts: any other
+// attempt began before the quarantine.
 func (b *breaker) countLocked(a *attempt, err error) {
 	if !a.first || b.pause > 0 && !a.trial {
 		return
 	}
 	b.cause = err
-	if b.errors++; b.errors < a.cfg.Errors {
+	if b.errors++; b.errors < a.most {
 		return
 	}
 	if b.pause == 0 {
@@ -87,6 +88,6 @@ func (b *breaker) countLocked(a *attempt, err error) {
 	} else {
 		b.pause = max(a.pause, min(2*b.pause, maxPause))
 	}
-	jitter := time.Duration(a.cfg.Jitter() * float64(b.pause/5))
-	b.until = time.Now().Add(b.pause + jitter)
+	// Up to a fifth more, so that probes that failed together do not resume together.
+	b.until = time.Now().Add(b.pause + rand.N(b.pause/5))
 }

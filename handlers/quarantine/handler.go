@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -21,25 +20,21 @@ type Config struct {
 	// Errors is the number of consecutive ticks that must end in an error before a pause. The
 	// attempts of a tick count once. 0 means 5.
 	Errors int
-	// Jitter returns a number from 0 up to 1: the part of a fifth that is added to a pause, so
-	// that probes that failed together do not come back together. It is called by several
-	// goroutines, with a lock held, and must not block. Nil means a random number.
-	Jitter func() float64
 }
 
-// Handler wraps a handler that may be broken: a plugin. After some consecutive ticks in which
-// a probe could not be carried out it pauses the probe, which saves work and log lines. Then
-// it makes one trial, and a trial that ends without an error ends the quarantine. What the
-// target does, a Failure or a deadline, is not an error and does not count.
+// Handler wraps a handler that may be broken: a plugin. It pauses a probe after some consecutive
+// ticks in which the probe could not be carried out, which saves work and log lines. After the
+// pause it makes one trial. A trial that ends without an error ends the quarantine. What the
+// target causes, a Failure or a deadline, is not an error and does not count.
 //
-// Every probe is counted by itself: a target that makes the plugin trap must not pause the
-// others. Only errors with [probe.ReasonInstantiate], which no target causes, are counted for
-// all probes together and pause all of them.
+// Each probe is counted by itself: a target that makes the plugin trap must not pause other
+// probes. Only errors with [probe.ReasonInstantiate], which no target causes, are counted for all
+// probes together and pause all of them.
 //
 // It is safe for concurrent use.
 type Handler struct {
 	handler probe.Handler
-	cfg     Config
+	errors  int     // of [Config]
 	all     breaker // of errors that no target causes
 	bare    bound
 }
@@ -51,11 +46,7 @@ var (
 
 // New returns h with a quarantine around its probes.
 func New(h probe.Handler, cfg Config) *Handler {
-	cfg.Errors = cmp.Or(cfg.Errors, 5)
-	if cfg.Jitter == nil {
-		cfg.Jitter = rand.Float64
-	}
-	q := &Handler{handler: h, cfg: cfg}
+	q := &Handler{handler: h, errors: cmp.Or(cfg.Errors, 5)}
 	q.bare = bound{of: q, handler: h}
 	return q
 }
@@ -91,13 +82,14 @@ func (q *Handler) Close() error {
 // Error is the error of a probe that is in quarantine.
 type Error struct {
 	Until time.Time // of the next trial
-	Err   error     // the last one before the quarantine
-	// Skipped is true if no attempt was made. Otherwise the error is that of an attempt which
-	// began the quarantine, or of a later one in the same tick.
+	Err   error     // the last error before the quarantine
+	// Skipped is true if no attempt was made. Otherwise Err is the error of the attempt that
+	// began the quarantine, or of a later attempt of the same tick.
 	Skipped bool
 }
 
-// Error returns the text of Err. If the attempt was skipped, it says until when as well.
+// Error returns the text of Err. If the attempt was skipped, the text begins with the end of the
+// quarantine.
 func (e *Error) Error() string {
 	if !e.Skipped {
 		return e.Err.Error()
@@ -163,13 +155,12 @@ func (b *bound) Release() { probe.Release(b.handler) }
 
 // Probe implements [probe.Handler]. Only the first attempt of a tick can be skipped.
 func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Outcome, err error) {
-	cfg := &b.of.cfg
-	all := attempt{cfg: cfg, first: req.Attempt <= 1, pause: minPause}
-	own := attempt{cfg: cfg, first: req.Attempt <= 1, pause: max(minPause, req.Spec.Period)}
+	all := attempt{most: b.of.errors, first: req.Attempt <= 1, pause: minPause}
+	own := attempt{most: b.of.errors, first: req.Attempt <= 1, pause: max(minPause, req.Spec.Period)}
 	if err := b.of.all.begin(&all); err != nil {
 		return probe.Outcome{}, err
 	}
-	defer func() { // also if the handler panics: a trial must end
+	defer func() { // deferred since a trial must end even if the handler panics
 		until := later(b.of.all.end(&all, err), b.own.end(&own, err))
 		if err != nil && !until.IsZero() && !errors.Is(err, probe.ErrNoSlot) {
 			err = &Error{Until: until, Err: err}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inheritable returns a descriptor as a shell would hand it on.
+// inheritable returns a descriptor that a child would inherit.
 func inheritable(t *testing.T) int {
 	t.Helper()
 	null, err := os.Open(os.DevNull)
@@ -27,7 +27,7 @@ func inheritable(t *testing.T) int {
 
 func TestCloseOnExec(t *testing.T) {
 	lists := map[string]func(){
-		"at once": CloseOnExec, "as listed": func() { markAll("/dev/fd") }, "without a list": func() { markAll("/nosuch") },
+		"of this system": CloseOnExec, "without a list": func() { closeOnExec("/nosuch") },
 	}
 	for name, mark := range lists {
 		fd := inheritable(t)
@@ -38,7 +38,7 @@ func TestCloseOnExec(t *testing.T) {
 	}
 	for fd := range 3 {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC != 0 {
-			t.Errorf("stream %d is not handed on", fd)
+			t.Errorf("stream %d is close-on-exec", fd)
 		}
 	}
 }

@@ -1,4 +1,6 @@
+// Package descriptors does nothing here: on Windows, Go lets programs inherit only their three
+// streams.
 package descriptors
 
-// CloseOnExec does nothing: Go hands on the streams of a program only.
+// CloseOnExec does nothing.
 func CloseOnExec() {}

@@ -1,6 +1,6 @@
-// Package explain spells what a handler tells beside its verdict: what an attempt waited
+// Package explain formats what a handler reports beside its verdict: what an attempt waited
 // for at its deadline, and the beginning of an answer. Both go into the details of the
-// outcome, and never into its output: that is the text of an event.
+// outcome, and never into its output, which is the text of an event.
 package explain
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// MaxBody is the most bytes of an answer that are shown, once they are escaped.
+// MaxBody is the most bytes that are shown of an answer, after it was escaped.
 const MaxBody = 256
 
-// Wait is what an attempt was doing when its time was over.
+// Wait is what an attempt was doing at its deadline.
 type Wait struct {
-	Call  string        // "read", "dial", "tls", "exec"; "guest" for one that called nothing
+	Call  string        // "read", "dial", "tls", "exec"; "guest" for a guest that was not in a call
 	Where string        // the address or the command; may be empty
 	Doing string        // "" means waiting
 	For   time.Duration // since the call began
-	Saw   []string      // what there is to tell of the peer
+	Saw   []string      // what is known about the peer
 }
 
 // String returns w on one line.
@@ -54,7 +54,7 @@ func (w *Wait) Event() probe.TraceEvent {
 	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: detail, Duration: w.For}
 }
 
-// Round shortens a duration for people.
+// Round rounds a duration for people to read.
 func Round(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Millisecond:
@@ -66,7 +66,7 @@ func Round(d time.Duration) time.Duration {
 	}
 }
 
-// Bytes says what went over a connection.
+// Bytes returns how many bytes went over a connection.
 func Bytes(sent, received int64) string {
 	unit := "bytes"
 	if sent == 1 {
@@ -75,10 +75,10 @@ func Bytes(sent, received int64) string {
 	return fmt.Sprintf("%d %s sent, %d received", sent, unit, received)
 }
 
-// maxLine is the most bytes that are quoted of a line of output.
+// maxLine is the most bytes of a line of output that are quoted.
 const maxLine = 100
 
-// Output says how much a command wrote, and its last line. Secrets are no longer in text.
+// Output returns how much a command wrote, and its last line. The caller has redacted text.
 func Output(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -88,48 +88,53 @@ func Output(text string) string {
 	return fmt.Sprintf(`%d bytes of output, the last line "%s"`, len(text), Excerpt(last, maxLine))
 }
 
-// CPU says how much processor time a command used of the time that it took, its children
-// not included: that tells a busy loop from a sleep.
+// CPU returns how much processor time a command used of the time that it took, without its
+// children: that distinguishes a busy loop from a sleep.
 func CPU(used, took time.Duration) string {
 	what := "it waited"
 	switch {
 	case used > took/2:
 		what = "it computed"
-	case used > took/10: // on a busy host that is all that it got
+	case used > took/10: // on a busy host it may not have got more
 		what = "it computed some of the time"
 	}
 	return what + ": " + Round(used).String() + " of processor time, without its children"
 }
 
-// Word returns an argument of a command as it is if a shell would read it so, and else
-// quoted.
-func Word(w string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+// Command returns a command on one line, with its words quoted where a shell would split or expand
+// them.
+func Command(words []string) string {
+	special := func(r rune) bool {
+		plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+		return !plain
 	}
-	if w != "" && !strings.ContainsFunc(w, func(r rune) bool { return !plain(r) }) {
-		return w
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, special) {
+			quoted[i] = strconv.Quote(w)
+		}
 	}
-	return strconv.Quote(w)
+	return strings.Join(quoted, " ")
 }
 
-// Details are the fields that handlers of prober put into [probe.Outcome.Details].
+// Details are the fields that prober's own handlers add to [probe.Outcome.Details].
 type Details struct {
 	Waiting string `json:"waiting,omitzero"` // see [Wait]
 	Body    string `json:"body,omitzero"`    // see [Excerpt]
 }
 
-// String returns d as a JSON object, "" for no details.
+// String returns d as a JSON object, "" if it is empty.
 func (d Details) String() string {
 	if d == (Details{}) {
 		return ""
 	}
-	text, _ := json.Marshal(d) // strings always can be encoded
+	text, _ := json.Marshal(d) // strings can always be encoded
 	return string(text)
 }
 
-// Read returns the fields of Details that are in the details of an outcome. A field that
-// a plugin uses for something else is left out.
+// Read returns the Details in the details of an outcome. A field that a plugin uses for a value of
+// another type is left out.
 func Read(details string) Details {
 	var fields struct{ Waiting, Body json.RawMessage }
 	if details == "" || json.Unmarshal([]byte(details), &fields) != nil {
@@ -145,9 +150,9 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// Excerpt returns the beginning of text, in at most most bytes. What is not printable and
-// what is not UTF-8 is escaped as %q does, and a backslash is doubled: nothing in it can
-// move a cursor or break a line. A cut is marked with "…", which counts.
+// Excerpt returns the beginning of text, in at most most bytes. Characters that are not printable
+// and bytes that are not UTF-8 are escaped as %q does, and a backslash is doubled: no text can move
+// a cursor or break a line. A cut ends in "…", which counts.
 func Excerpt(text string, most int) string {
 	const mark = "…"
 	var b strings.Builder
@@ -173,7 +178,7 @@ func escape(r rune, raw string) string {
 		return `\\`
 	case r == utf8.RuneError && len(raw) == 1:
 		return fmt.Sprintf(`\x%02x`, raw[0])
-	case strconv.IsPrint(r): // no control, no change of direction
+	case strconv.IsPrint(r): // not a control character, nor a change of direction
 		return raw
 	default:
 		quoted := strconv.QuoteRune(r)

@@ -69,7 +69,7 @@ func FuzzExcerptIsSafe(f *testing.F) {
 	})
 }
 
-func TestDetailsAreReadBack(t *testing.T) {
+func TestReadReturnsDetails(t *testing.T) {
 	d := explain.Details{Waiting: "read tcp 10.0.0.7:5432: waiting for 1s", Body: `{"a": "<b>"}`}
 	if !json.Valid([]byte(d.String())) {
 		t.Errorf("%s is not JSON", d)
@@ -78,10 +78,10 @@ func TestDetailsAreReadBack(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, d)
 	}
 	if got := explain.Read(`{"waiting": 3, "body": {"a": 1}, "slots": 2}`); got != (explain.Details{}) {
-		t.Errorf("fields of a plugin are read as %+v", got)
+		t.Errorf("the fields of a plugin: got %+v, want none", got)
 	}
 	if got := (explain.Details{}).String(); got != "" {
-		t.Errorf("no details are %q", got)
+		t.Errorf("empty details: got %q", got)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestWaitIsOneLine(t *testing.T) {
 	}
 }
 
-func TestCPUTellsABusyLoopFromASleep(t *testing.T) {
+func TestCPUDistinguishesLoopFromSleep(t *testing.T) {
 	for used, want := range map[time.Duration]string{
 		2 * time.Millisecond:   "it waited: 2ms of processor time, without its children",
 		200 * time.Millisecond: "it computed some of the time: 200ms of processor time, without its children",
@@ -115,12 +115,9 @@ func TestCPUTellsABusyLoopFromASleep(t *testing.T) {
 	}
 }
 
-func TestWordQuotesWhatAShellWouldSplit(t *testing.T) {
-	for word, want := range map[string]string{
-		"/usr/bin/pg_isready": "/usr/bin/pg_isready", "": `""`, "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "$HOME": `"$HOME"`,
-	} {
-		if got := explain.Word(word); got != want {
-			t.Errorf("Word(%q) = %s, want %s", word, got, want)
-		}
+func TestCommandQuotesWordsForShell(t *testing.T) {
+	got := explain.Command([]string{"/usr/bin/pg_isready", "", "a b", "\x1b[2J", "$HOME"})
+	if want := `/usr/bin/pg_isready "" "a b" "\x1b[2J" "$HOME"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

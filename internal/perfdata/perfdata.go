@@ -1,9 +1,10 @@
-// Package perfdata reads what a program that speaks the convention of the Nagios
-// plugins prints: a line for people, and after a bar the numbers that it measured,
+// Package perfdata reads the output of programs that follow the convention of the Nagios
+// plugins: a message, and after a bar performance data, which are items of the form
 //
 //	'label'=value[UOM];[warn];[crit];[min];[max]
 //
-// It is lenient as the programs are sloppy: an item that it cannot read is passed over.
+// An item that cannot be read is skipped, since many programs do not follow the convention
+// exactly. The fields after the first semicolon are not used.
 package perfdata
 
 import (
@@ -15,18 +16,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Item is one number.
-type Item struct {
-	Label      string
-	Value      float64
-	Unit       string   // as it is written: "s", "ms", "us", "%", "B", "KB", "MB", "GB", "TB", "c" or ""
-	Warn, Crit string   // ranges, as they are written
-	Min, Max   *float64 // nil where they are not said
+// item is one number.
+type item struct {
+	label string
+	value float64
+	unit  string // as it is written: "s", "ms", "us", "%", "B", "KB", "MB", "GB", "TB", "c" or ""
 }
 
-// Split parts what a program printed into what is for people and its numbers: of the
-// first line and of those after it, each up to its first bar; everything after a bar
-// that is not on the first line is numbers.
+// Split returns the message and the performance data of an output. The message is the first line
+// up to its first bar, and the lines after it up to their first bar.
 func Split(output string) (message, numbers string) {
 	first, rest, _ := strings.Cut(strings.TrimRight(output, " \t\r\n"), "\n")
 	message, numbers, _ = strings.Cut(first, "|")
@@ -38,29 +36,31 @@ func Split(output string) (message, numbers string) {
 	return message, numbers + " " + more
 }
 
-// Parse returns the items of text. Those whose value is unknown, U, are left out.
-func Parse(text string) []Item {
-	var items []Item
+// parse returns the items of text. Items whose value is unknown, U, are left out.
+func parse(text string) []item {
+	var items []item
 	for {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
 		if text == "" {
 			return items
 		}
 		label, rest, ok := cutLabel(text)
-		if !ok { // on to the next word
+		if !ok { // skip the word
 			text = rest
 			continue
 		}
 		var fields string
 		fields, text = cutWord(rest)
-		if item, ok := parseItem(label, fields); ok {
-			items = append(items, item)
+		number, _, _ := strings.Cut(fields, ";")
+		n := numberLength(number)
+		if value, err := strconv.ParseFloat(number[:n], 64); err == nil && !math.IsInf(value, 0) {
+			items = append(items, item{label, value, number[n:]})
 		}
 	}
 }
 
-// cutLabel takes the label and the sign of equality off text. Where there is none, rest
-// is what comes after the next space.
+// cutLabel cuts the label and the equals sign off text. If text does not begin with a label, ok is
+// false and rest begins after the next space.
 func cutLabel(text string) (label, rest string, ok bool) {
 	if text[0] != '\'' {
 		word, after := cutWord(text)
@@ -75,7 +75,7 @@ func cutLabel(text string) (label, rest string, ok bool) {
 		switch {
 		case text[i] != '\'':
 			b.WriteByte(text[i])
-		case i+1 < len(text) && text[i+1] == '\'': // a quote within
+		case i+1 < len(text) && text[i+1] == '\'': // an escaped quote
 			b.WriteByte('\'')
 			i++
 		case i+1 < len(text) && text[i+1] == '=' && b.Len() > 0:
@@ -96,42 +96,7 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// parseItem reads value[UOM];[warn];[crit];[min];[max].
-func parseItem(label, text string) (Item, bool) {
-	fields := strings.Split(text, ";")
-	n := numberLength(fields[0])
-	value, err := strconv.ParseFloat(fields[0][:n], 64)
-	if err != nil || math.IsInf(value, 0) {
-		return Item{}, false
-	}
-	item := Item{Label: label, Value: value, Unit: fields[0][n:]}
-	for i, field := range fields[1:] {
-		switch i {
-		case 0:
-			item.Warn = field
-		case 1:
-			item.Crit = field
-		case 2:
-			item.Min = bound(field)
-		case 3:
-			item.Max = bound(field)
-		}
-	}
-	return item, true
-}
-
-func bound(text string) *float64 {
-	if text == "" || numberLength(text) != len(text) {
-		return nil
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil
-	}
-	return &value
-}
-
-// numberLength returns how much of the beginning of text is a decimal number.
+// numberLength returns the length of the decimal number that text begins with.
 func numberLength(text string) int {
 	digits := func(i int) int {
 		for i < len(text) && '0' <= text[i] && text[i] <= '9' {
@@ -157,14 +122,14 @@ func numberLength(text string) int {
 	return n
 }
 
-// maxName is the most bytes of a metric's name and unit.
+// The most bytes of a metric's name and unit.
 const (
 	maxName = 128
 	maxUnit = 32
 )
 
-// Name returns label as the name of a metric: [a-z_][a-z0-9_]*, 128 bytes at most.
-func Name(label string) string {
+// metricName returns label as the name of a metric: [a-z_][a-z0-9_]*, 128 bytes at most.
+func metricName(label string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(label) {
 		letter := 'a' <= c && c <= 'z' || c == '_'
@@ -187,21 +152,21 @@ func Name(label string) string {
 	return b.String()
 }
 
-// Metrics returns the items of text as metrics, most of them at most. A metric whose
-// name is not the label has it in a label called label. Secrets are taken out with redacted
-// before a name is made: they would not be found in it later.
+// Metrics returns the items of performance data as metrics, at most most of them; more reports
+// whether there were more. A metric whose name differs from the label has it in a label called
+// label. redacted removes secrets before names are made: it would not find them in a name.
 func Metrics(text string, most int, redacted func(string) string) (metrics []probe.Metric, more bool) {
-	for _, item := range Parse(redacted(text)) {
-		item.Label = redacted(item.Label) // quotes in it were written twice
-		if len(item.Unit) > maxUnit {
+	for _, item := range parse(redacted(text)) {
+		item.label = redacted(item.label) // again: escaped quotes may have hidden a secret
+		if len(item.unit) > maxUnit {
 			continue
 		}
 		if len(metrics) >= most {
 			return metrics, true
 		}
-		m := probe.Metric{Name: Name(item.Label), Value: item.Value, Unit: item.Unit}
-		if m.Name != item.Label {
-			m.Labels = map[string]string{"label": item.Label}
+		m := probe.Metric{Name: metricName(item.label), Value: item.value, Unit: item.unit}
+		if m.Name != item.label {
+			m.Labels = map[string]string{"label": item.label}
 		}
 		metrics = append(metrics, m)
 	}

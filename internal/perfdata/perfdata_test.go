@@ -1,32 +1,46 @@
 package perfdata_test
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/probe"
 )
 
-func TestParse(t *testing.T) {
-	for text, want := range map[string][]perfdata.Item{
-		"":              nil,
-		"   ":           nil,
-		"time=0.008s":   {{Label: "time", Value: 0.008, Unit: "s"}},
-		" load1=0.5 ":   {{Label: "load1", Value: 0.5}},
-		"a=1ms b=2us":   {{Label: "a", Value: 1, Unit: "ms"}, {Label: "b", Value: 2, Unit: "us"}},
-		"a=1\tb=2\nc=3": {{Label: "a", Value: 1}, {Label: "b", Value: 2}, {Label: "c", Value: 3}},
-		"/=2643MB;5948;5958;0;5968": {{
-			Label: "/", Value: 2643, Unit: "MB", Warn: "5948", Crit: "5958", Min: new(0.0), Max: new(5968.0),
-		}},
-		"a=5;@10:20;~:30":             {{Label: "a", Value: 5, Warn: "@10:20", Crit: "~:30"}},
-		"a=5;;;0":                     {{Label: "a", Value: 5, Min: new(0.0)}},
-		"a=5;1;2;x;100;6;7":           {{Label: "a", Value: 5, Warn: "1", Crit: "2", Max: new(100.0)}},
+// item is a metric by the label that it was made of.
+type item struct {
+	Label string
+	Value float64
+	Unit  string
+}
+
+func items(text string) (all []item) {
+	metrics, _ := perfdata.Metrics(text, 64, strings.Clone)
+	for _, m := range metrics {
+		all = append(all, item{cmp.Or(m.Labels["label"], m.Name), m.Value, m.Unit})
+	}
+	return all
+}
+
+func TestMetricsReadsItems(t *testing.T) {
+	for text, want := range map[string][]item{
+		"":                            nil,
+		"   ":                         nil,
+		"time=0.008s":                 {{Label: "time", Value: 0.008, Unit: "s"}},
+		" load1=0.5 ":                 {{Label: "load1", Value: 0.5}},
+		"a=1ms b=2us":                 {{Label: "a", Value: 1, Unit: "ms"}, {Label: "b", Value: 2, Unit: "us"}},
+		"a=1\tb=2\nc=3":               {{Label: "a", Value: 1}, {Label: "b", Value: 2}, {Label: "c", Value: 3}},
+		"/=2643MB;5948;5958;0;5968":   {{Label: "/", Value: 2643, Unit: "MB"}},
+		"a=5;@10:20;~:30":             {{Label: "a", Value: 5}},
+		"a=5;;;0":                     {{Label: "a", Value: 5}},
+		"a=5;1;2;x;100;6;7":           {{Label: "a", Value: 5}},
 		"'a label'=3%":                {{Label: "a label", Value: 3, Unit: "%"}},
 		"'it''s'=1c":                  {{Label: "it's", Value: 1, Unit: "c"}},
 		"''''=1":                      {{Label: "'", Value: 1}},
@@ -42,7 +56,7 @@ func TestParse(t *testing.T) {
 		"a=inf b=NaN c=0x10 d=1e999 ": {{Label: "c", Value: 0, Unit: "x10"}},
 		"größe=1":                     {{Label: "größe", Value: 1}},
 	} {
-		if diff := cmp.Diff(want, perfdata.Parse(text)); diff != "" {
+		if diff := gocmp.Diff(want, items(text)); diff != "" {
 			t.Errorf("%q: (-want +got)\n%s", text, diff)
 		}
 	}
@@ -74,7 +88,7 @@ func TestMetrics(t *testing.T) {
 		{Name: "_5min", Value: 1, Labels: map[string]string{"label": "5min"}},
 		{Name: "last", Value: 1},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || !more {
+	if diff := gocmp.Diff(want, got); diff != "" || !more {
 		t.Errorf("more %t, (-want +got)\n%s", more, diff)
 	}
 	if got, more := perfdata.Metrics("a=1", 1, strings.Clone); len(got) != 1 || more {
@@ -84,12 +98,13 @@ func TestMetrics(t *testing.T) {
 
 var validName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-func TestName(t *testing.T) {
+func TestMetricNameIsValid(t *testing.T) {
 	for label, want := range map[string]string{
-		"": "_", "a": "a", "A-b.c": "a_b_c", "9": "_9", "größe": "gr__e", strings.Repeat("9", 300): "_" + strings.Repeat("9", 127),
+		"a": "a", "A-b.c": "a_b_c", "9": "_9", "größe": "gr__e", strings.Repeat("9", 300): "_" + strings.Repeat("9", 127),
 	} {
-		if got := perfdata.Name(label); got != want || len(got) > 128 || !validName.MatchString(got) {
-			t.Errorf("%q: got %q, want %q", label, got, want)
+		metrics, _ := perfdata.Metrics(label+"=1", 1, strings.Clone)
+		if len(metrics) != 1 || metrics[0].Name != want || len(want) > 128 || !validName.MatchString(want) {
+			t.Errorf("%q: got %+v, want %q", label, metrics, want)
 		}
 	}
 }
@@ -106,17 +121,13 @@ func FuzzMetrics(f *testing.F) {
 			t.Errorf("message %q", message)
 		}
 		if utf8.ValidString(output) && !utf8.ValidString(message) {
-			t.Error("a character was split")
-		}
-		for _, item := range perfdata.Parse(numbers) {
-			if item.Label == "" || math.IsInf(item.Value, 0) || math.IsNaN(item.Value) || strings.ContainsAny(item.Unit, "; \n") {
-				t.Errorf("%+v went through", item)
-			}
+			t.Error("the message is cut within a character")
 		}
 		metrics, _ := perfdata.Metrics(numbers, 64, strings.Clone)
 		for _, m := range metrics {
-			if !validName.MatchString(m.Name) || len(m.Name) > 128 || len(m.Unit) > 32 {
-				t.Errorf("%+v went through", m)
+			if !validName.MatchString(m.Name) || len(m.Name) > 128 || len(m.Unit) > 32 || strings.ContainsAny(m.Unit, "; \n") ||
+				math.IsInf(m.Value, 0) || math.IsNaN(m.Value) {
+				t.Errorf("got metric %+v", m)
 			}
 		}
 	})
