@@ -23,8 +23,8 @@ const (
 func (a *Agent) followPods(ctx context.Context) {
 	var files filestamp.Settling
 	changed := func(now time.Time) bool {
-		known := a.secretFiles.Known()
-		return files.Due(now, a.secretFiles.Now(), known)
+		known, stamp := a.secretFiles.Stamps()
+		return files.Due(now, stamp, known)
 	}
 	a.follow(ctx, a.podsTrigger, changed, a.reloadPods)
 }

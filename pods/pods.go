@@ -26,68 +26,66 @@ import (
 type Host struct {
 	Logger   *slog.Logger
 	Recorder manager.Recorder // of events
-	Output   io.Writer        // of what containers write, line by line; it never blocks
-	// PollInterval is how often files are looked at, by whoever follows files.
+	Output   io.Writer        // for the lines that containers write; it never blocks
+	// PollInterval is how often files are checked for changes.
 	PollInterval time.Duration
-	// Mark is a variable, "NAME=value", in the environment of all programs of plugins, by
-	// which they can be found after the agent was killed.
+	// Mark is a variable, "NAME=value", in the environment of all programs of plugins. It
+	// identifies them after the agent was killed.
 	Mark string
-	// RunsPrograms reports whether the handler of that name runs programs with Mark.
+	// RunsPrograms reports whether a handler runs programs with Mark.
 	RunsPrograms func(handler string) bool
 
-	// Begin begins an attempt to bring the pods to what they should be. It must not be called
-	// concurrently with itself, Refused and Applied.
+	// Begin begins an attempt to apply the desired pods. It must not be called concurrently with
+	// itself, Refused and Applied.
 	Begin func()
-	// Check prepares every probe of a pod, and drops what that made. It returns what is wrong
-	// with them: errors whose texts begin with the path of a field. It may take as long as ctx
-	// lasts: a plugin may have to be pulled and compiled. The pod must not be modified later.
-	// A source that has no use for knowing this before it changes anything need not call it.
+	// Check prepares every probe of a pod and releases it again. The text of each error begins
+	// with the path of a field. Check may take until the end of ctx: it may pull and compile
+	// plugins. The pod must not be modified later. A source need not call Check.
 	Check func(ctx context.Context, pod *v1.Pod) []error
-	// Refused ends an attempt that changed nothing, because of err. It returns err, with what
-	// else is wrong; the cause of ctx when that has ended.
+	// Refused ends an attempt that changed nothing, because of err. It returns err joined with
+	// further errors; if ctx has ended, its cause.
 	Refused func(ctx context.Context, r Reload, err error) error
-	// Applied ends an attempt after which pods are those that there should be: the manager was
-	// told of all of them. They are read-only from here on. err is what could not be applied,
-	// nil for nothing. It returns err, with what else is wrong; the cause of ctx when that has
-	// ended.
+	// Applied ends an attempt after which the manager has the desired pods. The pods are
+	// read-only from here on. err is what could not be applied; nil if all was. It returns err
+	// joined with further errors; if ctx has ended, its cause.
 	Applied func(ctx context.Context, r Reload, pods []*v1.Pod, err error) error
-	// RequestReload asks the agent to call Reload, and returns at once. Requests that come
-	// before that call are one. Of a source that cannot be reloaded it does nothing.
+	// RequestReload requests a call of the source's Reload, if it has that method. It returns at
+	// once. Requests before the call are coalesced.
 	RequestReload func(cause string)
 
 	// Restarted counts and logs a restart of a container.
 	Restarted func(Restart)
 }
 
-// Reload is a request to bring the pods to what they should be.
+// Reload is a request to apply the desired pods.
 type Reload struct {
 	Cause string // for the log
-	// All asks for a check of all pods, also of those that are the same as at the last
-	// attempt: somebody waits for the answer.
+	// All requests a check of all pods, including those that have not changed since the last
+	// attempt: a caller waits for the result.
 	All bool
 }
 
-// Change is a pod that changed, or is gone.
+// Change is a pod that has changed or was removed.
 type Change struct {
 	Pod     *v1.Pod // a copy, with its status
-	Removed bool    // the pod has ended, and is not one of those that there should be
+	Removed bool    // the pod has ended and is no longer desired
 }
 
-// Restart says that a container was started again.
+// Restart is a restart of a container.
 type Restart struct {
 	Namespace, Pod, Container string
 	UID                       types.UID
 	Count                     int32 // restarts of this container so far
-	// Cause is "liveness" or "startup" for a probe, "exit" when the container ended by
-	// itself, "changed" when its definition did.
+	// Cause is "liveness" or "startup" for a probe, "exit" if the container ended by itself, and
+	// "changed" if its definition changed.
 	Cause string
-	// ExitCode is how the container ended before: 128 + the signal's number where a signal
-	// ended it. Signal is its name, "SIGKILL"; "" without one.
+	// ExitCode is the exit code of the container: 128 + the number of the signal, if a signal
+	// ended it. Signal is the signal's name, such as "SIGKILL"; "" for none.
 	ExitCode int32
 	Signal   string
 }
 
-// String returns why the container was started again, and how it had ended.
+// String returns the cause of the restart, and how the container had ended.
 func (r *Restart) String() string {
 	text := fmt.Sprintf("cause %s, exit code %d", r.Cause, r.ExitCode)
 	if r.Signal != "" {
@@ -96,9 +94,9 @@ func (r *Restart) String() string {
 	return text
 }
 
-// Saving is how it goes with the state that a source keeps over a restart of the agent.
+// Saving is the condition of the state that a source keeps over a restart of the agent.
 type Saving struct {
-	Failures uint64    // attempts that failed, so far
-	Since    time.Time // since when the newest state of some pod could not be saved; zero: all is saved
+	Failures uint64    // attempts to save that failed, so far
+	Since    time.Time // since when the newest state of a pod could not be saved; zero: all is saved
 	Err      error     // of the last attempt that failed; nil: all is saved
 }

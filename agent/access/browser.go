@@ -5,11 +5,11 @@ import (
 	"net/url"
 )
 
-// crossOrigin refuses requests of other origins that may change something.
+// crossOrigin refuses requests of other origins with methods that may change something.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// ownSite reports whether r comes from a page of the agent itself, or from no page.
-// A link on another site may lead here: the page that has the link does not see the answer.
+// ownSite reports whether r comes from a page of the agent, or from no page. A link on another site
+// may lead to the agent: the page with the link cannot read the response.
 func ownSite(r *http.Request) bool {
 	if !isRead(r.Method) {
 		return crossOrigin.Check(r) == nil
@@ -34,8 +34,8 @@ func ownOrigin(r *http.Request) bool {
 	return err == nil && u.Host == r.Host
 }
 
-// SetHeaders sets headers that keep browsers from showing, framing or guessing the type of
-// an answer for another site. Those that h has are kept.
+// SetHeaders sets headers that prevent browsers from embedding a response in another site, and from
+// guessing its type. It keeps headers that h has.
 func SetHeaders(h http.Header) {
 	for name, value := range map[string]string{
 		"X-Content-Type-Options":       "nosniff",

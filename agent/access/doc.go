@@ -1,6 +1,6 @@
-// Package access decides who may ask a running agent for what.
+// Package access decides which HTTP requests an agent answers.
 //
-// hosts.go and browser.go keep web pages of other sites out, token.go and socket.go say who
-// may change something, and web.go says where an agent may listen. [Guard] applies all of
-// it to a request.
+// hosts.go and browser.go refuse requests of other web sites, token.go and socket.go authenticate
+// callers that change something, and web.go decides where an agent may listen. [Guard] applies all
+// of it to a request.
 package access

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// How a caller showed that it may act.
+// How a caller is authenticated.
 const (
 	ViaSocket = "socket"
 	ViaToken  = "token"
@@ -16,44 +16,42 @@ const (
 
 // Caller is who sent a request.
 type Caller struct {
-	Via  string // [ViaSocket] or [ViaToken]; "" is a caller that may only read
+	Via  string // [ViaSocket] or [ViaToken]; "" for a caller that may only read
 	From string // an IP address, or the user at the other end of the socket
-	PID  int    // of the process at the other end of the socket; 0: not known
+	PID  int    // of the process at the other end of the socket; 0 if not known
 }
 
-// Reason says why a request is refused.
+// Reason is why a request is refused.
 type Reason string
 
 // All reasons.
 const (
 	WrongHost     Reason = "host"        // the Host header names another server
 	OtherSite     Reason = "origin"      // a page of another site sent it
-	NoCredentials Reason = "credentials" // it changes something, and has neither socket nor token
+	NoCredentials Reason = "credentials" // it needs credentials, and has none
 	WrongToken    Reason = "token"
-	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used any more
+	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used
 )
 
-// Refusal says why a request is not answered, and how.
+// Refusal is the response to a request that is refused.
 type Refusal struct {
 	Status int // of HTTP
 	Reason Reason
 	Text   string // for the caller
-	Err    error  // for the log, with what is not the caller's business; nil: Text has all
+	Err    error  // for the log, with details that the caller may not see; nil: Text has all
 }
 
-// Guard decides which requests are answered. Its fields are read-only after the first
-// request.
+// Guard decides which requests are answered. Its fields are read-only after the first request.
 type Guard struct {
 	Web    Web
 	Addr   net.Addr // of the TCP listener
 	Hosts  Hosts
 	Token  *Token
-	Socket string // path of the socket; "": there is none
+	Socket string // path of the socket; "" for none
 }
 
-// Check returns who sent r, and why r is refused; nil lets it in. Every request that may
-// change something needs credentials: all methods but GET, HEAD and OPTIONS, and all paths
-// below /debug/.
+// Check returns who sent r, and why r is refused; nil if it is allowed. All methods but GET, HEAD
+// and OPTIONS, and all paths below /debug/, need credentials.
 func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	caller, local := r.Context().Value(callerKey{}).(Caller)
 	if !local {
@@ -89,7 +87,7 @@ func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) 
 	return caller, nil
 }
 
-// howToAct says what r lacks.
+// howToAct returns which credentials r needs.
 func (g *Guard) howToAct(r *http.Request) string {
 	text := r.Method + " " + clip(r.URL.Path) + " over TCP needs the token of --token-file in a header, " +
 		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"
@@ -107,11 +105,11 @@ func isRead(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// callerKey is the key of the [Caller] in the context of a connection to the socket.
+// callerKey is the context key of the [Caller] of a connection to the socket.
 type callerKey struct{}
 
-// SocketContext returns the context of a connection to the agent's socket. It is for
-// [http.Server.ConnContext] of the server of that socket, and for no other.
+// SocketContext returns the context of a connection to the agent's socket. It is the
+// [http.Server.ConnContext] of the server of that socket only.
 func SocketContext(ctx context.Context, conn net.Conn) context.Context {
 	from, pid := peerOf(conn)
 	return context.WithValue(ctx, callerKey{}, Caller{Via: ViaSocket, From: from, PID: pid})
@@ -125,7 +123,7 @@ func remoteIP(r *http.Request) string {
 	return host
 }
 
-// maxShown bounds what error texts and the log show of a request, in bytes.
+// maxShown is the limit of a part of a request in errors and the log, in bytes.
 const maxShown = 100
 
 func clip(text string) string {

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Hosts are the names that the Host header of a request may have. The zero value allows
-// localhost and IP addresses, which no other site can point at the agent.
+// Hosts are the names that the Host header of a request may have. The zero value allows localhost
+// and IP addresses, which DNS of another site cannot rebind.
 type Hosts struct{ patterns []hostPattern }
 
 // hostPattern matches a name, or all names below it.
 type hostPattern struct {
-	name  string // lower case; of a wildcard, with the leading dot
+	name  string // in lower case; of a wildcard, with the leading dot
 	below bool
 	port  string // "": any
 }
 
-// ParseHosts returns Hosts that allow patterns too: HOST, HOST:PORT, *.SUFFIX or
+// ParseHosts returns Hosts that also allow the patterns, of the form HOST, HOST:PORT, *.SUFFIX or
 // *.SUFFIX:PORT.
 func ParseHosts(patterns []string) (Hosts, error) {
 	var h Hosts
@@ -47,7 +47,7 @@ func parseHost(text string) (hostPattern, error) {
 	return p, nil
 }
 
-// isHostName reports whether name is an IP address, or could be a name of the DNS.
+// isHostName reports whether name is an IP address or a valid DNS name.
 func isHostName(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
@@ -75,8 +75,8 @@ func (h Hosts) Allow(hostport string) bool {
 	})
 }
 
-// splitHost returns the name or address in hostport, in lower case and without the dot of
-// the root, and the port; "" where it has none.
+// splitHost returns the name or address in hostport, in lower case and without the trailing dot,
+// and the port, "" for none.
 func splitHost(hostport string) (name, port string) {
 	name, port, err := net.SplitHostPort(hostport)
 	if err != nil {

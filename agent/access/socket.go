@@ -18,15 +18,15 @@ import (
 // socketName is the name of the socket in its default folder.
 const socketName = "prober.sock"
 
-// ErrSocketInUse matches the error for a socket that another agent answers.
+// ErrSocketInUse matches the error for a socket of another running agent.
 var ErrSocketInUse = errors.New("another agent answers there")
 
-// SystemSocket is the default socket of an agent that root runs, on systems with /run.
+// SystemSocket is the default socket of an agent that root runs on Linux.
 const SystemSocket = "/run/prober/" + socketName
 
-// DefaultSocket returns the path of the socket of an agent that is given none: that of
-// [SystemSocket] for root on Linux; else prober.sock in XDG_RUNTIME_DIR; else
-// prober/prober.sock in the user's cache folder. It returns "" where there is none of these.
+// DefaultSocket returns the default path of the socket: [SystemSocket] for root on Linux; else
+// prober.sock in XDG_RUNTIME_DIR; else prober/prober.sock in the user's cache folder; "" if there is
+// none of these.
 func DefaultSocket(lookupEnv func(name string) (string, bool)) string {
 	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
 		return SystemSocket
@@ -40,16 +40,16 @@ func DefaultSocket(lookupEnv func(name string) (string, bool)) string {
 	return ""
 }
 
-// Socket is a listener at a path. Nobody but the user who runs the agent can connect.
+// Socket is a unix socket. Only the user who runs the agent can connect.
 type Socket struct {
 	net.Listener
 	path string
-	file fs.FileInfo // of the socket, to tell it from one that took its place
+	file fs.FileInfo // of the socket: another may have replaced it
 }
 
-// ListenSocket listens at path, in a folder that is made if need be. What an agent left
-// there that ended without cleaning up is replaced; anything else is an error. So is a folder
-// on the way where others could put a socket of theirs in its place.
+// ListenSocket listens at path, and creates its folder. It replaces the socket of an agent that
+// was killed. Any other file at path is an error, and so is a path on which other users could
+// replace the socket.
 func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -77,18 +77,18 @@ func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 // Close ends the listener and removes the socket, unless another took its place.
 func (s *Socket) Close() error {
 	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.file) {
-		_ = os.Remove(s.path) // the next agent does it else
+		_ = os.Remove(s.path) // if this fails, the next agent removes it
 	}
 	return s.Listener.Close()
 }
 
-// Addr returns where the socket is, which is not where it was made.
+// Addr returns the path of the socket. It was made elsewhere and moved.
 func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Path returns where the socket is.
+// Path returns the path of the socket.
 func (s *Socket) Path() string { return s.path }
 
-// removeStale removes a socket of this user at path that nobody answers.
+// removeStale removes a socket of this user at path on which nobody listens.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -108,14 +108,14 @@ func removeStale(ctx context.Context, path string) error {
 		_ = conn.Close()
 		return ErrSocketInUse
 	}
-	if !refused(err) { // it may be one that is busy
+	if !refused(err) { // the agent may be busy
 		return fmt.Errorf("%w, or did: %w", ErrSocketInUse, err)
 	}
 	return os.Remove(path)
 }
 
-// refused reports whether err is of a socket that nobody listens at. Windows has a number
-// of its own for that.
+// refused reports whether err means that nobody listens on a socket. Windows has another error
+// number.
 func refused(err error) bool {
 	const wsaConnRefused = syscall.Errno(10061)
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaConnRefused)

@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// bind listens at path. The access list of its folder says who can connect.
+// bind listens at path. The access list of its folder decides who can connect.
 func bind(ctx context.Context, path string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// maxPath is how long the path of a socket may be, in bytes: macOS has the least.
+// maxPath is the limit of the path of a socket, in bytes: that of macOS, which is the smallest.
 const maxPath = 103
 
-// bind listens at path. The socket is made in a folder that only its owner can enter, and
-// moved when its mode is right: there is no moment at which others can connect.
+// bind listens at path. It makes the socket in a private folder, and moves it after it has set the
+// mode: other users can connect at no time.
 func bind(ctx context.Context, path string) (net.Listener, error) {
 	private, err := os.MkdirTemp(filepath.Dir(path), ".p") // mode 0700
 	if err != nil {
@@ -31,7 +31,7 @@ func bind(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // it will have moved
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // it is moved
 	if err = os.Chmod(inside, 0o600); err == nil {
 		err = os.Rename(inside, path)
 	}

@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// TokenHeader may have the token of a request whose Authorization header has a name and
-// password for the TLS server.
+// TokenHeader is the header for the token where the Authorization header has the name and password
+// of a user of the web config.
 const TokenHeader = "X-Prober-Token"
 
 const (
@@ -24,7 +25,7 @@ const (
 
 var errWrongToken = errors.New("the token is not the agent's")
 
-// Token is the secret with which a caller may act over TCP.
+// Token is the secret that allows actions over TCP.
 type Token struct {
 	path  string // of the file that has it; "": value
 	value string
@@ -33,15 +34,15 @@ type Token struct {
 // NewToken returns a random token.
 func NewToken() *Token { return &Token{value: rand.Text()} }
 
-// TokenFile returns the token in the file at path, which nobody but its owner may be able
-// to read. The file is read again for each request that needs it.
+// TokenFile returns the token in the file at path, which only its owner may be able to read. The
+// file is read again for each request that needs it.
 func TokenFile(path string) (*Token, error) {
 	t := &Token{path: path}
 	_, err := t.Read()
 	return t, err
 }
 
-// Value returns the token that [NewToken] made; "" where it is in a file.
+// Value returns the token that [NewToken] made; "" if it is in a file.
 func (t *Token) Value() string { return t.value }
 
 // Read returns the token.
@@ -69,10 +70,10 @@ func readPrivate(path string) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil {
-		err = private(info)
+		err = ownership.CheckSecret(path, info)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	if err == nil && len(data) > maxToken {
@@ -81,8 +82,7 @@ func readPrivate(path string) ([]byte, error) {
 	return data, err
 }
 
-// check returns an error unless given is the token. It takes as long for any given of a
-// length.
+// check returns an error unless given is the token. It compares in constant time.
 func (t *Token) check(given string) error {
 	want, err := t.Read()
 	if err != nil {
@@ -95,8 +95,8 @@ func (t *Token) check(given string) error {
 	return nil
 }
 
-// tokenOf returns the token that r has; "" for none. A token in the URL does not count:
-// URLs end up in logs and histories.
+// tokenOf returns the token of r; "" for none. A token in the URL does not count: logs and
+// browser histories have URLs.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {

@@ -32,7 +32,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	foreign, want := file("foreign", "0123456789abcdef", 0o600), ""
 	if os.Geteuid() == 0 {
-		want = "it belongs to another user"
+		want = "belongs to user 65534: want root or the user that runs prober"
 		if err := os.Chown(foreign, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}

@@ -15,20 +15,20 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// ErrExposed matches the error for a listener that other hosts can reach without TLS and
+// ErrExposed matches the error for an address that other hosts can connect to without TLS and
 // credentials.
 var ErrExposed = errors.New("TLS and credentials are required where other hosts can connect")
 
-// maxWebConfig bounds the file of [Web], in bytes.
+// maxWebConfig is the limit of the file of [Web], in bytes.
 const maxWebConfig = 1 << 20
 
-// Web says how an agent serves HTTP over TCP.
+// Web is how an agent serves HTTP over TCP.
 type Web struct {
 	ConfigFile string // TLS, users and headers, as exporter-toolkit has them; "": plain HTTP
 	Insecure   bool   // other hosts may connect without TLS and credentials
 }
 
-// Check returns an error where ConfigFile cannot be used, or other hosts could reach addr
+// Check returns an error if ConfigFile cannot be used, or if other hosts can connect to addr
 // without TLS and credentials.
 func (w Web) Check(addr net.Addr) error {
 	config, err := w.read()
@@ -41,8 +41,8 @@ func (w Web) Check(addr net.Addr) error {
 	return w.covers(addr, config)
 }
 
-// CheckAgain returns an error where ConfigFile, which is read for each request, no longer
-// has what addr requires.
+// CheckAgain returns an error if ConfigFile no longer has what addr requires. It is for each
+// request, since ConfigFile is read for each connection.
 func (w Web) CheckAgain(addr net.Addr) error {
 	if w.Insecure || isLoopback(addr) {
 		return nil
@@ -71,7 +71,8 @@ func (w Web) covers(addr net.Addr, config web.Config) error {
 	return nil
 }
 
-// read returns what ConfigFile has, and makes sure that none of its files blocks.
+// read returns the content of ConfigFile. It opens the files that ConfigFile names, since one that
+// blocks would block the server.
 func (w Web) read() (config web.Config, err error) {
 	if w.ConfigFile == "" {
 		return config, nil
@@ -97,7 +98,7 @@ func (w Web) read() (config web.Config, err error) {
 	return config, nil
 }
 
-// TLS reports whether ConfigFile has the server speak TLS.
+// TLS reports whether ConfigFile enables TLS.
 func (w Web) TLS() bool {
 	config, err := w.read()
 	return err == nil && config.TLSConfig.IsEnabled()

@@ -1,9 +1,9 @@
-// Package api has the JSON types of an agent's HTTP API, for those who ask it. They have no
-// dependencies, so that a client need not be built from an agent. Pods and events are those of
-// Kubernetes: v1.PodList and v1.EventList. Read plugin.go and probe.go in any order.
+// Package api has the JSON types of an agent's HTTP API. It has no dependencies, so that a client
+// does not link an agent. Pods and events are those of Kubernetes: v1.PodList and v1.EventList.
+// Read plugin.go and probe.go in any order.
 package api
 
-// Error is the answer to a request that failed.
+// Error is the response to a request that failed.
 type Error struct {
 	Error string `json:"error"`
 }

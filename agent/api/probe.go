@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ProbeList is the answer of /api/v1/probes.
+// ProbeList is the response of /api/v1/probes.
 type ProbeList struct {
 	Items []ProbeStatus `json:"items"`
 }
 
-// ProbeStatus is what can be seen of a probe from outside.
+// ProbeStatus is the status of a probe.
 type ProbeStatus struct {
 	Namespace   string       `json:"namespace"`
 	Pod         string       `json:"pod"`
@@ -20,13 +20,13 @@ type ProbeStatus struct {
 	Kind        string       `json:"kind"` // "liveness", "readiness" or "startup"
 	Handler     string       `json:"handler"`
 	Result      string       `json:"result"` // decided: "success", "failure" or "unknown"
-	Run         int          `json:"run"`    // equal results running
+	Run         int          `json:"run"`    // consecutive equal results
 	OnHold      bool         `json:"onHold"`
 	Paused      bool         `json:"paused"`
 	Spec        SpecStatus   `json:"spec"`
 	Last        *TickStatus  `json:"last"` // nil before the first tick
 	Next        time.Time    `json:"next,omitzero"`
-	History     []TickStatus `json:"history"` // newest first; empty where none is kept
+	History     []TickStatus `json:"history"` // newest first; empty if none is kept
 }
 
 // SpecStatus is a probe's spec; durations in Go's notation.
@@ -38,7 +38,7 @@ type SpecStatus struct {
 	FailureThreshold int    `json:"failureThreshold"`
 }
 
-// TickStatus is what came of one tick of a probe.
+// TickStatus is the result of one tick of a probe.
 type TickStatus struct {
 	Result          string    `json:"result"` // "success", "warning", "failure" or "unknown"
 	Output          string    `json:"output"`
@@ -47,11 +47,11 @@ type TickStatus struct {
 	Time            time.Time `json:"time"`
 	DurationSeconds float64   `json:"durationSeconds"`
 	Metrics         []Metric  `json:"metrics"` // of the last tick only
-	// Details is what the handler has to tell programs: a JSON object. Of the last tick only.
+	// Details is a JSON object of the handler, for programs. Of the last tick only.
 	Details json.RawMessage `json:"details,omitzero"`
 }
 
-// Metric is a value that a handler has measured.
+// Metric is a value that a handler measured.
 type Metric struct {
 	Name   string            `json:"name"`
 	Value  float64           `json:"value"`

@@ -18,13 +18,13 @@ import (
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// Config says which agent a client asks.
+// Config is what [New] needs.
 type Config struct {
 	// Server is "unix:PATH" of its socket, "HOST:PORT", or a URL.
 	Server string
-	// Token is that of the agent, which actions over TCP need; "": none is sent.
+	// Token is the agent's token, which actions over TCP need; "" for none.
 	Token string
-	// Transport sends requests to a URL, where those need TLS settings; nil: the default, without a proxy.
+	// Transport sends the requests to a URL, with TLS settings; nil: the default, without a proxy.
 	Transport http.RoundTripper
 }
 
@@ -36,12 +36,12 @@ type Client struct {
 	token string
 }
 
-// ErrServer is the error of a [Config].Server that is none of the three forms.
+// ErrServer matches the error for a [Config].Server of another form.
 var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
 
-// New returns a client. It does not ask the agent.
+// New returns a client. It sends no request.
 func New(cfg Config) (*Client, error) {
-	transport := &http.Transport{DisableKeepAlives: true} // no proxy gets the token
+	transport := &http.Transport{DisableKeepAlives: true} // no proxy: it would get the token
 	c := &Client{name: cfg.Server, token: cfg.Token, http: &http.Client{Transport: transport}}
 	if path, ok := strings.CutPrefix(cfg.Server, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -65,17 +65,17 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// StatusError is an answer that says that the agent did not do what it was asked.
+// StatusError is a response of the agent that is not OK.
 type StatusError struct {
 	Server string
 	Status int    // of HTTP
-	Text   string // what the agent says
+	Text   string // the agent's error
 }
 
-// Error returns what the agent says, after its address.
+// Error returns the agent's address and its error.
 func (e *StatusError) Error() string { return e.Server + ": " + e.Text }
 
-// Filter says which probes are meant; empty fields match everything.
+// Filter selects probes; empty fields match everything.
 type Filter struct{ Namespace, Pod, Container, Kind string }
 
 // Pods decodes the pods with their status into list, a *v1.PodList.
@@ -101,12 +101,13 @@ func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error
 	return list.Items, err
 }
 
-// Trigger has a probe, all of whose fields are set, make an attempt now. It returns the state of the probe.
+// Trigger requests an attempt of a probe now, and returns the state of the probe. All fields of
+// probe must be set.
 func (c *Client) Trigger(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "trigger")
 }
 
-// Pause lets a probe, all of whose fields are set, make no attempts until Resume.
+// Pause stops the attempts of a probe until Resume. All fields of probe must be set.
 func (c *Client) Pause(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "pause")
 }
@@ -136,13 +137,12 @@ func (c *Client) Promote(ctx context.Context, plugin string) (api.PluginStatus, 
 	return status, err
 }
 
-// Reload has the agent read everything again, and returns when that is applied. Its error
-// says what is wrong.
+// Reload has the agent read its files again, and returns when they are applied or refused.
 func (c *Client) Reload(ctx context.Context) error {
 	return c.do(ctx, http.MethodPost, nil, nil, "-", "reload")
 }
 
-// do asks for the path of segments, and decodes the answer into what is not nil.
+// do sends a request for the path of segments, and decodes the response into a value, if not nil.
 func (c *Client) do(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
@@ -167,26 +167,26 @@ func (c *Client) do(ctx context.Context, method string, query url.Values, into a
 	}
 	if res.StatusCode != http.StatusOK {
 		var failed api.Error
-		_ = json.Unmarshal(body, &failed) // another server may answer anything
+		_ = json.Unmarshal(body, &failed) // the response may be of another server
 		return &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Error, res.Status)}
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: its answer cannot be read: %w", c.name, err)
+		return fmt.Errorf("%s: its answer cannot be decoded: %w", c.name, err)
 	}
 	return nil
 }
 
-// unanswered returns why a request came to no answer: the cause of its context, which HTTP/2
-// does not tell, or the error without the method and the URL.
+// unanswered returns the error of a request without a response: the cause of its context, which
+// HTTP/2 does not return, or err without the method and the URL.
 func unanswered(req *http.Request, err error) error {
 	if ctx := req.Context(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // which names the address
+		return failed.Err // has the address
 	}
 	return err
 }

@@ -1,3 +1,3 @@
-// Package events keeps the newest events of an agent, and logs them: fold.go folds the lines
-// of warnings that come again and again. Read log.go first.
+// Package events keeps the newest events of an agent and logs them. Read log.go first. fold.go
+// replaces the lines of repeated warnings by one.
 package events

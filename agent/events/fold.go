@@ -11,42 +11,42 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// How long the lines of warnings that are the same are folded into one: twice as long each
-// time, up to a most.
+// The interval in which equal warnings are one line. It doubles with each line, from the first to
+// the last.
 const (
 	foldFirst = time.Minute
 	foldMost  = 16 * time.Minute
 )
 
-// fold counts warnings that are the same as one that was logged.
+// fold counts warnings that are equal to one that was logged.
 type fold struct {
-	attrs []any
-	told  time.Time     // the last line
-	every time.Duration // until the next
-	times int           // since the last line
+	attrs  []any
+	logged time.Time     // the last line
+	every  time.Duration // until the next line
+	times  int           // since the last line
 }
 
-// takeLocked reports whether a warning is logged: the first of its kind at once, and no other until
-// its fold ends. Where there are too many of them, each is logged.
+// takeLocked counts a warning and reports whether it is logged at once: the first of its kind is.
+// If there are too many kinds, all warnings of new kinds are.
 func (l *Log) takeLocked(key eventKey, attrs []any, now time.Time) bool {
 	if f := l.folds[key]; f != nil {
 		f.times++
 		return false
 	}
 	if len(l.folds) < Max {
-		l.folds[key] = &fold{attrs: attrs, told: now, every: l.foldFirst}
+		l.folds[key] = &fold{attrs: attrs, logged: now, every: l.foldFirst}
 	}
 	return true
 }
 
-// FollowFolds logs how often warnings came again, until ctx ends.
+// FollowFolds logs how often warnings were repeated, until ctx ends.
 func (l *Log) FollowFolds(ctx context.Context) {
 	ticks := time.NewTicker(l.foldFirst / 10)
 	defer ticks.Stop()
 	for {
 		select {
 		case now := <-ticks.C:
-			l.unfold(now, func(_ eventKey, f *fold) bool { return now.Sub(f.told) >= f.every }, func(f *fold) bool {
+			l.unfold(now, func(_ eventKey, f *fold) bool { return now.Sub(f.logged) >= f.every }, func(f *fold) bool {
 				f.every = min(2*f.every, foldMost)
 				return f.times > 0
 			})
@@ -57,20 +57,21 @@ func (l *Log) FollowFolds(ctx context.Context) {
 	}
 }
 
-// Changed logs how often warnings of one probe of a container came again, before the line that
-// its result is another one. Where it is well now, the next of them is the first again.
-func (l *Log) Changed(pod types.UID, container string, kind probe.Kind, well bool) {
+// Changed logs how often the warnings of a probe were repeated. The agent calls it before it logs
+// that the result of the probe has changed. After a success, the next warning is the first of its
+// kind again.
+func (l *Log) Changed(pod types.UID, container string, kind probe.Kind, success bool) {
 	is := func(key eventKey, _ *fold) bool {
 		first, _, _ := strings.Cut(key.message, " ")
 		return key.uid == pod && strings.HasSuffix(key.path, "{"+container+"}") && strings.EqualFold(first, kind.String())
 	}
 	l.unfold(time.Now(), is, func(f *fold) bool {
 		f.every = l.foldFirst
-		return !well
+		return !success
 	})
 }
 
-// unfold logs the folds that which is true of. They go on where next is true.
+// unfold logs the folds for which which is true, and deletes those for which next is false.
 func (l *Log) unfold(now time.Time, which func(eventKey, *fold) bool, next func(*fold) bool) {
 	var lines [][]any
 	l.mu.Lock()
@@ -79,13 +80,13 @@ func (l *Log) unfold(now time.Time, which func(eventKey, *fold) bool, next func(
 			continue
 		}
 		if f.times > 0 {
-			lines = append(lines, append(f.attrs[:len(f.attrs):len(f.attrs)], "times", f.times, "in", now.Sub(f.told).Round(time.Second).String()))
+			lines = append(lines, append(f.attrs[:len(f.attrs):len(f.attrs)], "times", f.times, "in", now.Sub(f.logged).Round(time.Second).String()))
 		}
 		if !next(f) {
 			delete(l.folds, key)
 			continue
 		}
-		f.told, f.times = now, 0
+		f.logged, f.times = now, 0
 	}
 	l.mu.Unlock()
 	for _, attrs := range lines {

@@ -20,8 +20,8 @@ import (
 // Max is how many different events are kept, and how many warnings are folded.
 const Max = 1000
 
-// Log keeps the newest events. An event that happens again is counted rather
-// than kept twice, as client-go does.
+// Log keeps the newest events. It counts equal events instead of keeping each, as client-go
+// does.
 type Log struct {
 	log      *slog.Logger
 	tell     func(v1.Event)
@@ -48,10 +48,10 @@ var _ manager.Recorder = (*Log)(nil)
 // Config is what [New] needs.
 type Config struct {
 	Logger *slog.Logger
-	// Tell hears of every event, in order, and must not block.
+	// Tell is called with every event, in order. It must not block.
 	Tell func(v1.Event)
-	// FoldFirst is how long a warning is folded that came again; 0 means a minute. It doubles
-	// up to 16 minutes.
+	// FoldFirst is the first interval in which equal warnings are one line; 0 means a minute. It
+	// doubles up to 16 minutes.
 	FoldFirst time.Duration
 }
 
@@ -68,7 +68,7 @@ func New(cfg Config) *Log {
 func (l *Log) Event(object runtime.Object, eventType, reason, message string) {
 	ref := reference(object)
 	now := time.Now()
-	l.Add(ref, eventType, reason, message, 1, now) // whoever reads the line finds it
+	l.Add(ref, eventType, reason, message, 1, now) // before the line that reports it
 	attrs := []any{"reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message}
 	if eventType != v1.EventTypeWarning {
 		l.log.Info("event", attrs...)
@@ -86,19 +86,19 @@ func keyOf(ref *v1.ObjectReference, eventType, reason, message string) eventKey 
 	return eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 }
 
-// Host adds a warning about the agent's own host, which happened n times. Its object is the
-// host, as a Node, as for the kubelet's events about itself.
+// Host adds a warning about the agent's host, which happened n times. Its object is a Node, as of
+// the kubelet's events about itself.
 func (l *Log) Host(reason, message string, n int) {
 	l.Add(l.Node(), v1.EventTypeWarning, reason, message, n, time.Now())
 }
 
-// Node refers to the agent's own host.
+// Node returns a reference to the agent's host.
 func (l *Log) Node() v1.ObjectReference {
 	name := cmp.Or(l.hostname, "localhost")
 	return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
 }
 
-// Add counts the event, which happened n times. The streams hear of it in the same order.
+// Add counts an event that happened n times.
 func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
 	key := keyOf(&ref, eventType, reason, message)
 	l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n i
 	l.tell(*e)
 }
 
-// List returns the events, those that happened last at the end.
+// List returns the events, the latest last.
 func (l *Log) List() []v1.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *Log) List() []v1.Event {
 	return events
 }
 
-// reference says what an event is about.
+// reference returns the object of an event.
 func reference(object runtime.Object) v1.ObjectReference {
 	switch o := object.(type) {
 	case *v1.ObjectReference:

@@ -1,3 +1,3 @@
-// Package logs is how an agent writes its log: writer.go never blocks, and explain.go logs why
-// probes fail. Read either.
+// Package logs writes the log of an agent. Read writer.go first: a writer that never blocks.
+// explain.go logs why probes fail.
 package logs

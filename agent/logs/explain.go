@@ -9,9 +9,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Explainer logs what a failed probe was waiting for at its deadline, and the body of its
-// answer with the operator's consent: once, until the probe succeeds or fails otherwise.
-// Events have the kubelet's texts, which say neither.
+// Explainer logs what a failed probe was waiting for at its deadline, and the body of the response
+// if the operator allows that. It logs the same failure once, until the probe succeeds or fails in
+// another way. The texts of events are the kubelet's, and have neither.
 type Explainer struct{ Logger *slog.Logger }
 
 var _ worker.Observer = Explainer{}
@@ -21,17 +21,17 @@ func (e Explainer) Observe(info worker.Info) worker.ProbeObserver {
 	return &explainedProbe{log: e.Logger, info: info}
 }
 
-// explainedProbe is what was logged of one probe. It belongs to the probe's ticks.
+// explainedProbe logs the failures of one probe. The probe's ticks own it.
 type explainedProbe struct {
 	log  *slog.Logger
 	info worker.Info
-	told string // the kind of what was last told; "" since a success
+	last string // the kind of the failure that was logged last; "" after a success
 }
 
 // Tick implements [worker.ProbeObserver].
 func (p *explainedProbe) Tick(t *worker.Tick) {
 	if t.Outcome.Result != probe.Failure {
-		p.told = ""
+		p.last = ""
 		return
 	}
 	d := explain.Read(t.Outcome.Details)
@@ -44,8 +44,8 @@ func (p *explainedProbe) Tick(t *worker.Tick) {
 		call += "+body"
 		attrs = append(attrs, "body", d.Body)
 	}
-	same := call == p.told
-	if p.told = call; same || call == "" {
+	same := call == p.last
+	if p.last = call; same || call == "" {
 		return
 	}
 	p.log.Warn("probe failed", append([]any{

@@ -15,23 +15,21 @@ const (
 	flushGrace      = time.Second
 )
 
-// Writer passes lines to a writer that may block or fail, such as a pipe that nobody
-// reads, without ever blocking or failing itself. Lines that find no room, and lines that
-// could not be written, are dropped and counted; a line that says how many comes before
-// the next one that is written.
+// Writer passes lines to a writer that may block or fail, such as a pipe that nobody reads. It
+// never blocks or fails itself. It drops lines that find no room in its buffer, and lines that
+// could not be written. Before the next line, it writes how many were dropped.
 type Writer struct {
 	out     io.Writer
-	loss    string // format of the line that tells how many lines were dropped
+	loss    string // format of the line that reports dropped lines
 	wake    chan struct{}
 	done    chan struct{} // closed when the last line is written
-	dropped atomic.Uint64 // lines, in all
+	dropped atomic.Uint64 // lines, in total
 
-	untold int // dropped lines that no line told of; owned by run
+	reported uint64 // dropped lines that were reported; owned by run
 
 	mu     sync.Mutex
 	lines  [][]byte
 	size   int // of lines, in bytes
-	full   int // lines that found no room since lines were last taken
 	closed bool
 }
 
@@ -40,8 +38,8 @@ const (
 	jsonLoss = `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}` + "\n"
 )
 
-// NewWriter returns a writer to out, whose own lines are in the format "text" or "json". A nil out
-// drops all lines. The caller closes it.
+// NewWriter returns a writer to out, which reports dropped lines in the format "text" or "json". A
+// nil out drops all lines. The caller closes the writer.
 func NewWriter(out io.Writer, format string) *Writer {
 	if out == nil {
 		out = io.Discard
@@ -63,7 +61,6 @@ func (w *Writer) Write(p []byte) (int, error) {
 	switch {
 	case w.closed:
 	case len(w.lines) >= maxPendingLines || w.size+len(p) > maxPendingBytes:
-		w.full++
 		w.dropped.Add(1)
 	default:
 		w.lines = append(w.lines, append([]byte(nil), p...))
@@ -83,8 +80,8 @@ func (w *Writer) wakeLocked() {
 // Dropped returns how many lines were dropped so far.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Close writes what is pending and returns, at the latest after [flushGrace]: a writer
-// that blocks for ever must not keep the agent from ending.
+// Close writes the pending lines. It returns after [flushGrace] at the latest: the writer may be
+// blocked.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -108,13 +105,11 @@ func CloseAll(writers ...*Writer) {
 func (w *Writer) run() {
 	defer close(w.done)
 	for range w.wake {
-		lines, full, closed := w.take()
+		lines, closed := w.take()
 		for _, line := range lines {
 			w.put(line)
 		}
-		if w.untold += full; w.untold > 0 {
-			w.tellLoss()
-		}
+		w.report()
 		if closed {
 			return
 		}
@@ -123,30 +118,34 @@ func (w *Writer) run() {
 
 // put writes a line, or counts it as dropped.
 func (w *Writer) put(line []byte) {
-	if w.untold == 0 || w.tellLoss() {
+	if w.report() {
 		if _, err := w.out.Write(line); err == nil {
 			return
 		}
 	}
-	w.untold++
 	w.dropped.Add(1)
 }
 
-// tellLoss writes how many lines were dropped and reports whether it could.
-func (w *Writer) tellLoss() bool {
-	if _, err := fmt.Fprintf(w.out, w.loss, w.untold); err != nil {
+// report writes how many lines were dropped since the last report, if any. It returns false if
+// that could not be written.
+func (w *Writer) report() bool {
+	lost := w.dropped.Load() - w.reported
+	if lost == 0 {
+		return true
+	}
+	if _, err := fmt.Fprintf(w.out, w.loss, lost); err != nil {
 		return false
 	}
-	w.untold = 0
+	w.reported += lost
 	return true
 }
 
-func (w *Writer) take() (lines [][]byte, full int, closed bool) {
+func (w *Writer) take() (lines [][]byte, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines, full, closed = w.lines, w.full, w.closed
-	w.lines, w.size, w.full = nil, 0, 0
-	return lines, full, closed
+	lines, closed = w.lines, w.closed
+	w.lines, w.size = nil, 0
+	return lines, closed
 }
 
 // NewLogger returns a logger to w; format is "text" or "json".

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// valve is a writer that is shut until it is opened.
+// valve is a writer that blocks until it is opened.
 type valve struct {
 	open chan struct{}
 	text strings.Builder
@@ -35,7 +35,7 @@ func TestWriterCountsLinesWithoutRoom(t *testing.T) {
 			}
 			close(out.open)
 			w.Close()
-			<-w.done // which Close waits for no longer than a while
+			<-w.done // Close waits for it no longer than flushGrace
 			kept, dropped := 0, 0
 			for line := range strings.Lines(out.text.String()) {
 				n := 0
@@ -64,7 +64,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return f.text.Write(p)
 }
 
-// A reader that comes back, as that of a named pipe may, sees how many lines it missed.
+// The reader of a named pipe may close it and open it again.
 func TestWriterCountsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &failing{}

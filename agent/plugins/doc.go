@@ -1,10 +1,9 @@
-// Package plugins is the side of an agent that has to do with handlers: a [Set] of the
-// built-in ones and the plugins.
+// Package plugins has the handlers of an agent: a [Set] of the built-in ones and the plugins.
 //
-// Plugins are kept by plugin/live, by the decisions of plugin/admit. set.go connects the two
-// to files and metrics: read it first. loader.go loads a plugin with its runtime, holds.go
-// holds the plugins that pods name, registries.go asks registries, watch.go sees changes of
-// files, and status.go shows what can be seen of plugins.
+// plugin/admit decides which plugins may be loaded, and plugin/live loads them. set.go connects
+// the two to files and metrics: read it first. loader.go loads a plugin with its runtime,
+// holds.go keeps the plugins that pods name from being unloaded, registries.go queries
+// registries, watch.go detects changes of files, and status.go makes the answers of the API.
 //
-// A Set starts no loop. The agent calls it when files have changed or time has passed.
+// A Set has no loop. The agent calls it when files have changed or time has passed.
 package plugins

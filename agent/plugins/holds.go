@@ -1,7 +1,6 @@
 package plugins
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -10,16 +9,16 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// holds are the holds on the plugins that manifests name, so that these are not unloaded.
+// holds keep the plugins that manifests name from being unloaded. Each field has functions
+// that release them.
 type holds struct {
 	mu      sync.Mutex
-	checked []func()                    // release those of the manifests that are being checked
-	refused []func()                    // of the manifests that were refused last
-	applied []func()                    // of the pods that run
-	byPod   map[*v1.Pod]map[string]bool // the handlers of the pods that run
+	checked []func() // of the manifests that are being checked
+	refused []func() // of the manifests that were refused last
+	applied []func() // of the pods that run
 }
 
-func release(holds []func()) {
+func release(holds ...func()) {
 	for _, end := range holds {
 		end()
 	}
@@ -31,7 +30,7 @@ func (s *Set) BeginCheck() {
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	release(h.checked)
+	release(h.checked...)
 	h.checked = nil
 }
 
@@ -44,42 +43,38 @@ func (s *Set) HoldChecked(pod *v1.Pod) {
 	h.checked = append(h.checked, hold)
 }
 
-// HoldRefused notes that the manifests were refused. Their plugins are held until other
-// manifests are: a plugin may be what they were refused for.
+// HoldRefused records that the checked manifests were refused. It holds their plugins until the
+// next result: the manifests may have been refused because of a plugin.
 func (s *Set) HoldRefused() {
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	release(h.refused)
+	release(h.refused...)
 	h.refused, h.checked = h.checked, nil
 }
 
-// HoldApplied notes the pods that run, and ends all other holds. A pod is read-only, and is read
-// once.
+// HoldApplied holds the plugins of the pods that run, and releases all others.
 func (s *Set) HoldApplied(pods []*v1.Pod) {
+	var names []string
+	for _, pod := range pods {
+		names = append(names, handlersOf(pod)...)
+	}
+	slices.Sort(names)
+	hold := s.live.Hold(slices.Compact(names)...)
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	byPod, all := make(map[*v1.Pod]map[string]bool, len(pods)), make(map[string]bool)
-	for _, pod := range pods {
-		names := h.byPod[pod]
-		if names == nil {
-			names = make(map[string]bool)
-			for _, name := range handlersOf(pod) {
-				names[name] = true
-			}
-		}
-		byPod[pod] = names
-		maps.Copy(all, names)
-	}
-	hold := s.live.Hold(slices.Collect(maps.Keys(all))...)
-	release(slices.Concat(h.applied, h.refused, h.checked))
-	h.applied, h.refused, h.checked, h.byPod = []func(){hold}, nil, nil, byPod
+	release(slices.Concat(h.applied, h.refused, h.checked)...)
+	h.applied, h.refused, h.checked = []func(){hold}, nil, nil
 }
 
-// handlersOf returns the names of the handlers of a pod's probes.
+// handlersOf returns the names of the handlers that the annotation of a pod names. The probes of
+// its containers have built-in ones.
 func handlersOf(pod *v1.Pod) (names []string) {
-	configs, _ := manager.ProbesOf(pod) // those with errors are never prepared
+	if pod.Annotations[manager.Annotation] == "" {
+		return nil
+	}
+	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
 	for _, c := range configs {
 		names = append(names, c.Handler)
 	}

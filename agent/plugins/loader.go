@@ -11,23 +11,16 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/live"
+	"github.com/daeace23/prober/probe"
 )
 
 // load loads a plugin with its runtime.
 func (s *Set) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
 	switch p.Manifest.Runtime {
 	case plugin.Process:
-		h, err := process.Load(ctx, process.Config{Logger: s.cfg.Log, Version: s.cfg.Version, Env: []string{s.cfg.Mark}}, p.Found)
-		if err != nil {
-			return live.Loaded{}, err
-		}
-		return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
+		return loaded(process.Load(ctx, process.Config{Logger: s.cfg.Log, Version: s.cfg.Version, Env: []string{s.cfg.Mark}}, p.Found))
 	case plugin.Nagios:
-		h, err := process.LoadCheck(process.Config{Logger: s.cfg.Log, Env: []string{s.cfg.Mark}}, p.Found)
-		if err != nil {
-			return live.Loaded{}, err
-		}
-		return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
+		return loaded(process.LoadCheck(process.Config{Logger: s.cfg.Log, Env: []string{s.cfg.Mark}}, p.Found))
 	default:
 		host, err := s.wasmHost()
 		if err != nil {
@@ -41,7 +34,18 @@ func (s *Set) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
 	}
 }
 
-// wasmHost returns the host of WebAssembly plugins, which is made with the first of them.
+// loaded returns a plugin whose handler runs programs.
+func loaded[H interface {
+	probe.Handler
+	Stats() process.Stats
+}](h H, err error) (live.Loaded, error) {
+	if err != nil {
+		return live.Loaded{}, err
+	}
+	return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
+}
+
+// wasmHost returns the host of WebAssembly plugins. The first call makes it.
 func (s *Set) wasmHost() (*wasm.Host, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +62,7 @@ func (s *Set) wasmHost() (*wasm.Host, error) {
 	return host, err
 }
 
-// fingerprint tells apart the commands of a check; "" for other plugins.
+// fingerprint returns a string that changes with the command of a check; "" for other plugins.
 func fingerprint(p admit.Plugin) string {
 	if p.Manifest.Runtime != plugin.Nagios {
 		return ""
@@ -79,7 +83,7 @@ func wasmStats(s wasm.Stats) live.Stats {
 	return live.Stats{Idle: s.Idle, Busy: s.Busy, Denied: s.Denied, Limits: s.Limits}
 }
 
-// processStats counts the one process of a plugin as an instance.
+// processStats returns stats with the process of a plugin as its one instance.
 func processStats(stats process.Stats) live.Stats {
 	s := live.Stats{Limits: stats.Limits}
 	switch {
@@ -91,7 +95,7 @@ func processStats(stats process.Stats) live.Stats {
 	return s
 }
 
-// Plugins implements [metrics.PluginHost]. The counts are those of all generations.
+// Plugins implements [metrics.PluginHost]. Counts include all generations.
 func (s *Set) Plugins() map[string]metrics.PluginStats {
 	all := make(map[string]metrics.PluginStats)
 	for _, p := range s.live.Statuses() {

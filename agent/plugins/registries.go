@@ -8,9 +8,9 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// Pull asks the registries of plugins, and logs what is not current; changed is called
-// when there is a new answer. With all, also those are asked and logged that have nothing
-// new. With again, registries are asked however short a time ago they were.
+// Pull queries the registries of plugins and logs which plugins are not current. It calls
+// changed for each new answer. With all, it also logs plugins whose registry answered as before.
+// With again, it also queries registries that have answered a short time ago.
 func (s *Set) Pull(ctx context.Context, all, again bool, changed func()) {
 	incomplete, err := s.scanner.Refresh(ctx, admit.RefreshConfig{All: all, Again: again, Each: func(r admit.Refreshed) {
 		if r.Changed {
@@ -21,14 +21,14 @@ func (s *Set) Pull(ctx context.Context, all, again bool, changed func()) {
 		}
 	}})
 	if err != nil {
-		return // which a scan reports
+		return // a scan reports it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.incomplete = incomplete
 }
 
-// logPulled logs what is not as it should be, or is again.
+// logPulled logs a plugin that is not current, or is current again.
 func (s *Set) logPulled(r *admit.Refreshed) {
 	log := s.cfg.Log.With("handler", r.Name, "source", r.Source)
 	switch {
@@ -45,13 +45,13 @@ func (s *Set) logPulled(r *admit.Refreshed) {
 	}
 }
 
-// AwaitsRegistry reports whether a plugin is in a registry that has not answered yet.
+// AwaitsRegistry reports whether the registry of a plugin has not answered yet.
 func (s *Set) AwaitsRegistry() bool {
 	return s.live.Latest().IsPending()
 }
 
-// UntilNextPull is how long registries are left alone: a tag may have moved, and one that
-// was away may be back.
+// UntilNextPull returns how long to wait before the next Pull, which notices a tag that has
+// moved and a registry that is available again.
 func (s *Set) UntilNextPull() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

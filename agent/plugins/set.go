@@ -30,28 +30,28 @@ type Config struct {
 	ConfigFile string            // prober.yaml; "": defaults
 	LockFile   string            // prober.plugins.lock, which must name every plugin; "": none
 	DevPlugins map[string]string // see [admit.Config]
-	StateDir   string            // keeps plugins of registries; "": see [admit.CacheDir]
+	StateDir   string            // stores plugins of registries; "": see [admit.CacheDir]
 	Version    string            // of the agent
 	Compat     probe.Compat
 	ShowOutput bool                             // see [builtin.Config.ShowBody]
 	Compiler   string                           // see [wasm.Config]
-	LookupEnv  func(name string) (string, bool) // says where the credentials of registries are; nil: nowhere
+	LookupEnv  func(name string) (string, bool) // finds the credentials of registries; nil: there are none
 
 	Runner    builtin.CommandRunner // runs the commands of exec probes
-	Mark      string                // an environment variable of the programs that run
+	Mark      string                // an environment variable of the programs of plugins
 	Listeners []net.Addr            // of the agent itself, which no plugin may reach
-	IdleAfter time.Duration         // how long a plugin stays loaded that no probe uses
-	AskEvery  time.Duration         // how often, about, registries are asked for tags
+	IdleAfter time.Duration         // how long a plugin that no probe uses stays loaded
+	AskEvery  time.Duration         // about how often registries are asked for tags
 
-	// Demanded hears how it went with a plugin that a probe asked for.
+	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
 	Metrics  *metrics.Metrics
 	Log      *slog.Logger
 }
 
-// Set is the built-in handlers and the plugins. It connects the plugins to files,
-// registries, runtimes and metrics: package admit says which may be loaded, and package
-// live loads, replaces and unloads them.
+// Set has the built-in handlers and the plugins. It connects the plugins to files, registries,
+// runtimes and metrics: package admit decides which may be loaded, and package live loads,
+// replaces and unloads them.
 type Set struct {
 	cfg      Config
 	registry handlers.Registry
@@ -59,22 +59,22 @@ type Set struct {
 	builtins []string
 	live     *live.Manager
 
-	ending   context.Context         // ends what plugins are waited for
+	ending   context.Context         // ends all waiting for plugins
 	end      context.CancelCauseFunc // of ending
-	detached func() bool             // lets ending outlast the context of New, unless that has ended
+	detached func() bool             // separates ending from the context of New; false if that has ended
 
 	holds holds
 
-	scanning sync.Mutex // held while a snapshot is taken and noted
+	scanning sync.Mutex // held during Scan
 
 	mu           sync.Mutex
-	host         *wasm.Host     // nil: there was no WebAssembly plugin yet
+	host         *wasm.Host     // nil before the first WebAssembly plugin
 	total        uint64         // memory of all plugins
 	appliedTotal uint64         // total at the last Reload
 	secrets      secrets.Policy // by the latest snapshot
-	otherSecrets bool           // secrets has changed since SecretPolicyChanged was last asked
+	otherSecrets bool           // secrets has changed since the last SecretPolicyChanged
 	watched      []string       // files that the latest snapshot depends on, beside those in plugin folders
-	incomplete   bool           // a registry has given no good answer
+	incomplete   bool           // a registry has not answered, or with an error
 }
 
 var (
@@ -82,10 +82,10 @@ var (
 	_ metrics.PluginHost = (*Set)(nil)
 )
 
-// New makes the built-in handlers, asks registries, and takes the first snapshot of the
-// plugins. stamp is that of the files from before they were read. ctx ends the work, and
-// the waiting of later calls too, until [Set.Detach]. A Set that is returned with an error
-// must be closed as any other.
+// New makes the built-in handlers, queries registries, and takes the first snapshot of the
+// plugins. stamp is the stamp of the files from before they were read. The end of ctx ends New,
+// and all waiting for plugins until [Set.Detach]. A Set that is returned with an error must be
+// closed too.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	s = &Set{cfg: cfg}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -107,10 +107,10 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	return s, stamp, err
 }
 
-// Detach lets the Set outlast the context of New. It reports false where that has ended.
+// Detach lets the Set outlive the context of New. It returns false if that has ended.
 func (s *Set) Detach() bool { return s.detached() }
 
-// End ends what plugins are waited for.
+// End ends all waiting for plugins.
 func (s *Set) End(cause error) { s.end(cause) }
 
 // NewScanner returns the scanner of the plugins of cfg.
@@ -148,8 +148,8 @@ func (s *Set) Close() error {
 	return err
 }
 
-// Reload takes a snapshot and applies it. What was tried in vain is tried again with again,
-// or when there is more memory.
+// Reload takes a snapshot and applies it. It loads versions that failed before again if again is
+// true, or if totalMemory has changed.
 func (s *Set) Reload(ctx context.Context, again bool) (changed bool, err error) {
 	v, err := s.Scan()
 	if err != nil {
@@ -162,8 +162,7 @@ func (s *Set) Reload(ctx context.Context, again bool) (changed bool, err error) 
 	return s.live.Apply(ctx, v, again)
 }
 
-// Scan takes a snapshot, and notes what it says of all plugins together. The error means
-// that nothing can be said of any plugin.
+// Scan takes a snapshot of the plugins. An error means that nothing is known of any plugin.
 func (s *Set) Scan() (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
@@ -201,13 +200,13 @@ func commands(v *admit.Snapshot) (files []string) {
 	return files
 }
 
-// Prepare implements [manager.Handlers]; the attempts of what it returns are counted.
-// The first probe of a plugin waits until it is loaded.
+// Prepare implements [manager.Handlers]. It loads the plugin for its first probe. The attempts
+// of the handler that it returns are counted.
 func (s *Set) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	return s.PrepareWithin(s.ending, name, config, target)
 }
 
-// PrepareWithin is Prepare that waits no longer than ctx lasts.
+// PrepareWithin is Prepare that ends with ctx.
 func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if slices.Contains(s.builtins, name) {
 		h, err := s.registry.Prepare(name, config, target)
@@ -260,15 +259,15 @@ func (c counted) KeepSecret(redact func(string) string) {
 	}
 }
 
-// SecretPolicy returns what prober.yaml allows now.
+// SecretPolicy returns the secrets that prober.yaml allows.
 func (s *Set) SecretPolicy() secrets.Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.secrets
 }
 
-// SecretPolicyChanged reports whether the policy of secrets has changed since it was last asked:
-// manifests may have been refused for the one before, or refer to what it allows no more.
+// SecretPolicyChanged reports whether the policy of secrets has changed since the last call.
+// Manifests that the policy refused may be allowed now, and those that run may be no more.
 func (s *Set) SecretPolicyChanged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/plugin/live"
 )
 
-// Statuses returns what can be seen of all plugins, by name: also of those that may not be
+// Statuses returns the status of all plugins, sorted by name, including those that may not be
 // loaded.
 func (s *Set) Statuses() []api.PluginStatus {
 	all, known := []api.PluginStatus{}, make(map[string]bool)
@@ -35,7 +35,7 @@ func (s *Set) Statuses() []api.PluginStatus {
 
 var stateNames = map[live.State]string{live.Running: "running", live.Unused: "unused", live.Withdrawn: "withdrawn", live.Failed: "failed"}
 
-// pluginStatus returns what can be seen of a plugin, by its status and what v has of it.
+// pluginStatus returns the status of a plugin for the API. v is the latest snapshot.
 func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 	p := api.PluginStatus{Name: s.Name, State: stateNames[s.State], Generation: s.Generation, Probes: s.Probes, Changed: s.Changed}
 	if f := s.Plugin; f.Manifest != nil {
@@ -73,8 +73,7 @@ func (s *Set) RunsPrograms(name string) bool {
 	return ok && p.Plugin.Manifest != nil && runtimeOf(p.Plugin) != string(plugin.Wasm)
 }
 
-// refusedStatus is what can be seen of the version that err says may not be loaded, nil
-// where it says nothing of the kind.
+// refusedStatus returns the version that err says may not be loaded; nil for other errors.
 func refusedStatus(err error) *api.RefusedStatus {
 	r, ok := errors.AsType[*admit.RefusedError](err)
 	if !ok {
@@ -103,7 +102,7 @@ func comparedTicks(c shadow.Counts) map[string]uint64 {
 	return map[string]uint64{"agree": c.Agree, "disagree": c.Disagree, "error": c.Errors, "skipped": c.Skipped}
 }
 
-// Promote lets the shadow of a plugin take its place.
+// Promote replaces a plugin by its shadow.
 func (s *Set) Promote(ctx context.Context, name string) (api.PluginStatus, error) {
 	status, err := s.live.Promote(ctx, name)
 	if err != nil {

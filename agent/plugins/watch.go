@@ -14,8 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// Stamp returns a text that changes when prober.yaml, or a file that says or is what the
-// plugins are, may have changed.
+// Stamp returns a string that changes when prober.yaml, or a file of a plugin, may have changed.
 func (s *Set) Stamp() string {
 	var b strings.Builder
 	for _, dir := range s.cfg.PluginDirs {
@@ -32,8 +31,8 @@ func (s *Set) Stamp() string {
 	return b.String()
 }
 
-// OnlyMoreFiles reports whether two stamps tell the same of all files that are in both: a
-// file that prober.yaml names is watched once that was read.
+// OnlyMoreFiles reports whether all files that are in both stamps are the same in both. Files
+// that prober.yaml names are in a stamp only after prober.yaml was read.
 func OnlyMoreFiles(a, b string) bool {
 	lines := make(map[string]string)
 	for line := range strings.Lines(a) {
@@ -49,7 +48,7 @@ func OnlyMoreFiles(a, b string) bool {
 	return true
 }
 
-// stampFolder adds what is in a folder, and depth folders further down.
+// stampFolder adds the files in a folder, and in its folders down to depth.
 func stampFolder(b *strings.Builder, dir string, depth int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -58,35 +57,35 @@ func stampFolder(b *strings.Builder, dir string, depth int) {
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path) // of what a link leads to
+		info, err := os.Stat(path) // follows links
 		switch {
-		case err != nil:
-			fmt.Fprintf(b, "%q %v\n", path, err)
-		case !info.IsDir():
-			filestamp.Write(b, path, info)
+		case err != nil || !info.IsDir():
+			filestamp.Write(b, path, info, err)
 		case depth > 0:
 			stampFolder(b, path, depth-1)
 		}
 	}
 }
 
+// stampFile adds the file at path with its signatures and its manifest, or the files in the
+// folder at path.
 func stampFile(b *strings.Builder, path string) {
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		fmt.Fprintf(b, "%q %v\n", path, err)
-	case info.IsDir():
+	if err == nil && info.IsDir() {
 		stampFolder(b, path, 0)
-	default:
-		filestamp.Write(b, path, info)
-		manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program, beside it
-		if strings.HasSuffix(path, ".wasm") {
-			manifest = filepath.Join(filepath.Dir(path), plugin.ManifestFile)
-		}
-		for _, file := range append(trust.Files(path), manifest) {
-			if info, err := os.Stat(file); err == nil {
-				filestamp.Write(b, file, info)
-			}
+		return
+	}
+	filestamp.Write(b, path, info, err)
+	if err != nil {
+		return
+	}
+	manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program
+	if strings.HasSuffix(path, ".wasm") {
+		manifest = filepath.Join(filepath.Dir(path), plugin.ManifestFile)
+	}
+	for _, file := range append(trust.Files(path), manifest) {
+		if info, err := os.Stat(file); err == nil {
+			filestamp.Write(b, file, info, nil)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package secrets is what an agent does for the secrets of probes: policy.go says which
-// references are allowed and resolves them, files.go follows the files that they lead to, and mask.go
-// hides secrets in pods that are shown. Read policy.go first.
+// Package secrets resolves the secrets of probes. policy.go decides which references are allowed,
+// files.go detects changes of the files that they lead to, and mask.go removes secrets from pods
+// that are shown. Read policy.go first.
 package secrets

@@ -12,16 +12,15 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// Files are the files that probes refer to with ${file:…}. It is safe for concurrent
-// use. The zero value is ready to use.
+// Files are the files that probes refer to with ${file:…}. It is safe for concurrent use. The
+// zero value is ready to use.
 type Files struct {
 	mu     sync.Mutex
-	stamps map[string]string    // of each file, from before it was last read
-	byPod  map[*v1.Pod][]string // the files of the pods that run, which are read-only
+	stamps map[string]string // of each file, from before it was last read
 }
 
-// Begin begins to read all files again. It returns those that have changed since they were
-// last read.
+// Begin records that all files are about to be read again. It returns those that have changed
+// since they were last read, sorted.
 func (s *Files) Begin() (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,12 +33,12 @@ func (s *Files) Begin() (changed []string) {
 	return changed
 }
 
-// note notes a file that is about to be read.
+// note records that a file is about to be read.
 func (s *Files) note(file string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.stamps[file]; known {
-		return // the earlier stamp may be that of what another probe has read
+		return // another probe may have read the file since that stamp
 	}
 	if s.stamps == nil {
 		s.stamps = make(map[string]string)
@@ -49,44 +48,28 @@ func (s *Files) note(file string) {
 
 // Keep forgets the files that none of the pods refers to.
 func (s *Files) Keep(pods []*v1.Pod) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	byPod, used := make(map[*v1.Pod][]string, len(pods)), make(map[string]bool)
+	used := make(map[string]bool)
 	for _, pod := range pods {
-		files, known := s.byPod[pod]
-		if !known {
-			files = filesOf(pod)
-		}
-		byPod[pod] = files
-		for _, file := range files {
+		for _, file := range filesOf(pod) {
 			used[file] = true
 		}
 	}
-	s.byPod = byPod
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
 }
 
-// Known returns the stamp of all files from before they were last read.
-func (s *Files) Known() string {
+// Stamps returns the stamp of all files from before they were last read, and their stamp now.
+func (s *Files) Stamps() (known, now string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	var b strings.Builder
-	for _, file := range slices.Sorted(maps.Keys(s.stamps)) {
-		b.WriteString(s.stamps[file])
-	}
-	return b.String()
-}
-
-// Now returns the stamp of all files as they are.
-func (s *Files) Now() string {
-	s.mu.Lock()
-	files := slices.Sorted(maps.Keys(s.stamps))
+	stamps := maps.Clone(s.stamps)
 	s.mu.Unlock()
-	var b strings.Builder
-	for _, file := range files {
-		b.WriteString(filestamp.Of(file))
+	var before, after strings.Builder
+	for _, file := range slices.Sorted(maps.Keys(stamps)) {
+		before.WriteString(stamps[file])
+		after.WriteString(filestamp.Of(file))
 	}
-	return b.String()
+	return before.String(), after.String()
 }
 
 // filesOf returns the files that the probes of pod refer to.
@@ -94,7 +77,7 @@ func filesOf(pod *v1.Pod) (files []string) {
 	if pod.Annotations[manager.Annotation] == "" {
 		return nil
 	}
-	configs, _ := manager.ProbesOf(pod) // those with errors are never prepared
+	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
 	for _, c := range configs {
 		for _, r := range c.SecretReferences() {
 			if r.Source == "file" {

@@ -11,21 +11,20 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// maskText stands for what is not shown.
+// maskText replaces what is not shown.
 const maskText = "[redacted]"
 
-// publicHeaders are those headers whose values no one need hide. All others may hold
-// credentials: there is no list of those that do.
+// publicHeaders are the headers whose values are shown. All others may hold credentials.
 var publicHeaders = []string{
 	"accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection",
 	"content-length", "content-type", "host", "user-agent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 }
 
-// lastApplied has a whole manifest, as kubectl apply leaves it.
+// lastApplied is the annotation in which kubectl apply stores the whole manifest.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Mask returns a copy of pod that everybody may see: without the values of variables,
-// headers and the configs of plugins.
+// Mask returns a copy of pod without the values of variables, of headers and of the configs of
+// plugins.
 func Mask(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	for i := range pod.Spec.InitContainers {
@@ -128,8 +127,7 @@ func maskHeaderList(request map[string]any) {
 	}
 }
 
-// maskValues masks all values of a decoded document: which of them are secret, only the
-// plugin knows.
+// maskValues masks all values of a decoded document: only the plugin knows which are secret.
 func maskValues(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -151,10 +149,10 @@ func maskValues(v any) any {
 	}
 }
 
-// secretReference is what [manager.Config.ResolveSecret] replaces, which is no secret.
+// secretReference matches what [manager.Config.ResolveSecret] replaces: it is not a secret.
 var secretReference = regexp.MustCompile(`\$\{(file|env):[^}]+\}`)
 
-// maskString masks what of text is not a reference to a secret.
+// maskString masks all of text but references to secrets.
 func maskString(text string) string {
 	var shown strings.Builder
 	end := 0

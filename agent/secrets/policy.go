@@ -15,14 +15,14 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// Policy is the allow-list of ${file:…} and ${env:…}: what probes may refer to. The
-// zero value allows nothing. It is read-only.
+// Policy is the allow-list of ${file:…} and ${env:…}. The zero value allows nothing. It is
+// read-only.
 type Policy struct {
-	configFile string // ""; there is none
+	configFile string // "" for none
 	allow      []string
 }
 
-// PolicyOf returns what the agent's file allows, which is at configFile; "": there is none.
+// PolicyOf returns the policy of a prober.yaml and its path, "" for none.
 func PolicyOf(configFile string, file *config.Agent) Policy {
 	p := Policy{configFile: configFile}
 	for _, pattern := range file.Secrets.Allow {
@@ -38,30 +38,31 @@ func PolicyOf(configFile string, file *config.Agent) Policy {
 // Equal reports whether two policies allow the same.
 func (p *Policy) Equal(other *Policy) bool { return slices.Equal(p.allow, other.allow) }
 
-// AllowsFile returns why ${file:NAME} is not allowed as it is written, nil when it is. It does
-// not look at the file.
+// AllowsFile returns an error if ${file:NAME} is not allowed as it is written. It does not access
+// the file.
 func (p *Policy) AllowsFile(name string) error {
 	_, err := p.written(name)
 	return err
 }
 
-// refusal is the error for a secret that is not allowed.
+// refusal returns the error for a secret that is not allowed.
 func (p *Policy) refusal(why, secret string) error {
 	return fmt.Errorf("%s: add %q to secrets.allow in %s", why, secret, cmp.Or(p.configFile, "a prober.yaml for --config"))
 }
 
-// AllowsVariable returns why ${env:NAME} is not allowed, nil when it is.
+// AllowsVariable returns an error if ${env:NAME} is not allowed.
 func (p *Policy) AllowsVariable(name string) error {
-	for pattern := range p.of(config.SecretEnv) {
-		if ok, err := path.Match(pattern, name); ok && err == nil {
+	for _, allowed := range p.allow {
+		pattern, isVariable := strings.CutPrefix(allowed, config.SecretEnv)
+		if ok, err := path.Match(pattern, name); isVariable && ok && err == nil {
 			return nil
 		}
 	}
 	return p.refusal("not allowed", config.SecretEnv+name)
 }
 
-// file returns the file that ${file:NAME} stands for, without links. A link may lead to a file
-// below its own folder, as those of Kubernetes's secrets do, or to one that is allowed.
+// file returns the path of the file that ${file:NAME} leads to, without links. A link may lead to
+// a file below its own folder, as in the volumes of Kubernetes secrets, or to an allowed file.
 func (p *Policy) file(name string) (string, error) {
 	at, err := p.written(name)
 	if err != nil {
@@ -71,17 +72,15 @@ func (p *Policy) file(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for range p.matching(real) {
+	below := func(pattern string) bool { return isBelow(pattern, at, real) }
+	if len(p.matching(real)) > 0 || slices.ContainsFunc(p.matching(at), below) {
 		return real, nil
 	}
-	if !slices.ContainsFunc(slices.Collect(p.matching(at)), func(pattern string) bool { return isBelow(pattern, at, real) }) {
-		return "", p.refusal("not allowed: it leads to "+real, config.SecretFile+real)
-	}
-	return real, nil
+	return "", p.refusal("not allowed: it leads to "+real, config.SecretFile+real)
 }
 
-// written returns the absolute path of ${file:NAME}, which is allowed as it is written. It
-// does not look at the file.
+// written returns the absolute path of ${file:NAME}, and an error if that is not allowed. It does
+// not access the file.
 func (p *Policy) written(name string) (string, error) {
 	if slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..") {
 		return "", errors.New("not allowed: the path must not have .. in it")
@@ -90,36 +89,26 @@ func (p *Policy) written(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for range p.matching(at) {
+	if len(p.matching(at)) > 0 {
 		return at, nil
 	}
 	return "", p.refusal("not allowed", config.SecretFile+at)
 }
 
-// of yields the patterns of a source.
-func (p *Policy) of(source string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, pattern := range p.allow {
-			if rest, ok := strings.CutPrefix(pattern, source); ok && !yield(rest) {
-				return
-			}
+// matching returns the patterns of files that match a path.
+func (p *Policy) matching(at string) (patterns []string) {
+	for _, allowed := range p.allow {
+		pattern, isFile := strings.CutPrefix(allowed, config.SecretFile)
+		if ok, err := filepath.Match(pattern, at); isFile && ok && err == nil {
+			patterns = append(patterns, pattern)
 		}
 	}
+	return patterns
 }
 
-// matching yields the patterns of files that match a path.
-func (p *Policy) matching(at string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for pattern := range p.of(config.SecretFile) {
-			if ok, err := filepath.Match(pattern, at); ok && err == nil && !yield(pattern) {
-				return
-			}
-		}
-	}
-}
-
-// isBelow reports whether real, where at leads to, is below the folder of at. That folder may
-// be a link as far as the operator has written it: one that stands for a * may be anybody's.
+// isBelow reports whether real, where at leads to, is below the folder of at. The part of that
+// folder before the first wildcard of pattern may be a link; the rest may not, since any user may
+// have made it.
 func isBelow(pattern, at, real string) bool {
 	fixed := filepath.Dir(pattern)
 	for hasMeta(fixed) && filepath.Dir(fixed) != fixed {
@@ -136,13 +125,13 @@ func isBelow(pattern, at, real string) bool {
 	return err == nil && filepath.IsLocal(rest)
 }
 
-// hasMeta reports whether a pattern of [filepath.Match] is more than a path.
+// hasMeta reports whether a pattern of [filepath.Match] has wildcards or escapes.
 func hasMeta(pattern string) bool {
 	return strings.ContainsAny(pattern, "*?[") || runtime.GOOS != "windows" && strings.Contains(pattern, `\`)
 }
 
-// Resolve returns what ${file:NAME} or ${env:NAME} stands for, as far as p allows it; source is
-// "file" or "env". A file is noted in files before it is read. lookupEnv may be nil.
+// Resolve returns the value of ${file:NAME} or ${env:NAME}, if p allows it; source is "file" or
+// "env". It adds the file to files before it reads it. lookupEnv may be nil.
 func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *Files, source, name string) (string, error) {
 	if source == "env" {
 		if err := p.AllowsVariable(name); err != nil {
@@ -159,8 +148,8 @@ func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *File
 		if err != nil {
 			return "", err
 		}
-		// Secrets of Kubernetes are replaced by another link, and what it led to is removed.
-		// Who owns a folder on the way may put a link there at any time: none is followed.
+		// Kubernetes updates a secret by replacing a link and removing its old target. The owner
+		// of a folder on the way may put a link there at any time: links are not followed.
 		data, err := regular.ReadNoLinks(file, MaxSize)
 		if attempt == 3 || !errors.Is(err, fs.ErrNotExist) {
 			return string(trimNewline(data)), err

@@ -6,14 +6,12 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// MaxSize is the most bytes that the file of a secret may have.
+// MaxSize is the limit of the file of a secret, in bytes.
 const MaxSize = 1 << 20
 
-// Resolve returns what ${file:NAME} or ${env:NAME} stands for, for whoever resolves the
-// config of a probe without an agent: without a policy. source is "file" or "env". A file must be a regular
-// one, or a symbolic link to one, of at most [MaxSize] bytes. lookupEnv may be nil: then
-// there are no variables. It reads any file that the process can: whoever resolves what
-// others have written decides first what they may refer to.
+// Resolve returns the value of ${file:NAME} or ${env:NAME} without a policy: it reads any file that
+// the process can read. source is "file" or "env". A file must be a regular file, or a symbolic
+// link to one, of at most [MaxSize] bytes. lookupEnv may be nil: then there are no variables.
 func Resolve(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
 	if source == "env" {
 		if lookupEnv != nil {
@@ -27,7 +25,7 @@ func Resolve(lookupEnv func(name string) (string, bool), source, name string) (s
 	return string(trimNewline(data)), err
 }
 
-// trimNewline takes off the one newline that editors put at the end of a file.
+// trimNewline removes the newline that editors add at the end of a file.
 func trimNewline(data []byte) []byte {
 	for _, end := range []byte{'\n', '\r'} {
 		if n := len(data); n > 0 && data[n-1] == end {

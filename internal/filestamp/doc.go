@@ -1,4 +1,4 @@
-// Package filestamp tells whether files have changed, without reading them. A stamp is a
-// text that is another one when a file may be; [Settling] decides when a change is complete.
+// Package filestamp detects changes of files without reading them. A stamp is a string that
+// changes when a file may have changed; [Settling] decides when the change is complete.
 // Read stamp.go first.
 package filestamp

@@ -2,19 +2,19 @@ package filestamp
 
 import "time"
 
-// maxSettle is how long files may go on changing before the change is due.
+// maxSettle is how long files may keep changing before the change is due.
 const maxSettle = 2 * time.Second
 
-// Settling decides when a change of files is due, so that files which are being written are
-// not read halfway. The zero value is ready to use.
+// Settling decides when a change of files is due, so that files are not read while they are
+// being written. The zero value is ready to use.
 type Settling struct {
 	last  string    // the stamp at the last call
 	since time.Time // when a change was first seen that is not due yet; zero: there is none
 }
 
-// Due reports whether a change is due now. stamp is that of the files now, and known that of
-// the files when they were last read. A change is due when the files are the same as at the
-// last call, or have changed for 2 s.
+// Due reports whether a change is due now. stamp is the stamp of the files now, and known the
+// stamp of the files when they were last read. A change is due when the files are the same as at
+// the last call, or have been changing for 2 s.
 func (s *Settling) Due(now time.Time, stamp, known string) bool {
 	settled := stamp == s.last
 	s.last = stamp

@@ -1,7 +1,7 @@
-// Package ownership refuses files and folders that other users could change: what prober runs,
-// trusts or keeps private. Start at [Check] and [CheckPath].
+// Package ownership detects files and folders that other users could change. Start at [Check] and
+// [CheckPath].
 //
-// On systems without file modes, such as Windows, everything is accepted.
+// On systems without file modes, such as Windows, it accepts everything.
 package ownership
 
 import (
@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// PrivateDir creates dir if it does not exist. It returns an error if somebody else could put
-// files there: dir is not a folder, belongs to another user or is writable to others.
+// PrivateDir creates dir if it does not exist. It returns an error if dir is not a folder, belongs
+// to another user or is writable to others.
 func PrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -25,7 +25,7 @@ func PrivateDir(dir string) error {
 	return checkPrivate(dir, info)
 }
 
-// CheckDir returns an error if path is not a folder, or if other users could put files there.
+// CheckDir returns an error if path is not a folder, or if other users could change it.
 func CheckDir(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -41,6 +41,15 @@ func Check(name string, info fs.FileInfo) error {
 	return checkOwner(name, info)
 }
 
+// CheckSecret returns an error if other users than this one and root may read or change the file
+// called name.
+func CheckSecret(name string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s: mode %04o lets other users read or change it; it must be 0600", name, mode)
+	}
+	return checkOwner(name, info)
+}
+
 // CheckExecutable returns an error if the owner may not execute the file called name.
 func CheckExecutable(name string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o100 == 0 {
@@ -58,12 +67,12 @@ func checkOwner(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// maxLinks is how many symbolic links a path may have, as in the kernel.
+// maxLinks is the limit of symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// CheckPath returns an error if others can replace the file at path: if a folder on the way
-// there, or on the way of a symbolic link there, is writable to its group or to everybody. In a
-// folder with the sticky bit they can replace only what belongs to them.
+// CheckPath returns an error if other users can replace the file at path: if a folder of the path,
+// or of a symbolic link in it, is writable to its group or to everybody. In a folder with the
+// sticky bit, users can replace only what belongs to them.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
@@ -106,7 +115,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// checkEntry returns what is called name in a folder, if others cannot replace it there.
+// checkEntry returns the entry called name of a folder, and an error if other users can replace
+// it.
 func checkEntry(folder, name string) (fs.FileInfo, error) {
 	dir, err := os.Lstat(folder)
 	if err != nil {
