@@ -216,7 +216,7 @@ func TestRefreshForgetsSourceThatWasRemoved(t *testing.T) {
 		if v := s.scan(scanner, c.file); fmt.Sprint(states(v)) != c.before {
 			t.Errorf("before Refresh: got %s, want %s", states(v), c.before)
 		}
-		if _, err := scanner.Refresh(t.Context(), admit.RefreshConfig{}); err != nil {
+		if _, err := scanner.Refresh(t.Context(), admit.RefreshConfig{Each: func(admit.Refreshed) {}}); err != nil {
 			t.Fatal(err)
 		}
 		if v := s.scan(scanner, c.file); fmt.Sprint(states(v)) != c.after {
