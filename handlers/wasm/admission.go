@@ -11,20 +11,22 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// call is a call of a guest with what it holds of the plugin and the host.
+// call is a call of a guest with its shares of the instances and of the memory.
 type call struct {
-	*guest.Call
+	guest.Call
 	plugin *Handler
 	class  sched.Class // of the probe
-	share  uint64      // of the host's memory, while it is admitted
+	share  uint64      // of the host's memory
 }
 
 func newCall(ctx context.Context, b *bound, req *probe.Request, store *attempt.Store, class sched.Class) *call {
-	return &call{Call: guest.New(ctx, &b.plugin.guest, req, b.config, store), plugin: b.plugin, class: class}
+	c := &call{plugin: b.plugin, class: class}
+	c.Init(ctx, &b.plugin.guest, req, b.config, store)
+	return c
 }
 
-// admit takes the share of a call that is to begin, and reports whether there is one.
-// leave gives it back.
+// admit takes the shares of a call that is to begin, and reports whether there was room. The
+// caller gives them back with leave.
 func (c *call) admit() bool {
 	if !c.plugin.instances.Acquire(c.class, 1) {
 		c.Hit(plugin.LimitInstances)
@@ -39,23 +41,23 @@ func (c *call) admit() bool {
 	return true
 }
 
-// holds notes what the memory of the call's instance takes of the budget now: an instance
-// may have grown in an earlier call, and grows in this one.
-func (c *call) holds(taken memory.Amount) {
+// Holds implements [memory.Holder]: the share of the call is what its instance takes now.
+func (c *call) Holds(taken memory.Amount) {
 	share := taken.Share()
 	c.plugin.host.quota.Adjust(c.class, c.share, share)
 	c.share = share
 }
 
+// leave gives back the shares of the call.
 func (c *call) leave() {
 	c.plugin.host.quota.Release(c.class, c.share)
 	c.plugin.instances.Release(c.class, 1)
 }
 
-// attempt returns the guest's part of c, which may be nil.
+// attempt returns the embedded call of c, or nil if c is nil.
 func (c *call) attempt() *guest.Call {
 	if c == nil {
 		return nil
 	}
-	return c.Call
+	return &c.Call
 }

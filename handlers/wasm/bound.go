@@ -60,10 +60,7 @@ func (b *bound) begin(c *call) (in *instance, err error) {
 			c.Release()
 		}
 	}()
-	begun := b.plugin.host.cfg.Clock.Now()
-	in, err = b.plugin.take(c)
-	c.AddWait(b.plugin.host.since(begun))
-	return in, err
+	return b.plugin.take(c)
 }
 
 // end ends what a call has begun, and gives back what it holds.
@@ -75,12 +72,11 @@ func (b *bound) end(c *call, in *instance, normal bool) {
 
 // carryOut calls the guest, and gives back what the attempt holds.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	waited, again := c.Waited(), false
+	again := false
 	defer func() { b.end(c, in, again) }()
-	entered := b.plugin.host.cfg.Clock.Now()
 	code, err := in.run(c, in.probe)
 	ended := c.Ended()
-	b.class.Store(int32(c.class.Next(c.ClassSince(entered, waited, ended))))
+	b.class.Store(int32(c.class.Next(c.Class(ended))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
 		if out, err = c.Outcome(code, in.world); err == nil {

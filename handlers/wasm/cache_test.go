@@ -1,20 +1,16 @@
 package wasm
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 )
 
-func TestTheCacheIsPruned(t *testing.T) {
+func TestPruneCacheRemovesOldest(t *testing.T) {
 	dir := t.TempDir()
 	older, newer := filepath.Join(dir, "v1.0.0", "wazero-dev"), filepath.Join(dir, wazeroVersion, "wazero-dev")
 	for _, d := range []string{older, newer} {
@@ -65,35 +61,4 @@ func TestTheCacheIsPruned(t *testing.T) {
 		}
 	}
 	pruneCache("", 0, 0)
-}
-
-func TestACompilationThatTakesLongKeepsNobodyOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := h.beginCompilation(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		second, err := h.beginCompilation(t.Context())
-		if took := time.Since(start); err != nil || took != unlimitedPatience {
-			t.Errorf("the second began after %v, %v", took, err)
-		}
-		over, cancel := guest.SystemClock{}.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if _, err := h.beginCompilation(over); !errors.Is(err, over.Err()) || err == nil {
-			t.Errorf("a third: %v", err)
-		}
-		h.endCompilation(second)
-		h.endCompilation(first)
-		if h.compilations != 0 {
-			t.Errorf("%d compilations", h.compilations)
-		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -26,9 +25,7 @@ func (a asked) Deadline() (time.Time, bool) {
 	return a.Context.Deadline()
 }
 
-// A host that is closed while a plugin is loaded leaves the load what it needs to come to
-// its end.
-func TestTheHostIsClosedWhileAPluginIsLoaded(t *testing.T) {
+func TestHostIsClosedDuringLoad(t *testing.T) {
 	for _, name := range []string{"ok", "spin"} { // with functions of the host, and without
 		h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter})
 		if err != nil {
@@ -49,9 +46,8 @@ func TestTheHostIsClosedWhileAPluginIsLoaded(t *testing.T) {
 	}
 }
 
-// What began when the load was given up may have been closed with it, though it came to
-// its end: no attempt is to find it.
-func TestALoadIsGivenUpWhileTheGuestStarts(t *testing.T) {
+// wazero may have closed the instance of an abandoned load, even if the guest has started.
+func TestLoadIsAbandonedDuringInitialize(t *testing.T) {
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	h, err := wasm.New(wasm.Config{
 		CacheDir: testCache(scratch), Interpreter: interpreter, Rand: reading(func() { giveUp(errors.New("given up")) }),
@@ -73,8 +69,8 @@ func TestALoadIsGivenUpWhileTheGuestStarts(t *testing.T) {
 	}
 }
 
-// A load that ends while the host waits for an attempt takes nothing from those that go on.
-func TestALoadEndsWhileTheHostIsClosed(t *testing.T) {
+// A load that ends while Close waits for an attempt must not close what the attempt uses.
+func TestLoadEndsDuringClose(t *testing.T) {
 	dials, starts, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h, err := wasm.New(wasm.Config{
 		CacheDir: testCache(scratch), Interpreter: interpreter,
@@ -131,8 +127,12 @@ func TestALoadEndsWhileTheHostIsClosed(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for !wasm.Closed(h) {
-		runtime.Gosched()
+	for { // until Close has begun
+		p, err := load(guestFile(t, "ok"), "again")
+		if err != nil {
+			break
+		}
+		p.Close()
 	}
 	close(goOn)
 	if err := <-loaded; err == nil {

@@ -15,57 +15,54 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/plugin"
 )
 
-// A module of a few kilobytes can keep wazero's compiler busy for minutes and fill the
-// memory, and nothing stops a compilation. So a module that is not in the cache is compiled
-// by a process of its own, which ends when it has taken too much, and leaves what it made in
-// the cache.
+// A small module can keep wazero's compiler busy for minutes and fill the memory, and nothing
+// stops a compilation. So a process of its own compiles each module that is not in the cache.
+// It ends when it exceeds a limit, and moves its result to the cache.
 const (
 	compilerArgument = "__prober-module-compiler"
 
-	compilerLast = 5 * time.Minute
-	compilerCode = 192 << 20 // bytes of native code
+	compilerTimeout = 5 * time.Minute
+	compilerCode    = 192 << 20 // bytes of native code
 
-	// compilerPause is for how long a module that took too much is not tried again.
+	// compilerPause is how long a module that exceeded a limit is not compiled again.
 	compilerPause = time.Hour
 )
 
-// compilerLimits is what one compilation may take.
+// compilerLimits are the limits of one compilation.
 type compilerLimits struct {
-	Time   time.Duration // on a processor
+	Time   time.Duration // of the processor
 	Memory uint64
 }
 
-// A Go guest takes 1 to 2 s and 100 MB; under the race detector 25 s.
+// A Go guest takes 1 to 2 s and 100 MB, and 25 s under the race detector.
 var usualCompiler = compilerLimits{Time: time.Minute, Memory: 768 << 20}
 
-// IsCompiler reports whether a program that was started with args (os.Args) is to compile
-// one module. It must then call [CompilerMain] and nothing else.
+// IsCompiler reports whether a program that was started with args (os.Args) is the compiler
+// of a module. It must then call [CompilerMain] and nothing else.
 func IsCompiler(args []string) bool { return len(args) == 2 && args[1] == compilerArgument }
 
-// order is what a compiler is told, before the bytes of the module.
+// order is the first line that a compiler reads. The bytes of the module follow.
 type order struct {
-	Cache    string // a folder
-	Own      string // a folder in it, for what is not finished
+	Cache    string // the cache folder
+	Own      string // a folder in it, to work in
 	Size     int
 	Volatile bool
 	Features api.CoreFeatures
 	Limits   compilerLimits
 }
 
-// CompilerMain compiles the module that it reads from stdin, and returns the code for the
-// program to exit with. What is wrong with the module goes to stdout. It ends when stdin is
-// closed, for the host has died then.
+// CompilerMain compiles the module that it reads from stdin, and returns the exit code of the
+// program. It writes an error of the module to stdout. The process ends when stdin is closed,
+// because the host has ended then.
 func CompilerMain() int {
 	beNice()
 	err := compileOrdered(bufio.NewReader(os.Stdin))
@@ -76,7 +73,7 @@ func CompilerMain() int {
 	return 0
 }
 
-// enforce ends the process when it takes too much.
+// enforce ends the process when it exceeds a limit.
 func (l compilerLimits) enforce(start time.Time) {
 	debug.SetMemoryLimit(int64(l.Memory / 4 * 3))
 	for range time.Tick(10 * time.Millisecond) {
@@ -94,18 +91,21 @@ func (l compilerLimits) enforce(start time.Time) {
 
 const exitTooMuch = 3
 
-// unfinished is how the names of folders begin that a compiler works in.
-const unfinished = "compiling-"
+// The prefixes of the folders that compilers work in, and of the marks of modules that were
+// compiled by them.
+const (
+	unfinished = "compiling-"
+	finished   = "compiled-"
+)
 
-// finished is how the names of files begin that say which modules were compiled apart.
-const finished = "compiled-"
-
+// memoryTaken returns the bytes of memory that this process has.
 func memoryTaken() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
+// compileOrdered compiles the module of the order in.
 func compileOrdered(in *bufio.Reader) error {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -127,14 +127,14 @@ func compileOrdered(in *bufio.Reader) error {
 	return compileInto(o.Cache, o.Own, m)
 }
 
-// compileInto compiles m in the folder own, and moves what that made to the cache in folder.
+// compileInto compiles m in the folder own, and moves the result to the cache in folder.
 func compileInto(folder, own string, m *binary.Module) error {
 	cache, err := newCache(own)
 	if err != nil {
 		return err
 	}
 	made := compileFor(m, func(features api.CoreFeatures) compilation {
-		return compileIn(context.Background(), wazero.NewRuntimeWithConfig(context.Background(), compilerConfig(features).WithCompilationCache(cache)), m.Code)
+		return compileIn(context.Background(), compilerConfig(features).WithCompilationCache(cache), m.Code)
 	})
 	if made.err != nil {
 		return made.err
@@ -153,49 +153,49 @@ func compileInto(folder, own string, m *binary.Module) error {
 	return nil
 }
 
-// errNoCompiler means that there is no program to compile with.
+// errNoCompiler means that the compiler cannot be started.
 var errNoCompiler = errors.New("no compiler can be started")
 
-// errTooMuch is the error of a module that takes too much to compile.
+// errTooMuch is the error of a compilation that exceeded a limit.
 type errTooMuch struct{ text string }
 
 func (e *errTooMuch) Error() string { return "compile: " + e.text }
 
-// compileApart has m compiled by another process, unless that was done before. The error is
-// what is wrong with m; where no process can be started, nothing is.
+// compileApart compiles m in another process, unless that was done before. It returns nil if no
+// process can be started.
 func (h *Host) compileApart(ctx context.Context, m *binary.Module) error {
 	if h.cfg.Compiler == "" || h.cfg.Interpreter || h.remakeCache() != nil || h.cacheFolder == "" {
 		return nil
 	}
 	digest := plugin.Digest(m.Code)
 	mark := filepath.Join(h.cacheFolder, wazeroVersion, finished+strings.TrimPrefix(digest, "sha256:"))
-	if now := time.Now(); os.Chtimes(mark, now, now) == nil {
+	if now := time.Now(); os.Chtimes(mark, now, now) == nil { // it exists, and is in use
 		return nil
 	}
-	if err := h.bomb(digest); err != nil {
+	if err := h.bombError(digest); err != nil {
 		return err
 	}
 	err := h.runCompiler(ctx, m)
-	if errors.Is(err, errNoCompiler) { // it was deleted or replaced while this program runs
+	if errors.Is(err, errNoCompiler) { // its file was removed or replaced
 		h.cfg.Logger.WarnContext(ctx, "a plugin is compiled without limits of time and memory", "error", err.Error())
 		return nil
 	}
 	if tooMuch, ok := errors.AsType[*errTooMuch](err); ok {
-		h.noteBomb(digest, tooMuch)
+		h.addBomb(digest, tooMuch)
 	}
 	if err == nil {
-		_ = os.WriteFile(mark, nil, 0o600) // else it is compiled again
+		_ = os.WriteFile(mark, nil, 0o600) // without the mark it is compiled again
 	}
 	return err
 }
 
-// runCompiler starts the compiler and waits for it. It is ended with ctx.
+// runCompiler runs the compiler, and kills it when ctx ends.
 func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, compilerLast, &errTooMuch{fmt.Sprintf("it takes more than %v", compilerLast)})
+	ctx, cancel := context.WithTimeoutCause(ctx, compilerTimeout, &errTooMuch{fmt.Sprintf("it takes more than %v", compilerTimeout)})
 	defer cancel()
 	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoCompiler, err) // the cache cannot be written to
+		return fmt.Errorf("%w: %w", errNoCompiler, err) // the cache folder is not writable
 	}
 	defer os.RemoveAll(own)
 	head, err := json.Marshal(order{Cache: h.cacheFolder, Own: own, Size: len(m.Code), Volatile: m.Volatile, Features: m.Features, Limits: h.compilerLimits})
@@ -215,7 +215,8 @@ func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
 	} else if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	_, _ = io.Copy(in, io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(m.Code))) // and stays open
+	// in stays open: its end would end the compiler.
+	_, _ = io.Copy(in, io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(m.Code)))
 	err = cmd.Wait()
 	text, _, _ := strings.Cut(out.String(), "\n")
 	switch {
@@ -225,33 +226,30 @@ func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
 		return nil
 	case cmd.ProcessState.ExitCode() == 1 && text != "":
 		return errors.New(text)
-	default: // one that the system has killed, too
+	default: // including a compiler that the system killed
 		return &errTooMuch{cmp.Or(text, fmt.Sprintf("the compiler ended: %v", err))}
 	}
 }
 
-// bomb returns the error of a module that has lately taken too much.
-func (h *Host) bomb(digest string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.bombs = slices.DeleteFunc(h.bombs, func(b bomb) bool { return time.Now().After(b.until) })
-	for _, b := range h.bombs {
-		if b.digest == digest {
-			return fmt.Errorf("%w; it is not tried again before %s", b.err, b.until.Format(time.TimeOnly))
-		}
-	}
-	return nil
-}
-
-func (h *Host) noteBomb(digest string, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.bombs = append(h.bombs, bomb{digest, err, time.Now().Add(compilerPause)})
-}
-
-// bomb is a module that took too much to compile.
+// bomb is a module whose compilation exceeded a limit.
 type bomb struct {
-	digest string
-	err    error
-	until  time.Time
+	err   error
+	until time.Time // it is not compiled again before
+}
+
+// bombError returns the error of a module whose compilation exceeded a limit lately.
+func (h *Host) bombError(digest string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b, ok := h.bombs[digest]
+	if !ok || time.Now().After(b.until) {
+		return nil
+	}
+	return fmt.Errorf("%w; it is not tried again before %s", b.err, b.until.Format(time.TimeOnly))
+}
+
+func (h *Host) addBomb(digest string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bombs[digest] = bomb{err, time.Now().Add(compilerPause)}
 }

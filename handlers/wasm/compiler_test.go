@@ -61,7 +61,6 @@ func TestCompilerIsEndedWithLoad(t *testing.T) {
 	if _, err := h.Load(ctx, plugin.Found{Module: goModule(t), Manifest: plugin.Minimal("slow")}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	wasm.WaitForCompilers(h)
 	for _, pattern := range []string{"v*/wazero-*/*", "compiling-*"} {
 		if left, _ := filepath.Glob(filepath.Join(cache, pattern)); len(left) > 0 {
 			t.Errorf("%v is left", left)

@@ -14,15 +14,13 @@ import (
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
-	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
-// ErrNoInstance means that no instance of the plugin could be had: the memory budget
-// or the plugin's limit is used up by attempts in flight, or the deadline came before a
-// slot was free, or when most of the time had gone by until one was. It matches
-// [probe.ErrNoSlot].
+// ErrNoInstance means that an attempt got no instance of the plugin, or waited for the host
+// during most of its time: other attempts used up the memory, the limit of instances or the
+// slots. It matches [probe.ErrNoSlot].
 var ErrNoInstance error = &attempt.Skipped{Err: errors.New("no instance of the plugin is free")}
 
 // Handler is a loaded plugin. It is safe for concurrent use.
@@ -32,11 +30,13 @@ type Handler struct {
 	module    *binary.Module
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
-	instances *sched.Quota // of limits.Instances
-	image     *image       // of the first instance; nil where the module is volatile
-	size0     int          // bytes of memory of the first instance, when it had started
+	instances *sched.Quota // of the limit of instances
+	image     *image       // of the first instance; nil if the module is volatile
+	size0     int          // bytes of memory of the first instance after its start
 	reset     bool         // instances are used again after a reset
 	pooled    bool         // instances are used again as they are
+
+	hasInitialize, hasValidate bool // the module exports _initialize, validate_config
 
 	size atomic.Uint64 // see Stats.Size
 
@@ -45,58 +45,56 @@ type Handler struct {
 	live     int         // instances, idle or not
 	flying   sync.WaitGroup
 	closed   bool
-	evicting *time.Timer // closes what has been idle for long
-	evictAt  time.Time   // when evicting fires
+	evicting *time.Timer // calls closeStale; nil if there is no idle instance
 }
 
 var _ probe.Preparer = (*Handler)(nil)
 
-// Manifest returns the plugin's manifest, which must not be changed.
+// Manifest returns the plugin's manifest. It must not be changed.
 func (p *Handler) Manifest() *plugin.Manifest { return p.guest.Manifest }
 
 // Digest returns the digest of the module's bytes, "sha256:…".
 func (p *Handler) Digest() string { return p.guest.Digest }
 
-// Stats is what a plugin takes and did.
+// Stats are figures of a plugin. Counters begin when it is loaded.
 type Stats struct {
-	Idle   int    // instances that wait for a call
-	Busy   int    // instances in a call, or whose guest has its grace after one
-	Denied uint64 // dials that the grants did not cover, since the plugin was loaded
+	Idle   int    // instances without a call
+	Busy   int    // instances in a call
+	Denied uint64 // dials that the grants did not cover
 	Size   uint64 // bytes of linear memory of the guest that was called last
-	// Limits is how often each limit was hit, since the plugin was loaded: in how many
-	// attempts, or for Calls and Idle by how many instances. Limits that were not hit
-	// are left out. Neither are those counted that show when a plugin is loaded, and
-	// tables that a guest grows in vain, of which the runtime tells nobody.
+	// Limits counts the attempts that reached each limit; for Calls and Idle, the
+	// instances. Limits that were not reached are left out. Limits that are checked when the
+	// plugin is loaded, and that of tables, are not counted.
 	Limits map[plugin.LimitName]uint64
 }
 
-// Limits returns the limits in force.
+// Limits returns the limits in effect.
 func (p *Handler) Limits() plugin.Limits { return p.guest.Limits }
 
-// Stats returns the figures of this moment.
+// Stats returns the current figures.
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.guest.Denied.Load(), Size: p.size.Load(), Limits: p.guest.Hits.Counts()}
 }
 
-// Prepare implements [probe.Preparer]. It holds config against the manifest's
-// schema, fills in the defaults, and asks the guest if it exports validate_config.
+// Prepare implements [probe.Preparer]. It validates config against the manifest's schema, fills
+// in the defaults, and calls the guest's validate_config if it is exported.
 func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	return p.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is Prepare that waits for the guest no longer than ctx lasts.
+// PrepareContext is Prepare with a context.
 func (p *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := p.guest.Manifest.Config.Apply(config)
 	if err != nil {
 		return nil, err
 	}
 	b := &bound{plugin: p, config: config, store: new(attempt.Store)}
-	if p.guest.Command || p.compiled.ExportedFunctions()[abi.ExportValidateConfig] == nil {
+	if p.guest.Command || !p.hasValidate {
 		return b, nil
 	}
-	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout) // that of Prepare has no end
+	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := b.validate(ctx, target); err != nil {
 		return nil, err
@@ -113,7 +111,7 @@ func (p *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return (&bound{plugin: p, config: config, store: new(attempt.Store)}).Probe(ctx, req)
 }
 
-// Close waits for the attempts in flight and frees what the plugin holds.
+// Close waits for the attempts in flight and frees the plugin.
 func (p *Handler) Close() error {
 	p.mu.Lock()
 	already := p.closed
@@ -121,16 +119,13 @@ func (p *Handler) Close() error {
 	if p.evicting != nil {
 		p.evicting.Stop()
 	}
-	idle := p.idle
-	p.idle, p.live = nil, p.live-len(idle)
+	idle := p.removeIdleLocked(len(p.idle))
 	p.mu.Unlock()
 	if already {
 		return nil
 	}
 	p.host.remove(p)
-	for _, in := range idle {
-		in.close()
-	}
+	p.closeRemoved(idle)
 	p.flying.Wait()
 	return p.closeRuntime()
 }
@@ -152,15 +147,14 @@ func (p *Handler) closeRuntime() error {
 	return err
 }
 
-// take returns an instance that nobody else uses, a new one if need be, for a call
-// that has its place.
+// take returns an idle or new instance for a call. The caller gives it back.
 func (p *Handler) take(c *call) (*instance, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return nil, attempt.ErrClosed
 	}
-	p.flying.Add(1) // from here on Close waits, and the image stays
+	p.flying.Add(1) // Close waits from now on
 	p.mu.Unlock()
 	if !c.admit() {
 		p.flying.Done()
@@ -171,8 +165,8 @@ func (p *Handler) take(c *call) (*instance, error) {
 		in := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		in.memory.Hold(c.holds)
-		c.holds(in.memory.Taken())
+		in.memory.Hold(c)
+		c.Holds(in.memory.Taken())
 		return in, nil
 	}
 	if limit := p.guest.Limits.Instances; limit > 0 && p.live >= limit {
@@ -187,22 +181,26 @@ func (p *Handler) take(c *call) (*instance, error) {
 	return p.newFor(c)
 }
 
-// newFor is newInstance for a call that take lets begin.
+// newFor makes an instance for a call that was admitted.
 func (p *Handler) newFor(c *call) (in *instance, err error) {
+	start := p.host.cfg.Clock.Now()
 	defer func() {
+		c.AddWait(start)
 		if in == nil {
-			p.gone()
+			p.mu.Lock()
+			p.live--
+			p.mu.Unlock()
 			p.flying.Done()
 			c.leave()
 		}
 	}()
 	if in, err = p.newInstance(c.Context(), c); err != nil && c.Context().Err() == context.DeadlineExceeded {
-		err = ErrNoInstance // the guest never got to see its target
+		err = ErrNoInstance // the guest did not run: this says nothing about the target
 	}
 	return in, err
 }
 
-// back ends a take. Only an instance whose call ended normally is used again.
+// back gives back the instance that take returned. It is used again only after a normal end.
 func (p *Handler) back(c *call, in *instance, normal bool) {
 	defer p.flying.Done()
 	defer c.leave()
@@ -210,37 +208,24 @@ func (p *Handler) back(c *call, in *instance, normal bool) {
 	p.give(in, again && (p.pooled || in.restore(p.image)))
 }
 
-// maxReady is how many idle instances keep the pages that they wrote to, which makes their
-// next call quicker. The one used last is used first, so the others hardly get to it.
-const maxReady = 4
-
+// give gives back an instance, which becomes idle if it is to be kept.
 func (p *Handler) give(in *instance, keep bool) {
 	in.memory.Hold(nil)
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {
 		in.idleSince = time.Now()
 		p.idle = append(p.idle, in)
-		if next := len(p.idle) - 1 - maxReady; next >= 0 && p.reset {
-			p.idle[next].rest()
-		}
-		p.watchIdleLocked()
+		p.evictLaterLocked()
 		p.mu.Unlock()
 		return
 	}
 	p.live--
 	p.mu.Unlock()
-	in.look()
+	in.noteWritten()
 	in.close()
 }
 
-func (p *Handler) gone() {
-	p.mu.Lock()
-	p.live--
-	p.mu.Unlock()
-}
-
-// idleSince is since when the instance is idle that has been so for longest; zero: there
-// is none.
+// idleSince returns since when the oldest idle instance is idle, or zero if there is none.
 func (p *Handler) idleSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,69 +235,71 @@ func (p *Handler) idleSince() time.Time {
 	return p.idle[0].idleSince
 }
 
-// evictOne closes the instance that has been idle for longest, if there is one.
-func (p *Handler) evictOne() {
-	p.mu.Lock()
-	if len(p.idle) == 0 {
-		p.mu.Unlock()
-		return
+// removeIdleLocked removes the n oldest idle instances, or fewer if there are fewer. The caller
+// passes them to closeRemoved, without the lock.
+func (p *Handler) removeIdleLocked(n int) []*instance {
+	n = min(n, len(p.idle))
+	if n == 0 {
+		return nil
 	}
-	in := p.idle[0]
-	p.idle = slices.Delete(p.idle, 0, 1)
-	p.live--
-	p.flying.Add(1) // Close waits for this one too
-	p.mu.Unlock()
-	defer p.flying.Done()
-	in.close()
+	removed := slices.Clone(p.idle[:n])
+	p.idle = slices.Delete(p.idle, 0, n)
+	p.live -= n
+	p.flying.Add(1) // Close waits until they are closed
+	return removed
 }
 
-// surplusTime is how long an instance may be idle beside others. The one used last is
-// used first, so nobody needed it for as long.
-const surplusTime = 15 * time.Second
-
-// restLocked is how much longer the instance that has been idle for longest may be.
-func (p *Handler) restLocked() time.Duration {
-	most := p.guest.Limits.Idle
-	if len(p.idle) > 1 {
-		most = min(most, surplusTime)
-	}
-	return most - time.Since(p.idle[0].idleSince)
-}
-
-// watchIdleLocked sees to it that what stays idle is closed.
-func (p *Handler) watchIdleLocked() {
-	rest := p.restLocked()
-	if p.evicting == nil {
-		p.evicting, p.evictAt = time.AfterFunc(rest, p.closeStale), time.Now().Add(rest)
-	} else if time.Until(p.evictAt) > rest+surplusTime/2 {
-		p.evicting.Reset(rest)
-		p.evictAt = time.Now().Add(rest)
-	}
-}
-
-func (p *Handler) closeStale() {
-	p.mu.Lock()
-	p.evicting = nil
-	if len(p.idle) == 0 {
-		p.mu.Unlock()
-		return
-	}
-	p.flying.Add(1) // Close waits for these too
-	defer p.flying.Done()
-	var stale []*instance
-	for len(p.idle) > 0 && p.restLocked() <= 0 {
-		if time.Since(p.idle[0].idleSince) >= p.guest.Limits.Idle {
-			p.guest.Hits[plugin.LimitIdle].Add(1)
-		}
-		stale = append(stale, p.idle[0])
-		p.idle = slices.Delete(p.idle, 0, 1)
-	}
-	p.live -= len(stale)
-	if len(p.idle) > 0 {
-		p.watchIdleLocked()
-	}
-	p.mu.Unlock()
-	for _, in := range stale {
+func (p *Handler) closeRemoved(instances []*instance) {
+	for _, in := range instances {
 		in.close()
 	}
+	if len(instances) > 0 {
+		p.flying.Done()
+	}
+}
+
+// evictOne closes the oldest idle instance, if there is one.
+func (p *Handler) evictOne() {
+	p.mu.Lock()
+	removed := p.removeIdleLocked(1)
+	p.mu.Unlock()
+	p.closeRemoved(removed)
+}
+
+// surplusTime is how long an instance may be idle beside others. The one used last is used
+// first, so an instance that is idle for longer is not needed.
+const surplusTime = 15 * time.Second
+
+// restLocked returns how much longer the idle instance i may be idle.
+func (p *Handler) restLocked(i int) time.Duration {
+	most := p.guest.Limits.Idle
+	if i < len(p.idle)-1 {
+		most = min(most, surplusTime)
+	}
+	return most - time.Since(p.idle[i].idleSince)
+}
+
+// evictLaterLocked starts the timer of closeStale if there are idle instances. It fires at
+// least every surplusTime, because further instances may become idle.
+func (p *Handler) evictLaterLocked() {
+	if p.evicting == nil && len(p.idle) > 0 {
+		p.evicting = time.AfterFunc(min(p.restLocked(0), surplusTime), p.closeStale)
+	}
+}
+
+// closeStale closes the instances that have been idle for too long.
+func (p *Handler) closeStale() {
+	p.mu.Lock()
+	stale := 0
+	for stale < len(p.idle) && p.restLocked(stale) <= 0 {
+		if time.Since(p.idle[stale].idleSince) >= p.guest.Limits.Idle {
+			p.guest.Hits[plugin.LimitIdle].Add(1)
+		}
+		stale++
+	}
+	removed := p.removeIdleLocked(stale)
+	p.evicting = nil
+	p.evictLaterLocked()
+	p.mu.Unlock()
+	p.closeRemoved(removed)
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,105 +29,91 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Limits of a guest that no configuration changes; the others are [plugin.Limits].
 const (
-	maxMemory    = 256 << 20        // of one instance, whatever is asked for
 	startTimeout = 10 * time.Second // of _initialize, at load
 
-	// interpretedStart is startTimeout where guests are interpreted: those of Go take tens
-	// of times as long, which on a busy machine is more than that.
+	// interpretedStart is startTimeout for interpreted guests, which are much slower.
 	interpretedStart = 2 * time.Minute
 )
 
 // Config configures a [Host]. Every field may be left zero.
 type Config struct {
-	// DialContext makes the connections that guests ask for. The address is an IP
-	// and a port that has passed the grants, or the path of a socket; the network
-	// "tcp", "udp" or "unix". Nil means a net.Dialer.
+	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix".
+	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil
+	// means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Handshake makes the TLS of a connection. Nil means that of crypto/tls. Of what it
-	// returns, the guest is told the ConnectionState, if it has one.
+	// Handshake makes the TLS handshake of a connection. Nil means that of crypto/tls. If
+	// the connection that it returns has a ConnectionState method, the guest sees its result.
 	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
-	// RoundTrip carries out one hop of prober_v1_http, which the grants allow: to addr,
-	// an IP and a port or the path of a socket. Nil means HTTP/1.1 over DialContext and
-	// Handshake. Of what it returns, TLS tells the guest of the peer. A Body that has
-	// Ready() bool, which says whether a Read would return at once, is read without a
-	// goroutine; until it is ready, only redirects read from it.
+	// RoundTrip makes one HTTP request that the grants allow. addr is an IP and a port, or
+	// the path of a socket. Nil means HTTP/1.1 over DialContext and Handshake. The guest sees
+	// the TLS field of the response. A Body may have a method Ready() bool, which reports
+	// whether a Read would return at once. Such a body is read without a goroutine.
 	RoundTrip func(req *http.Request, addr string) (*http.Response, error)
 
-	// DNSServers are asked, in turn, by look-ups that name no server: each an IP and a
-	// port. Nil means the nameservers of /etc/resolv.conf, whose search domains are not
-	// tried; empty means that there are none.
+	// DNSServers are the nameservers, each an IP and a port, of DNS look-ups that name no
+	// server. Nil means those of /etc/resolv.conf, whose search domains are not used; empty
+	// means none.
 	DNSServers []string
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Listeners are the addresses that this program itself listens on. No guest reaches
-	// them, whatever it is granted and whatever its target is. One of every address of the
-	// host, as 0.0.0.0 is, covers all of them.
+	// Listeners are the addresses that this program itself listens on. Guests cannot reach
+	// them, whatever their grants and targets are. An unspecified address such as 0.0.0.0
+	// means every address of this machine.
 	Listeners []net.Addr
 
-	// CacheDir keeps compiled modules, which are native code: it must belong to this
-	// user and be writable to nobody else. It is made if need be. Empty means
-	// prober/wasm in the user's cache folder, or no cache where there is none.
+	// CacheDir is the folder for compiled modules, which are native code. It must belong to
+	// this user and not be writable by others. New creates it if necessary. Empty means
+	// prober/wasm in the user's cache folder, or no cache on disk if there is no such folder.
 	CacheDir string
 
-	// Logger receives the log lines of guests, at the level debug. Nil drops them.
+	// Logger receives the log lines of guests, at level debug. Nil means none.
 	Logger *slog.Logger
 
-	// Memory is the most bytes of linear memory that an instance of any plugin may have,
-	// whatever its manifest and the operator's limits of it say; 256 MiB at most. 0
-	// leaves it to them.
-	Memory uint64
-
-	// TableEntries is the same of the entries of an instance's tables.
-	TableEntries uint32
-
-	// TotalMemory is the most bytes of all instances, snapshots included. 0 means
-	// 256 MiB.
+	// TotalMemory is the most bytes that all instances and images may take. 0 means 256 MiB.
 	TotalMemory uint64
 
-	// Interpreter runs guests without compiling them: tens of times slower, but
-	// quick to load under the race detector.
+	// Interpreter interprets guests instead of compiling them. They run much slower, but
+	// load fast under the race detector.
 	Interpreter bool
 
-	// Strict makes a result that has fields which the contract does not know an error
-	// "protocol", for tests of plugins. Else they are ignored.
+	// Strict makes unknown fields of a result an error with the reason "protocol", for tests
+	// of plugins.
 	Strict bool
 
 	// Compat turns fixes off. The host knows [probe.CompatHostTrouble].
 	Compat probe.Compat
 
-	// Clock is the time of guests. Nil means the system's.
+	// Clock is the clock of guests. Nil means the system's.
 	Clock Clock
 
-	// Rand is where guests have their randomness from; it is read by several at a
-	// time. Nil means the system's.
+	// Rand is the source of randomness of guests. It must be safe for concurrent use. Nil
+	// means the system's.
 	Rand io.Reader
 
-	// Compiler is a program that begins with [IsCompiler], as prober does: it is started to
-	// compile a module that is not in the cache, with limits of time and memory. Empty means
-	// that modules are compiled in this process, where only their size and what is counted in
-	// them is bounded. So are they where there is no folder for the cache.
+	// Compiler is the path of a program whose main calls [IsCompiler] first, as prober's
+	// does. The host starts it to compile modules with limits of time and memory. If it is
+	// empty, or there is no cache on disk, modules are compiled in this process without them.
 	Compiler string
 
-	// Version is the version of prober that guests are told.
+	// Version is the version of prober that the request document names.
 	Version string
 }
 
-// Clock is the time that guests see, wait by and are ended by. A test of a plugin has one of
-// its own, on which nothing takes time but what waits.
+// Clock is the clock of guests: of their time, their waits and their deadlines. Tests of
+// plugins use a simulated one.
 type Clock = guest.Clock
 
-// TLSConfig returns how the guest wants the TLS of an HTTP request made, for
-// [Config.RoundTrip]; nil if ctx is not that of one.
+// TLSConfig returns the TLS configuration that the guest wants for an HTTP request. ctx is
+// that of the request which [Config.RoundTrip] gets; for another it returns nil.
 func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
 
-// Host is what plugins share: the compilation cache, the memory budget and the
-// slots of guests that compute. It is safe for concurrent use.
+// Host holds what plugins share: the compilation cache, the memory budget and the slots of
+// guests that compute. It is safe for concurrent use.
 type Host struct {
 	cfg    Config // read-only after New
 	guests guest.Host
@@ -134,27 +121,26 @@ type Host struct {
 	budget *memory.Budget
 	quota  *sched.Quota // of the budget, in bytes
 
-	cacheFolder    string // of cache; "" where that is in memory; read-only after New
+	cacheFolder    string // "" if the cache is in memory; read-only after New
 	compilerLimits compilerLimits
 
-	compiling chan struct{}  // holds one token while there is a compilation: one at a time
-	beside    chan struct{}  // the same, of those that began beside another that takes long
-	compilers sync.WaitGroup // those that nobody waits for any more included
-	pruning   sync.WaitGroup // of the folder of the cache
+	compiling chan struct{}  // holds a token for each compilation
+	pruning   sync.WaitGroup // of the cache folder
 
-	mu           sync.Mutex
-	plugins      []*Handler // that are open
-	compilations int        // that use the cache; loads and Close count as long as they last
-	bombs        []bomb
-	closed       bool
+	mu         sync.Mutex
+	plugins    []*Handler // that are open
+	cacheUsers int        // loads, compilations and Close, while they need the cache
+	bombs      map[string]bomb
+	closed     bool
 }
+
+// maxCompilations is how many modules are compiled at the same time: one that takes long does
+// not delay the others.
+const maxCompilations = 2
 
 // New returns a Host. Close it after the handlers that it loaded.
 func New(cfg Config) (*Host, error) {
 	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, plugin.DefaultTotalMemory)
-	if cfg.Memory > maxMemory {
-		return nil, fmt.Errorf("wasm: memory of %d bytes an instance; at most %d are allowed", cfg.Memory, maxMemory)
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -182,9 +168,9 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wasm: %w", err)
 	}
-	h := &Host{cfg: cfg, cache: cache, compiling: make(chan struct{}, 1), beside: make(chan struct{}, 1), cacheFolder: folder, compilerLimits: usualCompiler}
-	if cfg.Compiler != "" {
-		h.beside = make(chan struct{}, compilersBeside)
+	h := &Host{
+		cfg: cfg, cache: cache, cacheFolder: folder, compilerLimits: usualCompiler,
+		compiling: make(chan struct{}, maxCompilations), bombs: make(map[string]bomb),
 	}
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.guests = guest.Host{
@@ -194,13 +180,12 @@ func New(cfg Config) (*Host, error) {
 		Budget:  h.budget, Born: cfg.Clock.Now(),
 	}
 	h.guests.Slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.guests.BoundStacks)
-	h.pruning.Go(func() { pruneCache(cacheDir(cfg), maxCached, maxCachedBytes) })
+	h.pruning.Go(func() { pruneCache(folder, maxCached, maxCachedBytes) })
 	return h, nil
 }
 
-// Close closes every plugin that is still open, and the cache. It does not wait for a
-// compilation that was given up, which nothing can stop and which may take long, nor for
-// a load: the cache is closed when that is over.
+// Close closes every plugin that is still open, and the cache. It does not wait for loads, nor
+// for abandoned compilations, which nothing can stop: the last of them closes the cache.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -210,7 +195,7 @@ func (h *Host) Close() error {
 	}
 	plugins := h.plugins
 	h.plugins, h.closed = nil, true
-	h.compilations++ // until they are closed, the plugins need the cache
+	h.cacheUsers++ // the plugins need the cache until they are closed
 	h.mu.Unlock()
 	var errs []error
 	for _, p := range plugins {
@@ -220,90 +205,29 @@ func (h *Host) Close() error {
 	return errors.Join(append(errs, h.leaveCache())...)
 }
 
-func (h *Host) closeCache() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	return h.cache.Close(ctx)
-}
-
-// How long a compilation waits for the one before, until another begins beside it, and how
-// many may. Hardly a module that is what it says takes as long. Compilers of their own have
-// limits, so that there may be some; in this process nothing stops one, and there is one
-// more at most.
-const (
-	compilePatience   = 5 * time.Second
-	unlimitedPatience = 30 * time.Second
-	compilersBeside   = 3
-)
-
-// beginCompilation waits for the one before to end, and keeps the cache open until
-// endCompilation, which is told of the slot.
-func (h *Host) beginCompilation(ctx context.Context) (slot chan struct{}, err error) {
-	if slot, err = h.compilationSlot(ctx); err != nil {
-		return nil, err
-	}
-	if err = h.keepCache(); err != nil {
-		<-slot
-		return nil, err
-	}
-	return slot, nil
-}
-
-// keepCache keeps the cache open until leaveCache: wazero panics when a module is compiled
-// in one that is closed, those of the host included.
+// keepCache keeps the cache open until leaveCache: wazero panics if it compiles a module with
+// a closed one.
 func (h *Host) keepCache() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return attempt.ErrClosed
 	}
-	h.compilations++
+	h.cacheUsers++
 	return nil
-}
-
-func (h *Host) compilationSlot(ctx context.Context) (chan struct{}, error) {
-	select {
-	case h.compiling <- struct{}{}:
-		return h.compiling, nil
-	default:
-	}
-	patience := compilePatience
-	if h.cfg.Compiler == "" {
-		patience = unlimitedPatience
-	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	var beside chan struct{} // nil: not yet
-	for {
-		select {
-		case h.compiling <- struct{}{}:
-			return h.compiling, nil
-		case beside <- struct{}{}:
-			return beside, nil
-		case <-late.C:
-			h.cfg.Logger.WarnContext(ctx, "a plugin is compiled beside another that takes long", "waited", patience)
-			beside = h.beside
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// endCompilation lets the next one begin.
-func (h *Host) endCompilation(slot chan struct{}) {
-	<-slot
-	_ = h.leaveCache() // nobody is there to be told
 }
 
 func (h *Host) leaveCache() error {
 	h.mu.Lock()
-	h.compilations--
-	last := h.closed && h.compilations == 0
+	h.cacheUsers--
+	last := h.closed && h.cacheUsers == 0
 	h.mu.Unlock()
-	if last {
-		return h.closeCache()
+	if !last {
+		return nil
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return h.cache.Close(ctx)
 }
 
 func (h *Host) add(p *Handler) error {
@@ -319,31 +243,26 @@ func (h *Host) add(p *Handler) error {
 func (h *Host) remove(p *Handler) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.plugins {
-		if h.plugins[i] == p {
-			h.plugins = append(h.plugins[:i:i], h.plugins[i+1:]...)
-			return
-		}
-	}
+	// evictIdle and Close read the old slice without the lock.
+	h.plugins = slices.DeleteFunc(slices.Clone(h.plugins), func(other *Handler) bool { return other == p })
 }
 
-// since is the time that has passed since t.
+// since returns the time since t by the clock of guests.
 func (h *Host) since(t time.Time) time.Duration { return h.cfg.Clock.Now().Sub(t) }
 
-// Memory returns how many bytes the instances of all plugins take, out of
-// [Config.TotalMemory].
+// Memory returns how many bytes of [Config.TotalMemory] are in use.
 func (h *Host) Memory() uint64 { return h.budget.InUse() }
 
-// SetTotalMemory changes [Config.TotalMemory]. Where more is in use, no further instance
-// is made until there is room again.
+// SetTotalMemory changes [Config.TotalMemory]. If more is in use, no instance is made until
+// there is room again.
 func (h *Host) SetTotalMemory(bytes uint64) {
 	bytes = cmp.Or(bytes, plugin.DefaultTotalMemory)
 	h.budget.Resize(bytes)
 	h.quota.Resize(bytes)
 }
 
-// evictIdle closes the instance that has been idle for longest, of whatever plugin, and
-// reports whether there was one.
+// evictIdle closes the instance, of any plugin, that has been idle for longest. It reports
+// whether there was one.
 func (h *Host) evictIdle() bool {
 	h.mu.Lock()
 	plugins := h.plugins
@@ -362,8 +281,8 @@ func (h *Host) evictIdle() bool {
 	return true
 }
 
-// RegisterAll loads the plugins that were found and registers them, each in a
-// quarantine. A plugin that fails does not keep back the others; the errors name it.
+// RegisterAll loads the plugins that were found and registers them, each in a quarantine. A
+// plugin that fails does not keep the others from loading. The errors name their plugins.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	return attempt.RegisterAll(ctx, reg, found, 1, host.Load)
 }

@@ -1,4 +1,4 @@
-package wasm
+package wasm_test
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/daeace23/prober/handlers/wasm/internal/sched"
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -22,20 +22,10 @@ import (
 var trapModule = []byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01" +
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x05\x01\x03\x00\x00\x0b")
 
-func TestCacheIsKeyedByTheVersionInUse(t *testing.T) {
-	gomod, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "github.com/tetratelabs/wazero " + wazeroVersion + "\n"; !strings.Contains(string(gomod), want) {
-		t.Errorf("go.mod does not require %q", want)
-	}
-}
-
-// TestNothingIsLeft instantiates, traps and throws away, and looks at what is left of
-// it: memory, goroutines, descriptors, mappings.
-func TestNothingIsLeft(t *testing.T) {
-	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+// TestTrappingGuestsLeakNothing compares memory, goroutines, descriptors and mappings before and
+// after many instances that trapped.
+func TestTrappingGuestsLeakNothing(t *testing.T) {
+	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +53,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Error(err)
 	}
 	after := takings(t)
-	if used := h.budget.InUse(); used != 0 {
+	if used := h.Memory(); used != 0 {
 		t.Errorf("%d bytes are still counted", used)
 	}
 	t.Logf("after 10,000 cycles: %+v, before: %+v", after, before)
@@ -101,9 +91,6 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// loopModule is trapModule with a probe that loops.
-var loopModule = append(append([]byte(nil), trapModule[:len(trapModule)-7]...), "\x0a\x0a\x01\x08\x00\x03\x40\x0c\x00\x0b\x00\x0b"...)
-
 // setContext is a context with a deadline that comes when the test says so.
 type setContext struct {
 	context.Context
@@ -119,29 +106,30 @@ func (c setContext) Err() error {
 	return nil
 }
 
-// A guest that waited for its slot for most of the time has not seen enough of its
-// target: the busy host must not restart a healthy container.
-func TestWaitingIsNoFailure(t *testing.T) {
-	h, err := New(Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	p, err := h.Load(t.Context(), plugin.Found{Module: loopModule, Manifest: plugin.Minimal("loop")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	probeOnce := func(timeout time.Duration) (probe.Outcome, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*sched.Patience)
+// A guest that waited for its slot for most of the time has not seen enough of its target: a
+// busy host must not fail a healthy container.
+func TestAttemptThatWaitsForSlotIsSkipped(t *testing.T) {
+	const patience = 10 * time.Millisecond // until the host adds a slot
+	p := load(t, host, "spin", plugin.Fresh)
+	attempt := func(ctx context.Context, timeout time.Duration) (probe.Outcome, error) {
+		ctx, cancel := context.WithTimeout(ctx, 20*patience)
 		defer cancel()
 		return p.Probe(setContext{ctx, time.Now().Add(timeout)}, probe.Request{Spec: probe.Spec{Timeout: timeout}})
 	}
-	if got, err := probeOnce(time.Hour); err != nil || got.Reason != probe.ReasonDeadline {
-		t.Errorf("with a slot free: got %+v, %v, want a time-out", got, err)
+	if got, err := attempt(t.Context(), time.Hour); err != nil || got.Reason != probe.ReasonDeadline {
+		t.Errorf("with a free slot: got %+v, %v, want a timeout", got, err)
 	}
-	for h.guests.Slots.TryAcquire() {
+	ctx, cancel := context.WithCancel(t.Context())
+	var spinning sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		spinning.Go(func() { _, _ = p.Probe(ctx, probe.Request{}) })
 	}
-	if got, err := probeOnce(sched.Patience * 3 / 2); !errors.Is(err, probe.ErrNoSlot) {
-		t.Errorf("with no slot free: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
+	for p.Stats().Busy < runtime.GOMAXPROCS(0) { // each has a slot and an instance
+		runtime.Gosched()
 	}
+	if got, err := attempt(t.Context(), patience*3/2); !errors.Is(err, probe.ErrNoSlot) {
+		t.Errorf("without a free slot: got %+v, %v, want %v", got, err, probe.ErrNoSlot)
+	}
+	cancel()
+	spinning.Wait()
 }

@@ -19,29 +19,26 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// instance is one live copy of a plugin's module. It belongs to whoever took it from
-// the plugin: one call at a time.
+// instance is one live copy of a plugin's module. It is used by one call at a time.
 type instance struct {
 	plugin    *Handler
 	module    api.Module
 	probe     api.Function
 	memory    *memory.Memory
-	globals   []api.MutableGlobal // in the order of the module's
-	rests     bool                // it has given back its pages since it was used last
+	globals   []api.MutableGlobal // in the order of binary.Module.Globals
 	calls     int
-	idleSince time.Time // when it was given back
+	idleSince time.Time
 	world     *guest.World
 }
 
-// image is the state of an instance after _initialize. Every further instance of the
-// plugin begins with it, and every reset goes back to it. It is read-only.
+// image is the state of the first instance after _initialize. Further instances of the plugin
+// begin with it, and a reset restores it. It is read-only.
 type image struct {
 	*memory.Image
 	globals []uint64
 }
 
-// newInstance makes an instance. ctx bounds what of the guest runs for that. of is the
-// attempt that it is for, nil while the plugin is loaded.
+// newInstance makes an instance for a call, which is nil while the plugin is loaded.
 func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err error) {
 	in := &instance{plugin: p}
 	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.guest.Limits.Memory)); err != nil {
@@ -49,10 +46,10 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 		if err == memory.ErrNoRoom {
 			return nil, ErrNoInstance
 		}
-		return nil, fmt.Errorf("%w: %w", ErrNoInstance, err) // the system has no room
+		return nil, fmt.Errorf("%w: %w", ErrNoInstance, err) // of the system
 	}
 	if of != nil {
-		in.memory.Hold(of.holds)
+		in.memory.Hold(of)
 	}
 	starting := guest.NewStart(ctx, &p.guest)
 	in.world = guest.NewWorld(&p.guest, in.memory)
@@ -69,14 +66,14 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 		started = true
 		return in, nil
 	}
-	if of != nil && in.memory.Starved() { // by other instances: it says nothing of the plugin
+	if of != nil && in.memory.Starved() { // by other instances, so it is no error of the plugin
 		of.Hit(plugin.LimitTotalMemory)
 		err = ErrNoInstance
 	}
 	return nil, err
 }
 
-// initialMemory is what a new instance is counted with.
+// initialMemory returns what a new instance takes of the budget.
 func (p *Handler) initialMemory() memory.Amount {
 	if p.image == nil {
 		return memory.Whole(p.module.MinMemory)
@@ -84,7 +81,7 @@ func (p *Handler) initialMemory() memory.Amount {
 	return p.image.Initial()
 }
 
-// start instantiates the module and brings it to the state after _initialize.
+// start instantiates the module and puts it into the state after _initialize.
 func (in *instance) start(ctx context.Context, of *call) error {
 	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.world.Config(of.attempt()))
 	if err != nil {
@@ -93,7 +90,7 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	in.module = module
 	if in.plugin.guest.Command {
 		in.probe = module.ExportedFunction(abi.ExportStart)
-		return in.first(ctx, binary.StartName)
+		return in.callFirst(ctx, binary.StartName)
 	}
 	in.probe = module.ExportedFunction(abi.ExportProbe)
 	for _, name := range in.plugin.module.Globals {
@@ -106,14 +103,14 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	if in.plugin.image != nil {
 		return in.assume(in.plugin.image)
 	}
-	if err := in.first(ctx, binary.StartName); err != nil {
+	if err := in.callFirst(ctx, binary.StartName); err != nil {
 		return err
 	}
-	return in.first(ctx, abi.ExportInitialize)
+	return in.callFirst(ctx, abi.ExportInitialize)
 }
 
-// first calls what a guest does first, if it exports it.
-func (in *instance) first(ctx context.Context, name string) error {
+// callFirst calls an export that runs before all others, if the guest has it.
+func (in *instance) callFirst(ctx context.Context, name string) error {
 	fn := in.module.ExportedFunction(name)
 	if fn == nil {
 		return nil
@@ -126,7 +123,7 @@ func (in *instance) first(ctx context.Context, name string) error {
 	return nil
 }
 
-// assume puts a new instance into the state of an image.
+// assume puts a new instance into the state of the image.
 func (in *instance) assume(from *image) error {
 	if missing := from.Size() - int(in.module.Memory().Size()); missing > 0 {
 		if _, ok := in.module.Memory().Grow(uint32(missing / binary.PageSize)); !ok {
@@ -140,8 +137,7 @@ func (in *instance) assume(from *image) error {
 	return nil
 }
 
-// takeImage copies the state of the instance, which goes on as one that was made of
-// the image.
+// takeImage returns the state of the instance, which continues as one made of the image.
 func (in *instance) takeImage() (*image, error) {
 	taken := &image{Image: memory.NewImage(in.memory, in.bytes())}
 	if taken.Image == nil {
@@ -153,15 +149,15 @@ func (in *instance) takeImage() (*image, error) {
 	return taken, nil
 }
 
-// bytes is the whole of the guest's memory.
+// bytes returns the whole memory of the guest.
 func (in *instance) bytes() []byte {
 	memory := in.module.Memory()
 	all, _ := memory.Read(0, memory.Size())
 	return all
 }
 
-// restore puts memory and globals back to an image; what has grown is zeroed. It
-// reports false where it could not: the instance must go then.
+// restore puts memory and globals back into the state of the image. If it returns false, the
+// instance must not be used again.
 func (in *instance) restore(to *image) bool {
 	if !to.Restore(in.memory, in.bytes()) {
 		return false
@@ -176,16 +172,8 @@ func (in *instance) restoreGlobals(to *image) {
 	}
 }
 
-// rest gives back memory of an instance that was restored and will hardly be used soon.
-func (in *instance) rest() {
-	if !in.rests {
-		in.rests = true
-		in.plugin.image.Rest(in.memory, in.bytes())
-	}
-}
-
-// worn reports whether it is time for a new instance. A guest sees how large its memory
-// is, and nothing makes it smaller again: one that has grown cannot be reset.
+// worn reports whether the instance is to be replaced: it had all its calls, or its memory
+// grew. A reset cannot make memory smaller, and the guest sees its size.
 func (in *instance) worn() bool {
 	if in.calls >= in.plugin.guest.Limits.Calls {
 		in.plugin.guest.Hits[plugin.LimitCalls].Add(1)
@@ -198,11 +186,10 @@ func (in *instance) worn() bool {
 	return size > 2*in.plugin.size0
 }
 
-// run calls fn for c. An error means that the instance must go.
+// run calls fn for c. After an error the instance must not be used again.
 func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
-	in.world.Begin(c.Call)
+	in.world.Begin(&c.Call)
 	in.calls++
-	in.rests = false
 	in.memory.Begin()
 	stack := [1]uint64{}
 	err = in.world.Enter(c.Context(), fn, stack[:])
@@ -225,7 +212,7 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	return int32(stack[0]), nil
 }
 
-// fault gives the error of a guest's call its reason.
+// fault returns the error of a guest's call with a reason.
 func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	in.world.Flush()
 	if in.world.Call().Ended() == nil {
@@ -252,8 +239,9 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	return &probe.Error{Reason: reason, Err: errors.New(text)}
 }
 
-// look notes what a mapped instance that is not used again has written to.
-func (in *instance) look() {
+// noteWritten adds the pages that an instance has written, and that is not used again, to the
+// estimate of the image.
+func (in *instance) noteWritten() {
 	if in.plugin.image != nil {
 		in.plugin.image.Note(in.memory, in.bytes())
 	}
@@ -266,8 +254,7 @@ func (in *instance) close() {
 	in.memory.Release()
 }
 
-// shrinkStack gives back the stack of a call that has ended: the next one begins with a
-// small one.
+// shrinkStack frees the stack of a call that has ended. The next call begins with a small one.
 func (in *instance) shrinkStack() {
 	if !in.plugin.guest.Command && memory.StackOf(in.probe) > memory.FreeStack {
 		in.probe = in.module.ExportedFunction(abi.ExportProbe)

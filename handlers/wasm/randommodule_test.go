@@ -14,6 +14,7 @@ type randomModule struct {
 	bulk, references, simd, kv bool
 	passive, vectors           bool     // has elements left to instructions, a global of type v128
 	kinds                      []string // what of it no reset puts back
+	volatile                   bool     // has a function with table.copy that is not called
 	raw                        []byte   // instructions of the function that changes state
 	body                       []byte   // of the function that is being written
 }
@@ -47,11 +48,20 @@ const (
 	atMessage = 500
 )
 
-// newRandomModule decides what a module may do. kind is among it, "" if it does not matter.
-func newRandomModule(seed uint64, kind string) *randomModule {
+// randomCode returns a random module whose function that changes state ends with raw. If it is
+// to be volatile, it has a function that is not called, and that no reset can undo.
+func randomCode(seed uint64, raw []byte, volatile bool) []byte {
+	m := newRandomModule(seed)
+	m.raw, m.volatile = raw, volatile
+	return m.bytes()
+}
+
+// newRandomModule decides what a module may do.
+func newRandomModule(seed uint64) *randomModule {
 	m := &randomModule{Rand: *rand.New(rand.NewPCG(seed, 1))}
+	kind := ""
 	m.bulk, m.references, m.simd, m.kv = m.IntN(2) == 0, m.IntN(4) == 0, m.IntN(3) == 0, m.IntN(2) == 0
-	if kind == "" && m.IntN(3) == 0 {
+	if m.IntN(3) == 0 {
 		kind = volatileKinds[m.IntN(len(volatileKinds))]
 	}
 	if kind != "" {
@@ -343,6 +353,10 @@ func (m *randomModule) bytes() []byte {
 	a.codes = [][]byte{m.probe(), m.call(ownChange), m.call(ownChange), m.observe(), m.change()}
 	for i := range 4 {
 		a.codes = append(a.codes, sized([]byte{0, 0x41, byte(i + 1), 0x0b}))
+	}
+	if m.volatile {
+		a.funcs = append(a.funcs, []byte{1})
+		a.codes = append(a.codes, sized([]byte("\x00\x41\x00\x41\x00\x41\x00\xfc\x0e\x00\x00\x0b")))
 	}
 	a.globals = [][]byte{[]byte("\x7f\x01\x41\x00\x0b"), []byte("\x7e\x01\x42\x00\x0b"), []byte("\x7d\x01\x43\x00\x00\x00\x00\x0b"), []byte("\x7c\x01\x44\x00\x00\x00\x00\x00\x00\x00\x00\x0b")}
 	if m.vectors {

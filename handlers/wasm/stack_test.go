@@ -15,21 +15,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// wazero keeps the stack where stackOf looks for it: else every guest that waits counts with
-// the largest one.
-func TestStackIsSeen(t *testing.T) {
-	for _, interpreted := range []bool{true, false} {
-		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreted})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
-		if got := wasm.StackOf(load(t, h, "ok", plugin.Reset)); got > 20<<10 {
-			t.Errorf("interpreted %v: a new stack of %d bytes", interpreted, got)
-		}
-	}
-}
-
 // Guests that recurse and then wait are held to the memory of all plugins, and the others
 // have room again when they are done.
 func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {

@@ -1,7 +1,8 @@
 // Package wasmfile reads WebAssembly modules as files: their sections, and what they import and
 // export. It neither compiles nor runs them, and reads no code.
 //
-// Start at [Sections]. [Guest] reads what the contract with guests is about.
+// Start at [Sections]. [Guest] reads what the contract with guests covers, and [Reader] the
+// contents of sections.
 package wasmfile
 
 import (
@@ -10,8 +11,8 @@ import (
 	"fmt"
 )
 
-// maxSections is the most sections that a module may have: a Section takes more memory than a
-// small section has bytes.
+// maxSections is the most sections that a module may have. A [Section] takes more memory than
+// a small section has bytes.
 const maxSections = 10_000
 
 var moduleHeader = []byte("\x00asm\x01\x00\x00\x00")
@@ -29,7 +30,7 @@ func (s Section) end(module []byte) int {
 	return len(module) - cap(s.Body) + len(s.Body)
 }
 
-// Sections splits a module into its sections. It looks inside none of them.
+// Sections splits a module into its sections. It does not read their bodies.
 func Sections(module []byte) ([]Section, error) {
 	if len(module) < len(moduleHeader) || string(module[:len(moduleHeader)]) != string(moduleHeader) {
 		return nil, errors.New("not a WebAssembly module of version 1")
@@ -41,38 +42,25 @@ func Sections(module []byte) ([]Section, error) {
 			return nil, fmt.Errorf("more than %d sections", maxSections)
 		}
 		s := Section{ID: module[pos], Start: pos}
-		size, body, err := prefix(module[pos+1:])
-		if err != nil {
-			return nil, fmt.Errorf("section %d at byte %d: %w", s.ID, pos, err)
+		r := Reader{Data: module[pos+1:]}
+		if s.Body = r.Bytes(); r.Err != nil {
+			return nil, fmt.Errorf("section %d at byte %d: truncated or malformed length", s.ID, pos)
 		}
-		s.Body = body[:size]
-		pos = len(module) - len(body) + size
+		pos = len(module) - len(r.Data)
 		if s.ID == 0 {
-			n, rest, err := prefix(s.Body)
-			if err != nil {
-				return nil, fmt.Errorf("custom section at byte %d: name: %w", s.Start, err)
+			body := Reader{Data: s.Body}
+			s.Name = string(body.Bytes())
+			if s.Body = body.Data; body.Err != nil {
+				return nil, fmt.Errorf("custom section at byte %d: name: truncated or malformed length", s.Start)
 			}
-			s.Name, s.Body = string(rest[:n]), rest[n:]
 		}
 		sections = append(sections, s)
 	}
 	return sections, nil
 }
 
-// prefix reads a length in LEB128 that something at least as long must follow.
-func prefix(data []byte) (n int, rest []byte, err error) {
-	size, used := binary.Uvarint(data[:min(len(data), 5)])
-	if used <= 0 {
-		return 0, nil, errors.New("truncated or malformed length")
-	}
-	if rest = data[used:]; size > uint64(len(rest)) {
-		return 0, nil, fmt.Errorf("truncated: %d of %d bytes", len(rest), size)
-	}
-	return int(size), rest, nil
-}
-
-// WithCustom returns module with one custom section called name, with body in it, in the place
-// of all that it has of that name.
+// WithCustom returns module with one custom section of that name, which replaces all that it
+// has of that name.
 func WithCustom(module []byte, name string, body []byte) ([]byte, error) {
 	sections, err := Sections(module)
 	if err != nil {

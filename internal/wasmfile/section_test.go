@@ -30,9 +30,9 @@ func TestSectionsErrors(t *testing.T) {
 		"":                        "not a WebAssembly module of version 1",
 		"\x00asm\x02\x00\x00\x00": "not a WebAssembly module of version 1",
 		header + "\x01":           "section 1 at byte 8: truncated or malformed length",
-		header + "\x01\x03ab":     "section 1 at byte 8: truncated: 2 of 3 bytes",
+		header + "\x01\x03ab":     "section 1 at byte 8: truncated or malformed length",
 		header + "\x00" + "\xff\xff\xff\xff\xff\xff": "section 0 at byte 8: truncated or malformed length",
-		header + "\x00\x02\x05x":                     "custom section at byte 8: name: truncated: 1 of 5 bytes",
+		header + "\x00\x02\x05x":                     "custom section at byte 8: name: truncated or malformed length",
 		header + strings.Repeat("\x01\x00", 10_001):  "more than 10000 sections",
 	} {
 		if _, err := wasmfile.Sections([]byte(module)); err == nil || err.Error() != want {
@@ -55,7 +55,7 @@ func TestImports(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{"a": {"x"}, "b": {"y"}}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	if _, err := wasmfile.Imports([]byte(header + "\x02\x02\x01\x05")); err == nil || err.Error() != "section 2 at byte 8: malformed" {
+	if _, err := wasmfile.Imports([]byte(header + "\x02\x02\x01\x05")); err == nil || err.Error() != "section 2 at byte 8: malformed module" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// What a module may say that it has. wazero makes room for everything before it reads
-// it: a module of fifteen bytes that said it had four billion segments ended the whole
-// process, and one function with as many locals took all the memory there is.
+// Limits of what a module may declare. wazero allocates everything before it reads it: a module
+// of fifteen bytes that declares four billion segments would end the whole process.
 const (
 	maxItems   = 1 << 20 // of one section, or of one list in it
 	maxGlobals = 10_000  // each is an allocation of every instance
-	maxParams  = 1000    // of one function; and as many results
+	maxParams  = 1000    // of one function, and as many results
 	maxLocals  = 50_000  // of one function
 	allLocals  = 4 << 20 // of all functions
 
@@ -34,10 +33,10 @@ const (
 	maxName = 64 << 10 // bytes; names are in the text of every trap
 )
 
-// checkCounts holds the numbers of a section that is not looked into otherwise against
-// what is there and what may be. Where it cannot follow, wazero does not go.
+// checkCounts checks the counts in a section that [inspection.read] does not read. A section
+// that it cannot read is refused.
 func checkCounts(s wasmfile.Section) error {
-	r := reader{data: s.Body}
+	r := newReader(s.Body)
 	switch s.ID {
 	case sectionCustom:
 		if s.Name == "name" {
@@ -46,19 +45,21 @@ func checkCounts(s wasmfile.Section) error {
 	case sectionData:
 		r.segments()
 	}
-	return r.err
+	return r.Err
 }
 
+// failf sets the error, which replaces an earlier one.
 func (r *reader) failf(format string, args ...any) {
-	r.fail()
-	r.err = fmt.Errorf(format, args...)
+	r.Fail()
+	r.Err = fmt.Errorf(format, args...)
 }
 
-// items reads the length of a vector of things that cost more than their bytes.
+// items reads the length of a vector whose items take more memory than they have bytes.
 func (r *reader) items() int { return r.atMost(maxItems, "items in one list") }
 
+// atMost reads the length of a vector, which is an error above most.
 func (r *reader) atMost(most int, what string) int {
-	n := r.count()
+	n := r.Count()
 	if n > most {
 		r.failf("more than %d %s", most, what)
 		return 0
@@ -66,20 +67,20 @@ func (r *reader) atMost(most int, what string) int {
 	return n
 }
 
-// valueType reads the type of a value. References to a type, which follow 0x63 or 0x64,
-// are refused everywhere. No toolchain uses them, and where a select has one, wazero
-// compiles other instructions than it has validated: a guest could call any address.
-func (r *reader) valueType() { r.checkType(r.byte()) }
+// valueType reads the type of a value. References to a type, which begin with 0x63 or 0x64, are
+// refused. No toolchain emits them, and in a select wazero compiles other instructions than it
+// has validated: a guest could call any address.
+func (r *reader) valueType() { r.checkType(r.Byte()) }
 
 func (r *reader) checkType(t byte) {
-	if (t < 0x7b || t > 0x7f) && t != 0x70 && t != 0x6f && r.err == nil {
+	if (t < 0x7b || t > 0x7f) && t != 0x70 && t != 0x6f && r.Err == nil {
 		r.failf("value type %#x is not supported", t)
 	}
 }
 
 // referenceType reads the type of a reference: funcref or externref.
 func (r *reader) referenceType() {
-	if t := r.byte(); t != 0x70 && t != 0x6f && r.err == nil {
+	if t := r.Byte(); t != 0x70 && t != 0x6f && r.Err == nil {
 		r.failf("reference type %#x is not supported", t)
 	}
 }
@@ -88,7 +89,7 @@ func (r *reader) referenceType() {
 func (r *reader) types() (types []arity) {
 	all := uint64(0)
 	for range r.atMost(maxTypes, "types") {
-		if kind := r.byte(); kind != 0x60 && r.err == nil {
+		if kind := r.Byte(); kind != 0x60 && r.Err == nil {
 			r.failf("type %#x is not supported", kind)
 		}
 		t := arity{in: r.values(), out: r.values()}
@@ -100,7 +101,7 @@ func (r *reader) types() (types []arity) {
 	return types
 }
 
-// values reads the types of parameters or results, and returns how many there are.
+// values reads the types of parameters or results, and returns their number.
 func (r *reader) values() uint64 {
 	n := r.atMost(maxParams, "parameters or results")
 	for range n {
@@ -109,40 +110,40 @@ func (r *reader) values() uint64 {
 	return uint64(n)
 }
 
-// expression passes over a constant expression.
+// expression skips a constant expression.
 func (r *reader) expression() {
-	for r.err == nil {
-		switch op := r.byte(); {
+	for r.Err == nil {
+		switch op := r.Byte(); {
 		case op == 0x0b: // end
 			return
 		case 0x41 <= op && op <= 0x44:
 			r.constant(op)
 		case op == 0x23, op == 0xd2: // global.get, ref.func
-			r.u32()
+			r.U32()
 		case op == 0xd0: // ref.null
 			r.referenceType()
-		case op == 0xfd && r.byte() == 0x0c: // v128.const
-			r.skip(16)
+		case op == 0xfd && r.Byte() == 0x0c: // v128.const
+			r.Skip(16)
 		default:
 			r.unknown(uint32(op), "")
 		}
 	}
 }
 
-// elements passes over the contents of tables, of which there may be so many, and reports
-// whether some are left to instructions: to table.init or ref.func.
+// elements skips the contents of tables, at most so many. It reports whether some are not
+// written at the start, but by table.init or ref.func.
 func (r *reader) elements(most int) (left bool) {
 	const passive, indexed, expressions = 1, 2, 4
 	for range r.items() {
-		flags := r.u32()
+		flags := r.U32()
 		if flags > 7 {
-			r.fail()
+			r.Fail()
 			return left
 		}
 		left = left || flags&passive != 0
 		if flags&passive == 0 {
 			if flags&indexed != 0 {
-				r.u32()
+				r.U32()
 			}
 			r.expression()
 		}
@@ -157,44 +158,44 @@ func (r *reader) elements(most int) (left bool) {
 		if most -= n; most < 0 {
 			r.failf("more elements than two for each entry that tables may have")
 		}
-		for i := 0; i < n && r.err == nil; i++ {
+		for i := 0; i < n && r.Err == nil; i++ {
 			if flags&expressions != 0 {
 				r.expression()
 			} else {
-				r.u32()
+				r.U32()
 			}
 		}
 	}
 	return left
 }
 
-// segments passes over the contents of memory.
+// segments skips the contents of memory.
 func (r *reader) segments() {
 	for range r.items() {
-		switch r.u32() {
+		switch r.U32() {
 		case 0:
 			r.expression()
 		case 1: // passive
 		case 2:
-			r.u32()
+			r.U32()
 			r.expression()
 		default:
-			r.fail()
+			r.Fail()
 		}
-		r.skip(r.count())
+		r.Skip(r.Count())
 	}
 }
 
-// names passes over the names of the module, of functions and of locals. What comes
-// after the end of one list would be read as another one.
+// names skips the names of the module, of functions and of locals. Bytes behind a list are an
+// error, because wazero would read them as another list.
 func (r *reader) names() {
-	for len(r.data) > 0 && r.err == nil {
-		kind, size := r.byte(), r.count()
-		if r.err != nil {
+	for len(r.Data) > 0 && r.Err == nil {
+		kind, size := r.Byte(), r.Count()
+		if r.Err != nil {
 			return
 		}
-		part := reader{data: r.data[:size]}
-		r.skip(size)
+		part := newReader(r.Data[:size])
+		r.Skip(size)
 		switch kind {
 		case 0:
 			part.name()
@@ -202,24 +203,24 @@ func (r *reader) names() {
 			part.nameMap()
 		case 2:
 			for range part.items() {
-				part.u32()
+				part.U32()
 				part.nameMap()
 			}
 		default:
 			continue
 		}
 		switch {
-		case part.err != nil:
-			r.failf("names: %w", part.err)
-		case len(part.data) > 0:
-			r.fail()
+		case part.Err != nil:
+			r.failf("names: %w", part.Err)
+		case len(part.Data) > 0:
+			r.Fail()
 		}
 	}
 }
 
 func (r *reader) nameMap() {
 	for range r.items() {
-		r.u32()
+		r.U32()
 		r.name()
 	}
 }

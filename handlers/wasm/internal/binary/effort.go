@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// arity is how many values something takes and leaves.
+// arity is the number of values that a function or block takes and leaves.
 type arity struct{ in, out uint64 }
 
 func (a arity) both() uint64 { return a.in + a.out }
 
-// signatures are the types of a module, and which of them its functions have.
+// signatures are the types of a module and of its functions.
 type signatures struct {
 	types     []arity
-	functions []uint32 // those that are imported first
+	functions []uint32 // indices of types; imported functions come first
 	imports   int
 }
 
-// at is the arity of a type, and nothing where there is none: wazero refuses the module.
+// at returns the arity of a type. It is zero for an unknown type, which wazero refuses.
 func (s *signatures) at(kind uint32) arity {
 	if uint64(kind) >= uint64(len(s.types)) {
 		return arity{}
@@ -25,7 +25,7 @@ func (s *signatures) at(kind uint32) arity {
 	return s.types[kind]
 }
 
-// of is the arity of a function.
+// of returns the arity of a function.
 func (s *signatures) of(function int) arity {
 	if uint(function) >= uint(len(s.functions)) {
 		return arity{}
@@ -33,19 +33,19 @@ func (s *signatures) of(function int) arity {
 	return s.at(s.functions[function])
 }
 
-// effort is what makes code dear to compile. wazero takes time and memory with the square
-// of the loops, with the product of branches and locals, and with the values that calls
-// and branches carry: 137 kB of module took 3 GB and 24 seconds.
+// effort is what makes code expensive to compile. The time and memory of wazero grow with the
+// square of the loops, with the product of branches and locals, and with the values that calls
+// and branches carry: a module of 137 kB took 3 GB and 24 seconds.
 type effort struct {
 	locals   uint64
 	loops    uint64
-	branches uint64 // blocks, loops and all that leads to their ends
+	branches uint64 // blocks, loops and branches to their ends
 	carried  uint64
-	squares  uint64 // of the loops of functions
-	flow     uint64 // branches times locals
+	squares  uint64 // of the loops of each function
+	flow     uint64 // branches times locals of each function
 }
 
-// tooMuch says why one function may not be compiled.
+// tooMuch returns an error if one function is too expensive.
 func (e *effort) tooMuch() error {
 	e.squares, e.flow = e.loops*e.loops, e.branches*e.locals
 	switch {
@@ -61,7 +61,7 @@ func (e *effort) tooMuch() error {
 	return nil
 }
 
-// add adds what one function takes to what all of them do, and says why that is too much.
+// add adds the effort of one function. It returns an error if all of them are too expensive.
 func (e *effort) add(one *effort) error {
 	e.locals += one.locals
 	e.squares += one.squares

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// The numbers of the sections that are looked into.
+// The numbers of the sections.
 const (
 	sectionCustom    = 0
 	sectionType      = 1
@@ -31,35 +31,33 @@ const (
 	sectionDataCount = 12
 )
 
-// PageSize is the size of a page of linear memory.
+// PageSize is the size of a page of linear memory in bytes.
 const PageSize = 64 << 10
 
 // WASI is the import module of the system interface.
 const WASI = "wasi_snapshot_preview1"
 
-// Module is what is known of a guest's bytes before they are compiled.
+// Module is what [Inspect] returns of a module.
 type Module struct {
-	Code      []byte           // as it is compiled, see [Inspect]
+	Code      []byte           // the module to compile
 	MinMemory uint64           // bytes that an instance begins with
 	Imports   []string         // the modules that it imports from
-	Globals   []string         // the names under which the mutable globals are exported
-	Volatile  bool             // it has state that memory and globals do not cover: no image holds it
+	Globals   []string         // the names of the exports of its mutable globals
+	Volatile  bool             // it has state beside memory and globals: an image cannot hold it
 	Features  api.CoreFeatures // that its instructions and segments need
 
-	start bool // it has a function that runs first, exported as StartName
+	start bool // it has a start function, exported as StartName
 }
 
-var errMalformed = errors.New("malformed module")
-
-// Inspect reads what must be known of a module before it is compiled, and rewrites it:
-//   - its tables are clamped to tableEntries entries in all, since the memory limit
-//     does not cover them and a guest of 63 bytes could grow one by hundreds of
-//     megabytes;
-//   - its mutable globals are exported, since a snapshot must put them back;
-//   - its start function is exported and no longer the runtime's to call, for the host
-//     counts the stack of what it calls itself;
-//   - its data segments are merged where they nearly touch: the linker of Go leaves
-//     tens of thousands of them, each of which costs at every instantiation.
+// Inspect reads a module before it is compiled. It refuses one that would take too much, and
+// rewrites it:
+//   - Its tables are clamped to tableEntries entries in total: the memory limit does not
+//     cover them.
+//   - Its mutable globals are exported, so that a reset can restore them.
+//   - Its start function becomes an export that the host calls: the host does not see the
+//     stack of a call that wazero makes.
+//   - Its data segments are merged if they nearly touch. The linker of Go makes tens of
+//     thousands, each of which costs time at every instantiation.
 func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	sections, err := wasmfile.Sections(code)
 	if err != nil {
@@ -78,25 +76,28 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 		}
 	}
 	m := in.Module
-	// No other feature has as many ways to change a table, and a module that needs it gains little by a reset.
+	if m.start && in.sigs.of(int(in.start)) != (arity{}) {
+		return nil, errors.New("the start function takes or returns something")
+	}
+	// Reference types allow too many ways to change a table.
 	m.Volatile = m.Volatile || m.Features.IsEnabled(api.CoreFeatureReferenceTypes)
 	m.Code = rebuild(code, sections, in.bodies)
 	return m, checkModules(m.Imports)
 }
 
-// inspection is the state of one [Inspect], from section to section.
+// inspection is the state of one [Inspect].
 type inspection struct {
 	*Module
 	tableEntries uint32
 	start        uint32         // number of the start function
 	sigs         signatures     // of the sections so far
-	counted      bool           // there is a data count section, so instructions may refer to data segments
-	bodies       map[int][]byte // new bodies of the sections that are rewritten
+	counted      bool           // there is a data count section: instructions may refer to data segments
+	bodies       map[int][]byte // new bodies of rewritten sections, by index
 }
 
 // read reads the section with index i.
 func (in *inspection) read(i int, s wasmfile.Section) error {
-	r := reader{data: s.Body}
+	r := newReader(s.Body)
 	switch s.ID {
 	case sectionType:
 		in.sigs.types = r.types()
@@ -104,7 +105,7 @@ func (in *inspection) read(i int, s wasmfile.Section) error {
 		in.Imports = readImports(&r, &in.sigs)
 	case sectionFunction:
 		for range r.atMost(maxFunctions, "functions") {
-			in.sigs.functions = append(in.sigs.functions, r.u32())
+			in.sigs.functions = append(in.sigs.functions, r.U32())
 		}
 	case sectionMemory:
 		in.MinMemory = readMemory(&r)
@@ -120,7 +121,7 @@ func (in *inspection) read(i int, s wasmfile.Section) error {
 		}
 	case sectionCode:
 		found, err := scanCode(s.Body, &in.sigs)
-		r.err = err
+		r.Err = err
 		in.Features |= found.features
 		in.Volatile = in.Volatile || found.volatile
 	case sectionDataCount:
@@ -131,19 +132,19 @@ func (in *inspection) read(i int, s wasmfile.Section) error {
 			in.bodies[i] = mergeData(s.Body)
 		}
 	}
-	return r.err
+	return r.Err
 }
 
-// findStart returns the number of the function that runs first.
+// findStart returns the number of the start function, if there is one.
 func (m *Module) findStart(sections []wasmfile.Section) (start uint32, err error) {
 	for _, s := range sections {
 		if s.ID != sectionStart {
 			continue
 		}
-		r := reader{data: s.Body}
-		start = r.u32()
-		if r.err != nil || len(r.data) > 0 || m.start {
-			return 0, fmt.Errorf("section %d: %w", s.ID, errMalformed)
+		r := newReader(s.Body)
+		start = r.U32()
+		if r.Err != nil || len(r.Data) > 0 || m.start {
+			return 0, fmt.Errorf("section %d: %w", s.ID, wasmfile.ErrMalformed)
 		}
 		m.start = true
 	}
@@ -161,7 +162,7 @@ var knownModules = sync.OnceValue(func() []string {
 	return append(names, WASI)
 })
 
-// checkModules refuses import modules that this version does not have.
+// checkModules returns an error for an unknown import module.
 func checkModules(imports []string) error {
 	known := knownModules()
 	for _, name := range imports {
@@ -172,18 +173,18 @@ func checkModules(imports []string) error {
 	return nil
 }
 
-// readImports returns the modules that are imported from. Only functions may be.
+// readImports returns the modules that are imported from. Only functions may be imported.
 func readImports(r *reader, sigs *signatures) []string {
 	var modules []string
 	for range r.atMost(maxImports, "imports") {
 		module, name := r.name(), r.name()
-		kind := r.byte()
-		if kind != 0 && r.err == nil {
-			r.err = fmt.Errorf("import %s.%s: only functions can be imported", module, name)
+		kind := r.Byte()
+		if kind != 0 && r.Err == nil {
+			r.Err = fmt.Errorf("import %s.%s: only functions can be imported", module, name)
 		}
-		sigs.functions = append(sigs.functions, r.u32())
+		sigs.functions = append(sigs.functions, r.U32())
 		sigs.imports++
-		if r.err != nil {
+		if r.Err != nil {
 			return nil
 		}
 		if !slices.Contains(modules, module) {
@@ -193,19 +194,19 @@ func readImports(r *reader, sigs *signatures) []string {
 	return modules
 }
 
-// readMemory returns the size that the memory begins with.
+// readMemory returns the initial size of the memory.
 func readMemory(r *reader) uint64 {
-	if n := r.count(); n != 1 {
-		if n > 1 && r.err == nil {
-			r.err = errors.New("more than one memory")
+	if n := r.Count(); n != 1 {
+		if n > 1 && r.Err == nil {
+			r.Err = errors.New("more than one memory")
 		}
 		return 0
 	}
-	r.byte()
-	return uint64(r.u32()) * PageSize
+	r.Byte()
+	return uint64(r.U32()) * PageSize
 }
 
-// clampTables returns the table section anew, with a maximum for each table.
+// clampTables returns the table section with a maximum for each table.
 func clampTables(r *reader, limit uint32) []byte {
 	type table struct {
 		kind     byte
@@ -214,25 +215,25 @@ func clampTables(r *reader, limit uint32) []byte {
 	var tables []table
 	var total uint64
 	for range r.atMost(maxTables, "tables") {
-		t := table{kind: r.byte(), max: limit}
-		flags := r.byte()
-		t.min = r.u32()
+		t := table{kind: r.Byte(), max: limit}
+		flags := r.Byte()
+		t.min = r.U32()
 		switch {
-		case r.err != nil:
+		case r.Err != nil:
 			return nil
 		case flags > 1 || t.kind != 0x70 && t.kind != 0x6f:
-			r.err = errMalformed
+			r.Err = wasmfile.ErrMalformed
 			return nil
 		case flags == 1:
-			t.max = r.u32()
+			t.max = r.U32()
 		}
 		total += uint64(t.min)
 		tables = append(tables, t)
 	}
-	if total > uint64(limit) && r.err == nil {
-		r.err = fmt.Errorf("tables of %d entries; at most %d are allowed", total, limit)
+	if total > uint64(limit) && r.Err == nil {
+		r.Err = fmt.Errorf("tables of %d entries; at most %d are allowed", total, limit)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	out := binary.AppendUvarint(nil, uint64(len(tables)))
@@ -245,8 +246,7 @@ func clampTables(r *reader, limit uint32) []byte {
 	return out
 }
 
-// rebuild returns code with the bodies of some sections replaced, and without the start
-// section. A nil body leaves a section as it is.
+// rebuild returns code with new bodies of some sections, and without the start section.
 func rebuild(code []byte, sections []wasmfile.Section, bodies map[int][]byte) []byte {
 	out := make([]byte, 0, len(code)+len(code)/16)
 	out = append(out, code[:8]...)
@@ -269,52 +269,16 @@ func rebuild(code []byte, sections []wasmfile.Section, bodies map[int][]byte) []
 	return out
 }
 
-// reader reads the binary format. After an error it reads zeros.
-type reader struct {
-	data []byte
-	err  error
-}
+// reader reads the contents of sections.
+type reader struct{ wasmfile.Reader }
 
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = errMalformed
-	}
-	r.data = nil
-}
+func newReader(data []byte) reader { return reader{wasmfile.Reader{Data: data}} }
 
-func (r *reader) byte() byte {
-	if len(r.data) == 0 {
-		r.fail()
-		return 0
-	}
-	b := r.data[0]
-	r.data = r.data[1:]
-	return b
-}
-
-func (r *reader) skip(n int) {
-	if n > len(r.data) {
-		r.fail()
-		return
-	}
-	r.data = r.data[n:]
-}
-
-func (r *reader) u32() uint32 {
-	v, n := binary.Uvarint(r.data[:min(len(r.data), 5)])
-	if n <= 0 || v > 1<<32-1 {
-		r.fail()
-		return 0
-	}
-	r.data = r.data[n:]
-	return uint32(v)
-}
-
-// sleb reads a number with its sign, of so many bytes at most.
+// sleb reads a signed integer in LEB128 of at most so many bytes.
 func (r *reader) sleb(most int) int64 {
 	var n int64
 	for shift := 0; shift < 7*most; shift += 7 {
-		b := r.byte()
+		b := r.Byte()
 		n |= int64(b&0x7f) << shift
 		if b&0x80 == 0 {
 			if b&0x40 != 0 && shift < 57 {
@@ -323,33 +287,24 @@ func (r *reader) sleb(most int) int64 {
 			return n
 		}
 	}
-	r.fail()
+	r.Fail()
 	return 0
 }
 
 // zero reads a byte that must be 0.
 func (r *reader) zero() {
-	if r.byte() != 0 {
-		r.fail()
+	if r.Byte() != 0 {
+		r.Fail()
 	}
 }
 
-// count reads the length of a vector, whose items have a byte each at least.
-func (r *reader) count() int {
-	n := r.u32()
-	if uint64(n) > uint64(len(r.data)) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
+// name reads a name of bounded length.
 func (r *reader) name() string {
 	n := r.atMost(maxName, "bytes in a name")
-	if r.err != nil {
+	if r.Err != nil {
 		return ""
 	}
-	s := string(r.data[:n])
-	r.data = r.data[n:]
+	s := string(r.Data[:n])
+	r.Skip(n)
 	return s
 }

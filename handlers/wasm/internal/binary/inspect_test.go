@@ -7,28 +7,28 @@ import (
 
 func TestTablesAreClamped(t *testing.T) {
 	// Three tables: 10 entries and no maximum, 20 and at most 30, 0 and at most 2^32-1.
-	r := reader{data: []byte{3, 0x70, 0, 10, 0x70, 1, 20, 30, 0x6f, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f}}
-	out := reader{data: clampTables(&r, 120)}
-	if r.err != nil {
-		t.Fatal(r.err)
+	r := newReader([]byte{3, 0x70, 0, 10, 0x70, 1, 20, 30, 0x6f, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	out := newReader(clampTables(&r, 120))
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
 	total := uint32(0)
-	for range out.count() {
-		out.byte()
-		if out.byte() != 1 {
+	for range out.Count() {
+		out.Byte()
+		if out.Byte() != 1 {
 			t.Error("a table without a maximum")
 		}
-		least, most := out.u32(), out.u32()
+		least, most := out.U32(), out.U32()
 		if most < least {
 			t.Errorf("a table of %d to %d entries", least, most)
 		}
 		total += most
 	}
-	if total > 120 || out.err != nil || len(out.data) > 0 {
-		t.Errorf("tables of %d entries in all, %v; want 120 at most", total, out.err)
+	if total > 120 || out.Err != nil || len(out.Data) > 0 {
+		t.Errorf("tables of %d entries in all, %v; want 120 at most", total, out.Err)
 	}
-	r = reader{data: []byte{1, 0x70, 0, 0xff, 0x7f}}
-	if clampTables(&r, 120); r.err == nil {
+	r = newReader([]byte{1, 0x70, 0, 0xff, 0x7f})
+	if clampTables(&r, 120); r.Err == nil {
 		t.Error("a table that begins above the limit was accepted")
 	}
 }

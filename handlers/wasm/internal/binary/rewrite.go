@@ -9,25 +9,24 @@ import (
 	"strings"
 )
 
-// Under these names what the host needs is exported. A guest must not have an export
-// whose name begins as they do.
+// The prefixes of the exports that Inspect adds. A guest must not have such an export.
 const (
 	reservedPrefix = "prober:"
 	globalPrefix   = reservedPrefix + "global:"
 )
 
-// StartName is the export of the start function.
+// StartName is the name of the export of the start function.
 const StartName = reservedPrefix + "start"
 
-// readGlobals notes the mutable globals. One of a type that the host cannot set makes
-// the module volatile.
+// readGlobals finds the mutable globals. A type that the host cannot set makes the module
+// volatile.
 func (m *Module) readGlobals(r *reader) {
 	for i := range r.atMost(maxGlobals, "globals") {
-		kind := r.byte()
+		kind := r.Byte()
 		r.checkType(kind)
-		mutable := r.byte() == 1
+		mutable := r.Byte() == 1
 		r.expression()
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		switch {
@@ -39,19 +38,18 @@ func (m *Module) readGlobals(r *reader) {
 	}
 }
 
-// addExports returns the export section with the globals of the module added, and its start
-// function.
+// addExports returns the export section with the mutable globals and the start function added.
 func (m *Module) addExports(r *reader, start uint32) []byte {
 	count := r.atMost(maxExports, "exports")
-	entries := r.data
+	entries := r.Data
 	for range count {
-		if name := r.name(); strings.HasPrefix(name, reservedPrefix) && r.err == nil {
-			r.err = fmt.Errorf("export %q: the name is reserved", name)
+		if name := r.name(); strings.HasPrefix(name, reservedPrefix) && r.Err == nil {
+			r.Err = fmt.Errorf("export %q: the name is reserved", name)
 		}
-		r.byte()
-		r.u32()
+		r.Byte()
+		r.U32()
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	out := binary.AppendUvarint(nil, uint64(count+len(m.Globals)))
@@ -64,7 +62,7 @@ func (m *Module) addExports(r *reader, start uint32) []byte {
 	for _, name := range m.Globals {
 		index, err := strconv.ParseUint(name[len(globalPrefix):], 10, 32)
 		if err != nil {
-			r.err = err
+			r.Err = err
 			return nil
 		}
 		out = binary.AppendUvarint(out, uint64(len(name)))
@@ -75,22 +73,21 @@ func (m *Module) addExports(r *reader, start uint32) []byte {
 	return out
 }
 
-// mergeGap is how far apart two segments of data may be and still become one: about
-// what a segment of its own costs.
+// mergeGap is the largest gap, in bytes, between two data segments that are merged.
 const mergeGap = 256
 
-// maxFilled is how many bytes of gaps are filled in all: a hostile module could become
-// thirty times as large otherwise.
+// maxFilled is how many bytes of gaps are filled in total. Without it a hostile module could
+// become thirty times as large.
 const maxFilled = 4 << 20
 
-// segment is one piece of data and where in memory it goes.
+// segment is an active data segment and its address.
 type segment struct {
 	at   uint64
 	data []byte
 }
 
-// mergeData returns a data section with fewer segments and the same effect, or nil
-// where it cannot tell: the segments must be active and must not overlap.
+// mergeData returns a data section with fewer segments and the same effect. It returns nil
+// unless all segments are active, with constant offsets, and do not overlap.
 func mergeData(body []byte) []byte {
 	segments := readData(body)
 	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.at, b.at) })
@@ -127,31 +124,32 @@ func mergeData(body []byte) []byte {
 	return out
 }
 
-// readData returns the segments of a data section, or nil where one of them is not
-// active with a constant offset.
+// readData returns the segments of a data section, or nil if one of them is not active with a
+// constant offset.
 func readData(body []byte) []segment {
-	r := reader{data: body}
-	n := r.count()
-	out := make([]segment, 0, min(n, 1<<16)) // a module in Go has nearly as many
+	r := newReader(body)
+	n := r.Count()
+	out := make([]segment, 0, min(n, 1<<16))
 	for range n {
-		if r.byte() != 0 || r.byte() != 0x41 {
+		if r.Byte() != 0 || r.Byte() != 0x41 {
 			return nil
 		}
 		at := uint64(uint32(r.sleb(5)))
-		if r.byte() != 0x0b {
+		if r.Byte() != 0x0b {
 			return nil
 		}
-		out = append(out, segment{at, r.bytes()})
-		if r.err != nil {
+		out = append(out, segment{at, r.Bytes()})
+		if r.Err != nil {
 			return nil
 		}
 	}
-	if r.err != nil || len(r.data) > 0 {
+	if r.Err != nil || len(r.Data) > 0 {
 		return nil
 	}
 	return out
 }
 
+// appendSigned appends n in signed LEB128.
 func appendSigned(out []byte, n int64) []byte {
 	for {
 		b := byte(n & 0x7f)
@@ -161,15 +159,4 @@ func appendSigned(out []byte, n int64) []byte {
 		}
 		out = append(out, b|0x80)
 	}
-}
-
-// bytes reads a vector of bytes, which stay part of the module.
-func (r *reader) bytes() []byte {
-	n := r.count()
-	if r.err != nil {
-		return nil
-	}
-	b := r.data[:n]
-	r.data = r.data[n:]
-	return b
 }

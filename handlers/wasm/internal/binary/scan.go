@@ -6,27 +6,27 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// scan is what the code section of a module needs and does.
+// scan is the result of [scanCode].
 type scan struct {
-	// volatile says that an instruction changes state outside of memory and globals:
+	// volatile reports whether an instruction changes state other than memory and globals:
 	// table.set, table.grow, table.copy, table.init, table.fill, data.drop or elem.drop.
 	volatile bool
-	// features are those that the instructions need, beyond WebAssembly 1.0.
+	// features are those beyond WebAssembly 1.0 that the instructions need.
 	features api.CoreFeatures
 }
 
-// scanCode reads the body of a code section. It reads as wazero does, and refuses what it
-// cannot read: behind an instruction that two readers find in different places, anything
-// can hide. The error is also that of a function that is too much for the compiler.
+// scanCode reads the body of a code section. It returns an error for a function that is too
+// expensive to compile, and for what it cannot read as wazero does: if two readers find an
+// instruction at different positions, a guest can hide another one behind it.
 func scanCode(code []byte, sigs *signatures) (found scan, err error) {
-	r := reader{data: code}
+	r := newReader(code)
 	var all effort
 	for i := range r.items() {
-		body := r.bytes()
-		if r.err != nil {
+		body := r.Bytes()
+		if r.Err != nil {
 			break
 		}
-		f := function{reader: reader{data: body}, sigs: sigs, labels: []arity{{out: sigs.of(sigs.imports + i).out}}}
+		f := function{reader: newReader(body), sigs: sigs, labels: []arity{{out: sigs.of(sigs.imports + i).out}}}
 		if err := f.read(); err != nil {
 			return found, fmt.Errorf("function %d: %w", i, err)
 		}
@@ -36,7 +36,7 @@ func scanCode(code []byte, sigs *signatures) (found scan, err error) {
 			return found, err
 		}
 	}
-	return found, r.err
+	return found, r.Err
 }
 
 // function is one function of a module.
@@ -45,25 +45,25 @@ type function struct {
 	scan
 	effort
 	sigs   *signatures
-	labels []arity // of the blocks that are open, the function itself first
+	labels []arity // of the open blocks; the first is the function itself
 }
 
-// read reads locals and instructions.
+// read reads the locals and the instructions.
 func (f *function) read() error {
-	for range f.count() {
-		f.locals += uint64(f.u32())
+	for range f.Count() {
+		f.locals += uint64(f.U32())
 		f.valueType()
 	}
-	for f.err == nil && len(f.data) > 0 {
-		f.instruction(f.byte())
+	for f.Err == nil && len(f.Data) > 0 {
+		f.instruction(f.Byte())
 	}
-	if f.err != nil {
-		return f.err
+	if f.Err != nil {
+		return f.Err
 	}
 	return f.tooMuch()
 }
 
-// instruction reads one instruction, and counts what makes it dear to compile.
+// instruction reads one instruction, and adds its effort.
 func (f *function) instruction(op byte) {
 	switch op {
 	case 0x02, 0x03, 0x04: // block, loop, if
@@ -74,27 +74,27 @@ func (f *function) instruction(op byte) {
 	case 0x0b: // end
 		f.labels = f.labels[:max(len(f.labels)-1, 0)]
 	case 0x0c: // br
-		f.carried += f.label(f.u32()).in
+		f.carried += f.label(f.U32()).in
 	case 0x0d: // br_if
 		f.branches++
-		f.carried += f.label(f.u32()).in
+		f.carried += f.label(f.U32()).in
 	case 0x0e: // br_table
-		for range f.count() + 1 {
+		for range f.Count() + 1 {
 			f.branches++
-			f.carried += f.label(f.u32()).in
+			f.carried += f.label(f.U32()).in
 		}
 	case 0x10: // call
-		f.carried += f.sigs.of(int(f.u32())).both()
+		f.carried += f.sigs.of(int(f.U32())).both()
 	case 0x11: // call_indirect
-		f.carried += f.sigs.at(f.u32()).both()
-		f.u32()
+		f.carried += f.sigs.at(f.U32()).both()
+		f.U32()
 	default:
 		f.immediates(op)
 	}
 }
 
-// block reads the type of a block, a loop or an if. What a branch to it carries is what a
-// loop takes, and what the others leave.
+// block reads the type of a block, a loop or an if. A branch to a loop carries what the loop
+// takes; a branch to a block or an if carries what that leaves.
 func (f *function) block(op byte) {
 	var sig arity
 	switch t := f.blockType(); {
@@ -113,8 +113,8 @@ func (f *function) block(op byte) {
 	f.labels = append(f.labels, label)
 }
 
-// label is the block that is so many blocks further out; a module in which there is none is
-// refused by wazero.
+// label returns the arity of the block at a depth. It is zero for an unknown one, which wazero
+// refuses.
 func (f *function) label(depth uint32) arity {
 	if uint64(depth) >= uint64(len(f.labels)) {
 		return arity{}
@@ -122,7 +122,7 @@ func (f *function) label(depth uint32) arity {
 	return f.labels[len(f.labels)-1-int(depth)]
 }
 
-// immediates reads what follows the opcode op.
+// immediates reads the immediates of the opcode op.
 func (f *function) immediates(op byte) {
 	switch {
 	case op <= 0x01, op == 0x0f, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
@@ -130,10 +130,10 @@ func (f *function) immediates(op byte) {
 	case 0xc0 <= op && op <= 0xc4: // sign extension
 		f.features |= api.CoreFeatureSignExtensionOps
 	case 0x20 <= op && op <= 0x24: // locals, globals
-		f.u32()
+		f.U32()
 	case 0x28 <= op && op <= 0x3e: // loads and stores
-		f.u32()
-		f.u32()
+		f.U32()
+		f.U32()
 	case op == 0x3f, op == 0x40: // memory.size, memory.grow
 		f.zero()
 	case 0x41 <= op && op <= 0x44:
@@ -150,30 +150,31 @@ func (f *function) immediates(op byte) {
 	}
 }
 
+// unknown fails on an unknown opcode.
 func (r *reader) unknown(op uint32, prefix string) {
-	if r.err == nil {
+	if r.Err == nil {
 		r.failf("instruction %s%#x is not supported", prefix, op)
 	}
 }
 
-// noType is the type of a block that takes and leaves nothing.
+// noType is the type of a block that takes and leaves no values.
 const noType = -64
 
-// blockType reads the type of a block: none, that of one result, or the number of a
-// signature, which is not negative.
+// blockType reads the type of a block: noType, a negative value type of one result, or the
+// number of a signature.
 func (r *reader) blockType() int64 {
 	t := r.sleb(5)
 	switch {
-	case r.err != nil, t == noType, t >= 0:
+	case r.Err != nil, t == noType, t >= 0:
 	case t < noType:
-		r.fail()
+		r.Fail()
 	default:
 		r.checkType(byte(t & 0x7f))
 	}
 	return t
 }
 
-// constant reads the number of i32.const, i64.const, f32.const or f64.const.
+// constant reads the immediate of i32.const, i64.const, f32.const or f64.const.
 func (r *reader) constant(op byte) {
 	switch op {
 	case 0x41:
@@ -181,35 +182,35 @@ func (r *reader) constant(op byte) {
 	case 0x42:
 		r.sleb(10)
 	case 0x43:
-		r.skip(4)
+		r.Skip(4)
 	case 0x44:
-		r.skip(8)
+		r.Skip(8)
 	}
 }
 
-// reference reads what follows select with a type, table.get, table.set, ref.null,
+// reference reads the immediates of select with a type, table.get, table.set, ref.null,
 // ref.is_null and ref.func.
 func (f *function) reference(op byte) {
 	f.features |= api.CoreFeatureReferenceTypes
 	switch op {
 	case 0x1c:
-		if n := f.byte(); n != 1 {
-			f.fail()
+		if n := f.Byte(); n != 1 {
+			f.Fail()
 		}
 		f.valueType()
 	case 0x25, 0xd2:
-		f.u32()
+		f.U32()
 	case 0x26:
 		f.volatile = true
-		f.u32()
+		f.U32()
 	case 0xd0:
 		f.referenceType()
 	}
 }
 
-// bulk reads what follows the prefix 0xfc: an opcode of any length.
+// bulk reads what follows the prefix 0xfc. The opcode is an integer in LEB128.
 func (f *function) bulk() {
-	switch op := f.u32(); {
+	switch op := f.U32(); {
 	case op <= 7: // saturating conversions
 		f.features |= api.CoreFeatureNonTrappingFloatToIntConversion
 	case op <= 14:
@@ -218,7 +219,7 @@ func (f *function) bulk() {
 	case op <= 17: // table.grow, table.size, table.fill
 		f.features |= api.CoreFeatureReferenceTypes
 		f.volatile = f.volatile || op != 16
-		f.u32()
+		f.U32()
 		f.loops++ // as which table.fill is compiled
 	default:
 		f.unknown(op, "0xfc ")
@@ -228,11 +229,11 @@ func (f *function) bulk() {
 func (f *function) bulkMemory(op uint32) {
 	switch op {
 	case 8: // memory.init
-		f.u32()
+		f.U32()
 		f.zero()
 	case 9, 13: // data.drop, elem.drop
 		f.volatile = true
-		f.u32()
+		f.U32()
 	case 10: // memory.copy
 		f.branches++
 		f.zero()
@@ -243,26 +244,25 @@ func (f *function) bulkMemory(op uint32) {
 	case 12, 14: // table.init, table.copy
 		f.branches++
 		f.volatile = true
-		f.u32()
-		f.u32()
+		f.U32()
+		f.U32()
 	}
 }
 
-// vector reads what follows the prefix 0xfd. The opcode is one byte, as wazero reads it,
-// and not a number of any length, as WebAssembly has it. wazero refuses those that it
-// does not know.
+// vector reads what follows the prefix 0xfd. The opcode is one byte, as in wazero, not an integer
+// in LEB128, as in WebAssembly. wazero refuses unknown ones.
 func (r *reader) vector() {
-	switch op := r.byte(); {
+	switch op := r.Byte(); {
 	case op <= 11, op == 92, op == 93: // loads and stores
-		r.u32()
-		r.u32()
+		r.U32()
+		r.U32()
 	case op == 12, op == 13: // v128.const, i8x16.shuffle
-		r.skip(16)
+		r.Skip(16)
 	case 21 <= op && op <= 34: // lanes
-		r.skip(1)
+		r.Skip(1)
 	case 84 <= op && op <= 91: // loads and stores of a lane
-		r.u32()
-		r.u32()
-		r.skip(1)
+		r.U32()
+		r.U32()
+		r.Skip(1)
 	}
 }

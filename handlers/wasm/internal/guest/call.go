@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// call is one call of a guest, and all that the guest has told of it. It belongs to
-// the goroutine that makes the call.
+// Call is one call of a guest, and what the guest said in it. It belongs to the goroutine
+// that makes the call.
 type Call struct {
 	ctx      context.Context
 	host     *Host
@@ -23,36 +23,38 @@ type Call struct {
 	req      *probe.Request // nil while an instance starts
 	config   []byte
 	starting bool // _initialize: there is no request yet
-	offline  bool // validate_config: the network is out of reach
-	hasSlot  bool // it holds one of the slots of guests that compute
+	offline  bool // validate_config or a trial: the network and kv cannot be used
+	hasSlot  bool // it holds a slot of Host.Slots
 	watchdog
 	record  record
-	waited  time.Duration // for a slot or an instance, all together
-	asked   time.Time     // since when it waits for a slot; zero: it does not
-	trouble error         // of the agent's own host, which kept a connection from being made; nil: none
-	run     run           // of the guest; zero before it runs
+	waited  time.Duration // for slots and for an instance, in total
+	entered time.Time     // when the guest was entered last
+	before  time.Duration // what waited was then
+	trouble error         // the host's own error in the last dial; nil if there was none
+	run     run           // zero before the guest runs
 
-	request   []byte // encoded when the guest first asks for it
+	request   []byte // the request document; nil until the guest reads it
 	lastError string
 	message   string
 	metrics   []probe.Metric
 	result    *abi.Result
 	dialFault probe.Reason // why the last dial failed; "" if it did not
-	violation error        // the guest broke the contract
+	violation error        // how the guest broke the contract; nil if it did not
 	logged    attempt.Log
 	stdio     int
 	traced    int
 	hits      attempt.Once
 	net       network
-	web       network // the answers of HTTP
+	web       network // the HTTP responses
 	dns       lookups
 	kv        draft
 }
 
-// New returns a call for an attempt. What it keeps goes to store, which is nil where the
-// network and kv are out of reach.
-func New(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store) *Call {
-	return &Call{ctx: ctx, host: p.Host, plugin: p, req: req, config: config, offline: store == nil, kv: draft{store: store}}
+// Init makes c, which must be zero, the call of an attempt. Without a store neither the
+// network nor kv can be used.
+func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store) {
+	c.ctx, c.host, c.plugin, c.req, c.config = ctx, p.Host, p, req, config
+	c.offline, c.kv.store = store == nil, store
 }
 
 // NewStart returns the call in which an instance starts.
@@ -60,75 +62,54 @@ func NewStart(ctx context.Context, p *Plugin) *Call {
 	return &Call{ctx: ctx, host: p.Host, plugin: p, starting: true}
 }
 
-// Commit keeps what the guest has changed in kv.
+// Commit stores what the guest has changed in kv.
 func (c *Call) Commit() { c.kv.commit() }
 
-// Request returns what the guest is asked.
+// Request returns the request of the attempt.
 func (c *Call) Request() *probe.Request { return c.req }
 
 // Context returns the context of the call.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// Message returns what the guest said.
+// Message returns the message of the guest.
 func (c *Call) Message() string { return c.message }
 
-// Waited returns how long the call has waited for others, and AddWait adds to it.
-func (c *Call) Waited() time.Duration { return c.hasWaited() }
+// AddWait adds the time since start to the time that the call waited for the host.
+func (c *Call) AddWait(start time.Time) { c.waited += c.host.since(start) }
 
-// AddWait notes that the call has waited for an instance.
-func (c *Call) AddWait(d time.Duration) { c.waited += d }
-
-// Acquire takes a slot, and reports false if the context ended first.
+// Acquire takes a slot. It returns false if the context ended first.
 func (c *Call) Acquire() bool {
 	if c.hasSlot = c.host.Slots.TryAcquire(); c.hasSlot {
 		return true
 	}
-	c.queues(c.host.Clock.Now())
+	start := c.host.Clock.Now()
 	c.hasSlot = c.host.Slots.Acquire(c.ctx)
-	c.queues(time.Time{})
+	c.AddWait(start)
 	return c.hasSlot
 }
 
-// queues notes that the call waits for others since a time; zero: that it has waited.
-func (c *Call) queues(since time.Time) {
-	waited := c.hasWaited()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waited, c.asked = waited, since
-}
-
-// hasWaited is how long the call has waited for others, all together.
-func (c *Call) hasWaited() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asked.IsZero() {
-		return c.waited
-	}
-	return c.waited + c.host.since(c.asked)
-}
-
-// Starved reports whether a call that began at start, and came to its deadline, spent
-// most of its time waiting for others: a busy host says nothing of the target.
+// Starved reports whether a call that began at start and reached its deadline waited for the
+// host more than half of its time. Such a call tells nothing about the target.
 func (c *Call) Starved(start time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
-	return ok && c.hasWaited() > deadline.Sub(start)/2
+	return ok && c.waited > deadline.Sub(start)/2
 }
 
-// ClassSince returns the history class of an attempt whose guest began at entered, when the
-// call had waited for so long, and which has just ended, with the error of its context. Time
-// that it waited for others does not count, unless the deadline came.
-func (c *Call) ClassSince(entered time.Time, waited time.Duration, ended error) sched.Class {
+// Class returns the history class of an attempt whose guest has just returned. ended is the
+// result of [Call.Ended].
+func (c *Call) Class(ended error) sched.Class {
 	deadline, ok := c.ctx.Deadline()
-	switch {
-	case !ok:
+	if !ok {
 		return sched.Prompt
-	case ended == context.DeadlineExceeded:
-		return sched.Slow
-	default:
-		return sched.ClassOf(c.host.since(entered)-(c.hasWaited()-waited), deadline.Sub(entered))
 	}
+	if ended == context.DeadlineExceeded {
+		return sched.Slow
+	}
+	waited := c.waited - c.before // on a busy host a guest waits for a slot after each host call
+	return sched.ClassOf(c.host.since(c.entered)-waited, deadline.Sub(c.entered))
 }
 
+// Release gives back the slot, if the call holds one.
 func (c *Call) Release() {
 	if c.hasSlot {
 		c.hasSlot = false
@@ -136,8 +117,8 @@ func (c *Call) Release() {
 	}
 }
 
-// Ended is the error of the call's context. The clock has a say too: a guest keeps
-// the deadline itself, and may be quicker than a timer of a busy host.
+// Ended returns the error of the call's context. It compares the deadline with the clock as
+// well: a guest that measures the time itself may return before the timer of a busy host fires.
 func (c *Call) Ended() error {
 	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !c.host.Clock.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -145,8 +126,7 @@ func (c *Call) Ended() error {
 	return c.ctx.Err()
 }
 
-// idle runs wait, during which the guest waits for w, and gives the call's slot to another
-// meanwhile.
+// idle calls wait, in which the guest waits for w. The call releases its slot meanwhile.
 func (c *Call) idle(w waiting, wait func(ctx context.Context)) {
 	c.countStack()
 	c.suspend(w)
@@ -156,17 +136,18 @@ func (c *Call) idle(w waiting, wait func(ctx context.Context)) {
 	c.resume()
 }
 
-// Finish ends what the call has begun.
+// Finish closes the connections of the call.
 func (c *Call) Finish() {
 	c.net.closeAll()
 	c.web.closeAll()
 	c.dns.net.closeAll()
 }
 
-// maxTraced is how many events of a run are traced: a guest can read and write a byte
+// maxTraced is the number of traced events of a call: a guest can read and write one byte
 // at a time.
 const maxTraced = 500
 
+// Trace emits e if the attempt is traced.
 func (c *Call) Trace(e probe.TraceEvent) {
 	if c.req == nil || c.req.Trace == nil || c.traced > maxTraced {
 		return
@@ -177,13 +158,13 @@ func (c *Call) Trace(e probe.TraceEvent) {
 	c.req.Trace.Emit(e)
 }
 
-// fail notes the text of a host call's error for last_error and returns its number.
+// fail sets the text that last_error returns, and returns the number of the error.
 func (c *Call) fail(errno abi.Errno, format string, args ...any) int32 {
 	c.lastError = fmt.Sprintf(format, args...)
 	return errno.Code()
 }
 
-// violate notes that the guest broke the contract, which makes its verdict void.
+// violate is fail for an error that breaks the contract: the attempt then has no result.
 func (c *Call) violate(errno abi.Errno, err error) int32 {
 	if c.violation == nil {
 		c.violation = err
@@ -191,16 +172,16 @@ func (c *Call) violate(errno abi.Errno, err error) int32 {
 	return c.fail(errno, "%v", err)
 }
 
-// logEnabled reports whether anyone would see a line.
+// logEnabled reports whether log lines of the guest are traced or logged.
 func (c *Call) logEnabled() bool {
 	return c.req != nil && c.req.Trace != nil || c.mayLog() && c.host.Logger.Enabled(c.ctx, slog.LevelDebug)
 }
 
-// mayLog reports whether the host's log may be written to: while a config is validated
-// nobody says which of it is secret.
+// mayLog reports whether the call may write to the host's log. During validate_config it may
+// not, because the secrets of the config are not known then.
 func (c *Call) mayLog() bool { return !c.offline }
 
-// debug writes to the host's log, without the secrets of the probe.
+// debug writes to the host's log, with the secrets of the probe redacted.
 func (c *Call) debug(text, key, value string) {
 	if !c.mayLog() || !c.host.Logger.Enabled(c.ctx, slog.LevelDebug) {
 		return
@@ -211,11 +192,11 @@ func (c *Call) debug(text, key, value string) {
 	c.host.Logger.DebugContext(c.ctx, text, "handler", c.plugin.Manifest.Name, key, value)
 }
 
-// keepsSecrets reports whether the probe's config has secrets.
-func (c *Call) keepsSecrets() bool { return c.req != nil && c.req.Redact != nil }
+// hasSecrets reports whether the probe's config has secrets.
+func (c *Call) hasSecrets() bool { return c.req != nil && c.req.Redact != nil }
 
-// logLine hands on one line, while the limits of the run allow it. name is the level
-// or the stream.
+// logLine logs and traces one line, within the limits of the call. name is the level or the
+// stream.
 func (c *Call) logLine(name, line string) {
 	if !c.logEnabled() || c.logFull() {
 		return
@@ -229,11 +210,11 @@ func (c *Call) logLine(name, line string) {
 	c.debug(line, "from", name)
 }
 
-// logFull reports whether no further line is taken of this run.
+// logFull reports whether the limits of the log are used up.
 func (c *Call) logFull() bool { return c.logged.Full(&c.plugin.Limits, c.Hit) }
 
-// Outcome is what the guest's return value and what it said before amount to: for a
-// command the exit code and what it printed.
+// Outcome returns the outcome of a guest that returned code, or of a command with that exit
+// code.
 func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 	if c.violation != nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonProtocol, Err: c.violation}
@@ -263,7 +244,7 @@ func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 	return out, err
 }
 
-// requestDoc returns the request document, encoded once a call.
+// requestDoc returns the request document.
 func (c *Call) requestDoc() []byte {
 	if c.request == nil {
 		p := attempt.Plugin{
@@ -274,8 +255,8 @@ func (c *Call) requestDoc() []byte {
 	return c.request
 }
 
-// Hit notes that the call has come to a limit, which counts once a call: a guest may
-// try as often as it likes. which is an index of [plugin.LimitNames].
+// Hit counts that the call reached a limit, once a call. which is an index of
+// [plugin.LimitNames].
 func (c *Call) Hit(which int) {
 	if !c.hits.Add(which, &c.plugin.Hits) {
 		return
@@ -285,10 +266,9 @@ func (c *Call) Hit(which int) {
 	}
 }
 
-// limit is the error of a run that has used up what it may have, or that does what no
-// run may.
+// limit is the error of a call that reached a limit.
 type limit struct {
-	which int // index of [plugin.LimitNames]; 0: of what nobody can set
+	which int // index of [plugin.LimitNames]; 0 for a limit that cannot be configured
 	errno abi.Errno
 	text  string
 }

@@ -224,7 +224,7 @@ func message(c *Call, mem api.Memory, a args) int32 {
 	if uint32(a[1]) > most {
 		c.Hit(plugin.LimitMessage)
 	}
-	if c.keepsSecrets() {
+	if c.hasSecrets() {
 		most += beforeRedaction
 	}
 	text, ok := mem.Read(uint32(a[0]), min(uint32(a[1]), most))
@@ -263,7 +263,7 @@ func log(c *Call, mem api.Memory, a args) int32 {
 		name = "error"
 	}
 	most := uint32(c.plugin.Limits.LogBytes)
-	if c.keepsSecrets() {
+	if c.hasSecrets() {
 		most += beforeRedaction
 	}
 	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), most))

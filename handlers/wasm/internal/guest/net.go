@@ -150,8 +150,8 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 
 func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
-	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources {
-		c.meetTrouble(err)
+	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources && !c.host.Compat.Has(probe.CompatHostTrouble) {
+		c.trouble = err
 	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
@@ -168,31 +168,12 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 	return c.failTraced(event, errno, "%v", err)
 }
 
-// clearFault forgets what kept an earlier connection from being made: what a guest does
-// last tells of its target, or does not.
-func (c *Call) clearFault() {
-	c.dialFault = ""
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = nil
-}
+// clearFault forgets why the dial before failed: the last dial decides the reason.
+func (c *Call) clearFault() { c.dialFault, c.trouble = "", nil }
 
-// meetTrouble notes that the host itself kept a connection from being made: the guest's
-// verdict then says nothing of the target, unless it is a good one.
-func (c *Call) meetTrouble(err error) {
-	if c.host.Compat.Has(probe.CompatHostTrouble) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = err
-}
-
-// HostTrouble is the error of an attempt in which the host had trouble of its own; nil if
-// it had none.
+// HostTrouble returns the error of the host itself, not of the target, that failed the last
+// dial of the call; nil if there is none. A Failure after it says nothing about the target.
 func (c *Call) HostTrouble() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.trouble == nil {
 		return nil
 	}

@@ -181,7 +181,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 	for _, b := range keep {
 		// A secret is not parted: neither part of it would be found.
-		if b == '\n' || len(w.line) >= maxLine && !c.keepsSecrets() {
+		if b == '\n' || len(w.line) >= maxLine && !c.hasSecrets() {
 			w.flush()
 		}
 		if b != '\n' {

@@ -4,52 +4,54 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 )
 
-// watchdog ends the guest of a call when the call's context ends. A guest that computes is
-// ended by wazero, which closes its instance. A guest that waits for the host is unwound as
-// soon as its host call returns: its instance stays usable, so that a reset is enough, which
-// costs hundreds of times less than a new instance.
+// watchdog ends the guest of a call when the call's context ends. wazero ends a guest that
+// computes, and closes its instance. A guest that waits in a host call is unwound when the
+// host call returns. Its instance can be reset, which is much cheaper than a new one.
 type watchdog struct {
 	mu          sync.Mutex
-	interrupt   chan struct{} // closed to have wazero end a guest that computes; nil before a guest is entered
-	waiting     bool          // the guest waits for the host
-	returned    bool          // the guest has returned: there is nothing left to end
+	interrupt   chan struct{} // closed to make wazero end the guest; nil before the guest is entered
+	waiting     bool          // the guest waits in a host call
+	returned    bool          // the guest has returned
 	interrupted bool          // interrupt is closed
-	unwound     bool          // the context ended while the guest waited, or before it called out of the host
+	unwound     bool          // the guest is to be unwound
+	unwatch     func() bool   // stops watching the context
 }
 
-// errEnded unwinds a guest whose call has ended.
+// errEnded is the panic that unwinds a guest.
 var errEnded = errors.New("the call has ended")
 
-// watch begins to watch the guest of c, and returns the context to run it under. stop ends
-// that.
-func (c *Call) watch(ctx context.Context) (run context.Context, stop func()) {
+// watch begins to watch the guest of c, and returns the context to run it in. The caller
+// calls unwatchReturned when the guest has returned.
+func (c *Call) watch(ctx context.Context) context.Context {
 	interrupt := make(chan struct{})
 	c.mu.Lock()
 	c.interrupt, c.returned, c.interrupted, c.unwound = interrupt, false, false, false
 	c.mu.Unlock()
-	cancel := context.AfterFunc(c.ctx, func() {
+	c.unwatch = context.AfterFunc(c.ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.waiting && !c.unwound {
 			c.interruptLocked()
 		}
 	})
-	return &callContext{ctx, c, interrupt}, func() {
-		cancel()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.returned = true
-	}
+	return &callContext{ctx, c, interrupt}
 }
 
-// stop has the guest end at its next branch.
+// unwatchReturned ends watching a guest that has returned.
+func (c *Call) unwatchReturned() {
+	c.unwatch()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.returned = true
+}
+
+// stop makes wazero end the guest at its next branch.
 func (c *Call) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +65,7 @@ func (c *Call) interruptLocked() {
 	}
 }
 
-// suspend notes that the guest waits for w.
+// suspend records that the guest waits for w.
 func (c *Call) suspend(w waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,43 +73,43 @@ func (c *Call) suspend(w waiting) {
 	c.waitsLocked(w)
 }
 
-// resume notes that the guest no longer waits. It is to be unwound if the call has ended:
-// then what it waited for stays on record.
+// resume records that the guest no longer waits. If the call has ended, the guest is to be
+// unwound, and the record keeps what it waited for.
 func (c *Call) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
-	// Under the lock: if the call ends after this, the watchdog finds the guest computing.
+	// With the lock held: if the call ends later, the watchdog interrupts the guest.
 	if c.unwound = c.Ended() != nil; !c.unwound {
 		c.goesOnLocked()
 	}
 }
 
-// unwindIfEnded panics if the guest is to be unwound. wazero returns errEnded from the call
-// of the guest.
+// unwindIfEnded panics if the guest is to be unwound. wazero returns the panic as the error
+// of the guest's call.
 func (c *Call) unwindIfEnded() {
 	if c.unwound {
 		panic(errEnded)
 	}
 }
 
-// isWaiting reports whether the guest waits for the host.
+// isWaiting reports whether the guest waits in a host call.
 func (c *Call) isWaiting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
 }
 
-// Usable reports whether the instance of a guest that returned err can be reset: the guest
-// was not interrupted, and returned or was unwound.
+// Usable reports whether the instance of a guest that returned err can be reset: wazero did
+// not end the guest, and it returned or was unwound.
 func (c *Call) Usable(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.interrupted && (err == nil || c.unwound)
 }
 
-// inTime is f, a function that reaches out of the host, until the call has ended. wazero may
-// take a while to notice that.
+// inTime returns f, except that a guest whose call has ended is unwound: wazero may end it
+// late.
 func inTime(f hostFunc) hostFunc {
 	return func(c *Call, mem api.Memory, a args) int64 {
 		if c.Ended() != nil {
@@ -120,16 +122,16 @@ func inTime(f hostFunc) hostFunc {
 	}
 }
 
-// callContext is the context that a guest runs under. Host functions find their call in it,
-// since one host module serves all instances. It ends when the guest is interrupted. Each run
-// of the guest has its own: wazero may look at that of an earlier run a moment longer.
+// callContext is the context that a guest runs in. It ends when the guest is interrupted. Host
+// functions find their call in it, because one host module serves all instances. Each run of
+// the guest has its own: a goroutine of wazero may still read that of an earlier run.
 type callContext struct {
 	context.Context
 	call      *Call
-	interrupt <-chan struct{} // nil outside of a run
+	interrupt <-chan struct{} // nil while the module is instantiated
 }
 
-// callKey is the key of the call in the context of a guest's call.
+// callKey is the key of the [Call] in a callContext.
 type callKey struct{}
 
 // WithCall returns a context in which host functions find c.
@@ -144,9 +146,6 @@ func (c *callContext) Value(key any) any {
 	}
 	return c.Context.Value(key)
 }
-
-// Deadline implements [context.Context].
-func (c *callContext) Deadline() (time.Time, bool) { return c.Context.Deadline() }
 
 // Done implements [context.Context].
 func (c *callContext) Done() <-chan struct{} {
@@ -169,18 +168,17 @@ func (c *callContext) Err() error {
 	}
 }
 
-// ErrStack is the error of a guest that was ended for its stack.
+// ErrStack is the error of a guest that was ended because of its stack.
 var ErrStack = errors.New("its stack takes more memory than there is")
 
-// run is a function of a guest that is under way.
+// run is a running function of a guest.
 type run struct {
 	fn     api.Function
 	memory *memory.Memory
-	deep   bool // it was ended for its stack; guarded by runs.mu while the guest runs
+	deep   bool // it was ended because of its stack; guarded by runs.mu while the guest runs
 }
 
-// runs are the runs of a host. Of those that wait for the host the stack is counted; of the
-// others only as many go on as there are processors, as long as all have large stacks.
+// runs are the calls of a host whose guests run.
 type runs struct {
 	mu  sync.Mutex
 	all map[*Call]struct{}
@@ -201,13 +199,14 @@ func (r *runs) done(c *Call) {
 	delete(r.all, c)
 }
 
-// Enter calls fn of the guest for the call of w, in ctx.
+// Enter calls fn of the guest for the current call, in ctx.
 func (w *World) Enter(ctx context.Context, fn api.Function, stack []uint64) error {
 	c := w.call
 	c.run = run{fn: fn, memory: w.memory}
-	c.record.since = c.host.Clock.Now()
-	ctx, stop := c.watch(ctx)
-	defer stop()
+	c.entered, c.before = c.host.Clock.Now(), c.waited
+	c.record.since = c.entered
+	ctx = c.watch(ctx)
+	defer c.unwatchReturned()
 	c.host.runs.begin(c)
 	err := fn.CallWithStack(ctx, stack)
 	c.host.runs.done(c)
@@ -218,11 +217,11 @@ func (w *World) Enter(ctx context.Context, fn api.Function, stack []uint64) erro
 	return err
 }
 
-// BoundStacks reports whether one guest more may run than there are processors: none where
-// the stacks of those that compute take more than a quarter of the memory. Then it ends the
-// guest with the largest.
+// BoundStacks reports whether one more guest may compute than there are processors. It
+// returns false, and ends the guest with the largest stack, if the stacks of the guests that
+// compute take more than a quarter of the memory of all plugins.
 func (h *Host) BoundStacks() bool {
-	if h.Interpreter { // it has 2000 frames at most
+	if h.Interpreter { // its stack has 2000 frames at most
 		return true
 	}
 	h.runs.mu.Lock()
@@ -246,9 +245,8 @@ func (h *Host) BoundStacks() bool {
 	return false
 }
 
-// countStack counts the guest's stack in the budget, now that it is going to wait for the
-// host: then any number of guests may have one. A guest for whose stack there is no room
-// is ended.
+// countStack takes the guest's stack of the budget before the guest waits, because the number
+// of waiting guests is not bounded by the slots. It ends the guest if there is no room.
 func (c *Call) countStack() {
 	if m := c.run.memory; m != nil && !m.GrowStack(memory.StackOf(c.run.fn)) {
 		panic(ErrStack) // wazero returns it from the call of the guest

@@ -32,8 +32,8 @@ func TestGuestIsInterruptedWhenCallEndsAsWaitEnds(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := &endsWhenAsked{Context: parent}
 	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}
-	run, stop := c.watch(ctx)
-	defer stop()
+	run := c.watch(ctx)
+	defer c.unwatchReturned()
 	c.suspend(waiting{call: "read"})
 	ctx.end = cancel
 	c.resume()

@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backing is an image in a file without a name. Instances map it privately, so that
-// they share the pages that they do not write to, and a reset touches only those that
-// were written.
+// backing is an image in an anonymous file. Instances map it privately: they share the pages
+// that they do not write, and a reset touches only the written ones.
 type backing struct {
 	file    *os.File
 	view    []byte    // the image, read-only
-	pagemap *os.File  // tells which pages were written; nil where that cannot be known
-	scratch sync.Pool // of *[]byte, for what pagemap tells
+	pagemap *os.File  // tells which pages were written; nil if it cannot be used
+	scratch sync.Pool // of *[]byte, for reading pagemap
 }
 
-// newBacking returns nil where there can be none: images are copied then.
+// newBacking returns a backing of data, or nil if the system has none: then images are copied.
 func newBacking(data []byte) *backing {
 	fd, err := unix.MemfdCreate("prober-guest", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -37,8 +36,8 @@ func newBacking(data []byte) *backing {
 	return b
 }
 
-// mapOver puts the image in the place of the first bytes of space, which must be the
-// beginning of a mapping.
+// mapOver maps the image over the beginning of space, which must be the beginning of a
+// mapping. It returns false if it cannot.
 func (b *backing) mapOver(space []byte) bool {
 	if b == nil || len(b.view) > len(space) {
 		return false
@@ -48,13 +47,12 @@ func (b *backing) mapOver(space []byte) bool {
 	return err == nil
 }
 
-// maxRewritten is how many pages are written back one by one. With more it is cheaper
-// to forget them all, and pay with page faults; besides, a page that was written once
-// is the instance's own until it is forgotten.
+// maxRewritten is how many pages are copied back one by one. If more were written, it is
+// cheaper to drop them all and to pay for the page faults.
 const maxRewritten = 128
 
-// restore makes space, over which the image was mapped, read as the image again, and
-// as zeros after its end. It returns how many bytes of the image had been written to.
+// restore makes space, over which the image was mapped, read as the image again, and as zeros
+// after its end. It returns how many bytes of the image had been written.
 func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
@@ -77,11 +75,7 @@ func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	return written, true
 }
 
-// forget gives back the pages of a space that was restored: they cost memory as long as
-// the instance is not used.
-func (b *backing) forget(space []byte) { _ = unix.Madvise(space[:len(b.view)], unix.MADV_DONTNEED) }
-
-// written returns how many bytes of the image an instance has written to.
+// written returns how many bytes of the image an instance has written.
 func (b *backing) written(space []byte) uint64 {
 	scratch := b.buffer()
 	defer b.scratch.Put(scratch)
@@ -92,11 +86,11 @@ func (b *backing) written(space []byte) uint64 {
 	return uint64(len(pages) * os.Getpagesize())
 }
 
-// The bits of an entry of /proc/self/pagemap that say where a page is.
+// Bits of an entry of /proc/self/pagemap.
 const (
 	pagePresent = 1 << 63
 	pageSwapped = 1 << 62
-	pageOfFile  = 1 << 61 // still the file's own, so nobody wrote to it
+	pageOfFile  = 1 << 61 // a page of the file, so it was not written
 )
 
 func (b *backing) buffer() *[]byte {
@@ -106,8 +100,8 @@ func (b *backing) buffer() *[]byte {
 	return new([]byte)
 }
 
-// own returns the pages of the mapped image that were written to, if that can be known.
-// They lie in scratch.
+// own returns the numbers of the written pages of the mapped image, in scratch. known is false
+// if pagemap cannot be used.
 func (b *backing) own(image []byte, scratch *[]byte) (pages []uint32, known bool) {
 	if b.pagemap == nil {
 		return nil, false
@@ -132,8 +126,8 @@ func (b *backing) own(image []byte, scratch *[]byte) (pages []uint32, known bool
 	return pages, true
 }
 
-// openPagemap opens the pagemap and tries whether it tells a page that was written
-// from one that was read, which not every kernel lets a process know.
+// openPagemap opens the pagemap, and tries whether it distinguishes written pages from others,
+// which not every kernel allows.
 func (b *backing) openPagemap() {
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {
@@ -146,6 +140,7 @@ func (b *backing) openPagemap() {
 	}
 }
 
+// tryPagemap reads one page of a mapping, writes another, and compares their entries.
 func (b *backing) tryPagemap() bool {
 	size := os.Getpagesize()
 	if len(b.view)%size != 0 || len(b.view) < 2*size {
@@ -161,7 +156,7 @@ func (b *backing) tryPagemap() bool {
 	}
 	first := space[0]
 	space[0] = ^first
-	read := space[size] // maps a page that nobody has written to
+	read := space[size] // maps the page without writing it
 	buf := make([]byte, 16)
 	page := int64(uintptr(unsafe.Pointer(unsafe.SliceData(space))) / uintptr(size))
 	if _, err := b.pagemap.ReadAt(buf, page*8); err != nil || read != b.view[size] {

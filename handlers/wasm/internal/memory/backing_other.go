@@ -2,7 +2,7 @@
 
 package memory
 
-// backing is for systems that can map an image; here images are copied.
+// backing has no implementation on this system: images are copied.
 type backing struct{}
 
 func newBacking([]byte) *backing { return nil }
@@ -10,8 +10,6 @@ func newBacking([]byte) *backing { return nil }
 func (b *backing) mapOver([]byte) bool { return false }
 
 func (b *backing) restore([]byte) (uint64, bool) { return 0, false }
-
-func (b *backing) forget([]byte) {}
 
 func (b *backing) written([]byte) uint64 { return 0 }
 

@@ -7,23 +7,22 @@ package memory
 
 import "sync"
 
-// Budget bounds the memory of all instances of a host. Instances of one plugin share the
-// pages of its image that they do not write. So two things are counted: what guests are
-// expected to write, out of the total, and what they could write, out of a few times as
-// much.
+// Budget bounds the memory of all instances of a host. Instances of one plugin share the pages
+// of its image that they do not write. So the budget counts what guests are expected to write,
+// up to the total, and what they could write, up to a multiple of it.
 type Budget struct {
-	evict func() bool // closes something idle; called without the lock
+	evict func() bool // closes an idle instance; called without the lock
 
 	mu    sync.Mutex
 	used  Amount
 	total uint64
 }
 
-// NewBudget returns a budget of total bytes. Where there is no room, evict is called to close
-// something idle; it reports whether there was something.
+// NewBudget returns a budget of total bytes. If there is no room, evict is called to close an
+// idle instance. It reports whether there was one.
 func NewBudget(total uint64, evict func() bool) *Budget { return &Budget{total: total, evict: evict} }
 
-// Amount is a part of a budget.
+// Amount is an amount of memory.
 type Amount struct {
 	Written  uint64 // bytes that are expected to be written
 	Writable uint64 // bytes that could be
@@ -35,11 +34,10 @@ func Whole(n uint64) Amount { return Amount{n, n} }
 // Share returns what the amount counts in a quota of the total.
 func (n Amount) Share() uint64 { return max(n.Written, n.Writable/maxOvercommit) }
 
-// maxOvercommit is how many times the total may be writable.
+// maxOvercommit is the multiple of the total that may be writable.
 const maxOvercommit = 4
 
-// Acquire takes n, if need be after idle instances were closed, and reports whether there was
-// room for it.
+// Acquire takes n, and closes idle instances if necessary. It reports whether there was room.
 func (b *Budget) Acquire(n Amount) bool {
 	for {
 		if b.tryAcquire(n) {
@@ -70,14 +68,14 @@ func (b *Budget) Release(n Amount) {
 	b.mu.Unlock()
 }
 
-// Resize changes the total. What is in use above it stays until it is given back.
+// Resize changes the total. It may be less than what is in use.
 func (b *Budget) Resize(total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total = total
 }
 
-// Total returns the bytes of the budget.
+// Total returns the total of the budget in bytes.
 func (b *Budget) Total() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

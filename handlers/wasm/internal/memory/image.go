@@ -5,23 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// Image is the memory of a plugin's first instance after its start. Every further instance
-// begins with it, and every reset goes back to it. It is safe for concurrent use.
+// Image is the memory of a plugin's first instance after its start. Further instances begin
+// with it, and a reset restores it. It is safe for concurrent use.
 type Image struct {
 	budget  *Budget
 	size    int
-	copy    []byte   // nil where backing holds it
-	backing *backing // nil where copy holds it
+	copy    []byte   // nil if there is a backing
+	backing *backing // nil if there is a copy
 	written workingSet
 }
 
-// mappedSize is the size from which mapping an image is cheaper than copying it: a page fault
-// costs about as much as copying some pages.
+// mappedSize is the size from which mapping an image is cheaper than copying it.
 const mappedSize = 512 << 10
 
-// NewImage takes an image of data, which is the whole memory of the instance of m. The
-// instance goes on as one that was made of the image. It returns nil if the budget has no
-// room for it.
+// NewImage returns an image of data, the whole memory m. The instance continues as one made of
+// the image. NewImage returns nil if the budget has no room.
 func NewImage(m *Memory, data []byte) *Image {
 	if !m.budget.Acquire(Whole(uint64(len(data)))) {
 		return nil
@@ -37,13 +35,13 @@ func NewImage(m *Memory, data []byte) *Image {
 	return i
 }
 
-// Close gives back what the image takes, after all of its instances have.
+// Close frees the image. All instances made of it must have been released.
 func (i *Image) Close() {
 	i.budget.Release(Whole(uint64(i.size)))
 	i.backing.close()
 }
 
-// Size returns the bytes of the image.
+// Size returns the size of the image in bytes.
 func (i *Image) Size() int { return i.size }
 
 // Initial returns what a new instance takes of the budget.
@@ -54,14 +52,14 @@ func (i *Image) Initial() Amount {
 	return Amount{Written: i.written.expect(i.size), Writable: uint64(i.size)}
 }
 
-// Assume puts the memory of a new instance, which is data, into the state of the image.
+// Assume puts data, the whole memory of a new instance, into the state of the image.
 func (i *Image) Assume(m *Memory, data []byte) bool {
 	m.mapped = i.backing.mapOver(m.space)
 	return i.Restore(m, data)
 }
 
-// Restore puts data, the memory of an instance, back to the image; what has grown is zeroed.
-// It reports false if it could not: the instance must go then.
+// Restore puts data, the whole memory of an instance, back into the state of the image. If it
+// returns false, the instance must not be used again.
 func (i *Image) Restore(m *Memory, data []byte) bool {
 	switch {
 	case m.mapped:
@@ -80,14 +78,7 @@ func (i *Image) Restore(m *Memory, data []byte) bool {
 	}
 }
 
-// Rest gives the pages of a restored instance back to the system until it is used again.
-func (i *Image) Rest(m *Memory, data []byte) {
-	if m.mapped {
-		i.backing.forget(data)
-	}
-}
-
-// Note notes what an instance has written that is not used again.
+// Note adds what an instance has written, and that is not restored, to the estimate.
 func (i *Image) Note(m *Memory, data []byte) {
 	if m.mapped {
 		i.written.note(i.backing.written(data))
@@ -101,16 +92,16 @@ type workingSet struct{ bytes atomic.Uint64 }
 // leastWorkingSet is the least that an instance is expected to write.
 const leastWorkingSet = 256 << 10
 
-// note notes what an instance has written. More counts at once, less counts gradually.
+// note adds what an instance has written. The estimate rises at once and falls gradually.
 func (w *workingSet) note(n uint64) {
 	was := w.bytes.Load()
 	if n < was {
 		n = was - (was-n)/64
 	}
-	w.bytes.CompareAndSwap(was, n) // of two at a time one is enough
+	w.bytes.CompareAndSwap(was, n) // of two concurrent notes one may be lost
 }
 
-// expect returns what an instance with an image of so many bytes is expected to write.
+// expect returns how much an instance with an image of so many bytes is expected to write.
 func (w *workingSet) expect(image int) uint64 {
 	return min(max(w.bytes.Load(), leastWorkingSet), uint64(image))
 }

@@ -16,9 +16,9 @@ type Memory struct {
 	limit   uint64 // bytes that the guest may have
 	space   []byte // reserved: limit bytes
 	taken   Amount // of the budget
-	stack   uint64 // of the budget as well: what the guest's stack has beyond FreeStack
+	stack   uint64 // of the budget: the bytes of the guest's stack beyond FreeStack
 	mapped  bool   // the space begins with a private mapping of the image
-	holder  func(Amount)
+	holder  Holder
 	refused bool // the guest wanted more than its limit
 	starved bool // the guest wanted more than the budget has left
 }
@@ -28,9 +28,9 @@ var (
 	_ experimental.LinearMemory    = (*Memory)(nil)
 )
 
-// New returns a memory of at most limit bytes whose initial amount is taken of the budget,
-// since wazero panics if an allocator refuses the initial memory. The error is [ErrNoRoom],
-// or that of the system.
+// New returns a memory of at most limit bytes. It takes the initial amount of the budget,
+// because wazero panics if the initial memory is refused later. The error is [ErrNoRoom] or
+// that of the system.
 func New(b *Budget, initial Amount, limit uint64) (*Memory, error) {
 	if !b.Acquire(initial) {
 		return nil, ErrNoRoom
@@ -43,9 +43,11 @@ func New(b *Budget, initial Amount, limit uint64) (*Memory, error) {
 	return &Memory{budget: b, limit: limit, space: space, taken: initial}, nil
 }
 
-// Hold has holder called with what the memory takes of the budget, each time that a guest
-// makes that more. Nil stops that.
-func (m *Memory) Hold(holder func(Amount)) { m.holder = holder }
+// Holder is told how much a memory takes of the budget, each time that this grows.
+type Holder interface{ Holds(Amount) }
+
+// Hold sets the holder of the memory; nil means none.
+func (m *Memory) Hold(h Holder) { m.holder = h }
 
 // Allocate implements [experimental.MemoryAllocator]: one module has one memory.
 func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
@@ -71,15 +73,14 @@ func (m *Memory) Reallocate(size uint64) []byte {
 
 func (m *Memory) grew() {
 	if m.holder != nil {
-		m.holder(m.Taken())
+		m.holder.Holds(m.Taken())
 	}
 }
 
-// Free implements [experimental.LinearMemory]. The memory goes with the instance, see
-// [Memory.Release].
+// Free implements [experimental.LinearMemory]. It does nothing, see [Memory.Release].
 func (m *Memory) Free() {}
 
-// Release gives back all that the memory takes.
+// Release frees the memory.
 func (m *Memory) Release() {
 	m.budget.Release(m.Taken())
 	unreserve(m.space)
@@ -94,19 +95,19 @@ func (m *Memory) Taken() Amount {
 // Limit returns how many bytes the guest may have.
 func (m *Memory) Limit() uint64 { return m.limit }
 
-// Begin forgets what earlier calls were refused.
+// Begin begins a call: it resets Refused and Starved.
 func (m *Memory) Begin() { m.refused, m.starved = false, false }
 
-// Refused reports whether the guest wanted more than its limit since [Memory.Begin].
+// Refused reports whether the guest wanted more than its limit in this call.
 func (m *Memory) Refused() bool { return m.refused }
 
-// Starved reports whether the guest wanted more than the budget had left since [Memory.Begin].
+// Starved reports whether the guest wanted more than the budget had left in this call.
 func (m *Memory) Starved() bool { return m.starved }
 
-// Starve notes that the guest was ended for the size of its stack.
+// Starve makes Starved return true: the guest was ended because of its stack.
 func (m *Memory) Starve() { m.starved = true }
 
-// GrowStack counts a stack of n bytes, and reports whether there is room for it.
+// GrowStack takes a stack of n bytes of the budget, and reports whether there was room.
 func (m *Memory) GrowStack(n uint64) bool {
 	n -= min(n, FreeStack)
 	if n <= m.stack {
@@ -121,7 +122,7 @@ func (m *Memory) GrowStack(n uint64) bool {
 	return true
 }
 
-// DropStack gives back what the stack takes.
+// DropStack gives the stack back to the budget.
 func (m *Memory) DropStack() {
 	if m.stack > 0 {
 		m.budget.Release(Whole(m.stack))
@@ -129,7 +130,8 @@ func (m *Memory) DropStack() {
 	}
 }
 
-// recount counts n bytes as written, and reports whether there is room for them.
+// recount changes what is expected to be written to n bytes, and reports whether there was
+// room.
 func (m *Memory) recount(n uint64) bool {
 	n = min(n, m.taken.Writable)
 	switch old := m.taken.Written; {

@@ -8,18 +8,18 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The stack of a guest is memory of this process, which grows as the guest recurses. wazero
-// neither reports it nor bounds it below stackCeiling.
+// The stack of a guest is Go memory that grows as the guest recurses. wazero does not report
+// its size, and bounds it at stackCeiling only.
 const (
-	stackCeiling = 100 << 20 // twice that from which on wazero grows it no more
+	stackCeiling = 100 << 20
 
-	// FreeStack is how many bytes are not counted: a guest that recurses little needs no more.
+	// FreeStack is how many bytes of a stack are not counted. They suffice for most guests.
 	FreeStack = 64 << 10
 )
 
-// StackOf returns how large the stack of the call of fn is. wazero keeps the stack in a field of
-// its own; where there is none by this name, the stack may be as large as it gets. While the
-// guest computes, the length that is read may be that of a moment ago.
+// StackOf returns the size in bytes of the stack of fn. It reads the private field of wazero
+// that holds the stack, without synchronization. If there is no such field it returns the
+// largest size that a stack may have.
 //
 //go:norace
 func StackOf(fn api.Function) uint64 {
@@ -37,8 +37,9 @@ func StackOf(fn api.Function) uint64 {
 	return uint64(header[1]) * uint64(stack.Type().Elem().Size())
 }
 
-var stackFields sync.Map // of reflect.Type to the index of its field; -1 where it has none
+var stackFields sync.Map // of reflect.Type to the index of its field "stack", or -1
 
+// stackField returns the index of the field "stack" of an engine, or -1.
 func stackField(engine reflect.Type) int {
 	if i, ok := stackFields.Load(engine); ok {
 		return i.(int)

@@ -29,13 +29,6 @@ type Slots struct {
 // NewSlots returns n slots. Before an extra one is added, mayAdd is asked.
 func NewSlots(n int, mayAdd func() bool) *Slots { return &Slots{free: n, mayAdd: mayAdd} }
 
-// Free returns how many slots are free, not counting extra ones.
-func (s *Slots) Free() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.free - s.extra
-}
-
 // TryAcquire takes a slot if one is free.
 func (s *Slots) TryAcquire() bool {
 	s.mu.Lock()
