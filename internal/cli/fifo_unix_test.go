@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/cli"
-
 	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/internal/cli/command"
 )

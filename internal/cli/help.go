@@ -45,19 +45,16 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// folderFlags name folders.
-var folderFlags = []string{"plugins", "state-dir"}
-
 // completeFlags lets shells complete the flags of c and its commands that take one of a few
 // words, or a folder.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		words, ok := f.Value.(command.Choice)
-		if _, known := c.GetFlagCompletionFunc(f.Name); ok && !known {
+		if ok {
 			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words.Words(), cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
-	for _, name := range folderFlags {
+	for _, name := range []string{"plugins", "state-dir"} {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.MarkFlagDirname(name)
 		}

@@ -78,7 +78,7 @@ func httpAction(text string, headers []string) (config any, target probe.Target,
 		list = append(list, header{strings.TrimSpace(name), strings.TrimSpace(value)})
 	}
 	if password, ok := u.User.Password(); ok {
-		list = append(list, header{"Authorization", basicAuth(u.User.Username(), password)})
+		list = append(list, header{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))})
 	}
 	return map[string]any{
 		"scheme": strings.ToUpper(u.Scheme), "port": target.Port, "path": u.RequestURI(), "httpHeaders": list,
@@ -131,12 +131,7 @@ func newProbeExec(env *command.Env) *cobra.Command {
 		Short: "Run a command on this host; exit code 0 is a Success",
 		Example: "  prober probe exec -- pg_isready -h 127.0.0.1\n" +
 			"  prober probe exec --timeout 5s -o json -- sh -c 'test -e /run/ready'",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Usage("usage: "+cmd.UseLine(), "%s: a command is required", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: command.AtLeast("a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Config = map[string]any{"command": args}
 			return runBuiltin(cmd.Context(), o, builtin.Config{})
@@ -152,8 +147,4 @@ func runBuiltin(ctx context.Context, p *oneshot.Probe, cfg builtin.Config) error
 		return command.Failed(err)
 	}
 	return p.Run(ctx, &registry)
-}
-
-func basicAuth(user, password string) string {
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }

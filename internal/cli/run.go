@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,13 +20,12 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/pods/local/manifest"
 	"github.com/daeace23/prober/probe"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // runOptions are the flags of `prober run` that are not fields of the agent's config.
@@ -134,7 +132,11 @@ func (o *runOptions) run(ctx context.Context, env *command.Env) error {
 	defer stopReload()
 	o.Reload = reload
 	var running atomic.Pointer[agent.Agent]
-	ctx, stop := untilSignal(ctx, env, &running)
+	ctx, stop := env.InterruptibleTwice(ctx, func() { // the second signal kills what still runs
+		if a := running.Load(); a != nil {
+			a.Kill()
+		}
+	})
 	defer stop()
 
 	a, err := agent.New(ctx, o.Config)
@@ -186,34 +188,6 @@ func (o *runOptions) complete(env *command.Env) error {
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
 	o.Source = o.follow(env)
 	return nil
-}
-
-// untilSignal returns a context that SIGINT and SIGTERM end, until stop is called. The second
-// signal kills what still runs of the agent's containers.
-func untilSignal(ctx context.Context, env *command.Env, running *atomic.Pointer[agent.Agent]) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals, stopSignals := env.Notify(os.Interrupt, syscall.SIGTERM)
-	ended := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for first := true; ; first = false {
-			select {
-			case s := <-signals:
-				cancel(command.StoppedBy(s))
-				if a := running.Load(); a != nil && !first {
-					a.Kill()
-				}
-			case <-ended:
-				return
-			}
-		}
-	})
-	return ctx, func() {
-		close(ended)
-		watching.Wait()
-		cancel(nil)
-		stopSignals()
-	}
 }
 
 // isTerminal reports whether w is a terminal, or another device that keeps nothing.

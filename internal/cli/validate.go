@@ -14,12 +14,11 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/plugincmd"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local/manifest"
-
-	"github.com/daeace23/prober/internal/cli/command"
-	"github.com/daeace23/prober/internal/cli/plugincmd"
 )
 
 func newValidate(env *command.Env) *cobra.Command {
@@ -35,12 +34,7 @@ func newValidate(env *command.Env) *cobra.Command {
 			"One line on stdout for each error. Exit code 0 all good, 1 something is wrong, 64 wrong usage.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Usage("usage: "+cmd.UseLine(), "%s: a path is required", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: command.AtLeast("a path"),
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
 	f := c.Flags()
@@ -92,7 +86,7 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	}
 	v.printUnchecked(notes.Unchecked)
 	for _, name := range notes.SecretsInArguments {
-		v.warn(fmt.Sprintf("plugin %q", name), plugincmd.SecretsInArguments)
+		v.env.Warn("plugin %q: %s", name, plugincmd.SecretsInArguments)
 	}
 	if v.wrong > 0 {
 		return &command.Exit{Code: command.ExitFailed}
@@ -121,12 +115,6 @@ func (v *validation) chooseConfig() error {
 	return nil
 }
 
-// knowsPlugins reports whether a flag says where plugins are: without one nothing is known
-// of them.
-func (v *validation) knowsPlugins() bool {
-	return len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != ""
-}
-
 // flags checks that the files and folders of the flags exist.
 func (v *validation) flags() error {
 	for _, path := range append([]string{v.ConfigFile, v.LockFile}, v.PluginDirs...) {
@@ -146,7 +134,7 @@ func (v *validation) printUnchecked(names []string) {
 		names[i] = command.OneLine(names[i])
 	}
 	why := "without --plugins"
-	if v.knowsPlugins() {
+	if len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != "" {
 		why = "without a registry"
 	}
 	fmt.Fprintf(v.env.Stderr, "prober: %s nothing was checked of what is for %s\n", why, strings.Join(names, ", "))
@@ -190,18 +178,13 @@ func (v *validation) file(path string) (other bool, err error) {
 	} else {
 		var m *plugin.Manifest
 		if m, err = plugin.ParseManifest(path, data); err == nil && m.SecretsInArguments {
-			v.warn(path, plugincmd.SecretsInArguments)
+			v.env.Warn("%s: %s", path, plugincmd.SecretsInArguments)
 		}
 	}
 	if err != nil {
 		v.printErrors(err)
 	}
 	return true, nil
-}
-
-// warn prints a warning.
-func (v *validation) warn(place, text string) {
-	v.env.Warn("%s: %s", place, text)
 }
 
 // folder prints an error for a folder without manifests. An agent waits for them, but a check

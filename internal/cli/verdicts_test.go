@@ -9,11 +9,10 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/pods/local/manifest"
-
-	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 // withProbe is a pod with a probe of the annotation.

@@ -90,25 +90,38 @@ func (env *Env) SetFlags(flags *pflag.FlagSet) (err error) {
 
 // Interruptible returns a context that SIGINT and SIGTERM end, until stop is called.
 func (env *Env) Interruptible(ctx context.Context) (_ context.Context, stop func()) {
+	return env.InterruptibleTwice(ctx, func() {})
+}
+
+// InterruptibleTwice is like [Env.Interruptible], and calls again at each signal after the first.
+func (env *Env) InterruptibleTwice(ctx context.Context, again func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals, stopSignals := env.Notify(os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		select {
-		case s := <-signals:
-			cancel(StoppedBy(s))
-		case <-ctx.Done():
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				cancel(stoppedBy(s))
+				if !first {
+					again()
+				}
+			case <-ended:
+				return
+			}
 		}
 	})
 	return ctx, func() {
 		stopSignals()
-		cancel(nil)
+		close(ended)
 		watching.Wait()
+		cancel(nil)
 	}
 }
 
-// StoppedBy returns the error of a command that a signal ended.
-func StoppedBy(s os.Signal) error {
+// stoppedBy returns the error of a command that a signal ended.
+func stoppedBy(s os.Signal) error {
 	name := strings.ToUpper(s.String())
 	switch s {
 	case os.Interrupt:

@@ -99,6 +99,16 @@ func Names(cmd *cobra.Command) (names []string) {
 	return names
 }
 
+// AtLeast requires an argument or more. what names one, with its article.
+func AtLeast(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return nil
+		}
+		return Usage("usage: "+cmd.UseLine(), "%s: %s is required", cmd.CommandPath(), what)
+	}
+}
+
 // Arguments requires exactly the arguments that words name.
 func Arguments(words ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

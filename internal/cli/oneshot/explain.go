@@ -5,9 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/daeace23/prober/probe"
-
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/probe"
 )
 
 // explanation prints what happens inside attempts.

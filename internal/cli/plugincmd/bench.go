@@ -14,14 +14,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/probe"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
-const formatBenchstat = "benchstat"
+const (
+	formatBenchstat = "benchstat"
+	loadCold        = "load=cold"
+)
 
 // bench is one run of `prober plugin bench`.
 type bench struct {
@@ -163,12 +165,22 @@ func findCase(file, name string) (*plugintest.Case, error) {
 	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is named %q", file, name)
 }
 
-// measureAll measures everything as often as was asked for. The samples are those that are
-// whole, with an error too.
+// measureAll measures everything --count times. With an error it returns the samples before it.
 func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
+	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
+	if b.found.Manifest.Mode == plugin.Command {
+		isolations = isolations[:1] // a program ends with each call
+	}
 	for range b.count {
-		for _, measure := range b.measurements() {
-			s, err := measure(ctx)
+		for _, kind := range []string{loadCold, "load=cached"} {
+			s, err := b.measure(ctx, kind, func() (time.Duration, error) { return b.load(ctx, kind == loadCold) })
+			if err != nil {
+				return all, err
+			}
+			all = append(all, s)
+		}
+		for _, isolation := range isolations {
+			s, err := b.measureCalls(ctx, isolation)
 			if err != nil {
 				return all, err
 			}
@@ -178,28 +190,8 @@ func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
 	return all, nil
 }
 
-// measurements are what is measured of the plugin, in order.
-func (b *bench) measurements() (all []func(context.Context) (sample, error)) {
-	for _, load := range []struct {
-		kind string
-		cold bool
-	}{{"load=cold", true}, {"load=cached", false}} {
-		all = append(all, func(ctx context.Context) (sample, error) {
-			return b.measure(ctx, load.kind, func() (time.Duration, error) { return b.load(ctx, load.cold) })
-		})
-	}
-	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
-	if b.found.Manifest.Mode == plugin.Command {
-		isolations = isolations[:1] // a program ends with each call
-	}
-	for _, isolation := range isolations {
-		all = append(all, func(ctx context.Context) (sample, error) { return b.measureCalls(ctx, isolation) })
-	}
-	return all
-}
-
-// measure calls do until the time is up, and at least once. It says on stderr what it
-// is about, since that may take long.
+// measure calls do for --time, and at least once. It prints kind to stderr first, since this may
+// take long.
 func (b *bench) measure(ctx context.Context, kind string, do func() (time.Duration, error)) (sample, error) {
 	fmt.Fprintf(b.env.Stderr, "prober: measuring %s\n", kind)
 	s := sample{kind: kind}

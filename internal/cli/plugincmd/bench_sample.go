@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -90,11 +91,7 @@ func printSamples(out io.Writer, format, name string, samples []sample) error {
 		if s.memory > 0 {
 			memory = byteSize(s.memory)
 		}
-		result := s.result
-		if result == "" {
-			result = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.of(0.5)), short(s.of(0.99)), short(s.mean()), memory, result)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.of(0.5)), short(s.of(0.99)), short(s.mean()), memory, cmp.Or(s.result, "-"))
 	}
 	return w.Flush()
 }

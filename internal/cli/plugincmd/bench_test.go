@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/internal/cli"
-
 	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/internal/cli/command"
 )

@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newBuild(env *command.Env) *cobra.Command {
@@ -51,9 +51,7 @@ func newBuild(env *command.Env) *cobra.Command {
 			return buildPlugin(ctx, env, folderOf(args), plugin.Runtime(runtime))
 		},
 	}
-	runtimes := []string{string(plugin.Wasm), string(plugin.Process)}
-	c.Flags().Var(command.OneOf(&runtime, runtimes...), "runtime", "in place of what plugin.yaml says: of one source both can be built")
-	_ = c.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(runtimes, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "in place of what plugin.yaml says: of one source both can be built")
 	return c
 }
 
@@ -118,7 +116,11 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	b := &building{
 		env: env, dir: dir, name: manifest.Name, runtime: runtime, mode: manifest.Mode, stateful: manifest.Stateful, scratch: scratch,
 	}
-	if err := lang.compile(b, ctx); err != nil {
+	err = lang.compile(b, ctx)
+	if ctx.Err() != nil {
+		return command.Failed(context.Cause(ctx))
+	}
+	if err != nil {
 		if _, ok := errors.AsType[*command.Exit](err); ok {
 			return err
 		}
@@ -227,11 +229,12 @@ type building struct {
 // out is where the compiler writes the module.
 func (b *building) out() string { return filepath.Join(b.scratch, "plugin.wasm") }
 
-// tools returns the paths of the programs that are installed: of the one that a variable
-// of the environment names, or else of candidates.
-func (b *building) tools(variable string, candidates ...string) (found []string) {
-	if name, ok := b.env.LookupEnv(variable); ok && name != "" {
-		candidates = []string{name}
+// tools returns the paths of those candidates that are installed. A variable of the environment
+// replaces the candidates by one program. If none is installed, the error has the hint.
+func (b *building) tools(variable, hint string, candidates ...string) (found []string, err error) {
+	named, _ := b.env.LookupEnv(variable)
+	if named != "" {
+		candidates = []string{named}
 	}
 	for _, name := range candidates {
 		path, err := exec.LookPath(name)
@@ -242,48 +245,43 @@ func (b *building) tools(variable string, candidates ...string) (found []string)
 			found = append(found, path)
 		}
 	}
-	return found
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case named != "":
+		return nil, command.Usage(hint, "%s is %q, and there is no such program", variable, named)
+	default:
+		return nil, command.Usage(hint, "%s is not installed", filepath.Base(candidates[0]))
+	}
 }
 
+// tool returns the first of tools.
 func (b *building) tool(variable, hint string, candidates ...string) (string, error) {
-	found := b.tools(variable, candidates...)
-	if len(found) == 0 {
-		return "", b.missing(variable, candidates[len(candidates)-1], hint)
+	found, err := b.tools(variable, hint, candidates...)
+	if err != nil {
+		return "", err
 	}
 	return found[0], nil
 }
 
-// missing says that a program is not there, and how to get it.
-func (b *building) missing(variable, name, hint string) error {
-	if other, ok := b.env.LookupEnv(variable); ok && other != "" {
-		return command.Usage(hint, "%s is %q, and there is no such program", variable, other)
-	}
-	return command.Usage(hint, "%s is not installed", name)
-}
-
-func installed(name string) bool {
-	_, err := exec.LookPath(name)
-	return err == nil
-}
-
-// command is a program that runs in the folder of the project and is killed, with its
-// process group where there are such, when ctx ends.
+// command returns a command that runs in the folder of the project. Its process group, where the
+// system has process groups, is killed when ctx ends.
 func (b *building) command(ctx context.Context, tool string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, tool, args...)
-	cmd.Dir = b.dir
-	inGroup(cmd)
+	cmd.Dir, cmd.SysProcAttr = b.dir, procgroup.Attr()
+	cmd.Cancel = func() error { procgroup.Kill(cmd.Process.Pid); return nil }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
-// run runs a compiler, which says itself what it does not like.
+// run runs a compiler, whose output goes to stderr.
 func (b *building) run(ctx context.Context, environ []string, tool string, args ...string) error {
 	cmd := b.command(ctx, tool, args...)
 	cmd.Env = append(os.Environ(), environ...)
 	cmd.Stdout, cmd.Stderr = b.env.Stderr, b.env.Stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return b.stopped(ctx)
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
@@ -295,10 +293,6 @@ func (b *building) run(ctx context.Context, environ []string, tool string, args 
 func (b *building) answer(ctx context.Context, tool string, args ...string) (string, error) {
 	text, err := b.command(ctx, tool, args...).Output()
 	return strings.TrimSpace(string(text)), err
-}
-
-func (b *building) stopped(ctx context.Context) error {
-	return command.Failed(context.Cause(ctx))
 }
 
 // printBuilt prints what was built: its size, its imports and its requests.

@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newEmbed(env *command.Env) *cobra.Command {

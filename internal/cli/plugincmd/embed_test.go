@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/daeace23/prober/plugin"
-
 	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/plugin"
 )
 
 // handBuilt makes the folder demo of a plugin whose module other tools have built, and a key,

@@ -17,6 +17,8 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/oneshot"
 	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
@@ -24,9 +26,6 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
-
-	"github.com/daeace23/prober/internal/cli/command"
-	"github.com/daeace23/prober/internal/cli/oneshot"
 )
 
 // pluginFlags say what a plugin is to probe, and with what.
@@ -121,13 +120,9 @@ type pluginProbe struct {
 	recorder *plugintest.Recorder // nil unless --record is set
 }
 
-func newPluginProbe(env *command.Env) *pluginProbe {
-	return &pluginProbe{Probe: oneshot.Probe{Env: env}}
-}
-
 // NewProbe returns the command `prober probe plugin`.
 func NewProbe(env *command.Env) *cobra.Command {
-	o := newPluginProbe(env)
+	o := &pluginProbe{Probe: oneshot.Probe{Env: env}}
 	var f pluginFlags
 	c := &cobra.Command{
 		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
@@ -156,11 +151,6 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	if err != nil {
 		return err
 	}
-	return o.runPlugin(ctx, found)
-}
-
-// runPlugin carries the probe out with one plugin.
-func (o *pluginProbe) runPlugin(ctx context.Context, found plugin.Found) error {
 	handler, done, err := o.loadPlugin(ctx, found) // without quarantine
 	if err != nil {
 		return err
@@ -168,7 +158,7 @@ func (o *pluginProbe) runPlugin(ctx context.Context, found plugin.Found) error {
 	defer done()
 	var registry handlers.Registry
 	if err := registry.Register(found.Manifest.Name, found.Path, handler); err != nil {
-		return &command.Exit{Code: command.ExitUsage, Err: err}
+		return command.Usage("", "%w", err)
 	}
 	o.Handler, o.module = found.Manifest.Name, found.Path
 	err = o.Run(ctx, &registry)
@@ -301,4 +291,10 @@ func rawJSON(ctx context.Context, text string) (json.RawMessage, error) {
 		return nil, errors.New("not valid JSON")
 	}
 	return json.RawMessage(text), nil
+}
+
+// exists reports whether there is a file or folder at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

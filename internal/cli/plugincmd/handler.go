@@ -2,16 +2,14 @@ package plugincmd
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // loadPlugin makes a handler of a plugin, whatever runs it. done ends it.
@@ -27,7 +25,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	}
 	host, err := wasm.New(cfg)
 	if err != nil {
-		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: err}
+		return nil, nil, command.Usage("", "%w", err)
 	}
 	loaded, err := host.Load(ctx, found)
 	if err != nil {
@@ -36,7 +34,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 		if probe.ReasonOf(err) == probe.ReasonDenied {
 			hint = "--grant gives a capability that the manifest asks for; prober plugin inspect shows what it asks for"
 		}
-		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path), Hint: hint}
+		return nil, nil, command.Usage(hint, "%w (%s)", err, found.Path)
 	}
 	return loaded, func() { _ = host.Close() }, nil
 }
@@ -51,18 +49,18 @@ func (o *pluginProbe) loadProcess(ctx context.Context, found plugin.Found) (h pr
 	}
 	if found.Manifest.Runtime == plugin.Nagios {
 		check, err := process.LoadCheck(process.Config{}, found)
-		if err != nil {
-			hint := ""
-			if len(found.Folders) == 0 {
-				hint = "--agent-config FILE names a prober.yaml with nagios.folders"
-			}
-			return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path), Hint: hint}
+		if err == nil {
+			return check, func() { _ = check.Close() }, nil
 		}
-		return check, func() { _ = check.Close() }, nil
+		hint := ""
+		if len(found.Folders) == 0 {
+			hint = "--agent-config FILE names a prober.yaml with nagios.folders"
+		}
+		return nil, nil, command.Usage(hint, "%w (%s)", err, found.Path)
 	}
 	loaded, err := process.Load(ctx, process.Config{Version: o.Env.Version}, found)
 	if err != nil {
-		return nil, nil, &command.Exit{Code: command.ExitUsage, Err: fmt.Errorf("%w (%s)", err, found.Path)}
+		return nil, nil, command.Usage("", "%w (%s)", err, found.Path)
 	}
 	return loaded, func() { _ = loaded.Close() }, nil
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // pluginView is what can be known of a plugin without running it.
@@ -87,9 +86,12 @@ func newInspect(env *command.Env) *cobra.Command {
 				return command.Usage("", "%w", err)
 			}
 			cfg := policy.Config()
-			f, err := inspected(env, args[0], configFile, policy, dirs)
+			f, err := located(env, args[0], configFile, policy, dirs)
 			if err != nil {
 				return err
+			}
+			if err := policy.Constrain(&f); err != nil {
+				return command.Usage("", "%w", err)
 			}
 			warnManifest(env, f)
 			signature, err := signatureOf(f, keys, configFile, cfg)
@@ -170,18 +172,6 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 		v.Signers = append(v.Signers, k.ID)
 	}
 	return v, err
-}
-
-// inspected returns the plugin called name with what the agent's file says of it.
-func inspected(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
-	f, err := located(env, name, configFile, policy, dirs)
-	if err != nil {
-		return f, err
-	}
-	if err := policy.Constrain(&f); err != nil {
-		return f, command.Usage("", "%w", err)
-	}
-	return f, nil
 }
 
 // located returns the plugin called name: from where the agent's file says, or else from

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // The languages that plugins are written in, as --lang and manifests spell them.
@@ -131,7 +131,8 @@ func (b *building) compileC(ctx context.Context) error {
 // linksWasm reports whether clang finds its linker.
 func (b *building) linksWasm(ctx context.Context, clang string) bool {
 	name, err := b.answer(ctx, clang, "--print-prog-name=wasm-ld")
-	return err != nil || installed(name)
+	_, missing := exec.LookPath(name)
+	return err != nil || missing == nil
 }
 
 // compileRust runs rustc twice: for the SDK, and for the plugin. A program needs no SDK.
@@ -176,15 +177,15 @@ var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
 // distribution's has.
 func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
-	tools := b.tools("RUSTC", "rustc", "/usr/bin/rustc")
-	if len(tools) == 0 {
-		return "", "", b.missing("RUSTC", "rustc", hint)
+	tools, err := b.tools("RUSTC", hint, "rustc", "/usr/bin/rustc")
+	if err != nil {
+		return "", "", err
 	}
 	for _, tool := range tools {
 		for _, target := range rustTargets {
 			dir, err := b.answer(ctx, tool, "--print", "target-libdir", "--target", target)
 			if ctx.Err() != nil {
-				return "", "", b.stopped(ctx)
+				return "", "", ctx.Err()
 			}
 			if libraries, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libstd-*.rlib")); err == nil && len(libraries) > 0 {
 				return tool, target, nil

@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newSave(env *command.Env) *cobra.Command {
@@ -40,7 +39,7 @@ func newSave(env *command.Env) *cobra.Command {
 				}
 				return saveLayout(env, a, versionTag(a), out)
 			}
-			ref, err := parseReference(args[0])
+			ref, err := plugin.ParseReference(args[0])
 			if err != nil {
 				return err
 			}

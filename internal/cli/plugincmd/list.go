@@ -12,9 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/plugin"
-
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/plugin"
 )
 
 func newList(env *command.Env) *cobra.Command {

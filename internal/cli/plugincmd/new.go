@@ -15,10 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // scaffolds hold the files of new projects: one folder a language, and what all of them
@@ -50,12 +49,9 @@ func newNew(env *command.Env) *cobra.Command {
 			return makeProject(env, args[0], p)
 		},
 	}
-	names := languageNames()
 	runtimes := []string{string(plugin.Wasm), string(plugin.Process), string(plugin.Nagios)}
-	c.Flags().Var(command.OneOf(&p.lang, names...), "lang", "language of the plugin")
+	c.Flags().Var(command.OneOf(&p.lang, languageNames()...), "lang", "language of the plugin")
 	c.Flags().Var(command.OneOf(&p.runtime, runtimes...), "runtime", "how it runs: as a module in a sandbox, as a process, or as a command for each attempt")
-	_ = c.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(runtimes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

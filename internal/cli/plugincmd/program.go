@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // platformFlag adds the flag that names the platform of a program. No variable sets it.

@@ -15,13 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // registryFlags are the flags of commands that use a registry.
@@ -88,14 +87,6 @@ func progress(env *command.Env, what string) func(done, total int64) {
 	}
 }
 
-func parseReference(text string) (plugin.Reference, error) {
-	ref, err := plugin.ParseReference(text)
-	if err != nil {
-		return ref, command.Usage("", "%w", err)
-	}
-	return ref, nil
-}
-
 func newPush(env *command.Env) *cobra.Command {
 	var f registryFlags
 	c := &cobra.Command{
@@ -116,7 +107,7 @@ func newPush(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ref, err := parseReference(args[1])
+			ref, err := plugin.ParseReference(args[1])
 			if err != nil {
 				return err
 			}
@@ -242,7 +233,7 @@ func newPull(env *command.Env) *cobra.Command {
 }
 
 func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out string) error {
-	ref, err := parseReference(text)
+	ref, err := plugin.ParseReference(text)
 	if err != nil {
 		return err
 	}

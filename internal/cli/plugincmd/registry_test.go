@@ -10,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/daeace23/prober/internal/cli"
-	"github.com/daeace23/prober/internal/registrytest"
-	"github.com/daeace23/prober/plugin"
-
 	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/registrytest"
+	"github.com/daeace23/prober/plugin"
 )
 
 // hub starts a registry and returns its host. before, unless it is nil, may answer requests.

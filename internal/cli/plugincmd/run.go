@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,15 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/oneshot"
+	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/probe"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newRun(env *command.Env) *cobra.Command {
-	o := newPluginProbe(env)
+	o := &pluginProbe{Probe: oneshot.Probe{Env: env}}
 	var (
 		f      pluginFlags
 		watch  bool
@@ -120,8 +119,7 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 		return err
 	}
 	files := []string{found.Path}
-	beside := filepath.Join(filepath.Dir(found.Path), plugin.ManifestFile)
-	if _, err := os.Stat(beside); err == nil && beside != found.Path {
+	if beside := filepath.Join(filepath.Dir(found.Path), plugin.ManifestFile); exists(beside) && beside != found.Path {
 		files = append(files, beside)
 	}
 	if path, ok := strings.CutPrefix(f.config, "@"); ok {
@@ -130,7 +128,7 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 	ctx, stop := o.Env.Interruptible(ctx)
 	defer stop()
 	for {
-		seen := statesOf(files)
+		seen := stamps(files)
 		err := o.probePlugin(ctx, name, f)
 		if ctx.Err() == nil && !o.Stopped { // the probe or the watch may see the signal first
 			_ = o.Env.Report(err) // the verdict was printed, and a broken file may be repaired
@@ -147,26 +145,17 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 // pollPeriod is the time between two checks of files. Polling works on every system.
 const pollPeriod = 300 * time.Millisecond
 
-// statesOf returns the state of each file; nil for one that does not exist.
-func statesOf(files []string) []fs.FileInfo {
-	states := make([]fs.FileInfo, len(files))
-	for i, path := range files {
-		if info, err := os.Stat(path); err == nil {
-			states[i] = info
-		}
+// stamps returns the stamp of each file.
+func stamps(files []string) (all []string) {
+	for _, path := range files {
+		all = append(all, filestamp.Of(path))
 	}
-	return states
-}
-
-// differ reports whether a file has changed. A new file may have the same size and time, since
-// clocks of file systems are coarse.
-func differ(was, is fs.FileInfo) bool {
-	return was == nil || !is.ModTime().Equal(was.ModTime()) || is.Size() != was.Size() || !os.SameFile(was, is)
+	return all
 }
 
 // waitForChange returns the first of files that has changed, and false when ctx ends. It waits
 // for a file that does not exist: compilers remove files before they write them.
-func waitForChange(ctx context.Context, files []string, seen []fs.FileInfo) (string, bool) {
+func waitForChange(ctx context.Context, files, seen []string) (string, bool) {
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for {
@@ -175,13 +164,11 @@ func waitForChange(ctx context.Context, files []string, seen []fs.FileInfo) (str
 			return "", false
 		case <-tick.C:
 		}
-		now := statesOf(files)
-		if slices.Contains(now, nil) {
-			continue
-		}
-		for i := range files {
-			if differ(seen[i], now[i]) {
-				return files[i], true
+		if !slices.ContainsFunc(files, func(path string) bool { return !exists(path) }) {
+			for i, now := range stamps(files) {
+				if now != seen[i] {
+					return files[i], true
+				}
 			}
 		}
 	}

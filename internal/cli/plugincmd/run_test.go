@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/cli"
-	"github.com/daeace23/prober/plugin"
-
 	"github.com/daeace23/prober/internal/cli/clitest"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/plugin"
 )
 
 func TestPluginRun(t *testing.T) {

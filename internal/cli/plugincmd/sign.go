@@ -9,10 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin/trust"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 // defaultKey is the file that keygen writes when no other is named.
@@ -63,13 +62,8 @@ func newSign(env *command.Env) *cobra.Command {
 			"the file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
 			"Signatures that others made are written over, unless --add keeps them.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Usage("usage: "+cmd.UseLine(), "%s: a file is required", cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error { return signPlugins(env, args, file, add) },
+		Args:    command.AtLeast("a file"),
+		RunE:    func(_ *cobra.Command, args []string) error { return signPlugins(env, args, file, add) },
 	}
 	command.FileFlag(c, &file, "", "key", "", "file of the private key, as keygen makes it")
 	c.Flags().BoolVar(&add, "add", false, "keep the signatures of other keys")

@@ -15,11 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/plugintest"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newTest(env *command.Env) *cobra.Command {

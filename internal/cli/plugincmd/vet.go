@@ -14,12 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
-
-	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func newVet(env *command.Env) *cobra.Command {
@@ -212,12 +211,6 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 		findings = append(findings, finding{Path: path, Message: "the manifest inside differs from plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
 	}
 	return findings, nil
-}
-
-func sortFindings(findings []finding) {
-	slices.SortFunc(findings, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 }
 
 // vetImports returns where the imports of a module and the requests of its manifest differ.

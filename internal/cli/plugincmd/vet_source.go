@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -64,10 +65,10 @@ func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 	if m.Runtime == plugin.Process {
 		return vetServe(dir, sources), nil
 	}
-	// sdkhttp replaces the transport of net/http in the whole program.
-	carried := slices.ContainsFunc(sources, func(f goFile) bool { return f.imports("/sdk/sdkhttp") })
+	// It replaces the transport of net/http in the whole program.
+	sdkhttp := slices.ContainsFunc(sources, func(f goFile) bool { return f.imports("/sdk/sdkhttp") })
 	for _, f := range sources {
-		findings = append(findings, f.vet(files, carried)...)
+		findings = append(findings, f.vet(files, sdkhttp)...)
 	}
 	return findings, nil
 }
@@ -148,38 +149,41 @@ func vetServe(dir string, sources []goFile) []finding {
 	return []finding{{Path: dir, Message: "nothing calls process.Serve of sdk/process, so prober cannot start it"}}
 }
 
-// calls reports whether the file names a function of a package of prober's SDK.
-func (f goFile) calls(suffix, function string) (found bool) {
-	ast.Inspect(f.parsed, func(n ast.Node) bool {
-		if use, ok := n.(*ast.SelectorExpr); ok && use.Sel.Name == function {
-			pkg, ok := use.X.(*ast.Ident)
-			found = found || ok && strings.HasSuffix(f.names[pkg.Name], suffix)
+// uses yields the selector expressions whose operand is an identifier, such as net.Dial, with
+// that identifier.
+func (f goFile) uses(yield func(use *ast.SelectorExpr, pkg *ast.Ident) bool) {
+	for n := range ast.Preorder(f.parsed) {
+		if use, ok := n.(*ast.SelectorExpr); ok {
+			if pkg, ok := use.X.(*ast.Ident); ok && !yield(use, pkg) {
+				return
+			}
 		}
-		return !found
-	})
-	return found
+	}
 }
 
-func (f goFile) vet(files *token.FileSet, carried bool) (findings []finding) {
-	ast.Inspect(f.parsed, func(n ast.Node) bool {
-		use, ok := n.(*ast.SelectorExpr)
-		if !ok {
+// calls reports whether the file names a function of a package of prober's SDK.
+func (f goFile) calls(suffix, function string) bool {
+	for use, pkg := range f.uses {
+		if use.Sel.Name == function && strings.HasSuffix(f.names[pkg.Name], suffix) {
 			return true
 		}
-		pkg, ok := use.X.(*ast.Ident)
-		if !ok {
-			return true
-		}
+	}
+	return false
+}
+
+// vet returns a finding for each use of a function that reaches no network. With sdkhttp,
+// net/http does reach one.
+func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
+	for use, pkg := range f.uses {
 		from := f.names[pkg.Name]
-		if slices.Contains(unreachable[from], use.Sel.Name) && !(carried && from == "net/http") {
+		if slices.Contains(unreachable[from], use.Sel.Name) && !(sdkhttp && from == "net/http") {
 			at := files.Position(use.Pos())
 			findings = append(findings, finding{
 				Path: at.Filename, Line: at.Line, Column: at.Column,
 				Message: fmt.Sprintf("%s.%s reaches no network in a guest: use sdk.Dial, or sdkhttp", pkg.Name, use.Sel.Name),
 			})
 		}
-		return true
-	})
+	}
 	return findings
 }
 
@@ -214,7 +218,9 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 		}
 		return nil
 	})
-	sortFindings(findings)
+	slices.SortFunc(findings, func(a, b finding) int { // the texts of a file are in a map
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	return findings, err
 }
 
