@@ -9,11 +9,11 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// Config is the configuration of a probe: a JSON object that the host has held
-// against the manifest's schema, defaults filled in. Values are found by a dotted
-// path ("tls.server.name"); a number steps into an array. A method that finds
-// nothing returns its fallback. One that finds a value of another type returns the
-// fallback too and remembers the error, which fails the attempt.
+// Config is the configuration of a probe: a JSON object that the host has validated with the
+// schema of the manifest, with its defaults. Methods find a value by a dotted path
+// ("tls.server.name"); a number is an index into an array. Without a value they return the
+// fallback. If the value has another type, they return the fallback and keep the error, which
+// fails the attempt.
 type Config struct {
 	doc []byte
 	err error
@@ -25,27 +25,27 @@ func NewConfig(doc []byte) (*Config, error) {
 		doc = []byte("{}")
 	}
 	if !abi.Valid(doc) || strings.TrimLeft(string(doc), " \t\r\n")[0] != '{' {
-		return nil, fmt.Errorf("config is no JSON object")
+		return nil, fmt.Errorf("config must be a JSON object")
 	}
 	return &Config{doc: doc}, nil
 }
 
-// Err returns the first error of the other methods, nil while there is none.
+// Err returns the first error of the other methods, or nil.
 func (c *Config) Err() error { return c.err }
 
-// Has reports whether anything but null is at path.
+// Has reports whether there is a value other than null at path.
 func (c *Config) Has(path string) bool {
 	_, ok := abi.Lookup(c.doc, path)
 	return ok
 }
 
-// JSON returns the value at path as it stands, nil where there is none.
+// JSON returns the value at path as JSON, or nil.
 func (c *Config) JSON(path string) []byte {
 	value, _ := abi.Lookup(c.doc, path)
 	return value
 }
 
-// String returns the text at path, or a number or truth value as text.
+// String returns the string at path. It returns a number or bool as a string too.
 func (c *Config) String(path, fallback string) string {
 	return get(c, path, fallback, "a string", func(text string) (string, error) { return text, nil })
 }
@@ -62,17 +62,17 @@ func (c *Config) Float(path string, fallback float64) float64 {
 	})
 }
 
-// Bool returns the truth value at path.
+// Bool returns the bool at path.
 func (c *Config) Bool(path string, fallback bool) bool {
 	return get(c, path, fallback, "a bool", strconv.ParseBool)
 }
 
-// Duration returns the duration at path, written as "1m30s".
+// Duration returns the duration at path, a string such as "1m30s".
 func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
 	return get(c, path, fallback, "a duration", time.ParseDuration)
 }
 
-// Strings returns the list of texts at path.
+// Strings returns the list of strings at path.
 func (c *Config) Strings(path string) []string {
 	value, ok := abi.Lookup(c.doc, path)
 	if !ok {
@@ -91,9 +91,9 @@ func (c *Config) fail(path string, value []byte, want string) {
 	}
 }
 
-// Lookup finds a value in any JSON document by a dotted path and returns it as text:
-// a string without its quotes, anything else as it stands. It costs a guest a
-// fraction of what encoding/json does. ok is false where nothing, or null, is there.
+// Lookup returns the value at a dotted path of any JSON document: a string without its quotes,
+// anything else as JSON. It costs a guest a fraction of encoding/json. ok is false if there is
+// no value or it is null.
 func Lookup(doc []byte, path string) (text string, ok bool) {
 	value, ok := abi.Lookup(doc, path)
 	return abi.Text(value), ok

@@ -39,9 +39,9 @@ func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
 //go:wasmimport prober_v1_net poll
 func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host
-// dials, and only what the operator granted; in a native program it is net.Dialer. At the
-// end of the attempt the connection is closed, if it still is open.
+// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials,
+// if a grant of the operator allows it. In a native program net.Dialer does. The connection is
+// closed at the end of the attempt.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("dial", network, addr, err)
@@ -63,8 +63,8 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return &conn{handle: handle, attempt: attempts, network: scheme, addr: addr}, nil
 }
 
-// timeoutOf is the time that ctx leaves for a host call. The host keeps the deadline of the
-// call itself.
+// timeoutOf returns the timeout of a host call under ctx. The host itself enforces the deadline
+// of the attempt.
 func timeoutOf(ctx context.Context) int32 {
 	if _, ok := ctx.(*callContext); ok {
 		return abi.UntilDeadline
@@ -76,8 +76,8 @@ func timeoutOf(ctx context.Context) int32 {
 	return max(1, int32(min(time.Until(t).Milliseconds()+1, 1<<30)))
 }
 
-// StartTLS makes the TLS of a connection that [Dial] made: the host's in a guest, and
-// crypto/tls in a native program. What it returns takes the place of conn.
+// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, by crypto/tls in a
+// native program. The connection that it returns replaces from.
 func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error) {
 	c, ok := from.(*conn)
 	if !ok {
@@ -94,8 +94,8 @@ func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error
 	return c, nil
 }
 
-// Inspect tells of a connection that [Dial] made: its addresses, how long it took to make,
-// and what its TLS agreed on. A native program does not know the times.
+// Inspect describes a connection of [Dial]: its addresses, how long dialing took, and its TLS.
+// A native program does not know the durations.
 func Inspect(from net.Conn) (ConnInfo, error) {
 	c, ok := from.(*conn)
 	if !ok {
@@ -108,8 +108,8 @@ func Inspect(from net.Conn) (ConnInfo, error) {
 	return abi.Decode[abi.ConnInfo](doc)
 }
 
-// callError is an error of a host call. It matches the syscall.Errno of the same
-// number, and with it fs.ErrPermission and the like.
+// callError is the error of a host call. It matches the syscall.Errno of the same number, and
+// so fs.ErrPermission and the like.
 type callError struct {
 	errno abi.Errno
 	text  string
@@ -120,7 +120,7 @@ func (e *callError) Unwrap() error   { return syscall.Errno(e.errno) }
 func (e *callError) Timeout() bool   { return e.errno.Timeout() }
 func (e *callError) Temporary() bool { return e.errno == abi.EAGAIN }
 
-// Is makes a time-out match os.ErrDeadlineExceeded, as it does in a native program.
+// Is makes a timeout match os.ErrDeadlineExceeded, as in a native program.
 func (e *callError) Is(target error) bool {
 	return target == os.ErrDeadlineExceeded && e.errno == abi.ETIMEDOUT
 }
@@ -137,7 +137,7 @@ func hostError(code int32) error {
 
 func opError(op, network, addr string, err error) error {
 	if e, ok := errors.AsType[*callError](err); ok && (strings.HasPrefix(e.text, op+" ") || strings.HasPrefix(e.text, op+": ")) {
-		return err // the host has said it all
+		return err // it already has the operation and the address
 	}
 	return &net.OpError{Op: op, Net: network, Addr: address{network, addr}, Err: err}
 }
@@ -147,13 +147,12 @@ type address struct{ network, addr string }
 func (a address) Network() string { return a.network }
 func (a address) String() string  { return a.addr }
 
-// conn is a connection that the host holds. A guest has one thread, so nothing here
-// needs a lock; but any call that blocks, blocks every goroutine. Hence reads never
-// block in the host while another goroutine could run: http.Transport starts to
-// read before it writes.
+// conn is a connection of the host. A guest has one thread, so nothing here needs a lock, but a
+// host call that blocks stops every goroutine. So reads do not block in the host while another
+// goroutine could run: http.Transport begins to read before it writes.
 type conn struct {
 	handle        int32
-	attempt       uint64 // whose handle it is
+	attempt       uint64 // that the handle belongs to
 	network, addr string
 	readDeadline  time.Time
 	writeDeadline time.Time
@@ -165,16 +164,15 @@ var _ net.Conn = (*conn)(nil)
 var (
 	errNotOurs = errors.New("not a connection of sdk.Dial")
 
-	// activity counts what happened on any connection.
+	// activity counts the events of all connections.
 	activity uint64
-	// readers are the handles on which a goroutine waits for data.
+	// readers are the handles of connections that goroutines read.
 	readers []int32
 )
 
-// Longest waits in the host, in milliseconds, while goroutines of the guest may have
-// something to do: a timer of the guest is late by this much at most. A wait for data on
-// any connection takes a fifth of the time that nothing has happened on one, so that a
-// server that does not answer costs little.
+// The longest waits in the host, in milliseconds, while other goroutines might run: a timer of
+// the guest is late by this much at most. Waits for data on any connection get longer, by a
+// quarter each time, so that a server that does not answer costs little CPU time.
 const (
 	maxPark = 10
 	maxRest = 100
@@ -187,7 +185,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	waiting := false
 	defer func() {
-		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // else it is another's handle
+		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // else the handle belongs to another connection
 			readers = slices.Delete(readers, i, i+1)
 		}
 	}()
@@ -213,9 +211,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// yield lets the other goroutines run. When that moved nothing, it waits in the
-// host until a reader has data, park milliseconds at most, and returns the time to
-// park next.
+// yield lets the other goroutines run. If they did nothing on a connection, it waits in the host
+// until a reader has data, for up to park milliseconds. It returns the next value of park.
 func yield(park int32, deadline time.Time) int32 {
 	before := activity
 	runtime.Gosched()
@@ -313,7 +310,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// abi is o as the host reads it.
+// abi returns o as a document for the host.
 func (o TLSOptions) abi() *abi.TLSOptions {
 	out := &abi.TLSOptions{ServerName: o.ServerName, ALPN: o.ALPN, CA: o.CA}
 	if o.InsecureSkipVerify {

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// callContext is the context of one call. Most calls only ever ask it for its deadline, or
-// for nothing: they are spared the timer that ends it, which costs more than the rest of a
-// short call, and to look at the clock.
+// callContext is the context of one call. Most calls use nothing but its deadline, so its timer
+// starts with the first call of Done: a timer costs more than the rest of a short call.
 type callContext struct {
-	asked    bool      // for the deadline
-	ended    bool      // the call has
+	asked    bool      // the host for the deadline
+	ended    bool      // the call has ended
 	deadline time.Time // zero: none
 	real     context.Context
 	cancel   context.CancelFunc
@@ -27,7 +26,7 @@ func (c *callContext) Deadline() (time.Time, bool) {
 	return c.deadline, !c.deadline.IsZero()
 }
 
-// ask asks the host, which only knows of the call that runs.
+// ask asks the host for the deadline of the current call.
 func (c *callContext) ask() {
 	c.asked = true
 	left := int64(0)
@@ -47,7 +46,7 @@ func (c *callContext) Done() <-chan struct{} {
 	return c.real.Done()
 }
 
-// begin makes the real context.
+// begin starts the real context.
 func (c *callContext) begin() {
 	if deadline, ok := c.Deadline(); ok && !c.ended {
 		c.real, c.cancel = context.WithDeadline(context.Background(), deadline)
@@ -73,8 +72,8 @@ func (c *callContext) Err() error {
 	}
 }
 
-// Value implements [context.Context]. Contexts that are made of this one find the real
-// one by it, once they have asked for Done, and need no goroutine to follow it.
+// Value implements [context.Context]. Derived contexts, which have called Done, find the real
+// context with it and need no goroutine to watch this one.
 func (c *callContext) Value(key any) any {
 	if c.real == nil {
 		return nil

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	dnsRounds   = 2               // of all servers: a datagram may be lost
-	dnsPatience = 2 * time.Second // with a server, in a round
+	dnsRounds   = 2               // over all servers, since datagrams may be lost
+	dnsPatience = 2 * time.Second // for a server, in a round
 )
 
-// LookupDNS asks a DNS server. The error means that there is no answer at all. It needs
-// the capability "dns".
+// LookupDNS asks a DNS server. It returns an error if no server answers. It needs the
+// capability "dns".
 func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	start := time.Now()
 	h := hostOf(ctx)
@@ -52,7 +52,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	return answer, nil
 }
 
-// dnsServers returns whom to ask.
+// dnsServers returns the servers to ask.
 func (h Host) dnsServers(named string) ([]string, error) {
 	switch {
 	case named == "target" && h.Target.Host == "":
@@ -80,8 +80,8 @@ func (h Host) dnsServers(named string) ([]string, error) {
 	return servers, nil
 }
 
-// ask asks one server: over udp, and over tcp for what is too long for that. It takes one
-// of the shares of the time that is left.
+// ask asks one server over UDP, and over TCP if the answer is too long. It takes at most one of
+// the shares of the remaining time.
 func (h Host) ask(ctx context.Context, server string, question *dnswire.Question, shares int) (DNSAnswer, error) {
 	patience := dnsPatience
 	if deadline, ok := ctx.Deadline(); ok {

@@ -38,12 +38,12 @@ func hostDeadlineMs() int64
 func hostLastError(buf unsafe.Pointer, size uint32) int32
 
 var (
-	// registered is the guest's one plugin; its exports have no other way to find it.
+	// registered is the plugin of the guest, for the exported functions.
 	registered Plugin
 
-	// attempts counts calls of probe. A handle is of one of them: the host closes it at
-	// the end, and the next one has its number for another connection. A goroutine that
-	// was left over in a pooled guest must not touch that.
+	// attempts counts the calls of probe. The host closes all handles at the end of a call, and
+	// the next one reuses their numbers. A goroutine that outlives its attempt in a pooled guest
+	// must not use them.
 	attempts uint64
 )
 
@@ -52,13 +52,13 @@ func register(p Plugin) {
 	reserve()
 }
 
-// heapReserve is the heap that an ordinary probe gets by with.
+// heapReserve is the heap that most probes need, in bytes.
 const heapReserve = 1 << 20
 
-// reserve makes the heap grow now, before the host takes the image to which it resets
-// the guest. A heap that grew in each call would grow the guest's memory in each, for
-// a reset does not take memory away. Then it goes through the motions of a call:
-// each call would be the first after a collection otherwise, at thrice the price.
+// reserve grows the heap before the host takes the image to which it resets the guest. Otherwise
+// each call would grow the heap, and the memory of the guest. Then it does what a call does:
+// otherwise each call would be the first after a garbage collection, which takes three times as
+// long.
 func reserve() {
 	allocate(heapReserve)
 	runtime.GC()
@@ -66,12 +66,12 @@ func reserve() {
 	warmUp()
 }
 
-// largestTouched is in bytes: what is larger is seldom, and dear anyhow.
+// largestTouched is in bytes. Larger allocations are rare.
 const largestTouched = 1 << 10
 
-// touchSizes allocates something of each size, with and without pointers. The allocator
-// keeps a piece of the heap at hand for each size that it knows, and in a guest that is reset
-// every call would be the first to ask for one: that costs as much as ten allocations.
+// touchSizes allocates a value of each size, with and without pointers. The first allocation of
+// a size class costs as much as ten others, and in a guest that is reset every call would make
+// it.
 func touchSizes() {
 	for n := 16; n <= largestTouched; n += 16 {
 		sink = make([]byte, n)
@@ -80,8 +80,7 @@ func touchSizes() {
 	sink, pointers = nil, nil
 }
 
-// warmUp does what every call does, so that the allocator and the scheduler have it
-// behind them.
+// warmUp does what every call does, so that the allocator and the scheduler are initialized.
 func warmUp() {
 	doc := abi.AppendRequest(nil, &abi.Request{
 		Plugin: abi.Plugin{Name: "warm"}, Pod: abi.Pod{Name: "up", Labels: map[string]string{"a": "b"}},
@@ -101,7 +100,7 @@ func warmUp() {
 //go:noinline
 func allocate(n int) { sink = make([]byte, n); sink = nil }
 
-// What is assigned to these is on the heap.
+// Values that are assigned to these are on the heap.
 var (
 	sink     []byte
 	pointers []*byte
@@ -121,7 +120,7 @@ func pointer[T ~string | ~[]byte](data T) (unsafe.Pointer, uint32) {
 	}
 }
 
-// pull reads what a host call with a caller's buffer has to say.
+// pull returns the result of a host call that fills a buffer, which it enlarges if necessary.
 func pull(size int, call func(buf unsafe.Pointer, size uint32) int32) ([]byte, error) {
 	for {
 		buf := make([]byte, size)
@@ -182,7 +181,7 @@ func fail(err error) int32 {
 	return -1
 }
 
-// answer hands out to the host, through the small calls where they suffice.
+// answer passes out to the host, with message and metric unless that needs result_write.
 func answer(out probe.Outcome) int32 {
 	more := out.Details != ""
 	for _, m := range out.Metrics {
@@ -206,13 +205,13 @@ func answer(out probe.Outcome) int32 {
 	return int32(out.Result.ExitCode())
 }
 
-// requestBuffer is where the request comes to, if it fits.
+// requestBuffer receives the request, if it fits.
 var requestBuffer [4096]byte
 
-// features is where the features of the host come to, of which nobody is told.
+// features receives the features of the host, which are not used.
 var features [8]string
 
-// call is what a call needs, in one piece: to allocate is dear.
+// call has everything of a call in one allocation.
 type call struct {
 	Request
 	config Config
@@ -248,7 +247,7 @@ func readRequest() (*call, error) {
 	return r, nil
 }
 
-// requestDoc returns the request in memory that belongs to it, with room after it.
+// requestDoc returns a copy of the request with [abi.Room] after it.
 func requestDoc() ([]byte, error) {
 	n := int(hostRequestRead(unsafe.Pointer(&requestBuffer[0]), uint32(len(requestBuffer))))
 	if n < 0 || n > len(requestBuffer) {
@@ -259,7 +258,7 @@ func requestDoc() ([]byte, error) {
 	return doc, nil
 }
 
-// Logf hands a line to the host's log.
+// Logf writes a line to the log of the host.
 func (r *Request) Logf(level Level, format string, args ...any) {
 	if hostLogEnabled(int32(level)) == 0 {
 		return

@@ -17,37 +17,38 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Host is what a plugin in a native program finds where a guest finds the host: a test
-// plays it. What is left zero is the real one.
+// Host replaces the host of a plugin in a native program, for tests. Fields that are zero mean
+// the real network.
 type Host struct {
-	// Target is the probe's target, where URLs without a host lead. [Native] sets it.
+	// Target is the target of the probe, for URLs without a host. [Native] sets it.
 	Target probe.Target
 
 	// Dial makes the connections of [Dial], [HTTP] and [LookupDNS]. network is "tcp",
 	// "udp" or "unix".
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Handshake makes TLS over a connection of Dial. Of what it returns, [Inspect] tells the
-	// ConnectionState, if it has one.
+	// Handshake starts TLS on a connection of Dial. If the result has a ConnectionState,
+	// [Inspect] describes it.
 	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
-	// RoundTrip carries out one hop of [HTTP], in place of Dial and Handshake.
+	// RoundTrip makes one request of [HTTP], instead of Dial and Handshake. It follows no
+	// redirects.
 	RoundTrip func(*http.Request) (*http.Response, error)
 
-	// DNSServers are those that a [DNSQuery] asks which names none, each an IP and a
-	// port. Nil means those of /etc/resolv.conf.
+	// DNSServers are asked by a [DNSQuery] without a server. Each is an IP and a port. Nil means
+	// the servers in /etc/resolv.conf.
 	DNSServers []string
 
-	// KV is what the probe has kept, in place of what it keeps by itself. An attempt that
-	// ends with an outcome changes it.
+	// KV has the values of [KV], instead of a map of the handler. An attempt that ends with an
+	// outcome changes it.
 	KV map[string][]byte
 
-	open *connections // of the attempt; nil outside of one
+	open *connections // of the attempt; nil without one
 }
 
 type hostKey struct{}
 
-// WithHost returns a context in which a plugin finds h. It exists in native programs only.
+// WithHost returns a context that has a plugin use h. It exists in native programs only.
 func WithHost(ctx context.Context, h Host) context.Context {
 	return context.WithValue(ctx, hostKey{}, h)
 }
@@ -57,9 +58,9 @@ func hostOf(ctx context.Context) Host {
 	return h
 }
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host
-// dials, and only what the operator granted; in a native program it is net.Dialer. At the
-// end of the attempt the connection is closed, if it still is open.
+// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials,
+// if a grant of the operator allows it. In a native program net.Dialer does. The connection is
+// closed at the end of the attempt.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network == "tls" {
 		raw, err := Dial(ctx, "tcp", addr)
@@ -95,13 +96,13 @@ func (h Host) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// dialled is a connection that remembers to whom it was made.
+// dialled is a connection with the host that was dialed.
 type dialled struct {
 	net.Conn
 	host string // a name or an address; "" of a socket
 }
 
-// connections are those that an attempt has made. They end with it, as a guest's do.
+// connections are those of an attempt. They end with it, as in a guest.
 type connections struct {
 	mu    sync.Mutex
 	all   []net.Conn
@@ -124,12 +125,12 @@ func (c *connections) end() {
 	defer c.mu.Unlock()
 	c.ended = true
 	for _, conn := range c.all {
-		_ = conn.Close() // most often for the second time
+		_ = conn.Close() // most are closed already
 	}
 }
 
-// StartTLS makes the TLS of a connection that [Dial] made: the host's in a guest, and
-// crypto/tls in a native program. What it returns takes the place of conn.
+// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, by crypto/tls in a
+// native program. The connection that it returns replaces conn.
 func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error) {
 	config, err := o.config()
 	if err != nil {
@@ -148,7 +149,7 @@ func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error
 	return secured, nil
 }
 
-// handshakeError says what the host of a guest does.
+// handshakeError has the message that the host of a guest returns.
 type handshakeError struct {
 	op  string
 	err error
@@ -171,7 +172,7 @@ func (h Host) handshake(ctx context.Context, conn net.Conn, config *tls.Config) 
 	return secured, nil
 }
 
-// config is o as crypto/tls takes it.
+// config returns o for crypto/tls.
 func (o TLSOptions) config() (*tls.Config, error) {
 	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, InsecureSkipVerify: o.InsecureSkipVerify}
 	if o.CA == "" {
@@ -184,8 +185,8 @@ func (o TLSOptions) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// Inspect tells of a connection that [Dial] made: its addresses, how long it took to make,
-// and what its TLS agreed on. A native program does not know the times.
+// Inspect describes a connection of [Dial]: its addresses, how long dialing took, and its TLS.
+// A native program does not know the durations.
 func Inspect(conn net.Conn) (ConnInfo, error) {
 	info := ConnInfo{
 		Network: conn.RemoteAddr().Network(), Local: conn.LocalAddr().String(), Remote: conn.RemoteAddr().String(),

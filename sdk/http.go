@@ -7,24 +7,24 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// HTTPRequest is what [HTTP] sends. Only URL is required.
+// HTTPRequest is a request of [HTTP]. Only URL is required.
 type HTTPRequest struct {
 	Method    string // "" is GET
-	URL       string // without a host, as in http:///healthz, it leads to the probe's target
+	URL       string // without a host, as in http:///healthz, that of the target
 	Header    map[string]string
 	Body      []byte
-	Redirects int        // how many are followed, 3 at most; each is authorised again
-	TLS       TLSOptions // without ALPN, which the host chooses
+	Redirects int        // how many redirects are followed, 3 at most; each must be granted
+	TLS       TLSOptions // ALPN must be empty: the host chooses it
 }
 
-// HTTPResponse is what came back. Close its Body.
+// HTTPResponse is the response to an [HTTPRequest]. The caller must close its Body.
 type HTTPResponse struct {
 	Status    int
 	Proto     string            // "HTTP/1.1"
 	URL       string            // of the last hop
-	Redirects int               // that were followed
-	Remote    string            // address of who answered
-	Header    map[string]string // names in lower case; values of one name are joined by ", "
+	Redirects int               // how many were followed
+	Remote    string            // address of the server
+	Header    map[string]string // names in lower case, values of one name joined by ", "
 	Timings   HTTPTimings
 	TLS       *TLSInfo // nil without TLS
 	Body      io.ReadCloser
@@ -33,8 +33,8 @@ type HTTPResponse struct {
 // HTTPTimings is how long the phases of the last hop took.
 type HTTPTimings struct{ DNS, Connect, TLS, FirstByte time.Duration }
 
-// TLSInfo is what a handshake agreed on, and whom it showed: Version ("TLS 1.3"), Cipher,
-// ALPN and ServerName, and Certificates, the server's own first.
+// TLSInfo describes a TLS handshake: its Version ("TLS 1.3"), Cipher, ALPN and ServerName, and
+// the Certificates of the server, its own first.
 type TLSInfo = abi.TLSInfo
 
 func newHTTPResponse(h abi.HTTPHead, body io.ReadCloser) *HTTPResponse {

@@ -13,16 +13,16 @@ import (
 
 const maxKVKey = 256 // bytes
 
-// store is what a native probe keeps.
+// store has the values of a native probe.
 type store struct {
 	mu   sync.Mutex
 	data map[string][]byte // never changed, only replaced
 }
 
-// draft is what one attempt has made of a store, or of the map of a played host.
+// draft has the values of one attempt, which commit copies to the store or to [Host.KV].
 type draft struct {
 	store   *store
-	played  map[string][]byte // in place of store; nil for none
+	played  map[string][]byte // [Host.KV], instead of store; nil for none
 	data    map[string][]byte
 	changed bool
 }
@@ -36,7 +36,7 @@ func (d *draft) begin(s *store, played map[string][]byte) {
 	}
 }
 
-// write returns the data to change.
+// write returns the map for changes.
 func (d *draft) write() map[string][]byte {
 	if !d.changed {
 		d.data = maps.Clone(d.data)
@@ -68,7 +68,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// Get returns the value of key, nil where nothing is kept.
+// Get returns the value of key, or nil.
 func (k *KV) Get(key string) ([]byte, error) {
 	value, ok := k.draft.data[key]
 	if err := checkKey(key); err != nil || !ok {
@@ -77,8 +77,8 @@ func (k *KV) Get(key string) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// Set keeps value under key. Where that is too much, or key has no 1 to 256 bytes, the error
-// says so and nothing changes.
+// Set keeps value under key, which must have 1 to 256 bytes. It returns an error if that exceeds
+// a limit, and changes nothing then.
 func (k *KV) Set(key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (k *KV) Set(key string, value []byte) error {
 	return nil
 }
 
-// Delete forgets key. One that is not there is none the less gone.
+// Delete removes key, if it exists.
 func (k *KV) Delete(key string) error {
 	if err := checkKey(key); err != nil {
 		return err

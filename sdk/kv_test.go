@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// hoarder keeps as many keys as it may.
+// hoarder keeps one key more than is allowed.
 type hoarder struct{}
 
 func (hoarder) Probe(_ context.Context, r *sdk.Request) (probe.Outcome, error) {
@@ -27,7 +27,7 @@ func (hoarder) Probe(_ context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return probe.Outcome{}, r.KV().Set("one more", nil)
 }
 
-func TestKeysAreBounded(t *testing.T) {
+func TestKVBoundsKeys(t *testing.T) {
 	got, err := sdk.Native(hoarder{}).Probe(t.Context(), probe.Request{})
 	if err == nil || err.Error() != "kv: more than 1024 keys" {
 		t.Errorf("got %+v, %v", got, err)

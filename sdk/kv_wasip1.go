@@ -15,10 +15,10 @@ func hostKVSet(key unsafe.Pointer, n uint32, value unsafe.Pointer, valueLen uint
 //go:wasmimport prober_v1_kv delete
 func hostKVDelete(key unsafe.Pointer, n uint32) int32
 
-// draft is with the host.
+// draft is empty: the host has the values.
 type draft struct{}
 
-// Get returns the value of key, nil where nothing is kept.
+// Get returns the value of key, or nil.
 func (*KV) Get(key string) ([]byte, error) {
 	ptr, n := pointer(key)
 	value, err := pull(256, func(buf unsafe.Pointer, size uint32) int32 { return hostKVGet(ptr, n, buf, size) })
@@ -32,8 +32,8 @@ func (*KV) Get(key string) ([]byte, error) {
 	}
 }
 
-// Set keeps value under key. Where that is too much, or key has no 1 to 256 bytes, the error
-// says so and nothing changes.
+// Set keeps value under key, which must have 1 to 256 bytes. It returns an error if that exceeds
+// a limit, and changes nothing then.
 func (*KV) Set(key string, value []byte) error {
 	ptr, n := pointer(key)
 	data, size := pointer(value)
@@ -43,7 +43,7 @@ func (*KV) Set(key string, value []byte) error {
 	return nil
 }
 
-// Delete forgets key. One that is not there is none the less gone.
+// Delete removes key, if it exists.
 func (*KV) Delete(key string) error {
 	if code := hostKVDelete(pointer(key)); code < 0 {
 		return hostError(code)

@@ -12,13 +12,13 @@ import (
 
 func register(Plugin) {}
 
-// Logf hands a line to the host's log.
+// Logf writes a line to the log of the host.
 func (r *Request) Logf(level Level, format string, args ...any) {
 	r.trace.Emit(probe.TraceEvent{Type: probe.TraceLog, Name: level.String(), Detail: fmt.Sprintf(format, args...)})
 }
 
-// NewRequest returns what a plugin is asked in a native program: its tests, say.
-// config is a JSON object and may be nil. The request begins with an empty [KV].
+// NewRequest returns a request for a plugin in a native program, such as a test. config is a
+// JSON object or nil. The [KV] of the request is empty.
 func NewRequest(req probe.Request, config []byte) (*Request, error) {
 	c, err := NewConfig(config)
 	if err != nil {
@@ -45,9 +45,8 @@ func NewRequest(req probe.Request, config []byte) (*Request, error) {
 	return r, nil
 }
 
-// Native returns p as a handler of a native program: the plugin without its
-// sandbox. The manifest's schema is not applied. What the plugin keeps in its [KV] is
-// kept for each Prepare.
+// Native returns p as a handler in a native program, without a sandbox. It does not apply the
+// schema of the manifest. Each handler that Prepare returns has a [KV] of its own.
 func Native(p Plugin) probe.Preparer { return native{plugin: p, kept: &store{}} }
 
 type native struct {
@@ -99,8 +98,8 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return out, nil
 }
 
-// endOf is the error of ctx, which is asked once: the deadline may come at any moment. What
-// waits for it too, as a dial does, may be awake before the timer of ctx.
+// endOf returns the error of ctx, or DeadlineExceeded after its deadline: a dial may end before
+// the timer of ctx fires.
 func endOf(ctx context.Context) error {
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ended == nil && ok && !time.Now().Before(deadline) {

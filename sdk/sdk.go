@@ -1,7 +1,7 @@
-// Package sdk is what the author of a Go plugin imports.
+// Package sdk is the SDK for plugins in Go.
 //
-// A plugin is a value with one method, registered in init, because the main
-// function of a guest never runs:
+// A plugin is a value with one method. It is registered in init, since the main function of
+// a guest never runs:
 //
 //	func init() { sdk.Register(check{}) }
 //
@@ -14,19 +14,18 @@
 //		return sdk.Successf("connected"), nil
 //	}
 //
-// `prober plugin new` writes such a plugin with its manifest and its tests, and `prober
-// plugin build` makes a guest of it, by GOOS=wasip1 GOARCH=wasm go build
-// -buildmode=c-shared. The same source builds for the machine at hand, where its tests
-// run: see [Native] and sdk/sdktest. docs/plugin-authors.md is a tutorial.
+// `prober plugin new` writes such a plugin with its manifest and tests. `prober plugin build`
+// compiles it to a guest, with GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared. The same
+// source compiles to a native program, for its tests: see [Native] and sdk/sdktest.
+// docs/plugin-authors.md is a tutorial.
 //
-// A guest has no network of its own: net.Dial there reaches a fake inside the
-// guest. [Dial] reaches the wire, and whatever takes a dialer works on top of it:
-// database drivers, clients of queues and caches, net/http (import sdk/sdkhttp for it).
-// [HTTP] and [LookupDNS] leave the protocol to the host, and [Request.KV] is what a
-// probe remembers. A guest that does not call one of them does not import it, so nobody
-// has to grant it.
+// A guest has no network of its own: net.Dial reaches a fake network inside the guest. [Dial]
+// reaches the real one. Database drivers, clients of queues and caches, and net/http (with
+// sdk/sdkhttp) can use it as their dialer. [HTTP] and [LookupDNS] leave the protocol to the
+// host, and [Request.KV] keeps values from attempt to attempt. A guest imports only what it
+// calls, and needs grants only for that.
 //
-// In a native program all of them are the real thing, and [WithHost] plays them in tests.
+// A native program uses the real network; [WithHost] replaces it in tests.
 package sdk
 
 import (
@@ -41,15 +40,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Plugin carries out probes. The outcome is the verdict about the target; the
-// error means that no verdict could be reached, and is tried again. ctx ends with
-// the probe's timeout, which the host turns into a Failure by itself.
+// Plugin carries out probes. The outcome is the verdict about the target. An error means that
+// there is no verdict, and the host tries again. ctx ends at the timeout of the probe, which
+// the host reports as a Failure.
 type Plugin interface {
 	Probe(ctx context.Context, r *Request) (probe.Outcome, error)
 }
 
-// ConfigValidator is a Plugin that knows more of its config than the schema in its
-// manifest can say. The error is shown to whoever configured the probe.
+// ConfigValidator is a Plugin that checks what the schema in its manifest cannot express. The
+// error is shown to the user who configured the probe.
 type ConfigValidator interface {
 	ValidateConfig(c *Config) error
 }
@@ -60,31 +59,31 @@ type Func func(ctx context.Context, r *Request) (probe.Outcome, error)
 // Probe calls f.
 func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { return f(ctx, r) }
 
-// Register makes p the plugin of this program. It is called once, from init. In a
-// native program it does nothing: see [Native].
+// Register makes p the plugin of this guest. Call it once, from init. In a native program it
+// does nothing: see [Native].
 func Register(p Plugin) { register(p) }
 
-// Request is one attempt's question. What the host does not know is zero.
+// Request describes one attempt. Fields that the host does not know are zero.
 type Request struct {
 	Kind             probe.Kind
-	Attempt          int           // 1 to 3, within one tick
+	Attempt          int           // 1 to 3 within one tick
 	Period           time.Duration // from tick to tick
 	Timeout          time.Duration // of each attempt; the context ends with it
-	FailureThreshold int           // Failures running that decide
-	LastResult       probe.Result  // of the tick before
+	FailureThreshold int           // consecutive Failures that decide the result
+	LastResult       probe.Result  // of the previous tick
 	Target           probe.Target
 	Pod              probe.Pod
 	Container        probe.Container
-	ContainerID      string  // another one after a restart
+	ContainerID      string  // changes when the container restarts
 	Config           *Config // never nil
 
 	kv    KV
-	trace probe.Tracer // of a native run
+	trace probe.Tracer // of a native program
 }
 
 var errNoTarget = errors.New("dial: the probe has no target")
 
-// Addr returns the target as Dial takes it: "host:port", or a socket's path.
+// Addr returns the address of the target for Dial: "host:port", or the path of a socket.
 func (r *Request) Addr() string {
 	if r.Target.Unix != "" {
 		return r.Target.Unix
@@ -92,7 +91,7 @@ func (r *Request) Addr() string {
 	return net.JoinHostPort(r.Target.Host, strconv.Itoa(r.Target.Port))
 }
 
-// Dial connects to the probe's target: over tcp, or to its unix socket.
+// Dial connects to the target, over TCP or to its unix socket.
 func (r *Request) Dial(ctx context.Context) (net.Conn, error) {
 	if r.Target == (probe.Target{}) {
 		return nil, errNoTarget
@@ -103,7 +102,7 @@ func (r *Request) Dial(ctx context.Context) (net.Conn, error) {
 	return Dial(ctx, "tcp", r.Addr())
 }
 
-// Level is how much a log line matters.
+// Level is the severity of a log line.
 type Level int32
 
 // The levels.
@@ -128,23 +127,23 @@ func (l Level) String() string {
 	}
 }
 
-// Successf is the outcome of a target that is well.
+// Successf returns the outcome for a healthy target.
 func Successf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Success, format, args)
 }
 
-// Warningf is the outcome of a target that is well but has something to tell.
+// Warningf returns the outcome for a healthy target with something to report.
 func Warningf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Warning, format, args)
 }
 
-// Failuref is the outcome of a target that is not well.
+// Failuref returns the outcome for an unhealthy target.
 func Failuref(format string, args ...any) probe.Outcome {
 	return outcome(probe.Failure, format, args)
 }
 
-// Unknownf is the outcome of a target of which nothing can be said. It counts as a
-// Failure, and is not tried again.
+// Unknownf returns the outcome for a target whose health is not known. It counts as a Failure
+// and is not tried again.
 func Unknownf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Unknown, format, args)
 }

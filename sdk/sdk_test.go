@@ -21,9 +21,8 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// TestGuestImportsWhatTheContractHas holds the directives of the guest's half, which
-// no native test compiles, against the contract.
-func TestGuestImportsWhatTheContractHas(t *testing.T) {
+// TestImportDirectivesMatchContract checks the directives of files that only guests compile.
+func TestImportDirectivesMatchContract(t *testing.T) {
 	files, err := filepath.Glob("*_wasip1.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -77,7 +76,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestConfigRemembersItsFirstError(t *testing.T) {
+func TestConfigKeepsFirstError(t *testing.T) {
 	c := config(t, `{"maxLag":"soon","list":[1]}`)
 	if got := c.Duration("maxLag", time.Second); got != time.Second {
 		t.Errorf("got %v, want the fallback", got)
@@ -139,7 +138,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-func TestNoTarget(t *testing.T) {
+func TestDialWithoutTargetFails(t *testing.T) {
 	p := scripted{probe: func(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		conn, err := r.Dial(ctx)
 		return sdk.Failuref("%v %v", conn, err), nil
@@ -183,7 +182,7 @@ func TestNativeOutcomes(t *testing.T) {
 	}
 }
 
-// ending is a context whose deadline comes when it has been asked for its error some times.
+// ending is a context whose deadline comes after some calls of Err.
 type ending struct {
 	context.Context
 	left int
@@ -197,8 +196,8 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// TestNativeDeadlineIsNoError: it may come while the answer is on its way.
-func TestNativeDeadlineIsNoError(t *testing.T) {
+// The deadline may come while the plugin returns.
+func TestNativeDeadlineIsNotAnError(t *testing.T) {
 	fine := sdk.Func(func(context.Context, *sdk.Request) (probe.Outcome, error) { return sdk.Successf("fine"), nil })
 	var got []string
 	for asked := range 5 {

@@ -6,24 +6,23 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// TLSOptions is how [StartTLS] secures a connection.
+// TLSOptions configures [StartTLS].
 type TLSOptions struct {
-	ServerName         string   // "": the host that was dialled
+	ServerName         string   // default: the host that was dialed
 	ALPN               []string // protocols to offer
-	InsecureSkipVerify bool     // take any certificate
-	CA                 string   // PEM, in place of the system's roots; "": those
+	InsecureSkipVerify bool     // accept any certificate
+	CA                 string   // PEM of the roots; default: those of the system
 }
 
-// Certificate is one that the other side of a connection showed: its Subject, Issuer,
-// NotBefore, NotAfter, SANs and SHA256 in hexadecimal.
+// Certificate is a certificate of the peer: its Subject, Issuer, NotBefore, NotAfter, SANs, and
+// SHA256 in hexadecimal.
 type Certificate = abi.Certificate
 
-// ConnInfo is what is known of a connection: its Network, the addresses Local and Remote,
-// how long DNS, Connect and TLS took, and in Peer, which is nil without TLS, the other side.
+// ConnInfo describes a connection: its Network, the addresses Local and Remote, how long DNS,
+// Connect and TLS took, and the TLS of the Peer, nil without TLS.
 type ConnInfo = abi.ConnInfo
 
-// PeerCertificates tells what the other side of a connection with TLS showed, its own
-// certificate first; nothing without TLS.
+// PeerCertificates returns the certificates of the peer, its own first; nil without TLS.
 func PeerCertificates(conn net.Conn) ([]Certificate, error) {
 	info, err := Inspect(conn)
 	if err != nil || info.Peer == nil {

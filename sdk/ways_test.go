@@ -27,28 +27,44 @@ import (
 	"github.com/daeace23/prober/sdk/testdata/ways"
 )
 
-// buildGuest builds a guest of testdata. It looks at the sources too, since go test
-// notices only what the test itself has opened.
-func buildGuest(t *testing.T, name string) []byte {
-	t.Helper()
-	for _, pattern := range []string{"testdata/*/*.go", "*.go", "sdkhttp/*.go", "../internal/abi/*.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			if _, err := os.ReadFile(file); err != nil {
-				t.Fatal(err)
+var (
+	everything = built("everything")
+	minimal    = built("minimal")
+)
+
+// built returns a function that builds a guest of testdata once. It opens the sources too: go
+// test caches a result until a file that the test has opened changes.
+func built(name string) func() ([]byte, error) {
+	return sync.OnceValues(func() ([]byte, error) {
+		for _, pattern := range []string{"testdata/*/*.go", "*.go", "sdkhttp/*.go", "../internal/abi/*.go"} {
+			files, err := filepath.Glob(pattern)
+			if err != nil {
+				return nil, err
+			}
+			for _, file := range files {
+				if _, err := os.ReadFile(file); err != nil {
+					return nil, err
+				}
 			}
 		}
-	}
-	out := filepath.Join(t.TempDir(), name+".wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, "./testdata/"+name)
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	module, err := os.ReadFile(out)
+		dir, err := os.MkdirTemp("", "prober-sdk-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		out := filepath.Join(dir, name+".wasm")
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-o", out, "./testdata/"+name)
+		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, text)
+		}
+		return os.ReadFile(out)
+	})
+}
+
+func buildGuest(t *testing.T, built func() ([]byte, error)) []byte {
+	t.Helper()
+	module, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +76,7 @@ func imports(t *testing.T, module []byte) []string {
 	t.Helper()
 	var names []string
 	for _, name := range []string{"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"} {
-		// As the name of a module stands in the section of imports: with its length.
+		// in the section of imports a name follows its length
 		if strings.Contains(string(module), string(rune(len(name)))+name) {
 			names = append(names, name)
 		}
@@ -68,7 +84,7 @@ func imports(t *testing.T, module []byte) []string {
 	return names
 }
 
-// handlersOf are the plugin as a native program and as a guest.
+// handlersOf returns the plugin as a native program and as a guest.
 func handlersOf(t *testing.T, module []byte) map[string]probe.Preparer {
 	t.Helper()
 	return map[string]probe.Preparer{
@@ -104,7 +120,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	return guest
 }
 
-// web is a server that tells what it was asked.
+// web starts a server that repeats the request.
 func web(t *testing.T) (plain, secure probe.Target, ca string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -147,9 +163,8 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 	return got.Result.String() + ": " + got.Output
 }
 
-// TestEveryWayToTheHost asks the host over HTTP, for names and to keep things: a guest
-// and a native program get the same answers.
-func TestEveryWayToTheHost(t *testing.T) {
+// TestGuestAndNativeAgree makes the same attempts in a guest and in a native program.
+func TestGuestAndNativeAgree(t *testing.T) {
 	plain, secure, ca := web(t)
 	names := dnsServer(t)
 	quote := func(text string) string {
@@ -191,7 +206,7 @@ func TestEveryWayToTheHost(t *testing.T) {
 		{"the context", `{"do":"context"}`, plain, []string{"success: true true true true <nil> <nil> <nil>"}},
 		{"no URL", `{"do":"http","url":"ftp:///"}`, plain, []string{`failure: http: "ftp:///": want http:// or https://HOST/path`}},
 	}
-	for as, h := range handlersOf(t, buildGuest(t, "everything")) {
+	for as, h := range handlersOf(t, buildGuest(t, everything)) {
 		for _, c := range cases {
 			t.Run(as+"/"+c.name, func(t *testing.T) {
 				prepared, err := h.Prepare([]byte(c.config), c.target)
@@ -210,89 +225,60 @@ func TestEveryWayToTheHost(t *testing.T) {
 	}
 }
 
-// TestConnectionsEndWithTheirAttempt: a guest that is not reset holds a connection whose
-// number is another one's by now.
-func TestConnectionsEndWithTheirAttempt(t *testing.T) {
+// TestPooledGuestCannotUseEarlierAttempt keeps something of the first attempt in a guest that is
+// not reset. In the second one its handle belongs to something else.
+func TestPooledGuestCannotUseEarlierAttempt(t *testing.T) {
 	plain, _, _ := web(t)
-	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keep"}`), plain)
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{attempt(t, h, plain), attempt(t, h, plain)}
-	if want := []string{"success: the first", "success: true true true <nil>"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestLookupsEndWithTheirAttempt: a guest that is not reset waits for the answer of a look-up
-// whose number may be another one's by now.
-func TestLookupsEndWithTheirAttempt(t *testing.T) {
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	defer udp.Close()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
-	target := targetOf(silent.LocalAddr())
-	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keepLookup","name":"db.test","server":"target"}`), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []string{attempt(t, h, target), attempt(t, h, target)}
-	if want := []string{"success: the first", "success: true"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestReadersEndWithTheirAttempt: a goroutine that was left over reads from a connection
-// whose number is another one's by now, and does not end the wait for that.
-func TestReadersEndWithTheirAttempt(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	target := targetOf(silent.Addr())
-	h, err := load(t, buildGuest(t, "everything"), plugin.Pooled).Prepare([]byte(`{"do":"keepReader"}`), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []string{attempt(t, h, target), attempt(t, h, target)}
-	if want := []string{"success: the first", "success: true true"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestContextsEndWithTheirAttempt: a guest that is not reset holds a context, of which the
-// host would tell the deadline of another attempt by now.
-func TestContextsEndWithTheirAttempt(t *testing.T) {
-	plain, _, _ := web(t)
-	guest := buildGuest(t, "everything")
-	for _, config := range []string{`{"do":"keepContext"}`, `{"do":"keepContext","ask":true}`} {
-		h, err := load(t, guest, plugin.Pooled).Prepare([]byte(config), plain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := []string{attempt(t, h, plain), attempt(t, h, plain)}
-		if want := []string{"success: the first", "success: context canceled context canceled true true true"}; !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", config, got, want)
-		}
-	}
-}
-
-// TestGuestsImportWhatTheyUse: what a guest does not call, no operator has to grant.
-func TestGuestsImportWhatTheyUse(t *testing.T) {
-	for name, want := range map[string][]string{
-		"minimal":    {"prober_v1_net"},
-		"everything": {"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"},
+	defer tcp.Close()
+	for _, c := range []struct {
+		name, config string
+		target       probe.Target
+		want         string
+	}{
+		{"connection", `{"do":"keep"}`, plain, "true true true <nil>"},
+		{"lookup", `{"do":"keepLookup","name":"db.test","server":"target"}`, targetOf(udp.LocalAddr()), "true"},
+		{"goroutine that reads", `{"do":"keepReader"}`, targetOf(tcp.Addr()), "true true"},
+		{"context", `{"do":"keepContext"}`, plain, "context canceled context canceled true true true"},
+		{"context after Done", `{"do":"keepContext","ask":true}`, plain, "context canceled context canceled true true true"},
 	} {
-		if got := imports(t, buildGuest(t, name)); !slices.Equal(got, want) {
-			t.Errorf("%s imports from %v, want %v", name, got, want)
+		t.Run(c.name, func(t *testing.T) {
+			h, err := load(t, buildGuest(t, everything), plugin.Pooled).Prepare([]byte(c.config), c.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{attempt(t, h, c.target), attempt(t, h, c.target)}
+			if want := []string{"success: the first", "success: " + c.want}; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// An operator has to grant only what a guest imports.
+func TestGuestImportsOnlyWhatItCalls(t *testing.T) {
+	for _, c := range []struct {
+		module []byte
+		want   []string
+	}{
+		{buildGuest(t, minimal), []string{"prober_v1_net"}},
+		{buildGuest(t, everything), []string{"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"}},
+	} {
+		if got := imports(t, c.module); !slices.Equal(got, c.want) {
+			t.Errorf("imports from %v, want %v", got, c.want)
 		}
 	}
 }
 
-// TestPlayedHost probes without a network: all of the host is played.
-func TestPlayedHost(t *testing.T) {
+func TestWithHostReplacesNetwork(t *testing.T) {
 	kept := map[string][]byte{"n": []byte("7")}
 	var asked []string
 	var mu sync.Mutex
@@ -336,9 +322,8 @@ func TestPlayedHost(t *testing.T) {
 	}
 }
 
-// TestGuestsAreSmall: what makes a guest large and slow to load is there for those who
-// import it.
-func TestGuestsAreSmall(t *testing.T) {
+// TestGuestIsSmall checks that the SDK does not import packages that make a guest large.
+func TestGuestIsSmall(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", ".")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	out, err := cmd.Output()
@@ -348,10 +333,10 @@ func TestGuestsAreSmall(t *testing.T) {
 	deps := strings.Fields(string(out))
 	for _, name := range []string{"crypto/tls", "crypto/x509", "net/http", "encoding/json", "regexp"} {
 		if slices.Contains(deps, name) {
-			t.Errorf("every Go guest has %s", name)
+			t.Errorf("every Go guest imports %s", name)
 		}
 	}
-	if module := buildGuest(t, "minimal"); len(module) > 4<<20 {
+	if module := buildGuest(t, minimal); len(module) > 4<<20 {
 		t.Errorf("the minimal guest has %d bytes", len(module))
 	}
 }

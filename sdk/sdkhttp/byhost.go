@@ -10,12 +10,12 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// ByHost is a transport whose requests the host carries out, with [sdk.HTTP]. It is for
-// what wants an http.RoundTripper where the operator grants URLs rather than connections.
-// A redirect is up to http.Client, and is authorised as a request of its own. Several
-// values of one header come as one, joined by ", ".
+// ByHost is a transport that makes requests with [sdk.HTTP]. It is for libraries that need an
+// http.RoundTripper, where the operator grants URLs rather than connections. http.Client follows
+// redirects, each of which must be granted. Several values of a header become one, joined by
+// ", ".
 type ByHost struct {
-	TLS sdk.TLSOptions // without ALPN
+	TLS sdk.TLSOptions // ALPN must be empty
 }
 
 var _ http.RoundTripper = ByHost{}
@@ -43,14 +43,14 @@ func (b ByHost) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response(req, got), nil
 }
 
-// answer is a body, and with it all that the host has told of the answer.
+// answer is the body of a response, with the response of the host.
 type answer struct {
 	io.ReadCloser
 	told *sdk.HTTPResponse
 }
 
-// Details returns what the host has told of an answer that came by [ByHost]: timings and
-// the peer's certificates among it. It is nil for any other answer.
+// Details returns the response of the host to a request of [ByHost], with timings and the
+// certificates of the peer. It returns nil for any other response.
 func Details(resp *http.Response) *sdk.HTTPResponse {
 	a, ok := resp.Body.(*answer)
 	if !ok {

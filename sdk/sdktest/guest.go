@@ -17,30 +17,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Guest is a plugin in its sandbox, granted its target and nothing else, for tests that
-// hold it against real peers or run its cases as `prober plugin test` does. It is safe for
-// concurrent use.
-//
-//	var guest *sdktest.Guest // read-only after TestMain
-//
-//	func TestMain(m *testing.M) {
-//		var err error
-//		if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
-//			log.Fatal(err)
-//		}
-//		defer guest.Close()
-//		m.Run()
-//	}
+// Guest is a plugin in its sandbox, with a grant for its target alone. It is safe for concurrent
+// use.
 type Guest struct {
-	probe.Preparer // makes a handler of a config and a target
+	probe.Preparer // returns a handler for a config and a target
 	host           *wasm.Host
 	dir            string // temporary
 	module         string // path
 	cache          string // folder of compiled modules
 }
 
-// NewGuest builds the Go plugin in dir, as Build does, and loads it. What is compiled is
-// kept in the user's cache folder for the next time.
+// NewGuest builds the Go plugin in dir, as [Build] does, and loads it. The compiled module is
+// kept in the user's cache folder.
 func NewGuest(ctx context.Context, dir string) (*Guest, error) {
 	code, err := Build(ctx, dir)
 	if err != nil {
@@ -73,7 +61,8 @@ func (g *Guest) load(ctx context.Context, code []byte) (err error) {
 	return nil
 }
 
-// cacheDir outlives the test where it can: to compile a guest takes seconds.
+// cacheDir returns a folder that outlives the test, if there is one: compiling a guest takes
+// seconds.
 func cacheDir(fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -91,9 +80,9 @@ func (g *Guest) Close() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// Run runs the cases of the files and the checks that every plugin has to pass, each in a
-// subtest that has its name; without files, of all that are in the working folder and
-// below. The module that a file names is not looked at.
+// Run runs the cases of the files and the conformance checks, each in a subtest of its name.
+// Without files it runs those in the working folder and below. The plugin that a file names is
+// ignored.
 func (g *Guest) Run(t *testing.T, files ...string) {
 	t.Helper()
 	eachFile(t, files, g.runFile)
@@ -118,8 +107,8 @@ func (g *Guest) runFile(t *testing.T, file string) {
 	}
 }
 
-// Build builds the Go plugin in dir as a guest, with the plugin.yaml of the folder inside,
-// and returns the module. The go command must be in PATH.
+// Build compiles the Go plugin in dir to a guest with the plugin.yaml in dir, and returns the
+// module. The go command must be in PATH.
 func Build(ctx context.Context, dir string) ([]byte, error) {
 	scratch, err := os.MkdirTemp("", "prober-sdktest-")
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestGuest runs one plugin against a real peer, and then its cases.
 func TestGuest(t *testing.T) {
 	g, err := NewGuest(t.Context(), "testdata/greeter")
 	if err != nil {
@@ -23,11 +22,7 @@ func TestGuest(t *testing.T) {
 	}()
 	t.Run("a real peer", func(t *testing.T) {
 		target := greet(t, "hello\n")
-		handler, err := g.Prepare([]byte(`{}`), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := handler.Probe(t.Context(), probe.Request{Target: target, Spec: probe.Spec{Timeout: 10 * time.Second}})
+		got, err := Attempt(t, g, `{}`, target, 10*time.Second)
 		if err != nil || got.Result != probe.Success || got.Output != `"hello\n"` {
 			t.Errorf("got %v %q, %v, want the greeting", got.Result, got.Output, err)
 		}
@@ -38,7 +33,7 @@ func TestGuest(t *testing.T) {
 	})
 }
 
-// greet greets the first who comes.
+// greet starts a server that sends text to its first client.
 func greet(t *testing.T, text string) probe.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +55,7 @@ func greet(t *testing.T, text string) probe.Target {
 	return probe.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
 }
 
-func TestGuestThatDoesNotBuild(t *testing.T) {
+func TestNewGuestReportsBuildErrors(t *testing.T) {
 	for dir, want := range map[string]string{
 		"testdata/none":   "testdata/none",
 		"testdata/strict": "no Go files",

@@ -1,9 +1,5 @@
-// Package sdktest runs the test cases of a plugin in `go test`: natively, with coverage
-// and in a debugger, and as a guest. The *_test.yaml files are the ones that `prober plugin
-// test` runs in the sandbox, which stays the last word on a plugin.
-//
-//	func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
-//	func TestCases(t *testing.T)         { guest.Run(t) } // see Guest
+// Package sdktest tests a plugin in `go test`: natively, for coverage and debuggers, and as a
+// guest. It runs the *_test.yaml files that `prober plugin test` runs. Read [Suite] first.
 package sdktest
 
 import (
@@ -23,22 +19,21 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// Run runs the cases of the files, each in a subtest that has its name; without files,
-// of all that are in the working folder and below. The config of a case is held against
-// the schema of the plugin.yaml beside its file, if there is one.
+// Run runs the cases of the files natively, each in a subtest of its name. Without files it runs
+// those in the working folder and below. The config of a case is validated with the schema of
+// the plugin.yaml beside its file, if there is one.
 //
-// The network, DNS, HTTP and what the probe keeps are played, and time passes only while
-// all goroutines wait: an attempt runs in a bubble of testing/synctest, so it must not
-// reach for a network but by the SDK. Denials and the bounds of memory can be seen in the
-// sandbox only: they are not judged, and a case that is about nothing else does not run,
-// which the test's log says.
+// The network, DNS, HTTP and KV are simulated. An attempt runs in a bubble of testing/synctest,
+// where time passes only while all goroutines wait, so the plugin must use the network of the
+// SDK. Denials and limits of memory exist in the sandbox only: they are not checked, and a case
+// that is about nothing else is not run, which the log of the test says.
 func Run(t *testing.T, p sdk.Plugin, files ...string) {
 	t.Helper()
 	eachFile(t, files, func(t *testing.T, file string) { runFile(t, p, file) })
 }
 
-// eachFile runs the files, or all that are in the working folder and below, in subtests if
-// there are several.
+// eachFile runs the files, or those in the working folder and below, in subtests if there are
+// several.
 func eachFile(t *testing.T, files []string, run func(*testing.T, string)) {
 	t.Helper()
 	if len(files) == 0 {
@@ -69,7 +64,7 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 	for i := range f.Cases {
 		c := &f.Cases[i]
 		if reason := c.NeedsSandbox(); reason != "" {
-			t.Logf("%s:%d: %q is for the sandbox: it wants %s", file, c.Line, c.Name, reason)
+			t.Logf("%s:%d: %q needs the sandbox: it wants %s", file, c.Line, c.Name, reason)
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -80,8 +75,8 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 	}
 }
 
-// schemaBeside returns the schema of the plugin's config; one that takes everything where
-// there is no manifest.
+// schemaBeside returns the config schema of the manifest beside a file, or one that accepts
+// everything.
 func schemaBeside(file string) (*schema.Schema, error) {
 	path := filepath.Join(filepath.Dir(file), "plugin.yaml")
 	data, err := os.ReadFile(path)
@@ -98,7 +93,7 @@ func schemaBeside(file string) (*schema.Schema, error) {
 	return m.Config, nil
 }
 
-// attempt carries out a case in a bubble, and says what is not as the case wants it.
+// attempt runs a case in a bubble, and returns how the result differs from what it wants.
 func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
 		world := plugintest.NewNative(c)

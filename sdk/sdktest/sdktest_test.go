@@ -34,13 +34,12 @@ func TestRun(t *testing.T) {
 	Run(t, sdk.Func(ways.Probe), "testdata/ways_test.yaml")
 }
 
-// TestRunFindsFiles runs what is in the working folder and below.
 func TestRunFindsFiles(t *testing.T) {
 	t.Chdir("testdata/strict")
 	Run(t, strict{})
 }
 
-// failures are what a case has to complain about.
+// failures returns the failures of a case.
 func failures(t *testing.T, p sdk.Plugin, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x_test.yaml")
@@ -55,7 +54,7 @@ func failures(t *testing.T, p sdk.Plugin, text string) string {
 	return strings.Join(attempt(t, p, &f.Cases[0], &schema.Schema{}), "\n")
 }
 
-func TestCasesThatFail(t *testing.T) {
+func TestAttemptReturnsFailures(t *testing.T) {
 	for text, want := range map[string]string{
 		"- {name: a, request: {config: {do: kv}}, want: {result: failure}}":                                   "+result: success",
 		"- {name: a, request: {config: {do: kv}}, want: {result: success, kv: {n: x}}}":                       `"n":"1"`,

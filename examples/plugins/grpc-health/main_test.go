@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -18,43 +17,20 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/sdk"
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// handlers are the plugin as a native program and as a guest; read-only after
-// TestMain.
-var handlers = map[string]probe.Preparer{"native": sdk.Native(check{})}
+var suite = sdktest.NewSuite(check{})
 
-// guest is the plugin in its sandbox; read-only after TestMain.
-var guest *sdktest.Guest
+func TestMain(m *testing.M) { suite.Main(m) }
 
-func TestMain(m *testing.M) {
-	var err error
-	if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
-		log.Fatal(err)
-	}
-	defer guest.Close()
-	handlers["wasm"] = guest
-	m.Run()
-}
-
-// TestCases runs the cases and the conformance checks as prober plugin test does.
-func TestCases(t *testing.T) { guest.Run(t) }
-
-// TestCasesNatively runs the cases without the sandbox: for coverage, and for a debugger.
-func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
+// TestCases runs the cases natively, for coverage and for a debugger, and in the sandbox with
+// the conformance checks, as prober plugin test does.
+func TestCases(t *testing.T) { suite.Run(t) }
 
 func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target) probe.Outcome {
 	t.Helper()
-	b, err := h.Prepare([]byte(config), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const timeout = 10 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	out, err := b.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
+	out, err := sdktest.Attempt(t, h, config, target, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +115,7 @@ func TestCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for kind, h := range handlers {
+			for kind, h := range suite.Handlers() {
 				if got := attempt(t, h, string(doc), target); got.Result != c.want || !strings.Contains(got.Output, c.output) {
 					t.Errorf("%s: got %v %q, want %v %q", kind, got.Result, got.Output, c.want, c.output)
 				}
@@ -157,7 +133,7 @@ func TestBadMetadata(t *testing.T) {
 		`{"metadata":{"a":"se\ncret"}}`:              "a: the value has more than printable ASCII",
 		`{"metadata":{ "b" : "\u00e9", "a" : "b" }}`: "b: the value has more than printable ASCII",
 	} {
-		_, err := handlers["native"].Prepare([]byte(config), probe.Target{})
+		_, err := suite.Handlers()["native"].Prepare([]byte(config), probe.Target{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%s: got %v, want %q", config, err, want)
 		}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,32 +10,16 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/sdk"
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// handlers are the plugin as a native program and as a guest; read-only after
-// TestMain.
-var handlers = map[string]probe.Preparer{"native": sdk.Native(check{})}
+var suite = sdktest.NewSuite(check{})
 
-// guest is the plugin in its sandbox; read-only after TestMain.
-var guest *sdktest.Guest
+func TestMain(m *testing.M) { suite.Main(m) }
 
-func TestMain(m *testing.M) {
-	var err error
-	if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
-		log.Fatal(err)
-	}
-	defer guest.Close()
-	handlers["wasm"] = guest
-	m.Run()
-}
-
-// TestCases runs the cases and the conformance checks as prober plugin test does.
-func TestCases(t *testing.T) { guest.Run(t) }
-
-// TestCasesNatively runs the cases without the sandbox: for coverage, and for a debugger.
-func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
+// TestCases runs the cases natively, for coverage and for a debugger, and in the sandbox with
+// the conformance checks, as prober plugin test does.
+func TestCases(t *testing.T) { suite.Run(t) }
 
 // answers maps paths to what the server says.
 var answers = map[string]string{
@@ -109,8 +91,8 @@ func TestVerdicts(t *testing.T) {
 		{`{"path":"/host","host":"api.internal","field":"host"}`, probe.Success, "host is api.internal"},
 	} {
 		t.Run(c.config, func(t *testing.T) {
-			for kind, h := range handlers {
-				got, err := attempt(t, h, c.config, target, 10*time.Second)
+			for kind, h := range suite.Handlers() {
+				got, err := sdktest.Attempt(t, h, c.config, target, 10*time.Second)
 				if err != nil || got.Result != c.want || !strings.Contains(got.Output, c.output) {
 					t.Errorf("%s: got %v %q, %v, want %v %q", kind, got.Result, got.Output, err, c.want, c.output)
 				}
@@ -119,21 +101,10 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target, timeout time.Duration) (probe.Outcome, error) {
-	t.Helper()
-	b, err := h.Prepare([]byte(config), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	return b.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
-}
-
 func TestMetrics(t *testing.T) {
 	target := start(t)
-	for kind, h := range handlers {
-		got, err := attempt(t, h, `{"path":"/ok","field":"queue.depth"}`, target, 10*time.Second)
+	for kind, h := range suite.Handlers() {
+		got, err := sdktest.Attempt(t, h, `{"path":"/ok","field":"queue.depth"}`, target, 10*time.Second)
 		values := make(map[string]float64)
 		for _, m := range got.Metrics {
 			values[m.Name] = m.Value
@@ -146,7 +117,7 @@ func TestMetrics(t *testing.T) {
 
 func TestServerThatHangs(t *testing.T) {
 	target := start(t)
-	got, err := attempt(t, handlers["wasm"], `{"path":"/hang","field":"status"}`, target, 2*time.Second)
+	got, err := sdktest.Attempt(t, suite.Handlers()["guest"], `{"path":"/hang","field":"status"}`, target, 2*time.Second)
 	if err != nil || got.Result != probe.Failure || got.Output != "timed out after 2s" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -166,7 +137,7 @@ func TestBadConfigs(t *testing.T) {
 		`{"field":"a","warn":{"min":2,"max":1}}`: "config.warn: min 2 is above max 1",
 		`{"field":"a","warning":{"min":2}}`:      "additional properties 'warning' not allowed",
 	} {
-		if _, err := handlers["wasm"].Prepare([]byte(config), probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := suite.Handlers()["guest"].Prepare([]byte(config), probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", config, err, want)
 		}
 	}

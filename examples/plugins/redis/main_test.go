@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"strconv"
 	"strings"
@@ -14,32 +13,16 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/sdk"
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// handlers are the plugin as a native program and as a guest; read-only after
-// TestMain.
-var handlers = map[string]probe.Preparer{"native": sdk.Native(check{})}
+var suite = sdktest.NewSuite(check{})
 
-// guest is the plugin in its sandbox; read-only after TestMain.
-var guest *sdktest.Guest
+func TestMain(m *testing.M) { suite.Main(m) }
 
-func TestMain(m *testing.M) {
-	var err error
-	if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
-		log.Fatal(err)
-	}
-	defer guest.Close()
-	handlers["wasm"] = guest
-	m.Run()
-}
-
-// TestCases runs the cases and the conformance checks as prober plugin test does.
-func TestCases(t *testing.T) { guest.Run(t) }
-
-// TestCasesNatively runs the cases without the sandbox: for coverage, and for a debugger.
-func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
+// TestCases runs the cases natively, for coverage and for a debugger, and in the sandbox with
+// the conformance checks, as prober plugin test does.
+func TestCases(t *testing.T) { suite.Run(t) }
 
 // server is a redis of a few commands.
 type server struct {
@@ -176,8 +159,8 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := c.server.start(t)
-			for kind, h := range handlers {
-				got, err := attempt(t, h, c.config, target, 10*time.Second)
+			for kind, h := range suite.Handlers() {
+				got, err := sdktest.Attempt(t, h, c.config, target, 10*time.Second)
 				if err != nil || got.Result != c.want || !strings.Contains(got.Output, c.output) {
 					t.Errorf("%s: got %v %q, %v, want %v %q", kind, got.Result, got.Output, err, c.want, c.output)
 				}
@@ -186,21 +169,10 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target, timeout time.Duration) (probe.Outcome, error) {
-	t.Helper()
-	b, err := h.Prepare([]byte(config), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	return b.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
-}
-
 func TestNobodyListens(t *testing.T) {
 	target := probe.Target{Host: "127.0.0.1", Port: 1} // nobody's
-	for kind, h := range handlers {
-		got, err := attempt(t, h, `{}`, target, 10*time.Second)
+	for kind, h := range suite.Handlers() {
+		got, err := sdktest.Attempt(t, h, `{}`, target, 10*time.Second)
 		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "connection refused") {
 			t.Errorf("%s: got %+v, %v", kind, got, err)
 		}
@@ -209,8 +181,8 @@ func TestNobodyListens(t *testing.T) {
 
 func TestSilence(t *testing.T) {
 	target := server{silent: true}.start(t)
-	for kind, h := range handlers {
-		got, err := attempt(t, h, `{}`, target, 2*time.Second)
+	for kind, h := range suite.Handlers() {
+		got, err := sdktest.Attempt(t, h, `{}`, target, 2*time.Second)
 		if err != nil || got.Result != probe.Failure || got.Output != "timed out after 2s" {
 			t.Errorf("%s: got %+v, %v", kind, got, err)
 		}
@@ -219,8 +191,8 @@ func TestSilence(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	target := server{info: replica("up", 3)}.start(t)
-	for kind, h := range handlers {
-		got, err := attempt(t, h, `{}`, target, 10*time.Second)
+	for kind, h := range suite.Handlers() {
+		got, err := sdktest.Attempt(t, h, `{}`, target, 10*time.Second)
 		values := make(map[string]float64)
 		for _, m := range got.Metrics {
 			values[m.Name] = m.Value
@@ -238,7 +210,7 @@ func TestBadConfigs(t *testing.T) {
 		`{"maxlag":"5s"}`:      "additional properties 'maxlag' not allowed",
 		`{"username":"probe"}`: "config.username: needs a password",
 	} {
-		if _, err := handlers["wasm"].Prepare([]byte(config), probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := suite.Handlers()["guest"].Prepare([]byte(config), probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", config, err, want)
 		}
 	}

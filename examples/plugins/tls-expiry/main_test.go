@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,7 +11,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"math/big"
 	"net"
@@ -22,32 +20,16 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/sdk"
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// handlers are the plugin as a native program and as a guest; read-only after
-// TestMain.
-var handlers = map[string]probe.Preparer{"native": sdk.Native(check{})}
+var suite = sdktest.NewSuite(check{})
 
-// guest is the plugin in its sandbox; read-only after TestMain.
-var guest *sdktest.Guest
+func TestMain(m *testing.M) { suite.Main(m) }
 
-func TestMain(m *testing.M) {
-	var err error
-	if guest, err = sdktest.NewGuest(context.Background(), "."); err != nil {
-		log.Fatal(err)
-	}
-	defer guest.Close()
-	handlers["wasm"] = guest
-	m.Run()
-}
-
-// TestCases runs the cases and the conformance checks as prober plugin test does.
-func TestCases(t *testing.T) { guest.Run(t) }
-
-// TestCasesNatively runs the cases without the sandbox: for coverage, and for a debugger.
-func TestCasesNatively(t *testing.T) { sdktest.Run(t, check{}) }
+// TestCases runs the cases natively, for coverage and for a debugger, and in the sandbox with
+// the conformance checks, as prober plugin test does.
+func TestCases(t *testing.T) { suite.Run(t) }
 
 // signer is a certificate that signs others.
 type signer struct {
@@ -134,14 +116,7 @@ func listen(t *testing.T, before func(net.Conn) error, leaf *signer, chain ...*s
 
 func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target) probe.Outcome {
 	t.Helper()
-	b, err := h.Prepare([]byte(config), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const timeout = 10 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	out, err := b.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
+	out, err := sdktest.Attempt(t, h, config, target, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +155,7 @@ func TestChains(t *testing.T) {
 			probe.Success, "CN=leaf ends in 90 days", 90},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for kind, h := range handlers {
+			for kind, h := range suite.Handlers() {
 				got := attempt(t, h, c.config, c.target)
 				if got.Result != c.want || !strings.Contains(got.Output, c.output) {
 					t.Errorf("%s: got %v %q, want %v %q", kind, got.Result, got.Output, c.want, c.output)
