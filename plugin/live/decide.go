@@ -10,58 +10,58 @@ type State int
 
 // The states of a plugin.
 const (
-	Unused    State = iota // nothing runs: no probe has asked for it, or none has used it for a while
+	Unused    State = iota // no version runs: no probe has asked for it, or none has used it for a while
 	Running                // a version runs
-	Withdrawn              // nothing runs: its file was removed while probes used it
-	Failed                 // nothing runs: the version that a probe asked for could not be loaded
+	Withdrawn              // no version runs: its file was removed while probes used it
+	Failed                 // no version runs: the one that a probe asked for could not be loaded
 )
 
-// known is what is known of a plugin.
+// known is the state of a plugin.
 type known struct {
 	state State
 	runs  string // the version that runs; "" unless Running
-	base  string // the version that was last found in its place: not what runs, after a promotion
+	base  string // the version that was last found in its place; after a promotion another one runs
 	tried string // the version that was last tried
-	bad   bool   // that version could not be used
+	bad   bool   // tried could not be used
 }
 
-// found is what a snapshot has of a plugin.
+// found is the entry of a plugin in a snapshot.
 type found struct {
 	state   admit.State
 	version string // of Admitted and Stale
 	rival   bool   // another plugin has the same name
-	taken   bool   // its file is that of another plugin, which runs
-	wrong   bool   // the file that runs, or the name, is in an error
+	taken   bool   // its file is that of another plugin that runs
+	wrong   bool   // the snapshot has an error about the file that runs, or about the name
 	gone    bool   // the file that runs was removed
 }
 
-// usage is who uses a plugin.
+// usage are the users of a plugin.
 type usage struct {
 	probes int  // from Prepare to Release
 	holds  int  // of manifests that name it, and of probes that wait for it
 	idle   bool // nothing has used it for [Config.IdleAfter]
-	retry  bool // what was tried in vain is tried again
+	retry  bool // a version that could not be used is tried again
 }
 
 func (u usage) none() bool { return u.probes == 0 && u.holds == 0 }
 
-// action is what is to be done with a plugin.
+// action is what to do with a plugin.
 type action int
 
 const (
-	keep        action = iota // nothing
-	offer                     // note the version, for the first probe that asks for it
-	confirm                   // the version runs: note its path and signatures
-	load                      // load the version, and replace what runs
-	withdraw                  // end what runs; probes end in errors
-	unload                    // end what runs; the next probe loads it again
-	forget                    // end what runs, and drop the record
-	reportWrong               // what runs goes on; the snapshot's error is why
-	reportTaken               // the version cannot be used: its file is that of another plugin
-	reportLost                // what runs goes on, though its file holds another plugin, or none
+	keep        action = iota // change nothing
+	offer                     // record the version, for the first probe that asks for it
+	confirm                   // record the path and the signatures of the version, which runs
+	load                      // load the version, and replace the one that runs
+	withdraw                  // end the version that runs; probes end in errors
+	unload                    // end the version that runs; the next probe loads it again
+	forget                    // end the version that runs, and drop the record
+	reportWrong               // report the snapshot's error; the version that runs goes on
+	reportTaken               // report that the file is that of another plugin
+	reportLost                // report that the file has no such plugin any more; the version that runs goes on
 )
 
-// decide returns what is to be done with a plugin, by what a snapshot has of it.
+// decide returns what to do with a plugin, by its entry in a snapshot.
 func decide(k known, f found, u usage) action {
 	switch running := k.state == Running; {
 	case f.state == admit.Pending:
@@ -84,7 +84,7 @@ func decide(k known, f found, u usage) action {
 	return load
 }
 
-// decideMissing is [decide] for a plugin that the snapshot does not have, or refuses.
+// decideMissing is [decide] for a plugin that is absent from the snapshot, or refused.
 func decideMissing(k known, f found, u usage) action {
 	switch running := k.state == Running; {
 	case k.state != Withdrawn && !running:
@@ -101,8 +101,8 @@ func decideMissing(k known, f found, u usage) action {
 	return keep
 }
 
-// decideUnused returns what is to be done with a plugin, by who uses it. A version that was
-// promoted stays: another is in its place, which would be loaded next time.
+// decideUnused returns what to do with a plugin, by its users. A promoted version stays: the
+// next probe would load the one in the plugin's place.
 func decideUnused(k known, u usage) action {
 	switch {
 	case !u.none():
@@ -115,18 +115,18 @@ func decideUnused(k known, u usage) action {
 	return keep
 }
 
-// knownShadow is what is known of the version that runs beside a plugin.
+// knownShadow is the state of a shadow.
 type knownShadow struct {
 	state State  // of the plugin
 	runs  string // the version of the plugin that runs
 	known        // of the shadow; its state is Running or Unused
 }
 
-// decideShadow returns what is to be done with the version that runs beside a plugin: keep,
-// confirm, load, unload, or reportLost where there is no plugin to run beside.
+// decideShadow returns what to do with a shadow: keep, confirm, load, unload, or reportLost if
+// there is no plugin to compare it with.
 func decideShadow(k knownShadow, f found, retry bool) action {
 	switch {
-	case f.state == admit.Pending, f.state == admit.Refused: // it was not removed
+	case f.state == admit.Pending, f.state == admit.Refused:
 		return keep
 	case f.state == admit.Absent:
 		return unload
@@ -134,7 +134,7 @@ func decideShadow(k knownShadow, f found, retry bool) action {
 		return reportLost
 	case k.state != Running:
 		return keep
-	case f.version == k.runs: // it was promoted, or put in the place of the plugin
+	case f.version == k.runs: // it was promoted, or is the plugin now
 		return unload
 	case k.known.state == Running && f.version == k.known.runs:
 		return confirm
@@ -144,8 +144,8 @@ func decideShadow(k knownShadow, f found, retry bool) action {
 	return load
 }
 
-// isDue reports whether a shadow is to be promoted, by what was counted since it runs beside
-// the version that decides.
+// isDue reports whether a shadow is to be promoted, by the counts since the start of the
+// comparison.
 func isDue(after admit.PromoteAfter, seen shadow.Counts) bool {
 	n := seen.Compared()
 	return after.Ticks > 0 && n >= uint64(after.Ticks) && float64(seen.Agree) >= after.Agreement*float64(n)

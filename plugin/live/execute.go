@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	// ErrWithdrawn is the error of probes of a plugin that was withdrawn.
+	// ErrWithdrawn is the error of the probes of a plugin that was withdrawn.
 	ErrWithdrawn = errors.New("it was withdrawn: there is no such plugin any more")
 
 	errUnloaded = errors.New("it was not used, and is not loaded")
 )
 
-// apply brings r, whose token the caller holds, and its shadow to what v has.
+// apply applies v to r, whose token the caller holds, and to its shadow.
 func (m *Manager) apply(ctx context.Context, r *record, v *admit.Snapshot, retry bool) (changed bool, err error) {
 	if v.Number < r.seen { // a newer one was applied already
 		return false, m.failure(r)
@@ -30,14 +30,14 @@ func (m *Manager) apply(ctx context.Context, r *record, v *admit.Snapshot, retry
 	switch {
 	case ctx.Err() != nil:
 		return changed, context.Cause(ctx)
-	case m.record(r.name) != r: // it was forgotten
+	case m.record(r.name) != r: // it was dropped
 		return changed, errors.Join(err, v.WithoutPlugin(r.name))
 	}
 	return changed, errors.Join(err, m.applyShadow(ctx, r, v, retry))
 }
 
-// applyPlugin decides what is to be done with r, and does it. Errors that v has are not
-// returned again.
+// applyPlugin decides on an action for r, and carries it out. It does not return errors that v
+// has.
 func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot, retry bool) (changed bool, err error) {
 	e, f := v.Plugin(r.name), m.found(r, v)
 	m.mu.Lock()
@@ -84,7 +84,7 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 	return false, err
 }
 
-// fail notes that a version could not be used. A plugin of which nothing runs gets state.
+// fail records that a version could not be used. If no version runs, the plugin gets state.
 func (m *Manager) fail(r *record, version string, err error, state State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *Manager) fail(r *record, version string, err error, state State) {
 	}
 }
 
-// failure returns why nothing of r has ever run, nil where something does, or did.
+// failure returns why no version of r runs; nil if one does, or if it was withdrawn.
 func (m *Manager) failure(r *record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *Manager) failure(r *record) error {
 	return r.err
 }
 
-// offer notes a plugin that waits for a probe, and reports whether it is new.
+// offer records a plugin that is loaded for the first probe, and reports whether it is new.
 func (m *Manager) offer(r *record, p admit.Plugin) (isNew bool, err error) {
 	isNew = !r.registered
 	m.mu.Lock()
@@ -113,7 +113,7 @@ func (m *Manager) offer(r *record, p admit.Plugin) (isNew bool, err error) {
 	return isNew, m.register(r)
 }
 
-// register makes r known to probes.
+// register adds r to the registry, once.
 func (m *Manager) register(r *record) error {
 	if r.registered {
 		return nil
@@ -122,8 +122,9 @@ func (m *Manager) register(r *record) error {
 	return m.cfg.Registry.Register(r.name, r.plugin.Path, r.handler)
 }
 
-// confirm notes that the version that runs, or that was promoted over, is still there. Its
-// file may have moved, and its signature may be new.
+// confirm records that the version in the plugin's place has not changed: the one that runs, or
+// the one that a promoted shadow has replaced. Its file may have moved, and its signature may be
+// new.
 func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 	m.mu.Lock()
 	same := true
@@ -142,7 +143,7 @@ func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 	}
 }
 
-// load loads p, and lets it replace what runs.
+// load loads p, which replaces the version that runs.
 func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version string) error {
 	start := time.Now()
 	if err := m.bringUp(ctx, r, p, r.handler.Replace); err != nil {
@@ -158,7 +159,7 @@ func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version s
 	return m.installed(r, p, version, time.Since(start))
 }
 
-// bringUp loads p and installs it: Replace or Shadow of r's handler.
+// bringUp loads p and installs it with Replace or Shadow of r's handler.
 func (m *Manager) bringUp(ctx context.Context, r *record, p admit.Plugin, install func(context.Context, probe.Handler) error) error {
 	loaded, err := m.cfg.Load(ctx, p)
 	if err != nil {
@@ -175,7 +176,7 @@ func (m *Manager) bringUp(ctx context.Context, r *record, p admit.Plugin, instal
 	return nil
 }
 
-// installed notes that p runs now.
+// installed records that p runs now.
 func (m *Manager) installed(r *record, p admit.Plugin, version string, took time.Duration) error {
 	m.mu.Lock()
 	r.plugin, r.version, r.state = p.WithoutCode(), version, Running
@@ -191,7 +192,7 @@ func (m *Manager) installed(r *record, p admit.Plugin, version string, took time
 	return m.register(r)
 }
 
-// warn logs that p was not checked, or that one of its manifests has no effect.
+// warn logs that p is not signed, or that a manifest of p has no effect.
 func (m *Manager) warn(p admit.Plugin) {
 	attrs := []any{"handler", p.Manifest.Name, "path", p.Path, "digest", p.Digest}
 	if p.Inside != "" {
@@ -205,9 +206,10 @@ func (m *Manager) warn(p admit.Plugin) {
 	}
 }
 
-// withdraw ends what runs. Its probes end in errors, and so keep their decided results.
+// withdraw ends the version that runs. Its probes end in errors, and so keep their decided
+// results.
 func (m *Manager) withdraw(r *record) {
-	m.mu.Lock() // before a probe can show it
+	m.mu.Lock() // before a probe can end in the error
 	r.clearLocked(Withdrawn)
 	path := r.plugin.Path
 	m.mu.Unlock()
@@ -222,7 +224,7 @@ func (m *Manager) dropLocked(r *record) {
 	m.cfg.Registry.Remove(r.name)
 }
 
-// forget ends what runs of a plugin that was dropped.
+// forget ends the version that runs of a plugin that was dropped.
 func (m *Manager) forget(r *record) {
 	if r.registered {
 		m.cfg.Log.Info("plugin removed", "handler", r.name, "path", r.plugin.Path)
@@ -230,13 +232,7 @@ func (m *Manager) forget(r *record) {
 	m.closing.Go(func() { _ = r.handler.Close() }) // errors go to closed
 }
 
-// decideUnused is the function of that name, for r.
-func (m *Manager) decideUnused(r *record, now time.Time) action {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.decideUnusedLocked(r, now)
-}
-
+// decideUnusedLocked is [decideUnused] for r.
 func (m *Manager) decideUnusedLocked(r *record, now time.Time) action {
 	if m.records[r.name] != r {
 		return keep
@@ -252,9 +248,9 @@ func (m *Manager) decideUnusedLocked(r *record, now time.Time) action {
 	return decideUnused(r.knownLocked(), u)
 }
 
-// executeUnused unloads or forgets r, whose token the caller holds, unless it is used by now.
-// It reports whether it had an error.
-func (m *Manager) executeUnused(r *record, now time.Time) (failed bool) {
+// unloadUnused unloads or forgets r, whose token the caller holds, if nothing uses it. It reports
+// whether it had an error.
+func (m *Manager) unloadUnused(r *record, now time.Time) (failed bool) {
 	m.mu.Lock()
 	act, ran := m.decideUnusedLocked(r, now), r.state == Running
 	switch act {

@@ -20,14 +20,14 @@ type Config struct {
 	Registry *handlers.Registry
 	// Load loads a plugin: it compiles a module, or starts a program.
 	Load func(context.Context, admit.Plugin) (Loaded, error)
-	// Fingerprint tells apart what Load would load for the same bytes, manifest and settings:
-	// the command of a check may change. It may be nil.
+	// Fingerprint returns what identifies a version beside its bytes, manifest and settings,
+	// such as the command of a check. It may be nil.
 	Fingerprint func(admit.Plugin) string
 	// Scan takes a snapshot for the first probe of a plugin.
 	Scan func() (*admit.Snapshot, error)
-	// Demanded is called with the result of what was loaded for a probe. It may be nil.
+	// Demanded is called with the result of loading a plugin for a probe. It may be nil.
 	Demanded func(error)
-	// IdleAfter is how long a plugin stays loaded that nothing uses.
+	// IdleAfter is how long an unused plugin stays loaded.
 	IdleAfter time.Duration
 	Log       *slog.Logger
 }
@@ -43,7 +43,7 @@ const maxLoads = 4
 
 // Manager has a record for each plugin of a snapshot. It is safe for concurrent use.
 type Manager struct {
-	ctx context.Context // ends what plugins are waited for
+	ctx context.Context // its end ends every wait for a plugin
 	cfg Config
 
 	preparing sync.WaitGroup // of handlers, by plugins
@@ -53,10 +53,10 @@ type Manager struct {
 	latest  *admit.Snapshot      // without code
 	records map[string]*record   // by name
 	holds   map[string]int       // by name, also of built-in and unknown handlers
-	silent  map[string]time.Time // plugins that did not answer, until when they are not asked again
+	silent  map[string]time.Time // negative cache: until when a plugin that did not answer is not called
 }
 
-// New returns a Manager without plugins. The end of ctx ends what plugins are waited for.
+// New returns a Manager without plugins. The end of ctx ends every wait for a plugin.
 func New(ctx context.Context, cfg Config) *Manager {
 	return &Manager{
 		ctx: ctx, cfg: cfg, latest: new(admit.Snapshot), records: make(map[string]*record),
@@ -73,10 +73,10 @@ func (m *Manager) Close() {
 	m.closing.Wait()
 }
 
-// Apply brings all plugins to what v has. A plugin with unchanged bytes and settings is left
-// alone. Where a new version cannot be used, the old one goes on; it is tried again when it
-// has changed, or with retry. The error joins all that is wrong; changed reports whether
-// there is another version of any plugin.
+// Apply applies v to all plugins. A plugin with unchanged bytes and settings is not changed. If
+// a new version cannot be used, the old one goes on. It is tried again when it has changed, or
+// with retry. The error joins those of all plugins. changed reports whether a plugin has another
+// version now.
 func (m *Manager) Apply(ctx context.Context, v *admit.Snapshot, retry bool) (changed bool, err error) {
 	m.Note(v)
 	names := v.Names()
@@ -103,7 +103,7 @@ func (m *Manager) Apply(ctx context.Context, v *admit.Snapshot, retry bool) (cha
 	return changed, errors.Join(append([]error{v.Err()}, errs...)...)
 }
 
-// Note makes v the latest snapshot, for what the status shows. It changes no plugin.
+// Note makes v the latest snapshot, for the status. It changes no plugin.
 func (m *Manager) Note(v *admit.Snapshot) {
 	light := v.WithoutCode()
 	m.mu.Lock()
@@ -113,7 +113,7 @@ func (m *Manager) Note(v *admit.Snapshot) {
 	}
 }
 
-// applyTo brings the plugin called name to what v has.
+// applyTo applies v to the plugin called name.
 func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, retry bool) (changed bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
@@ -130,13 +130,13 @@ func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, r
 	}
 	defer r.unlock()
 	if m.record(name) != r {
-		return false, nil // it was dropped, and the next snapshot makes a new one
+		return false, nil // it was dropped; the next snapshot makes a new record
 	}
 	return m.apply(ctx, r, v, retry)
 }
 
-// Hold holds the plugins with these names: they are not unloaded. The returned function ends
-// that, and is called once. Names of other handlers are allowed.
+// Hold prevents the plugins with these names from being unloaded, until release is called.
+// release is called once. Names of other handlers are allowed.
 func (m *Manager) Hold(names ...string) (release func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,21 +154,20 @@ func (m *Manager) Hold(names ...string) (release func()) {
 	}
 }
 
-// UnloadUnused unloads the plugins that nothing has used for a while, and drops errors of
-// plugins that nobody uses. It reports whether there was such an error. A plugin that is
-// being changed is left for the next time.
+// UnloadUnused unloads the plugins that nothing has used for [Config.IdleAfter], and drops the
+// errors of unused plugins. It reports whether there was such an error. It skips a plugin that
+// is being changed.
 func (m *Manager) UnloadUnused(now time.Time) (failed bool) {
 	for _, r := range m.all() {
-		if m.decideUnused(r, now) == keep || !r.tryLock() {
-			continue
+		if r.tryLock() {
+			failed = m.unloadUnused(r, now) || failed
+			r.unlock()
 		}
-		failed = m.executeUnused(r, now) || failed
-		r.unlock()
 	}
 	return failed
 }
 
-// record returns the plugin called name, nil when there is none.
+// record returns the plugin called name, nil if there is none.
 func (m *Manager) record(name string) *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()

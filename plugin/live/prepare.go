@@ -12,9 +12,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Prepare binds the plugin called name to a probe, and loads it for the first probe. It waits
-// no longer than ctx and the context of [New] last; what the plugin returns later is
-// released.
+// Prepare binds the plugin called name to a probe. It loads the plugin for the first probe. The
+// end of ctx, or of the context of [New], ends the wait; a handler that the plugin returns later
+// is released.
 func (m *Manager) Prepare(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if err := m.silence(name); err != nil {
 		return nil, err
@@ -22,13 +22,13 @@ func (m *Manager) Prepare(ctx context.Context, name string, config []byte, targe
 	return m.await(ctx, func() (probe.Handler, error) { return m.prepare(name, config, target) })
 }
 
-// await returns the result of prepare, and no later than ctx ends.
+// await returns the result of prepare, or the cause of ctx if that ends first.
 func (m *Manager) await(ctx context.Context, prepare func() (probe.Handler, error)) (probe.Handler, error) {
 	type result struct {
 		handler probe.Handler
 		err     error
 	}
-	results := make(chan result) // unbuffered: what nobody takes is released
+	results := make(chan result) // unbuffered: a handler that is not received is released
 	m.preparing.Go(func() {
 		h, err := prepare()
 		select {
@@ -45,7 +45,7 @@ func (m *Manager) await(ctx context.Context, prepare func() (probe.Handler, erro
 	}
 }
 
-// preparerContext is implemented by handlers of plugins whose Prepare can be interrupted.
+// preparerContext is implemented by handlers whose Prepare can be interrupted.
 type preparerContext interface {
 	PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
 }
@@ -75,7 +75,7 @@ func (b bounded) Prepare(config []byte, target probe.Target) (probe.Handler, err
 // Close implements [io.Closer] for the handler inside, which is one.
 func (b bounded) Close() error { return b.Handler.(io.Closer).Close() }
 
-// recovered is deferred, and makes a panic an error.
+// recovered is deferred, and turns a panic into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v", p)
@@ -95,7 +95,7 @@ func (m *Manager) prepare(name string, config []byte, target probe.Target) (h pr
 			if _, err := m.cfg.Registry.Lookup(name); err != nil {
 				return nil, err
 			}
-			continue // it came this moment
+			continue // it was added this moment
 		}
 		defer func() {
 			m.mu.Lock()
@@ -108,8 +108,8 @@ func (m *Manager) prepare(name string, config []byte, target probe.Target) (h pr
 	}
 }
 
-// demand returns the plugin called name when it has been loaded, with a probe counted that is
-// being prepared. It returns nil where there is no such plugin.
+// demand returns the plugin called name, loaded, and counts a probe that is being prepared. It
+// returns nil if there is no such plugin.
 func (m *Manager) demand(name string) (*record, error) {
 	for {
 		r, ready, err := m.ready(name)
@@ -119,11 +119,11 @@ func (m *Manager) demand(name string) (*record, error) {
 		if err := r.lock(m.ctx); err != nil {
 			return nil, err
 		}
-		if !m.isUnused(r) { // somebody else was faster
+		if !m.isUnused(r) { // another goroutine has loaded it
 			r.unlock()
 			continue
 		}
-		err = m.bring(r)
+		err = m.loadDemanded(r)
 		r.unlock()
 		if m.cfg.Demanded != nil {
 			m.cfg.Demanded(err)
@@ -134,9 +134,9 @@ func (m *Manager) demand(name string) (*record, error) {
 	}
 }
 
-// ready returns the plugin called name, nil where there is none, and whether it can be
-// prepared: then a probe is counted that is being prepared. The error is why it cannot be
-// loaded.
+// ready returns the plugin called name, nil if there is none, and reports whether it can be
+// prepared. If so, it counts a probe that is being prepared. The error is why the plugin cannot
+// be loaded.
 func (m *Manager) ready(name string) (r *record, ready bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,11 +160,11 @@ func (m *Manager) isUnused(r *record) bool {
 	return m.records[r.name] == r && r.state == Unused
 }
 
-// bring loads r, whose token the caller holds, for a probe.
-func (m *Manager) bring(r *record) error {
-	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds where it was never compiled
+// loadDemanded loads r, whose token the caller holds, for a probe.
+func (m *Manager) loadDemanded(r *record) error {
+	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds if it was never compiled
 	v, err := m.cfg.Scan()
-	if err != nil { // nothing can be said of any plugin
+	if err != nil {
 		m.fail(r, "", err, Failed)
 		return err
 	}
@@ -182,7 +182,7 @@ func (m *Manager) bring(r *record) error {
 		return nil // there is no such plugin any more
 	case !runs:
 		return why
-	case err != nil && m.cfg.Demanded != nil: // of its shadow, which keeps no probe waiting
+	case err != nil && m.cfg.Demanded != nil: // of its shadow, which is no error of the probe
 		m.cfg.Demanded(err)
 	}
 	return nil
@@ -190,7 +190,7 @@ func (m *Manager) bring(r *record) error {
 
 var errNotLoaded = errors.New("it was not loaded")
 
-// missingLocked returns why there is no plugin called name, nil where nothing is known of it.
+// missingLocked returns why there is no plugin called name; nil if it is unknown.
 func (m *Manager) missingLocked(name string) error {
 	switch e := m.latest.Plugin(name); e.State {
 	case admit.Pending:
@@ -201,12 +201,12 @@ func (m *Manager) missingLocked(name string) error {
 	return nil
 }
 
-// silentFor is how long a plugin that did not answer is not asked again.
+// silentFor is how long a plugin that did not answer is not called again.
 const silentFor = 30 * time.Second
 
-// silence returns an error for a plugin that did not answer a moment ago: each of a thousand
-// probes would wait as long. The error of the other probe may have its config, and is not
-// told.
+// silence returns an error for a plugin that did not answer a moment ago, so that not each of a
+// thousand probes waits as long. The error of the other probe may quote its config, and is not
+// part of it.
 func (m *Manager) silence(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,8 +216,8 @@ func (m *Manager) silence(name string) error {
 	return nil
 }
 
-// noteSilence notes a plugin that did not say whether it takes a config, or that had no
-// instance that could.
+// noteSilence records that a plugin has not answered whether it accepts a config: it has timed
+// out, or had no instance.
 func (m *Manager) noteSilence(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,7 +228,7 @@ func (m *Manager) noteSilence(name string, err error) {
 	}
 }
 
-// AskAgain asks plugins again that did not answer.
+// AskAgain forgets which plugins did not answer.
 func (m *Manager) AskAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// record is what is known of one plugin.
+// record is the state of one plugin.
 type record struct {
 	name    string           // read-only
 	handler *replace.Handler // read-only
-	token   chan struct{}    // is full while somebody loads, replaces or drops the plugin
+	token   chan struct{}    // full while a goroutine loads, replaces or drops the plugin
 
 	// Owned by the holder of the token.
 	registered bool
@@ -25,18 +25,18 @@ type record struct {
 
 	// Guarded by Manager.mu, and written by the holder of the token.
 	state       State
-	plugin      admit.Plugin // what runs, or would if a probe asked for it, without code
+	plugin      admit.Plugin // the version that runs, or that a probe would load, without code
 	version     string       // that runs; "" unless Running
-	base        string       // version that was last found in its place
-	place       string       // path where that was found
+	base        string       // version that was last found at place
+	place       string       // path of the plugin
 	tried       string       // version that was tried last
-	err         error        // why that does not run; nil when it does
+	err         error        // why tried does not run; nil if it does
 	errOf       probe.Handler
-	changed     time.Time // when there was last a change of all this
+	changed     time.Time // when tried or err last changed
 	shadow      *shadowRecord
 	generations map[probe.Handler]*generation // that are not closed
 	past        Stats                         // of those that are closed
-	idleSince   time.Time                     // since when nothing uses it, as far as was seen
+	idleSince   time.Time                     // since when nothing uses it; zero while it is used
 
 	preparing int // probes that are being prepared; guarded by Manager.mu
 }
@@ -47,7 +47,7 @@ type generation struct {
 	stats  func() Stats
 }
 
-// lock waits until nobody else loads, replaces or drops r, and no longer than ctx lasts.
+// lock locks r for loading, replacing and dropping it. The end of ctx ends the wait.
 func (r *record) lock(ctx context.Context) error {
 	select {
 	case r.token <- struct{}{}:
@@ -57,7 +57,7 @@ func (r *record) lock(ctx context.Context) error {
 	}
 }
 
-// tryLock locks r, unless somebody else has.
+// tryLock locks r, and reports false if it is locked.
 func (r *record) tryLock() bool {
 	select {
 	case r.token <- struct{}{}:
@@ -73,8 +73,8 @@ func (r *record) knownLocked() known {
 	return known{state: r.state, runs: r.version, base: r.base, tried: r.tried, bad: r.err != nil}
 }
 
-// currentLocked returns the generation that probes use at this moment, nil for none, how many
-// there have been, and why the newest version is not the one that runs.
+// currentLocked returns the generation that probes use now, nil if there is none, the number of
+// generations so far, and why the newest version is not the one that runs.
 func (r *record) currentLocked() (g *generation, number int, err error) {
 	h, number := r.handler.Current()
 	if h != nil {
@@ -86,7 +86,7 @@ func (r *record) currentLocked() (g *generation, number int, err error) {
 	return g, number, err
 }
 
-// settleLocked notes the result for the version that was tried last.
+// settleLocked records the result of trying a version.
 func (r *record) settleLocked(version string, err error) {
 	if r.tried != version || (r.err == nil) != (err == nil) {
 		r.changed = time.Now()
@@ -95,7 +95,7 @@ func (r *record) settleLocked(version string, err error) {
 	r.errOf, _ = r.handler.Current()
 }
 
-// clearLocked notes that nothing runs.
+// clearLocked records that no version runs.
 func (r *record) clearLocked(state State) {
 	r.state, r.version, r.base, r.tried, r.err = state, "", "", "", nil
 	r.shadow, r.idleSince, r.changed = nil, time.Time{}, time.Now()
@@ -117,7 +117,7 @@ func (m *Manager) newRecord(name string) *record {
 	return r
 }
 
-// closed keeps the counts of a generation that was closed with err.
+// closed adds the counts of a generation that was closed with err to those of the past.
 func (m *Manager) closed(r *record, h probe.Handler, err error) {
 	m.mu.Lock()
 	if g := r.generations[h]; g != nil {
@@ -132,12 +132,12 @@ func (m *Manager) closed(r *record, h probe.Handler, err error) {
 	}
 }
 
-// usageLocked returns who uses r.
+// usageLocked returns the users of r.
 func (m *Manager) usageLocked(r *record) usage {
 	return usage{probes: r.handler.Live() + r.preparing, holds: m.holds[r.name]}
 }
 
-// isTakenLocked reports whether the file at path is that of another plugin, which runs.
+// isTakenLocked reports whether the file at path is that of another plugin that runs.
 func (m *Manager) isTakenLocked(r *record, path string) (by string, taken bool) {
 	for _, other := range m.records {
 		if other != r && other.state == Running && other.place == path {
@@ -147,7 +147,7 @@ func (m *Manager) isTakenLocked(r *record, path string) (by string, taken bool) 
 	return "", false
 }
 
-// found returns what v has of r. The caller holds r's token.
+// found returns the entry of r in v. The caller holds r's token.
 func (m *Manager) found(r *record, v *admit.Snapshot) found {
 	e := v.Plugin(r.name)
 	f := found{state: e.State, rival: e.Rival != nil}
@@ -160,8 +160,8 @@ func (m *Manager) found(r *record, v *admit.Snapshot) found {
 	return f
 }
 
-// versionOf tells apart what would be other generations of a plugin: by its bytes, its
-// manifest, its settings, and [Config.Fingerprint].
+// versionOf returns a digest of a version: of its bytes, manifest, settings and
+// [Config.Fingerprint].
 func (m *Manager) versionOf(p admit.Plugin) string {
 	manifest := *p.Manifest
 	schema := manifest.Config.JSON()

@@ -10,20 +10,19 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// shadowRecord is a version of a plugin that runs, or is to run, beside the one that
-// decides. It is guarded as the record that it belongs to.
+// shadowRecord is a shadow that runs, or is to run. It is guarded as its record.
 type shadowRecord struct {
 	plugin  admit.Plugin // without code
 	version string       // that runs; "": none
 	tried   string       // version that was tried last
 	err     error        // why that does not run
 	after   admit.PromoteAfter
-	from    shadow.Counts // before it came, or before the plugin changed
+	from    shadow.Counts // at the start of the comparison
 	base    string        // version of the plugin since from
 	refused bool          // it was due to be promoted, and could not be
 }
 
-// applyShadow brings the version beside r, whose token the caller holds, to what v has.
+// applyShadow applies v to the shadow of r, whose token the caller holds.
 func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot, retry bool) error {
 	e := v.Shadow(r.name)
 	f := found{state: e.State}
@@ -64,7 +63,7 @@ func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot,
 	return nil
 }
 
-// loadShadow loads p, and lets it run beside r.
+// loadShadow loads p, and runs it as the shadow of r.
 func (m *Manager) loadShadow(ctx context.Context, r *record, sh *shadowRecord, p admit.Plugin, version string) error {
 	err := m.bringUp(ctx, r, p, r.handler.Shadow)
 	if err != nil && ctx.Err() != nil {
@@ -94,43 +93,35 @@ func (m *Manager) unshadow(r *record) {
 }
 
 // PromoteDue promotes the shadows that have agreed for long enough, and reports whether there
-// was one. A plugin that is being changed is left for the next time.
+// was one. It skips a plugin that is being changed.
 func (m *Manager) PromoteDue(ctx context.Context) (promoted bool) {
 	for _, r := range m.all() {
-		if m.due(r) == nil || !r.tryLock() {
-			continue
-		}
-		err := m.promoteDue(ctx, r)
-		r.unlock()
-		switch {
-		case err == nil:
-			promoted = true
-		case !errors.Is(err, errNotDue) && ctx.Err() == nil:
-			m.cfg.Log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
+		if r.tryLock() {
+			promoted = m.promoteDue(ctx, r) || promoted
+			r.unlock()
 		}
 	}
 	return promoted
 }
 
-var errNotDue = errors.New("it is not due to be promoted")
-
-// promoteDue promotes the shadow of r, whose token the caller holds, if it is due still. One
-// that fails is not tried again, until there is another version.
-func (m *Manager) promoteDue(ctx context.Context, r *record) error {
+// promoteDue promotes the shadow of r, whose token the caller holds, if it is due. If that fails,
+// it is not tried again until there is another version.
+func (m *Manager) promoteDue(ctx context.Context, r *record) (promoted bool) {
 	sh := m.due(r)
 	if sh == nil {
-		return errNotDue
+		return false
 	}
 	err := m.promote(ctx, r)
 	if err != nil && ctx.Err() == nil {
 		m.mu.Lock()
 		sh.refused = true
 		m.mu.Unlock()
+		m.cfg.Log.Error("plugin was not promoted", "handler", r.name, "error", err.Error())
 	}
-	return err
+	return err == nil
 }
 
-// due returns the shadow of r that is to be promoted now, nil if there is none.
+// due returns the shadow of r that is to be promoted now; nil if there is none.
 func (m *Manager) due(r *record) *shadowRecord {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +129,7 @@ func (m *Manager) due(r *record) *shadowRecord {
 	if sh == nil || sh.version == "" || sh.refused {
 		return nil
 	}
-	if sh.base != r.version { // it runs beside another version now
+	if sh.base != r.version { // the plugin has changed: compare from now on
 		sh.base, sh.from = r.version, now
 	}
 	if !isDue(sh.after, now.Less(sh.from)) {
@@ -150,8 +141,8 @@ func (m *Manager) due(r *record) *shadowRecord {
 // ErrNoPlugin is the error of a name that no plugin has.
 var ErrNoPlugin = errors.New("there is no plugin of that name")
 
-// Promote lets the version beside the plugin called name take its place. It waits for
-// whoever is changing the plugin, and no longer than ctx lasts.
+// Promote replaces the plugin called name by its shadow. It waits until nobody else changes the
+// plugin; the end of ctx ends the wait.
 func (m *Manager) Promote(ctx context.Context, name string) (Status, error) {
 	r := m.record(name)
 	if r == nil {
@@ -170,7 +161,7 @@ func (m *Manager) Promote(ctx context.Context, name string) (Status, error) {
 	return r.statusLocked(), err
 }
 
-// promote lets the shadow of r, whose token the caller holds, take its place.
+// promote replaces r, whose token the caller holds, by its shadow.
 func (m *Manager) promote(ctx context.Context, r *record) error {
 	m.mu.Lock()
 	sh := r.shadow

@@ -7,24 +7,24 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// Status is what can be seen of a plugin from outside.
+// Status is the status of a plugin.
 type Status struct {
 	Name       string
 	State      State
-	Plugin     admit.Plugin // what runs, or would if a probe asked for it, without code; zero when withdrawn
-	Generation int          // how many versions and settings there have been
+	Plugin     admit.Plugin // the version that runs, or that a probe would load, without code; zero when withdrawn
+	Generation int          // number of versions and settings so far
 	Probes     int
-	Changed    time.Time // when a version was last taken or refused
+	Changed    time.Time // when a version was last loaded or refused
 	Err        error     // why the newest version is not the one that runs
 	Stats      Stats     // of all generations
 	Compared   shadow.Counts
-	Shadow     *ShadowStatus // nil: nothing runs beside it, or is to
+	Shadow     *ShadowStatus // nil: there is none
 }
 
-// ShadowStatus is what can be seen of the version that runs beside a plugin.
+// ShadowStatus is the status of a shadow.
 type ShadowStatus struct {
-	Plugin       admit.Plugin // without code; zero where nothing runs yet
-	Err          error        // why the newest version is not the one that runs beside
+	Plugin       admit.Plugin // without code; zero before the first version runs
+	Err          error        // why the newest version does not run
 	Compared     shadow.Counts
 	PromoteAfter admit.PromoteAfter
 }
@@ -48,7 +48,7 @@ func (m *Manager) Statuses() []Status {
 	return all
 }
 
-// Status returns the status of the plugin called name; ok is false where there is none.
+// Status returns the status of the plugin called name; ok is false if there is none.
 func (m *Manager) Status(name string) (s Status, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,8 +59,8 @@ func (m *Manager) Status(name string) (s Status, ok bool) {
 	return r.statusLocked(), true
 }
 
-// statusLocked goes by the generation that probes use at this moment: what they can show is
-// known here.
+// statusLocked returns the status of r. It goes by the generation that probes use now, so that
+// the status has every version that a probe has run.
 func (r *record) statusLocked() Status {
 	now, number, err := r.currentLocked()
 	s := Status{
