@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Network is a network inside one process: connections are pipes ([net.Pipe]),
-// addresses are looked up verbatim. Dialling an address at which nobody listens is
-// refused. The zero value is ready to use and safe for concurrent use.
+// Network is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
+// compared as strings. A connection to an address without a listener is refused. The zero value
+// is ready to use; it is safe for concurrent use.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -20,7 +20,7 @@ type Network struct {
 	dials     []string
 }
 
-// Listen announces address, for example "10.0.0.1:80" or "web:http".
+// Listen listens at address, for example "10.0.0.1:80" or "web:http".
 func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,8 +57,8 @@ func (n *Network) Dials() []string {
 	return append([]string(nil), n.dials...)
 }
 
-// DialContext connects to whoever listens at address. It blocks until the
-// connection is accepted, or ctx ends.
+// DialContext connects to the listener at address. It blocks until the connection is accepted, or
+// ctx ends.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dials = append(n.dials, address)
@@ -91,7 +91,7 @@ func opError(op, network, address string, err error) error {
 	return &net.OpError{Op: op, Net: network, Addr: pipeAddr{network, address}, Err: err}
 }
 
-// dialError is what a [net.Dialer] makes of the end of ctx.
+// dialError returns the error of a [net.Dialer] after the end of ctx.
 func dialError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return timeout{}
@@ -135,7 +135,7 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// conn is one end of a pipe that knows the address of its listener.
+// conn is one end of a pipe, with the address of the listener.
 type conn struct {
 	net.Conn
 	addr pipeAddr

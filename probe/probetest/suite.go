@@ -15,34 +15,33 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// HandlerUnderTest is what a handler's author hands to [HandlerSuite]: the same
-// handler bound to targets of several tempers. A nil handler means that the
-// handler cannot come into that situation; Good is required.
+// HandlerUnderTest is one handler bound to several targets, for [HandlerSuite]. Good is
+// required; the others are nil if the handler cannot come into that situation.
 type HandlerUnderTest struct {
-	// Good is bound to a target that answers quickly and makes it Success.
+	// Good is bound to a target that answers quickly with a Success.
 	Good probe.Handler
-	// Hanging is bound to a target that takes the question and never answers.
+	// Hanging is bound to a target that accepts a request and never answers.
 	Hanging probe.Handler
-	// Flooding is bound to a target that gives more than probe.MaxOutput bytes to
-	// report and is a Success, or a Failure, all the same.
+	// Flooding is bound to a target with more than probe.MaxOutput bytes of output and a
+	// verdict.
 	Flooding probe.Handler
-	// Erring cannot determine a result.
+	// Erring always returns an error.
 	Erring probe.Handler
 
-	// Request is asked of each of them. The suite sets Spec.Timeout, and Attempt
-	// when it is 0.
+	// Request is the request of every attempt. The suite sets Spec.Timeout, and Attempt if it
+	// is 0.
 	Request probe.Request
-	// Timeout is the timeout of the attempts that are to hit it; 0 means 200ms.
+	// Timeout is the timeout of attempts that are expected to time out; 0 means 200ms.
 	Timeout time.Duration
-	// Patience is the timeout of the attempts that are to answer; 0 means 2m.
+	// Patience is the timeout of attempts that are expected to end before; 0 means 2m.
 	Patience time.Duration
-	// Slack is how much later than at a deadline or a cancellation Probe may return;
-	// 0 means 10s. Loaded machines need some.
+	// Slack is how long after a deadline or a cancellation Probe may return; 0 means 10s. A
+	// loaded machine needs some.
 	Slack time.Duration
 }
 
-// HandlerSuite checks that a handler keeps the contract of [probe.Handler].
-// newHandler is called once for each subtest, and cleans up with t.Cleanup.
+// HandlerSuite checks that a handler keeps the contract of [probe.Handler]. newHandler is called
+// once for each subtest, and cleans up with t.Cleanup.
 func HandlerSuite(t *testing.T, newHandler func(t *testing.T) HandlerUnderTest) {
 	cases := []struct {
 		name string
@@ -74,7 +73,7 @@ func HandlerSuite(t *testing.T, newHandler func(t *testing.T) HandlerUnderTest) 
 	}
 }
 
-// probe asks handler once, with a deadline after timeout.
+// probe calls handler once, with a deadline after timeout.
 func (h HandlerUnderTest) probe(ctx context.Context, handler probe.Handler, timeout time.Duration) (probe.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -103,7 +102,7 @@ func testDeadline(t *testing.T, h HandlerUnderTest) {
 	}
 	start := time.Now()
 	got, err := h.probe(t.Context(), h.Hanging, h.Timeout)
-	for errors.Is(err, probe.ErrNoSlot) && h.Timeout < h.Patience { // a busy machine says nothing of the target
+	for errors.Is(err, probe.ErrNoSlot) && h.Timeout < h.Patience { // the machine is busy
 		h.Timeout *= 2
 		start = time.Now()
 		got, err = h.probe(t.Context(), h.Hanging, h.Timeout)
@@ -181,7 +180,7 @@ func testIndependent(t *testing.T, h HandlerUnderTest) {
 		hanging.Go(func() { _, _ = h.probe(ctx, h.Hanging, h.Patience) })
 		good.Go(func() { h.wantSuccess(t) })
 	}
-	good.Wait() // would last as long as the patience of the hanging ones
+	good.Wait() // would take h.Patience if a hanging attempt delayed them
 	if ctx.Err() != nil {
 		t.Error("the test's own context ended first")
 	}
@@ -190,7 +189,7 @@ func testIndependent(t *testing.T, h HandlerUnderTest) {
 }
 
 func testLeak(t *testing.T, h HandlerUnderTest) {
-	h.wantSuccess(t) // what the handler starts once and keeps is no leak
+	h.wantSuccess(t) // goroutines that the handler starts once and keeps are no leak
 	before := runtime.NumGoroutine()
 	for range 8 {
 		h.wantSuccess(t)
@@ -201,7 +200,7 @@ func testLeak(t *testing.T, h HandlerUnderTest) {
 			_, _ = h.probe(t.Context(), h.Erring, h.Patience)
 		}
 	}
-	// The end of another goroutine cannot be waited for, only be looked for.
+	// There is no way to wait for the end of another goroutine.
 	for giveUp := time.Now().Add(h.Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(giveUp) {
 			stacks := make([]byte, 1<<16)

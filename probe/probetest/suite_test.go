@@ -26,9 +26,9 @@ func model(t *testing.T) probetest.HandlerUnderTest {
 
 func TestHandlerSuitePasses(t *testing.T) { probetest.HandlerSuite(t, model) }
 
-// breaks names, for each way to break the contract, the subtest that must notice.
+// breaks has, for each way to break the contract, the subtest that must fail.
 var breaks = map[string]struct {
-	spoil   func(*probetest.HandlerUnderTest)
+	edit    func(*probetest.HandlerUnderTest)
 	subtest string
 }{
 	"good fails": {func(h *probetest.HandlerUnderTest) {
@@ -61,7 +61,7 @@ var breaks = map[string]struct {
 		h.Good, h.Hanging = serial(probetest.NewHandler(probetest.Answer(probe.Success, "").After(10*time.Millisecond))), serial(h.Hanging)
 	}, "a_hanging_attempt_delays_no_other"},
 	"leak": {func(h *probetest.HandlerUnderTest) {
-		h.Patience = 2 * time.Second
+		h.Patience = 500 * time.Millisecond
 		h.Good = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 			go func() { select {} }()
 			return probe.Outcome{Result: probe.Success}, nil
@@ -102,7 +102,7 @@ func TestHandlerSuiteCatches(t *testing.T) {
 	if name, ok := os.LookupEnv("PROBETEST_BREAK"); ok {
 		probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
 			h := model(t)
-			breaks[name].spoil(&h)
+			breaks[name].edit(&h)
 			return h
 		})
 		return
@@ -114,7 +114,7 @@ func TestHandlerSuiteCatches(t *testing.T) {
 			child.Env = append(os.Environ(), "PROBETEST_BREAK="+name)
 			out, err := child.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "--- FAIL: TestHandlerSuiteCatches/"+b.subtest) {
-				t.Errorf("the suite let it pass: %v\n%s", err, out)
+				t.Errorf("the suite has passed: %v\n%s", err, out)
 			}
 		})
 	}
