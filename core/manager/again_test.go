@@ -19,14 +19,14 @@ func TestAddAgain(t *testing.T) {
 		after = podOf("u", container("a", probe.Kinds[:]...), container("b", probe.Liveness))
 		return before, after
 	}
-	bubble(t, "#227 a probe that exists does not keep the others away", func(t *testing.T) {
+	bubble(t, "#227 AddPod passes over a probe that exists", func(t *testing.T) {
 		r := newRig(t)
 		before, after := grown()
 		r.add(before)
 		r.add(after)
 		r.wantKeys("u/a/liveness", "u/a/readiness", "u/a/startup", "u/b/liveness")
 	})
-	bubble(t, "#227 AddPod leaves off at the first that exists, kubelet", func(t *testing.T) {
+	bubble(t, "#227 AddPod stops at the first probe that exists, kubelet", func(t *testing.T) {
 		r := newRig(t, compat(manager.KubeletV1_36))
 		before, after := grown()
 		r.add(before)
@@ -34,7 +34,7 @@ func TestAddAgain(t *testing.T) {
 		r.wantKeys("u/a/readiness", "u/a/startup")
 	})
 	for name, c := range map[string]manager.Compat{"": 0, ", kubelet": manager.KubeletV1_36} {
-		bubble(t, "#234 RemovePod and AddPod at once end with running workers"+name, func(t *testing.T) {
+		bubble(t, "#234 concurrent RemovePod and AddPod leave running workers"+name, func(t *testing.T) {
 			r := newRig(t, compat(c))
 			h := r.always(probetest.NewHandler())
 			pod := probedPod("u")
@@ -60,7 +60,7 @@ func TestAddAgain(t *testing.T) {
 			r.wantCached(probe.Readiness, "c1", results.Failure)
 		})
 	}
-	bubble(t, "the late result of a removed worker is never recorded for the worker after it", func(t *testing.T) {
+	bubble(t, "late result of a removed worker is not recorded for its successor", func(t *testing.T) {
 		r := newRig(t)
 		late := failure.After(500 * ms)
 		late.Deaf = true
@@ -78,7 +78,7 @@ func TestAddAgain(t *testing.T) {
 			t.Errorf("events: %q", got)
 		}
 	})
-	bubble(t, "a pod that has ended can be added again", func(t *testing.T) {
+	bubble(t, "AddPod adds a pod that has ended", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a", probe.Liveness))
 		status := statusOf(running("a", "c1"))
@@ -94,7 +94,7 @@ func TestAddAgain(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	bubble(t, "Close cancels what is under way and waits for it", func(t *testing.T) {
+	bubble(t, "Close cancels attempts and waits for them", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler(probetest.Hang()))
 		pod := podOf("u", container("a", probe.Kinds[:]...))
@@ -113,7 +113,7 @@ func TestClose(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	bubble(t, "Close waits for an attempt of a pod that was removed before", func(t *testing.T) {
+	bubble(t, "Close waits for an attempt of a removed pod", func(t *testing.T) {
 		r := newRig(t)
 		late := success.After(700 * ms)
 		late.Deaf = true

@@ -114,7 +114,7 @@ func TestAnnotationSpellings(t *testing.T) {
 }
 
 func TestAnnotationBesideContainers(t *testing.T) {
-	t.Run("the annotation wins over the container's own probe of that kind", func(t *testing.T) {
+	t.Run("annotation takes precedence over the container's probe of that kind", func(t *testing.T) {
 		pod := annotated("web: {liveness: {plugin: {name: redis}}}")
 		pod.Spec.Containers[0].LivenessProbe, pod.Spec.Containers[0].ReadinessProbe = execProbe(), execProbe()
 		configs, errs := manager.ProbesOf(pod)

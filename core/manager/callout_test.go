@@ -82,7 +82,7 @@ func (p outsiderProbe) Skipped(worker.SkipReason, int) { p.of.call("Skipped") }
 func (p outsiderProbe) Close()                         { p.of.call("Close") }
 
 // The manager calls nothing of its embedder's with a lock held.
-func TestEmbedderMayCallTheManager(t *testing.T) {
+func TestCallbacksCallManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outsider{Handler: slog.NewTextHandler(io.Discard, nil), calls: make(map[string]bool)}
 		o.store.Changed = func(*v1.Pod, v1.PodStatus) { o.call("Changed") }

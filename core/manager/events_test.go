@@ -17,7 +17,7 @@ type references chan *v1.ObjectReference
 func (r references) Event(object runtime.Object, _, _, _ string) { r <- object.(*v1.ObjectReference) }
 
 func TestEventReferenceResourceVersion(t *testing.T) {
-	bubble(t, "an event refers to the version of the pod that was added", func(t *testing.T) {
+	bubble(t, "event refers to the resource version of the added pod", func(t *testing.T) {
 		refs := make(references, 10)
 		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Recorder = refs })
 		r.always(probetest.NewHandler(failure))

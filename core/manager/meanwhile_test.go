@@ -36,7 +36,7 @@ func (r *released) Release() { r.of.once.Do(r.of.meanwhile) }
 
 // A pod that is added while it is being removed has workers, and they have their results.
 func TestAddPodWhilePodIsRemoved(t *testing.T) {
-	bubble(t, "#234 the end of a worker takes nothing from the one after it", func(t *testing.T) {
+	bubble(t, "#234 end of a worker does not change its successor", func(t *testing.T) {
 		i := &interrupted{}
 		r := newRig(t, func(cfg *manager.Config) { cfg.Handlers = i })
 		pod := podOf("u", container("a", probe.Startup), container("b", probe.Startup))
@@ -63,7 +63,7 @@ func (s slowEnd) Close() {
 }
 
 func TestCloseWaitsForObservers(t *testing.T) {
-	bubble(t, "Close waits until observers know of the end of a probe that came in its attempt", func(t *testing.T) {
+	bubble(t, "Close waits until the observers of a probe that ended in its attempt are closed", func(t *testing.T) {
 		observer := slowEnd{make(chan struct{}), make(chan struct{})}
 		// By the time that the handler is released the attempt is over.
 		i := &interrupted{meanwhile: func() { <-observer.begun }}
@@ -98,7 +98,7 @@ func (h hanging) Prepare(string, []byte, probe.Target) (probe.Handler, error) {
 }
 
 func TestUpdatePodWhilePodIsAdded(t *testing.T) {
-	bubble(t, "the update counts, whoever starts the worker", func(t *testing.T) {
+	bubble(t, "update takes effect, whichever call starts the worker", func(t *testing.T) {
 		r := newRig(t, herd)
 		pod := podOf("u", container("web", probe.Readiness))
 		changed := pod.DeepCopy()

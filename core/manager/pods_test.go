@@ -66,7 +66,7 @@ func TestAddRemovePods(t *testing.T) {
 		r.m.RemovePod(podOf("other", container("a")))
 		r.wantKeys(probedKeys("u")...)
 	})
-	bubble(t, "#5 #6 removing the pod ends its workers, and again is nothing", func(t *testing.T) {
+	bubble(t, "#5 #6 RemovePod stops the workers; a second call does nothing", func(t *testing.T) {
 		r := newRig(t)
 		pod := probedPod("u")
 		r.store.SetPodStatus(pod, statusOf(running("ready", "c1"), running("live", "c2"), starting("start", "c3")))
@@ -108,13 +108,13 @@ func TestWhichContainersAreProbed(t *testing.T) {
 		r.add(pod)
 		r.wantKeys()
 	})
-	bubble(t, "RemovePod ends the workers of the containers that it is told of", func(t *testing.T) {
+	bubble(t, "RemovePod stops the workers of the given containers", func(t *testing.T) {
 		r := newRig(t)
 		r.add(podOf("u", container("a", probe.Liveness), container("b", probe.Liveness)))
 		r.m.RemovePod(podOf("u", container("a", probe.Liveness)))
 		r.wantKeys("u/b/liveness")
 	})
-	bubble(t, "the kubelet's order: startup, readiness, liveness; containers, then sidecars", func(t *testing.T) {
+	bubble(t, "AddPod starts probes in the kubelet's order: startup, readiness, liveness; containers, then sidecars", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a", probe.Kinds[:]...), container("b", probe.Liveness))
 		pod.Spec.InitContainers = []v1.Container{sidecar("s", probe.Readiness)}
@@ -137,8 +137,8 @@ func TestWhichContainersAreProbed(t *testing.T) {
 	})
 }
 
-func TestWhatAddPodIsGiven(t *testing.T) {
-	bubble(t, "AddPod neither keeps nor changes the pod that it is given", func(t *testing.T) {
+func TestAddPodArguments(t *testing.T) {
+	bubble(t, "AddPod neither keeps nor modifies the pod", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", v1.Container{Name: "a", LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}})
 		before := pod.DeepCopy()
@@ -152,13 +152,13 @@ func TestWhatAddPodIsGiven(t *testing.T) {
 		r.wait(10 * time.Second)
 		r.wantCached(probe.Liveness, "c1", results.Success)
 	})
-	bubble(t, "a pod without a UID is refused", func(t *testing.T) {
+	bubble(t, "pod without a UID is an error", func(t *testing.T) {
 		r := newRig(t)
 		if err := r.m.AddPod(t.Context(), podOf("", container("a", probe.Liveness))); err == nil {
 			t.Error("no error")
 		}
 	})
-	bubble(t, "the context bounds the call", func(t *testing.T) {
+	bubble(t, "context bounds the call", func(t *testing.T) {
 		r := newRig(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("enough"))
@@ -167,7 +167,7 @@ func TestWhatAddPodIsGiven(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	bubble(t, "the context does not bound the probes", func(t *testing.T) {
+	bubble(t, "context does not bound the probes", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler())
 		pod := podOf("u", container("a", probe.Liveness))
@@ -185,7 +185,7 @@ func TestWhatAddPodIsGiven(t *testing.T) {
 }
 
 func TestAddPodErrors(t *testing.T) {
-	bubble(t, "#74 a probe without a handler is an error; the others are started", func(t *testing.T) {
+	bubble(t, "#74 probe without a handler is an error, and the others are started", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", v1.Container{Name: "a", LivenessProbe: &v1.Probe{}, ReadinessProbe: execProbe()}, container("b", probe.Liveness))
 		err := r.m.AddPod(t.Context(), pod)
@@ -194,7 +194,7 @@ func TestAddPodErrors(t *testing.T) {
 		}
 		r.wantKeys("u/a/readiness", "u/b/liveness")
 	})
-	each(t, "#73 no probe, no worker, and nothing in the way of Success", func(t *testing.T, kind probe.Kind) {
+	each(t, "#73 container without a probe has no worker, and counts as Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		pod := podOf("u", container("a"))
 		status := statusOf(running("a", "c1"))
@@ -205,7 +205,7 @@ func TestAddPodErrors(t *testing.T) {
 		}
 		r.wantCached(kind, "c1", unset)
 	})
-	bubble(t, "a handler that can not be prepared names its field", func(t *testing.T) {
+	bubble(t, "error of a handler that cannot be prepared names the field", func(t *testing.T) {
 		r := newRig(t)
 		r.handle = func(name string, config []byte) (*probetest.Handler, error) {
 			if strings.Contains(string(config), "bad") {
@@ -221,7 +221,7 @@ func TestAddPodErrors(t *testing.T) {
 		}
 		r.wantKeys("u/a/liveness")
 	})
-	bubble(t, "numbers below zero are an error each", func(t *testing.T) {
+	bubble(t, "each negative number is an error", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a", probe.Liveness))
 		p := pod.Spec.Containers[0].LivenessProbe
@@ -234,7 +234,7 @@ func TestAddPodErrors(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	bubble(t, "a closed manager takes no pods", func(t *testing.T) {
+	bubble(t, "closed manager returns ErrClosed", func(t *testing.T) {
 		r := newRig(t)
 		if err := r.m.Close(); err != nil {
 			t.Fatal(err)
@@ -244,14 +244,14 @@ func TestAddPodErrors(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	t.Run("a manager needs a status source and handlers", func(t *testing.T) {
+	t.Run("Status and Handlers are required", func(t *testing.T) {
 		for _, cfg := range []manager.Config{{}, {Status: new(manager.StatusStore)}, {Handlers: new(rig)}} {
 			if _, err := manager.New(cfg); err == nil {
 				t.Errorf("no error for %+v", cfg)
 			}
 		}
 	})
-	t.Run("a cache of the wrong kind is an error", func(t *testing.T) {
+	t.Run("cache of another kind is an error", func(t *testing.T) {
 		_, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: new(rig), Liveness: results.New(probe.Startup)})
 		if err == nil || !strings.Contains(err.Error(), "liveness") || !strings.Contains(err.Error(), "startup") {
 			t.Errorf("got %v", err)
@@ -260,14 +260,14 @@ func TestAddPodErrors(t *testing.T) {
 }
 
 func TestCleanupPods(t *testing.T) {
-	bubble(t, "#9 the workers of pods that are not desired end", func(t *testing.T) {
+	bubble(t, "#9 workers of pods that are not desired are stopped", func(t *testing.T) {
 		r := newRig(t)
 		r.add(probedPod("old"))
 		r.add(probedPod("new"))
 		r.m.CleanupPods(map[types.UID]sets.Empty{"new": {}, "never seen": {}})
 		r.wantKeys(probedKeys("new")...)
 	})
-	bubble(t, "#10 a hundred pods, cleaned up ten times", func(t *testing.T) {
+	bubble(t, "#10 one hundred pods, ten concurrent calls", func(t *testing.T) {
 		r := newRig(t)
 		for i := range 100 {
 			r.add(probedPod(fmt.Sprint(i)))
@@ -280,7 +280,7 @@ func TestCleanupPods(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	bubble(t, "#10 nil is as empty", func(t *testing.T) {
+	bubble(t, "#10 nil is an empty set", func(t *testing.T) {
 		r := newRig(t)
 		r.add(probedPod("u"))
 		r.m.CleanupPods(nil)
@@ -294,7 +294,7 @@ func TestStopLivenessAndStartup(t *testing.T) {
 		pod.Spec.InitContainers = []v1.Container{sidecar("s", probe.Kinds[:]...)}
 		return pod
 	}
-	bubble(t, "#228 liveness and startup end, sidecars' too; readiness goes on", func(t *testing.T) {
+	bubble(t, "#228 liveness and startup workers are stopped, also of sidecars; readiness goes on", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler())
 		pod := terminating()
@@ -311,14 +311,14 @@ func TestStopLivenessAndStartup(t *testing.T) {
 		}
 		r.wantCached(probe.Readiness, "c1", results.Failure)
 	})
-	bubble(t, "#228 sidecars are passed over, kubelet", func(t *testing.T) {
+	bubble(t, "#228 sidecars are skipped, kubelet", func(t *testing.T) {
 		r := newRig(t, compat(manager.KubeletV1_36))
 		pod := terminating()
 		r.add(pod)
 		r.m.StopLivenessAndStartup(pod)
 		r.wantKeys("u/a/readiness", "u/s/liveness", "u/s/readiness", "u/s/startup")
 	})
-	bubble(t, "other pods are left alone", func(t *testing.T) {
+	bubble(t, "other pods are not changed", func(t *testing.T) {
 		r := newRig(t)
 		r.add(probedPod("u"))
 		r.m.StopLivenessAndStartup(podOf("v", container("live"), container("start")))

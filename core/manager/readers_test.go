@@ -78,7 +78,7 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("%d containers were told, want %d", len(seen), workers)
 		}
 	})
-	bubble(t, "several readers, of all kinds", func(t *testing.T) {
+	bubble(t, "several readers get all kinds", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a", probe.Liveness), container("b", probe.Readiness), container("c", probe.Startup))
 		r.store.SetPodStatus(pod, statusOf(running("a", "1"), running("b", "2"), starting("c", "3")))
@@ -107,7 +107,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "of a removed pod the last result and the removal are told", func(t *testing.T) {
+	bubble(t, "reader gets the last result and the removal of a removed pod", func(t *testing.T) {
 		r := newRig(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		seq := r.m.Subscribe(ctx)
@@ -137,7 +137,7 @@ func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
 
 // A container that has ended for good must not stay ready for whoever follows the
 // updates: its worker decides Failure and ends within one tick.
-func TestContainerThatEndsForGood(t *testing.T) {
+func TestContainerThatIsNotRestarted(t *testing.T) {
 	terminated := v1.ContainerStatus{Name: "web", ContainerID: "c1", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}
 	for kind, want := range map[probe.Kind][]string{
 		probe.Liveness:  {"Success initial", "Failure not_running", "removed"},
@@ -189,8 +189,8 @@ func TestContainerThatEndsForGood(t *testing.T) {
 	}
 }
 
-func TestCachesOfTheManager(t *testing.T) {
-	bubble(t, "the caches may be shared, and are then not closed", func(t *testing.T) {
+func TestManagerCaches(t *testing.T) {
+	bubble(t, "Close does not close shared caches", func(t *testing.T) {
 		liveness := results.New(probe.Liveness)
 		updates := liveness.Updates()
 		r := newRig(t, func(cfg *manager.Config) { cfg.Liveness = liveness })
@@ -212,7 +212,7 @@ func TestCachesOfTheManager(t *testing.T) {
 		}
 		liveness.Close()
 	})
-	bubble(t, "the manager closes the channels of its own caches", func(t *testing.T) {
+	bubble(t, "Close closes the channels of the manager's own caches", func(t *testing.T) {
 		r := newRig(t)
 		updates := r.m.Results(probe.Startup).Updates()
 		if err := r.m.Close(); err != nil {
@@ -225,7 +225,7 @@ func TestCachesOfTheManager(t *testing.T) {
 }
 
 func TestRecorder(t *testing.T) {
-	bubble(t, "#222 events name the container by its field", func(t *testing.T) {
+	bubble(t, "#222 event refers to the field path of the container", func(t *testing.T) {
 		r := newRig(t)
 		r.always(probetest.NewHandler(failure))
 		pod := podOf("u", container("web", probe.Liveness))
@@ -244,13 +244,13 @@ func TestRecorder(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what an event refers to", func(t *testing.T) {
+	t.Run("object of an event", func(t *testing.T) {
 		got := manager.ContainerReference("ns", "pod", "uid", "web", false)
 		if got.Kind != "Pod" || got.APIVersion != "v1" || got.UID != "uid" || got.FieldPath != "spec.containers{web}" {
 			t.Errorf("got %+v", got)
 		}
 	})
-	bubble(t, "a recorder that blocks delays no probe", func(t *testing.T) {
+	bubble(t, "recorder that blocks delays no probe", func(t *testing.T) {
 		blocked := make(chan struct{})
 		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Recorder = blockingRecorder(blocked) })
 		h := r.always(probetest.NewHandler(failure))
@@ -269,7 +269,7 @@ type blockingRecorder chan struct{}
 func (b blockingRecorder) Event(runtime.Object, string, string, string) { <-b }
 
 func TestSpread(t *testing.T) {
-	bubble(t, "#224 a young manager spreads the first ticks over a period", func(t *testing.T) {
+	bubble(t, "#224 first ticks are spread over a period after the start of the manager", func(t *testing.T) {
 		r := newYoungRig(t)
 		h := r.always(probetest.NewHandler())
 		for i := range 200 {
@@ -290,7 +290,7 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%d first ticks after a period", got)
 		}
 	})
-	bubble(t, "#224 a manager older than the period does not wait", func(t *testing.T) {
+	bubble(t, "#224 first tick is immediate a period after the start of the manager", func(t *testing.T) {
 		r := newYoungRig(t)
 		h := r.always(probetest.NewHandler())
 		r.wait(time.Second)
@@ -300,7 +300,7 @@ func TestSpread(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]manager.Compat{"": 0, ", kubelet": manager.KubeletV1_36} {
-		bubble(t, "#224 RemovePod ends the jitter"+name, func(t *testing.T) {
+		bubble(t, "#224 RemovePod cancels the delay of the first tick"+name, func(t *testing.T) {
 			r := newYoungRig(t, compat(c))
 			h := r.always(probetest.NewHandler())
 			pod := podOf("u", container("web", probe.Readiness))
@@ -330,12 +330,12 @@ func TestSpread(t *testing.T) {
 		}
 		return inFirstHalf, len(at)
 	}
-	bubble(t, "the second ticks of a bulk add are spread", func(t *testing.T) {
+	bubble(t, "second ticks of probes added together are spread", func(t *testing.T) {
 		if half, distinct := seconds(t, 0); half < 120 || half > 280 || distinct < 300 {
 			t.Errorf("%d of 400 in the first half of the period, %d distinct times", half, distinct)
 		}
 	})
-	bubble(t, "the second ticks of a bulk add are a herd, kubelet", func(t *testing.T) {
+	bubble(t, "second ticks of probes added together coincide, kubelet", func(t *testing.T) {
 		if half, distinct := seconds(t, manager.KubeletV1_36); half != 0 || distinct != 1 {
 			t.Errorf("%d of 400 in the first half of the period, %d distinct times", half, distinct)
 		}
@@ -343,7 +343,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestObservers(t *testing.T) {
-	bubble(t, "skipped ticks are counted: busy, no slot, panic", func(t *testing.T) {
+	bubble(t, "skipped ticks are reported: busy, no slot, panic", func(t *testing.T) {
 		skips := &skipCounter{counts: make(map[worker.SkipReason]int)}
 		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{skips} })
 		slow := success.After(2500 * ms)
@@ -359,7 +359,7 @@ func TestObservers(t *testing.T) {
 		}
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})
-	bubble(t, "an observer is closed with its probe", func(t *testing.T) {
+	bubble(t, "observer is closed when its probe ends", func(t *testing.T) {
 		skips := &skipCounter{counts: make(map[worker.SkipReason]int)}
 		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{skips} })
 		r.add(probedPod("u"))

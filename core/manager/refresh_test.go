@@ -86,7 +86,7 @@ func newRotation(t *testing.T, spec string) *rotation {
 }
 
 func TestRefreshSecrets(t *testing.T) {
-	bubble(t, "a new secret is used from the next tick, and the run goes on", func(t *testing.T) {
+	bubble(t, "next tick uses a new secret, and the run continues", func(t *testing.T) {
 		r := newRotation(t, "period: 1s, failureThreshold: 3")
 		r.wait(2 * time.Second)
 		r.password = "bad"
@@ -105,7 +105,7 @@ func TestRefreshSecrets(t *testing.T) {
 		r.wait(time.Second)
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})
-	bubble(t, "what the handler keeps outlasts the secret", func(t *testing.T) {
+	bubble(t, "handler keeps its state when the secret changes", func(t *testing.T) {
 		r := newRotation(t, "period: 1s")
 		for i, password := range []string{"other", "third"} {
 			r.wait(3500 * time.Millisecond)
@@ -118,7 +118,7 @@ func TestRefreshSecrets(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "the same secret changes nothing, and no tick reads it", func(t *testing.T) {
+	bubble(t, "same secret changes nothing, and no tick reads it", func(t *testing.T) {
 		r := newRotation(t, "period: 1s")
 		r.wait(5 * time.Second)
 		if r.asked != 1 {
@@ -129,21 +129,21 @@ func TestRefreshSecrets(t *testing.T) {
 			t.Errorf("asked %d times, released %q", r.asked, r.released)
 		}
 	})
-	bubble(t, "a secret that cannot be read keeps the last one", func(t *testing.T) {
+	bubble(t, "probe keeps the last secret when the new one cannot be read", func(t *testing.T) {
 		r := newRotation(t, "period: 1s")
 		r.password = ""
 		r.refresh(t, "pod ns/pod-uid: metadata.annotations[prober.dev/probes][web].readiness: ${file:/run/pw}: permission denied")
 		r.wait(1500 * time.Millisecond)
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})
-	bubble(t, "a secret that the handler refuses keeps the last one, and is not shown", func(t *testing.T) {
+	bubble(t, "probe keeps the last secret when the handler refuses the new one, which is redacted", func(t *testing.T) {
 		r := newRotation(t, "period: 1s")
 		r.password, r.refuses = "ugly", "ugly"
 		r.refresh(t, "pod ns/pod-uid: metadata.annotations[prober.dev/probes][web].readiness: the password [redacted] is refused")
 		r.wait(1500 * time.Millisecond)
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})
-	bubble(t, "UpdatePod takes the secret as it is now", func(t *testing.T) {
+	bubble(t, "UpdatePod resolves the secret again", func(t *testing.T) {
 		r := newRotation(t, "period: 10s")
 		r.wait(time.Second)
 		r.password = "new"

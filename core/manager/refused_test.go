@@ -87,8 +87,8 @@ func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 	}
 }
 
-func TestAddPodAgainAfterThePluginAppeared(t *testing.T) {
-	bubble(t, "the probe is started, and decides", func(t *testing.T) {
+func TestAddPodAgainWhenPluginAppears(t *testing.T) {
+	bubble(t, "probe is started, and decides", func(t *testing.T) {
 		r := newRig(t)
 		err := errors.New("missing")
 		r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(success), err }
@@ -164,8 +164,8 @@ func (o *askingObserver) Tick(*worker.Tick)              { o.ask("tick") }
 func (o *askingObserver) Skipped(worker.SkipReason, int) { o.ask("skipped") }
 func (o *askingObserver) Close()                         { o.ask("close") }
 
-func TestObserverMayCallTheManager(t *testing.T) {
-	bubble(t, "at every call", func(t *testing.T) {
+func TestObserverCallsManager(t *testing.T) {
+	bubble(t, "in every method", func(t *testing.T) {
 		o := &askingObserver{calls: make(map[string]int)}
 		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{o} })
 		o.m = r.m
@@ -182,7 +182,7 @@ func TestObserverMayCallTheManager(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	bubble(t, "names what does not end", func(t *testing.T) {
+	bubble(t, "error names probes that do not end", func(t *testing.T) {
 		r := newRig(t)
 		stuck := success.After(time.Hour)
 		stuck.Deaf = true
@@ -203,7 +203,7 @@ func TestShutdown(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bubble(t, "names a recorder that does not return", func(t *testing.T) {
+	bubble(t, "error names a recorder that does not return", func(t *testing.T) {
 		over := make(chan struct{})
 		r := newRig(t, func(cfg *manager.Config) { cfg.Recorder = stuckRecorder{cfg.Recorder, over} })
 		r.always(probetest.NewHandler(failure))
@@ -217,7 +217,7 @@ func TestShutdown(t *testing.T) {
 		}
 		close(over)
 	})
-	bubble(t, "stops every probe, whoever keeps one from ending", func(t *testing.T) {
+	bubble(t, "all probes are stopped though one does not end", func(t *testing.T) {
 		o := &stuckObserver{over: make(chan struct{})}
 		r := newRig(t, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{o} })
 		h := r.always(probetest.NewHandler(success))
@@ -238,14 +238,14 @@ func TestShutdown(t *testing.T) {
 		}
 		close(o.over)
 	})
-	bubble(t, "has nothing to say of an idle manager, whatever ctx", func(t *testing.T) {
+	bubble(t, "idle manager is no error after the end of ctx", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := newRig(t).m.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	bubble(t, "returns at once when nothing is under way", func(t *testing.T) {
+	bubble(t, "Shutdown returns at once when no attempt is under way", func(t *testing.T) {
 		r := newRig(t)
 		r.add(probedPod("u"))
 		before := time.Now()

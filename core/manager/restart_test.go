@@ -102,14 +102,14 @@ func TestWorkerLife(t *testing.T) {
 	}
 }
 
-func TestWorkersThatGoOn(t *testing.T) {
-	each(t, "#25 no status at all", func(t *testing.T, kind probe.Kind) {
+func TestWorkerGoesOn(t *testing.T) {
+	each(t, "#25 pod without a status", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		r.add(podOf("u", container("web", kind)))
 		r.wait(3 * time.Second)
 		r.wantKeys("u/web/" + kind.String())
 	})
-	each(t, "#27 a pod that is being deleted", func(t *testing.T, kind probe.Kind) {
+	each(t, "#27 pod that is being deleted", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		pod := podOf("u", container("web", kind))
 		pod.DeletionTimestamp = new(metav1.Now())
@@ -122,7 +122,7 @@ func TestWorkersThatGoOn(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	each(t, "#31 a container that runs", func(t *testing.T, kind probe.Kind) {
+	each(t, "#31 container that runs", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		pod := podOf("u", container("web", kind))
 		r.store.SetPodStatus(pod, statusOf(upFor(kind, "web", "c1")))
@@ -130,7 +130,7 @@ func TestWorkersThatGoOn(t *testing.T) {
 		r.wantKeys("u/web/" + kind.String())
 		r.wantCached(kind, "c1", results.Success)
 	})
-	each(t, "#62 a terminated sidecar of a pod with policy Never", func(t *testing.T, kind probe.Kind) {
+	each(t, "#62 terminated sidecar of a pod with policy Never", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -140,7 +140,7 @@ func TestWorkersThatGoOn(t *testing.T) {
 		r.wantKeys("u/side/" + kind.String())
 		r.wantCached(kind, "c1", results.Failure)
 	})
-	each(t, "#207 #214 a sidecar that comes back is probed again", func(t *testing.T, kind probe.Kind) {
+	each(t, "#207 #214 restarted sidecar is probed again", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -190,7 +190,7 @@ func TestContainerShouldRestart(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the first rule that matches counts", func(t *testing.T) {
+	t.Run("first matching rule decides", func(t *testing.T) {
 		c := v1.Container{RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{
 			rule("Later", in, 1), rule(restart, in, 1, 2),
 		}}
@@ -201,7 +201,7 @@ func TestContainerShouldRestart(t *testing.T) {
 			t.Error("exit 2: the second rule does not restart")
 		}
 	})
-	t.Run("rules without a container policy count for nothing", func(t *testing.T) {
+	t.Run("rules without a container policy have no effect", func(t *testing.T) {
 		c := v1.Container{RestartPolicyRules: []v1.ContainerRestartRule{rule(restart, in, 1)}}
 		if manager.ContainerShouldRestart(&c, &v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}, 1) {
 			t.Error("restarts")

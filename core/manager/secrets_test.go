@@ -69,7 +69,7 @@ func (f observerFunc) Close()                                   {}
 const twoSecrets = `{password: "${file:/run/pw}", list: ["Bearer ${env:TOKEN}", 12345678901234567890], plain: $x}`
 
 func TestSecrets(t *testing.T) {
-	bubble(t, "references are resolved before the handler is bound", func(t *testing.T) {
+	bubble(t, "references are resolved before Prepare", func(t *testing.T) {
 		var got string
 		r := newSecretRig(t, twoSecrets, func(config []byte) (probe.Handler, error) {
 			got = string(config)
@@ -80,7 +80,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-	bubble(t, "a handler can keep them out of its log", func(t *testing.T) {
+	bubble(t, "handler can redact its log", func(t *testing.T) {
 		var got string
 		r := newSecretRig(t, twoSecrets, func([]byte) (probe.Handler, error) {
 			return probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
@@ -96,7 +96,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("without secrets: %q", none)
 		}
 	})
-	bubble(t, "their values are seen by no one else", func(t *testing.T) {
+	bubble(t, "outcome, events and traces are redacted", func(t *testing.T) {
 		labels := map[string]string{"user": "hunter2"}
 		calls := 0
 		r := newSecretRig(t, twoSecrets, func([]byte) (probe.Handler, error) {
@@ -151,7 +151,7 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestSecretsAreNotShown(t *testing.T) {
-	bubble(t, "nor in what the API shows", func(t *testing.T) {
+	bubble(t, "status is redacted", func(t *testing.T) {
 		r := newSecretRig(t, twoSecrets, func([]byte) (probe.Handler, error) {
 			return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 				return probe.Outcome{Result: probe.Failure, Output: "hunter2"}, errors.New("hunter2")
@@ -164,7 +164,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("%s, %v", shown, err)
 		}
 	})
-	bubble(t, "nor in details, where a text is JSON itself", func(t *testing.T) {
+	bubble(t, "JSON in a string of details is redacted", func(t *testing.T) {
 		r := newSecretRig(t, `{password: "${env:QUOTED}"}`, func(config []byte) (probe.Handler, error) {
 			details, err := json.Marshal(map[string]any{"config": string(config), "said": []string{fmt.Sprintf("%q is wrong", secretValues["env:QUOTED"])}})
 			return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -176,7 +176,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-	bubble(t, "nor in the error of a config that is refused", func(t *testing.T) {
+	bubble(t, "error of a refused config is redacted", func(t *testing.T) {
 		r := newSecretRig(t, twoSecrets, func(config []byte) (probe.Handler, error) {
 			return nil, fmt.Errorf("bad config %s", config)
 		})
@@ -185,7 +185,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	bubble(t, "a secret that can not be had is an error that names reference and field", func(t *testing.T) {
+	bubble(t, "error of a secret that cannot be resolved names reference and field", func(t *testing.T) {
 		r := newSecretRig(t, `{password: "${file:/run/none}"}`, nil)
 		err := r.m.AddPod(t.Context(), r.pod)
 		if !errors.Is(err, errNoSecret) || !strings.Contains(err.Error(), "${file:/run/none}") || !strings.Contains(err.Error(), at+"[web].readiness") {
@@ -193,7 +193,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 		r.wantKeys()
 	})
-	bubble(t, "an empty secret redacts nothing", func(t *testing.T) {
+	bubble(t, "empty secret redacts nothing", func(t *testing.T) {
 		r := newSecretRig(t, `{password: "${env:EMPTY}"}`, func([]byte) (probe.Handler, error) {
 			return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 				return probe.Outcome{Result: probe.Failure, Output: "as it is"}, nil
@@ -204,14 +204,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("output %q", got)
 		}
 	})
-	bubble(t, "an agent without secrets says so", func(t *testing.T) {
+	bubble(t, "reference without ResolveSecret is an error", func(t *testing.T) {
 		r := newRig(t)
 		err := r.m.AddPod(t.Context(), annotated(`web: {readiness: {plugin: {name: x, config: {password: "${env:A}"}}}}`))
 		if err == nil || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	})
-	bubble(t, "a container's own probe is not searched for references", func(t *testing.T) {
+	bubble(t, "probe of a container has no references", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web", probe.Liveness))
 		pod.Spec.Containers[0].LivenessProbe = execProbe("sh", "-c", "test ${env:A}")

@@ -98,7 +98,7 @@ func TestProbes(t *testing.T) {
 }
 
 func TestListOfProbes(t *testing.T) {
-	bubble(t, "a probe that never ran has no last tick", func(t *testing.T) {
+	bubble(t, "probe that never ran has no last tick", func(t *testing.T) {
 		r := newRig(t, keep(1<<20))
 		r.add(podOf("u", container("web", probe.Kinds[:]...)))
 		for _, p := range r.m.Probes() {
@@ -108,7 +108,7 @@ func TestListOfProbes(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "sorted by namespace, pod, container and kind", func(t *testing.T) {
+	bubble(t, "list is sorted by namespace, pod, container and kind", func(t *testing.T) {
 		r := newRig(t)
 		for _, uid := range []string{"b", "a", "c"} {
 			pod := podOf(uid, container("z", probe.Startup, probe.Liveness), container("y", probe.Readiness))
@@ -130,7 +130,7 @@ func TestListOfProbes(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	bubble(t, "the JSON of the API", func(t *testing.T) {
+	bubble(t, "JSON fields", func(t *testing.T) {
 		r := newRig(t, herd, keep(1<<20))
 		r.always(probetest.NewHandler(failure))
 		pod := podOf("u", container("web", probe.Readiness))

@@ -68,7 +68,7 @@ func TestUpdatePodStatus(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "Ready is left as it came in while the container has not started", func(t *testing.T) {
+	bubble(t, "Ready does not change while the container has not started", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web", probe.Startup))
 		r.add(pod)
@@ -78,7 +78,7 @@ func TestUpdatePodStatus(t *testing.T) {
 			t.Errorf("started %v, ready %v", started, ready)
 		}
 	})
-	bubble(t, "each container of a pod by itself", func(t *testing.T) {
+	bubble(t, "containers of a pod are independent", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a", probe.Readiness), container("b", probe.Startup), container("c"))
 		r.add(pod)
@@ -133,7 +133,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "a plain init container is never made not ready", func(t *testing.T) {
+	bubble(t, "ready init container stays ready", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))
 		pod.Spec.InitContainers = []v1.Container{container("init")}
@@ -145,7 +145,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			t.Error("not ready")
 		}
 	})
-	bubble(t, "a status that is not of the pod's spec is passed over", func(t *testing.T) {
+	bubble(t, "status without a container in the spec is skipped", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))
 		pod.Spec.InitContainers = []v1.Container{sidecar("init")}
@@ -157,7 +157,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "a sidecar's readiness", func(t *testing.T) {
+	bubble(t, "readiness of a sidecar", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))
 		pod.Spec.InitContainers = []v1.Container{sidecar("init", probe.Readiness)}
@@ -174,7 +174,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 }
 
 func TestReadinessEndToEnd(t *testing.T) {
-	bubble(t, "#24 what the probe says reaches the published status", func(t *testing.T) {
+	bubble(t, "#24 decided result appears in the published status", func(t *testing.T) {
 		r := newRig(t)
 		h := r.always(probetest.NewHandler())
 		pod := podOf("u", container("web", probe.Readiness))
@@ -210,7 +210,7 @@ func TestReadinessEndToEnd(t *testing.T) {
 			t.Error("ready after a failure")
 		}
 	})
-	bubble(t, "#191 ready at once after startup succeeds", func(t *testing.T) {
+	bubble(t, "#191 container is ready at once after its startup probe succeeds", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web", probe.Startup, probe.Readiness))
 		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 30
@@ -242,12 +242,12 @@ func TestReadinessEndToEnd(t *testing.T) {
 			t.Errorf("%d attempts, want 1", got)
 		}
 	})
-	bubble(t, "an unready container is not probed more often for being looked at", func(t *testing.T) {
+	bubble(t, "UpdatePodStatus does not trigger a probe that has run", func(t *testing.T) {
 		if got := lookedAt(t, probe.CompatHerd); got != 1 {
 			t.Errorf("%d attempts, want 1", got)
 		}
 	})
-	bubble(t, "every look at an unready container is a probe, kubelet", func(t *testing.T) {
+	bubble(t, "UpdatePodStatus triggers the probe of a container that is not ready, kubelet", func(t *testing.T) {
 		if got := lookedAt(t, manager.KubeletV1_36); got != 6 {
 			t.Errorf("%d attempts, want 6", got)
 		}
@@ -341,17 +341,17 @@ func TestReplacedContainer(t *testing.T) {
 		now.State.Running.StartedAt = metav1.NewTime(r.start.Add(-time.Minute))
 		return r.resolve(pod, now)
 	}
-	bubble(t, "#231 a replaced container starts afresh", func(t *testing.T) {
+	bubble(t, "#231 replaced container does not inherit", func(t *testing.T) {
 		if started, ready := replaced(t, 0); started || ready {
 			t.Errorf("started %v, ready %v", started, ready)
 		}
 	})
-	bubble(t, "#231 a replaced container inherits, kubelet", func(t *testing.T) {
+	bubble(t, "#231 replaced container inherits, kubelet", func(t *testing.T) {
 		if started, ready := replaced(t, manager.KubeletV1_36); !started || !ready {
 			t.Errorf("started %v, ready %v", started, ready)
 		}
 	})
-	bubble(t, "the same container goes on as it was over a restart of the agent", func(t *testing.T) {
+	bubble(t, "same container keeps its status over a restart of the agent", func(t *testing.T) {
 		r := newYoungRig(t)
 		h := r.always(probetest.NewHandler(failure))
 		pod := podOf("u", container("web", probe.Startup, probe.Readiness))

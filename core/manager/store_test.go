@@ -96,7 +96,7 @@ func TestSetContainerReadiness(t *testing.T) {
 		r.SetContainerReadiness("u", "c3", true)
 		r.want(0)
 	})
-	t.Run("a sidecar counts", func(t *testing.T) {
+	t.Run("sidecar counts", func(t *testing.T) {
 		r := newStoreRig(t)
 		pod := podOf("u", container("a"))
 		pod.Spec.InitContainers = []v1.Container{sidecar("s")}
@@ -109,7 +109,7 @@ func TestSetContainerReadiness(t *testing.T) {
 			t.Errorf("PodReady is %q", got)
 		}
 	})
-	bubble(t, "the time of a condition moves with its status only", func(t *testing.T) {
+	bubble(t, "transition time changes only with the status of the condition", func(t *testing.T) {
 		r := newStoreRig(t)
 		r.two()
 		start := time.Now()
@@ -165,7 +165,7 @@ func TestSetContainerStartup(t *testing.T) {
 }
 
 func TestStatusStore(t *testing.T) {
-	t.Run("what was read is not changed by a later write", func(t *testing.T) {
+	t.Run("later write does not change a status that was read", func(t *testing.T) {
 		r := newStoreRig(t)
 		r.two()
 		before, _ := r.PodStatus("u")
@@ -175,7 +175,7 @@ func TestStatusStore(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 	})
-	t.Run("what is written is a copy", func(t *testing.T) {
+	t.Run("SetPodStatus copies the status", func(t *testing.T) {
 		r := newStoreRig(t)
 		status := statusOf(running("a", "c1"))
 		r.SetPodStatus(podOf("u", container("a")), status)
@@ -184,7 +184,7 @@ func TestStatusStore(t *testing.T) {
 			t.Errorf("got %+v", got.ContainerStatuses[0])
 		}
 	})
-	t.Run("a removed pod is forgotten", func(t *testing.T) {
+	t.Run("removed pod has no status", func(t *testing.T) {
 		r := newStoreRig(t)
 		r.two()
 		r.RemovePod("u")

@@ -41,7 +41,7 @@ func (r *rig) wantRun(want int) {
 
 // TestUpdatePod is about what a change keeps of what was counted.
 func TestUpdatePod(t *testing.T) {
-	bubble(t, "nothing new: nothing happens", func(t *testing.T) {
+	bubble(t, "same pod changes nothing", func(t *testing.T) {
 		r, pod := updateRig(t)
 		r.wait(time.Second)
 		r.wantRun(2)
@@ -53,7 +53,7 @@ func TestUpdatePod(t *testing.T) {
 		r.wait(time.Second)
 		r.wantRun(3)
 	})
-	bubble(t, "the same handler and config keep what was counted", func(t *testing.T) {
+	bubble(t, "same handler and config keep the run", func(t *testing.T) {
 		r, pod := updateRig(t)
 		r.wait(time.Second)
 		pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 3
@@ -66,7 +66,7 @@ func TestUpdatePod(t *testing.T) {
 			t.Errorf("prepared %d times", got)
 		}
 	})
-	bubble(t, "another config starts a run of its own, with a handler of its own", func(t *testing.T) {
+	bubble(t, "another config prepares another handler and starts a new run", func(t *testing.T) {
 		r, pod := updateRig(t)
 		r.wait(time.Second)
 		pod.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"other"}
@@ -93,7 +93,7 @@ func TestUpdatePod(t *testing.T) {
 }
 
 func TestUpdatePodTarget(t *testing.T) {
-	bubble(t, "another target alone is another probe", func(t *testing.T) {
+	bubble(t, "another target starts a new run", func(t *testing.T) {
 		r, pod := updateRig(t)
 		text := "web: {readiness: {plugin: {name: x, target: {port: PORT}}, period: 1s, failureThreshold: 9}}"
 		pod.Annotations = map[string]string{manager.Annotation: strings.Replace(text, "PORT", "1", 1)}
@@ -108,7 +108,7 @@ func TestUpdatePodTarget(t *testing.T) {
 			t.Errorf("port %d", got)
 		}
 	})
-	bubble(t, "a probe that names a port goes where the port went, and keeps what was counted", func(t *testing.T) {
+	bubble(t, "probe of a named port follows the port, and keeps the run", func(t *testing.T) {
 		r, pod := updateRig(t)
 		port := func(n int32) []v1.ContainerPort { return []v1.ContainerPort{{Name: "web", ContainerPort: n}} }
 		pod.Spec.Containers[0].Ports = port(80)
@@ -132,7 +132,7 @@ func TestUpdatePodTarget(t *testing.T) {
 
 // TestUpdatePodTiming is about when a change takes effect, and about rest.
 func TestUpdatePodTiming(t *testing.T) {
-	bubble(t, "a new period takes effect at once", func(t *testing.T) {
+	bubble(t, "new period takes effect at once", func(t *testing.T) {
 		r, pod := updateRig(t)
 		h := r.preparations()[0].handler
 		r.wait(500 * ms)
@@ -147,7 +147,7 @@ func TestUpdatePodTiming(t *testing.T) {
 			t.Errorf("%d attempts after it", got)
 		}
 	})
-	bubble(t, "the result of an attempt begun before is dropped", func(t *testing.T) {
+	bubble(t, "result of an attempt under way is dropped", func(t *testing.T) {
 		r, pod := updateRig(t)
 		late := failure.After(300 * ms)
 		late.Deaf = true
@@ -161,7 +161,7 @@ func TestUpdatePodTiming(t *testing.T) {
 		r.wantRun(2)
 		r.wantCached(probe.Readiness, "c1", results.Failure)
 	})
-	bubble(t, "the annotation's paused flag pauses and resumes", func(t *testing.T) {
+	bubble(t, "paused of the annotation pauses and resumes", func(t *testing.T) {
 		r, pod := updateRig(t)
 		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {exec: {command: [check]}, period: 1s, failureThreshold: 5, paused: true}}"}
 		r.update(pod)
@@ -175,7 +175,7 @@ func TestUpdatePodTiming(t *testing.T) {
 		r.wait(time.Second)
 		r.wantRun(2)
 	})
-	bubble(t, "what was paused by hand stays so when something else changes", func(t *testing.T) {
+	bubble(t, "paused probe stays paused when another field changes", func(t *testing.T) {
 		r, pod := updateRig(t)
 		if err := r.m.Pause(manager.Key{PodUID: "u", Container: "web", Kind: probe.Readiness}); err != nil {
 			t.Fatal(err)
@@ -199,14 +199,14 @@ func TestUpdatePodMembers(t *testing.T) {
 		r.wantKeys("u/web/liveness")
 		r.wantCached(probe.Readiness, "c1", unset)
 	})
-	bubble(t, "a container that is gone takes its probes with it; other pods stay", func(t *testing.T) {
+	bubble(t, "probes of a removed container are stopped; other pods are not changed", func(t *testing.T) {
 		r, pod := updateRig(t)
 		r.add(probedPod("v"))
 		pod.Spec.Containers[0] = container("new", probe.Liveness)
 		r.update(pod)
 		r.wantKeys(append(probedKeys("v"), "u/new/liveness")...)
 	})
-	bubble(t, "another restart policy ends the worker of a container that stays down", func(t *testing.T) {
+	bubble(t, "changed restart policy ends the worker of a terminated container", func(t *testing.T) {
 		r, pod := updateRig(t)
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		r.update(pod)
@@ -214,7 +214,7 @@ func TestUpdatePodMembers(t *testing.T) {
 		r.wait(time.Second)
 		r.wantKeys()
 	})
-	bubble(t, "from many goroutines at once", func(t *testing.T) {
+	bubble(t, "concurrent calls", func(t *testing.T) {
 		r, pod := updateRig(t)
 		var wg sync.WaitGroup
 		for i := range 20 {
@@ -230,7 +230,7 @@ func TestUpdatePodMembers(t *testing.T) {
 		wg.Wait()
 		r.wantKeys("u/web/readiness")
 	})
-	bubble(t, "a pod that was never added is added", func(t *testing.T) {
+	bubble(t, "pod that was never added is added", func(t *testing.T) {
 		r := newRig(t)
 		r.update(probedPod("u"))
 		r.wantKeys(probedKeys("u")...)
@@ -239,7 +239,7 @@ func TestUpdatePodMembers(t *testing.T) {
 
 // TestUpdatePodErrors is about changes that are refused: all stays as it was.
 func TestUpdatePodErrors(t *testing.T) {
-	bubble(t, "a probe whose change has an error goes on as it was", func(t *testing.T) {
+	bubble(t, "probe with an invalid change goes on as it was", func(t *testing.T) {
 		r, pod := updateRig(t)
 		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = -1
 		pod.Spec.Containers[0].LivenessProbe = execProbe()
@@ -267,7 +267,7 @@ func TestUpdatePodErrors(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "a handler that can not be prepared leaves the probe as it is", func(t *testing.T) {
+	bubble(t, "probe goes on when its new handler cannot be prepared", func(t *testing.T) {
 		r, pod := updateRig(t)
 		r.handle = func(string, []byte) (*probetest.Handler, error) { return nil, errors.New("no") }
 		pod.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"other"}
@@ -307,7 +307,7 @@ func TestTriggerPauseResume(t *testing.T) {
 		r.wait(0)
 		r.wantRun(2)
 	})
-	bubble(t, "an unknown probe is an error that names it", func(t *testing.T) {
+	bubble(t, "error of an unknown probe names it", func(t *testing.T) {
 		r, _ := updateRig(t)
 		for name, do := range map[string]func(manager.Key) error{"trigger": r.m.Trigger, "pause": r.m.Pause, "resume": r.m.Resume} {
 			err := do(manager.Key{PodUID: "u", Container: "db", Kind: probe.Startup})

@@ -35,7 +35,7 @@ func wantWrongs(t *testing.T, errs field.ErrorList, want ...string) {
 }
 
 func TestSetProbeDefaults(t *testing.T) {
-	t.Run("#147 an empty probe", func(t *testing.T) {
+	t.Run("#147 empty probe", func(t *testing.T) {
 		p := new(v1.Probe)
 		manager.SetProbeDefaults(p)
 		want := &v1.Probe{TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3}
@@ -43,7 +43,7 @@ func TestSetProbeDefaults(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("what is set stays", func(t *testing.T) {
+	t.Run("fields that are set do not change", func(t *testing.T) {
 		p := &v1.Probe{InitialDelaySeconds: 5, TimeoutSeconds: 6, PeriodSeconds: 7, SuccessThreshold: 8, FailureThreshold: 9}
 		want := p.DeepCopy()
 		manager.SetProbeDefaults(p)
@@ -104,7 +104,7 @@ func TestValidateProbe(t *testing.T) {
 		p.TerminationGracePeriodSeconds = new(int64(1))
 		wantWrongs(t, manager.ValidateProbe(p, root))
 	})
-	t.Run("the probe is not modified", func(t *testing.T) {
+	t.Run("probe is not modified", func(t *testing.T) {
 		p := &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 		before := p.DeepCopy()
 		manager.ValidateProbe(p, root)
@@ -167,14 +167,14 @@ func TestValidatePod(t *testing.T) {
 		edit(&pod.Spec.Containers[0])
 		return pod
 	}
-	t.Run("#153 a readiness probe has no grace period", func(t *testing.T) {
+	t.Run("#153 grace period of a readiness probe is an error", func(t *testing.T) {
 		pod := with(func(c *v1.Container) {
 			c.ReadinessProbe = execProbe()
 			c.ReadinessProbe.TerminationGracePeriodSeconds = new(int64(10))
 		})
 		wantWrongs(t, manager.ValidatePod(pod), "spec.containers[0].readinessProbe.terminationGracePeriodSeconds: FieldValueInvalid")
 	})
-	t.Run("#154 a tcp probe without a port, a probe without a handler", func(t *testing.T) {
+	t.Run("#154 tcp probe without a port, probe without a handler", func(t *testing.T) {
 		pod := with(func(c *v1.Container) {
 			c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}}
 			c.StartupProbe = &v1.Probe{}
@@ -182,7 +182,7 @@ func TestValidatePod(t *testing.T) {
 		wantWrongs(t, manager.ValidatePod(pod),
 			"spec.containers[0].livenessProbe.tcpSocket.port: FieldValueInvalid", "spec.containers[0].startupProbe: FieldValueRequired")
 	})
-	t.Run("#155 one success decides for liveness and startup", func(t *testing.T) {
+	t.Run("#155 success threshold of liveness and startup must be 1", func(t *testing.T) {
 		pod := with(func(c *v1.Container) {
 			c.LivenessProbe, c.StartupProbe, c.ReadinessProbe = execProbe(), execProbe(), execProbe()
 			c.LivenessProbe.SuccessThreshold, c.StartupProbe.SuccessThreshold, c.ReadinessProbe.SuccessThreshold = 2, 2, 2
@@ -243,7 +243,7 @@ func TestValidatePod(t *testing.T) {
 			"spec.ephemeralContainers[0].readinessProbe: FieldValueForbidden",
 			"spec.ephemeralContainers[0].startupProbe: FieldValueForbidden")
 	})
-	t.Run("the annotation counts", func(t *testing.T) {
+	t.Run("errors of the annotation", func(t *testing.T) {
 		errs := manager.ValidatePod(annotated("web: {readiness: {}}"))
 		if len(errs) != 1 || !strings.Contains(errs[0].Field, "prober.dev/probes") {
 			t.Errorf("got %v", errs)

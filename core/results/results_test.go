@@ -42,7 +42,7 @@ func TestCache(t *testing.T) {
 			t.Error("a removed container is found")
 		}
 	})
-	t.Run("Set reports whether it changed anything", func(t *testing.T) {
+	t.Run("Set reports whether the result has changed", func(t *testing.T) {
 		c := results.New(probe.Startup)
 		for i, want := range []bool{true, false, true} {
 			r := []results.Result{results.Unknown, results.Unknown, results.Success}[i]
@@ -51,7 +51,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a cache knows its kind", func(t *testing.T) {
+	t.Run("Kind returns the kind of the cache", func(t *testing.T) {
 		for _, kind := range probe.Kinds {
 			if got := results.New(kind).Kind(); got != kind {
 				t.Errorf("Kind is %v, want %v", got, kind)
@@ -62,7 +62,7 @@ func TestCache(t *testing.T) {
 
 func TestUpdates(t *testing.T) {
 	for _, first := range []results.Result{results.Success, results.Failure} {
-		t.Run("#90 the first result is an update: "+first.String(), func(t *testing.T) {
+		t.Run("#90 first result is an update: "+first.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *results.Cache) {
 				c.Set("id", first, &pod, "")
 				want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: first, Subject: pod}}
@@ -72,7 +72,7 @@ func TestUpdates(t *testing.T) {
 			})
 		})
 	}
-	t.Run("#91 the same result again is no update", func(t *testing.T) {
+	t.Run("#91 same result is no update", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			c.Set("id", results.Success, &pod, "")
 			read(c.Updates())
@@ -93,7 +93,7 @@ func TestUpdates(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what was not read in time is merged into the newest", func(t *testing.T) {
+	t.Run("unread updates are merged into the newest", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			for _, r := range []results.Result{results.Success, results.Failure, results.Success, results.Failure} {
@@ -112,8 +112,8 @@ func TestUpdates(t *testing.T) {
 	})
 }
 
-func TestChannelOfUpdates(t *testing.T) {
-	t.Run("Remove lets an unread result be read and then says Removed", func(t *testing.T) {
+func TestUpdatesChannel(t *testing.T) {
+	t.Run("Remove keeps an unread result, and then sends Removed", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			c.Set("a", results.Success, &pod, "")
@@ -128,7 +128,7 @@ func TestChannelOfUpdates(t *testing.T) {
 			}
 		})
 	})
-	t.Run("Remove of what was read says Removed only", func(t *testing.T) {
+	t.Run("Remove of a result that was read sends only Removed", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			c.Set("a", results.Failure, &pod, "")
@@ -141,7 +141,7 @@ func TestChannelOfUpdates(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the channel begins with what the cache holds, and is one", func(t *testing.T) {
+	t.Run("channel begins with the results in the cache, and is always the same", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			c.Set("a", results.Success, &pod, "")
 			updates := c.Updates()
@@ -153,7 +153,7 @@ func TestChannelOfUpdates(t *testing.T) {
 			}
 		})
 	})
-	t.Run("Close ends the channel and nothing else", func(t *testing.T) {
+	t.Run("Close closes only the channel", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			c.Set("a", results.Success, &pod, "")
@@ -167,7 +167,7 @@ func TestChannelOfUpdates(t *testing.T) {
 			c.Close()
 		})
 	})
-	t.Run("a cache closed before its channel was asked for gives a closed one", func(t *testing.T) {
+	t.Run("Updates after Close returns a closed channel", func(t *testing.T) {
 		c := results.New(probe.Liveness)
 		c.Close()
 		if _, open := <-c.Updates(); open {

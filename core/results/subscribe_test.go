@@ -28,7 +28,7 @@ func rest(t *testing.T, cancel context.CancelFunc, seq iter.Seq[results.Update])
 }
 
 func TestSubscribe(t *testing.T) {
-	t.Run("it begins with what the caches hold", func(t *testing.T) {
+	t.Run("sequence begins with the results in the caches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
 			liveness.Set("a", results.Success, &pod, "")
@@ -43,7 +43,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		})
 	})
-	t.Run("changes before the first read are not lost", func(t *testing.T) {
+	t.Run("updates before the first read are not lost", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +54,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a reader that slept sees the newest state of each key once", func(t *testing.T) {
+	t.Run("slow reader gets the newest state of each key once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a late reader gets the last result of a removed key and the removal", func(t *testing.T) {
+	t.Run("slow reader gets the last result and the removal of a key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +98,7 @@ func TestSubscribe(t *testing.T) {
 }
 
 func TestSubscribeAfterRemove(t *testing.T) {
-	t.Run("a key that was removed and set again is told once", func(t *testing.T) {
+	t.Run("key that was removed and set again is one update", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Startup)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func TestSubscribeAfterRemove(t *testing.T) {
 }
 
 func TestSubscribers(t *testing.T) {
-	t.Run("every subscriber sees every key", func(t *testing.T) {
+	t.Run("every subscriber gets every key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -144,7 +144,7 @@ func TestSubscribers(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a reader that leaves the loop is forgotten", func(t *testing.T) {
+	t.Run("reader that leaves the loop is removed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestSubscribers(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the end of the context ends the loop at once, even with updates unread", func(t *testing.T) {
+	t.Run("end of the context ends the loop at once, with updates unread", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +174,7 @@ func TestSubscribers(t *testing.T) {
 }
 
 func TestReadersNeverBlockSet(t *testing.T) {
-	t.Run("#232 no reader, a reader that never reads, and a channel that no one reads", func(t *testing.T) {
+	t.Run("#232 Set does not block without a reader, or with readers that never read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			t.Cleanup(c.Close)
@@ -191,7 +191,7 @@ func TestReadersNeverBlockSet(t *testing.T) {
 			}
 		})
 	})
-	t.Run("concurrent changes end with the state of the cache", func(t *testing.T) {
+	t.Run("readers of concurrent changes end with the state of the cache", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -44,7 +44,7 @@ func TestAttempts(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "#221 each attempt has the whole timeout, and nothing waits between them", func(t *testing.T) {
+	bubble(t, "#221 each attempt has the full timeout, without a pause between them", func(t *testing.T) {
 		boom := boom.After(400 * time.Millisecond)
 		r := newRig(t, probe.Readiness, boom, boom, boom, success).run()
 		r.wait(1300 * time.Millisecond)
@@ -58,7 +58,7 @@ func TestAttempts(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "#222 an error changes neither cache nor run", func(t *testing.T) {
+	bubble(t, "#222 error changes neither cache nor run", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success, success, boom)
 		r.cfg.Spec.SuccessThreshold = 3
 		r.run().tick()
@@ -69,7 +69,7 @@ func TestAttempts(t *testing.T) {
 		r.tick()
 		r.wantCached(results.Success)
 	})
-	bubble(t, "timeout 0 is no deadline", func(t *testing.T) {
+	bubble(t, "attempt with timeout 0 has no deadline", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Timeout = 0
 		r.run()
@@ -80,7 +80,7 @@ func TestAttempts(t *testing.T) {
 }
 
 func TestDeadlineOfAnAttempt(t *testing.T) {
-	bubble(t, "a deadline is a Failure, and asked once", func(t *testing.T) {
+	bubble(t, "missed deadline is a Failure, and not retried", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Hang()).run()
 		r.wait(600 * time.Millisecond)
 		r.wantCalls(1)
@@ -92,7 +92,7 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
-	bubble(t, "a handler that returns its deadline as an error is held to the contract", func(t *testing.T) {
+	bubble(t, "deadline as an error is a Failure", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		calls := 0
 		r.cfg.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
@@ -107,14 +107,14 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestWhatAHandlerIsToldAndTells(t *testing.T) {
-	bubble(t, "output is cut, never an error", func(t *testing.T) {
+func TestRequestAndOutcome(t *testing.T) {
+	bubble(t, "long output is cut", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Answer(probe.Failure, strings.Repeat("x", 11*1024))).run()
 		if tick := r.lastTick(); len(tick.Outcome.Output) != probe.MaxOutput || tick.Err != nil {
 			t.Errorf("%d bytes, error %v", len(tick.Outcome.Output), tick.Err)
 		}
 	})
-	bubble(t, "details are an object within bounds, or none", func(t *testing.T) {
+	bubble(t, "details that are no object or too long are dropped", func(t *testing.T) {
 		long := `{"a":"` + strings.Repeat("x", probe.MaxOutput) + `"}`
 		for given, want := range map[string]string{
 			`{"a": 1}`: `{"a": 1}`, `[1]`: "", `{"a":`: "", "": "", long: "", "{\"a\":\"\xff\"}": "{\"a\":\"\uFFFD\"}",
@@ -125,7 +125,7 @@ func TestWhatAHandlerIsToldAndTells(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "what a handler is told", func(t *testing.T) {
+	bubble(t, "request of an attempt", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure, success)
 		r.cfg.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 8080} }
 		r.run()
@@ -145,7 +145,7 @@ func TestWhatAHandlerIsToldAndTells(t *testing.T) {
 			t.Errorf("second tick: %s", diff)
 		}
 	})
-	bubble(t, "#223 a panic is survived, counted, and changes nothing", func(t *testing.T) {
+	bubble(t, "#223 panic is reported as a skipped tick, and changes nothing", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success, probetest.Panic("ouch"), failure).run()
 		r.tick()
 		r.wantCached(results.Success)
@@ -157,7 +157,7 @@ func TestWhatAHandlerIsToldAndTells(t *testing.T) {
 		r.wantCalls(3)
 		r.wantEnded(false)
 	})
-	bubble(t, "no free slot: the tick is skipped and counted, not tried again", func(t *testing.T) {
+	bubble(t, "tick without a free slot is skipped, and not retried", func(t *testing.T) {
 		noSlot := probetest.Error(fmt.Errorf("pool: %w", probe.ErrNoSlot))
 		r := newRig(t, probe.Readiness, success, noSlot, failure)
 		r.cfg.Spec.ErrorPolicy = probe.CountAsFailure
@@ -207,7 +207,7 @@ func TestEvents(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "every failure has an event, below the threshold too", func(t *testing.T) {
+	bubble(t, "failure below the threshold has an event", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 3
 		r.run().wait(3 * time.Second)
@@ -215,7 +215,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%d events, want 4: %q", len(got), got)
 		}
 	})
-	bubble(t, "an unknown kind has the kubelet's word", func(t *testing.T) {
+	bubble(t, "event of an unknown kind", func(t *testing.T) {
 		if got := probe.Kind(66).Title(); got != "UNKNOWN" {
 			t.Errorf("got %q", got)
 		}

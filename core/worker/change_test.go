@@ -20,8 +20,8 @@ func (r *rig) change(edit func(*worker.Change)) {
 	synctest.Wait()
 }
 
-func TestUpdateOfTheSchedule(t *testing.T) {
-	bubble(t, "a new period counts from the last tick, though the second was to come early", func(t *testing.T) {
+func TestUpdateSchedule(t *testing.T) {
+	bubble(t, "new period counts from the last tick, also before an early second tick", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Answer(probe.Success, ""))
 		r.cfg.Spec.Period, r.cfg.Phase = 10*time.Second, 3*time.Second
 		r.run()
@@ -34,7 +34,7 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 	period := func(d time.Duration) func(*worker.Change) {
 		return func(c *worker.Change) { c.Spec.Period = d }
 	}
-	bubble(t, "a shorter period takes effect at once", func(t *testing.T) {
+	bubble(t, "shorter period takes effect at once", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Period = 10 * time.Second
 		r.run().wait(time.Second)
@@ -42,7 +42,7 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 		r.wait(6 * time.Second)
 		r.wantTimes(0, 3000, 6000)
 	})
-	bubble(t, "a period that has passed already ticks now", func(t *testing.T) {
+	bubble(t, "shorter period that has passed ticks now", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Period = 10 * time.Second
 		r.run().wait(5 * time.Second)
@@ -50,14 +50,14 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 		r.wait(4 * time.Second)
 		r.wantTimes(0, 5000, 7000, 9000)
 	})
-	bubble(t, "a longer period takes effect at once", func(t *testing.T) {
+	bubble(t, "longer period takes effect at once", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.run().wait(1500 * ms)
 		r.change(period(5 * time.Second))
 		r.wait(10 * time.Second)
 		r.wantTimes(0, 1000, 6000, 11000)
 	})
-	bubble(t, "an update that leaves the period alone leaves the schedule alone", func(t *testing.T) {
+	bubble(t, "update with the same period keeps the schedule", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.wait(1500 * ms)
 		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 7 })
@@ -67,7 +67,7 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 			t.Errorf("the handler was told of failureThreshold %d", got)
 		}
 	})
-	bubble(t, "a trigger is not lost in an update", func(t *testing.T) {
+	bubble(t, "update keeps a trigger", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Period = 10 * time.Second
 		r.run().wait(time.Second)
@@ -77,8 +77,8 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 	})
 }
 
-func TestUpdateAndWhatWasCounted(t *testing.T) {
-	bubble(t, "the same handler keeps what was counted", func(t *testing.T) {
+func TestUpdateRun(t *testing.T) {
+	bubble(t, "same handler keeps the run", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
 		r.state.StartedAt = r.start.Add(-time.Hour)
@@ -91,7 +91,7 @@ func TestUpdateAndWhatWasCounted(t *testing.T) {
 		r.wantRun(3, false)
 		r.wantCached(results.Failure)
 	})
-	bubble(t, "another handler starts a run of its own", func(t *testing.T) {
+	bubble(t, "another handler starts a new run", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure)
 		r.cfg.Spec.FailureThreshold = 3
 		r.run().tick()
@@ -105,7 +105,7 @@ func TestUpdateAndWhatWasCounted(t *testing.T) {
 			t.Errorf("%d calls of the new handler; name %q, in the tick %q", other.Count(), r.w.Info().Handler, r.lastTick().Handler)
 		}
 	})
-	bubble(t, "the result of an attempt begun before is dropped", func(t *testing.T) {
+	bubble(t, "result of an attempt under way is dropped", func(t *testing.T) {
 		late := failure.After(300 * ms)
 		late.Deaf = true
 		r := newRig(t, probe.Readiness, success, late, success).run()
@@ -120,14 +120,14 @@ func TestUpdateAndWhatWasCounted(t *testing.T) {
 		r.tick()
 		r.wantRun(2, false)
 	})
-	bubble(t, "an attempt under way is cancelled", func(t *testing.T) {
+	bubble(t, "attempt under way is cancelled", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Hang()).run()
 		r.change(func(c *worker.Change) { c.Spec.Timeout = 400 * ms })
 		if got := r.handler.Active(); got != 0 {
 			t.Errorf("%d attempts under way", got)
 		}
 	})
-	bubble(t, "errors of a dropped attempt are not tried again", func(t *testing.T) {
+	bubble(t, "error of a dropped attempt is not retried", func(t *testing.T) {
 		late := probetest.Error(errBoom).After(300 * ms)
 		late.Deaf = true
 		r := newRig(t, probe.Readiness, late).run()
@@ -138,15 +138,15 @@ func TestUpdateAndWhatWasCounted(t *testing.T) {
 	})
 }
 
-func TestUpdateOfTheRest(t *testing.T) {
-	bubble(t, "a hold is kept", func(t *testing.T) {
+func TestUpdateOtherState(t *testing.T) {
+	bubble(t, "hold is kept", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure).run()
 		r.change(func(c *worker.Change) { c.KeepRun = false; c.Spec.FailureThreshold = 9 })
 		r.tick()
 		r.wantCalls(1)
 		r.wantRun(0, true)
 	})
-	bubble(t, "a change can pause and resume", func(t *testing.T) {
+	bubble(t, "update pauses and resumes", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.change(func(c *worker.Change) { c.Paused = true })
 		r.wait(3 * time.Second)
@@ -171,7 +171,7 @@ func TestUpdateOfTheRest(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "a target is replaced", func(t *testing.T) {
+	bubble(t, "target is replaced", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.change(func(c *worker.Change) {
 			c.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 99} }
@@ -181,7 +181,7 @@ func TestUpdateOfTheRest(t *testing.T) {
 			t.Errorf("target %v", got)
 		}
 	})
-	bubble(t, "a stopped worker does not change", func(t *testing.T) {
+	bubble(t, "stopped worker does not change", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.w.Stop()
 		r.change(func(c *worker.Change) { c.Spec.Period = time.Millisecond })
@@ -191,7 +191,7 @@ func TestUpdateOfTheRest(t *testing.T) {
 			t.Errorf("period %v", got)
 		}
 	})
-	bubble(t, "an update during the start jitter leaves it a jitter", func(t *testing.T) {
+	bubble(t, "update before the first tick keeps its delay", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Delay = 800 * ms
 		r.run().wait(100 * ms)

@@ -3,18 +3,17 @@ package worker
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
 
-// naive decides by looking at all results since the worker was made: the decided
-// result is the last one that ended a run of its threshold's length.
+// naive decides by all results since the worker was made: the decided result is the last one that
+// ended a run as long as its threshold.
 type naive struct {
 	kind    probe.Kind
 	spec    probe.Spec
-	alone   bool             // nobody restarts the container
+	alone   bool             // the container is not restarted
 	results []results.Result // since the last hold
 	held    bool
 	decided []results.Result
@@ -42,8 +41,8 @@ func (n *naive) add(r results.Result) {
 	}
 }
 
-// FuzzFold holds fold against the naive model. Each byte of answers is one tick:
-// odd is a failure.
+// FuzzFold compares fold with the naive model. Each byte of answers is one tick; an odd one is a
+// failure.
 func FuzzFold(f *testing.F) {
 	f.Add(uint8(0), uint8(1), uint8(3), false, []byte{0, 1, 1, 1})
 	f.Add(uint8(1), uint8(3), uint8(1), false, []byte{0, 0, 0, 0, 0, 1})
@@ -88,60 +87,5 @@ func BenchmarkFold(b *testing.B) {
 	for b.Loop() {
 		state, _ = fold(state, probe.Readiness, spec, false, results.Result(i>>2&1))
 		i++
-	}
-}
-
-// still is a container in one state.
-type still State
-
-func (s still) State() State { return State(s) }
-
-// never is a scheduler whose timers do not fire.
-type never struct{}
-
-func (never) NewTimer(func()) Timer { return never{} }
-func (never) Reset(time.Duration)   {}
-func (never) Stop()                 {}
-
-// TestLastWords looks at what a worker decides in the very tick in which it ends: the
-// end removes it from the cache, so that it can not be seen from outside.
-func TestLastWords(t *testing.T) {
-	running := State{Found: true, ContainerID: "c", Running: true, StartedAt: time.Now()}
-	deleting, terminated, failed := running, running, running
-	deleting.Deleting = true
-	terminated.Running = false
-	failed.PodEnded = true
-	for _, tc := range []struct {
-		name  string
-		kinds []probe.Kind
-		state State
-		want  results.Result
-		set   bool
-	}{
-		{"#26 the pod has failed: nothing is set", probe.Kinds[:], failed, 0, false},
-		{"#27 the pod is being deleted: Success", []probe.Kind{probe.Liveness, probe.Startup}, deleting, results.Success, true},
-		{"#30 terminated for good: Failure", probe.Kinds[:], terminated, results.Failure, true},
-		{"#63 terminated for good: Failure", probe.Kinds[:], terminated, results.Failure, true},
-	} {
-		for _, kind := range tc.kinds {
-			t.Run(tc.name+"/"+kind.String(), func(t *testing.T) {
-				shared := Shared{Scheduler: never{}}
-				for _, k := range probe.Kinds {
-					shared.Results[k] = results.New(k)
-				}
-				w := New(&shared, Config{
-					Info: Info{Kind: kind}, Spec: probe.Spec{Period: time.Second, SuccessThreshold: 1, FailureThreshold: 1},
-					Container: &Container{Source: still(tc.state)},
-				})
-				w.Start()
-				defer w.Stop()
-				if more := w.tick(time.Now()); more {
-					t.Error("the worker goes on")
-				}
-				if got, set := shared.Results[kind].Get("c"); got != tc.want || set != tc.set {
-					t.Errorf("cache: %v, %v; want %v, %v", got, set, tc.want, tc.set)
-				}
-			})
-		}
 	}
 }

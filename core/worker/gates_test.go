@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 )
 
 func TestGates(t *testing.T) {
-	each(t, "#25 no pod status: go on, nothing is set", func(t *testing.T, kind probe.Kind) {
+	each(t, "#25 pod without a status: goes on, nothing is set", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.state = worker.State{}
 		r.run().tick()
@@ -19,7 +21,7 @@ func TestGates(t *testing.T) {
 		r.wantCached(unset)
 		r.wantEnded(false)
 	})
-	each(t, "#26 the pod has ended: the worker ends, nothing is set", func(t *testing.T, kind probe.Kind) {
+	each(t, "#26 pod has ended: worker ends, nothing is set", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.state.PodEnded = true
 		r.run().tick()
@@ -27,14 +29,14 @@ func TestGates(t *testing.T) {
 		r.wantCached(unset)
 		r.wantEnded(true)
 	})
-	some(t, "#27 the pod is being deleted: the worker ends", []probe.Kind{probe.Liveness, probe.Startup}, func(t *testing.T, kind probe.Kind) {
+	some(t, "#27 pod is being deleted: worker ends", []probe.Kind{probe.Liveness, probe.Startup}, func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, failure)
 		r.state.Deleting = true
 		r.run().tick()
 		r.wantCalls(0)
 		r.wantEnded(true)
 	})
-	bubble(t, "#27 the pod is being deleted: readiness goes on", func(t *testing.T) {
+	bubble(t, "#27 pod is being deleted: readiness goes on", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.state.Deleting = true
 		r.run().tick()
@@ -42,7 +44,7 @@ func TestGates(t *testing.T) {
 		r.wantCached(results.Success)
 		r.wantEnded(false)
 	})
-	each(t, "#28 the container has no status: go on, nothing is set", func(t *testing.T, kind probe.Kind) {
+	each(t, "#28 container has no status: goes on, nothing is set", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.state = worker.State{Found: true}
 		r.run().tick()
@@ -52,7 +54,7 @@ func TestGates(t *testing.T) {
 		}
 		r.wantEnded(false)
 	})
-	each(t, "#29 the container waits: go on, Failure", func(t *testing.T, kind probe.Kind) {
+	each(t, "#29 container waits: goes on, Failure", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.state.Running = false
 		r.run().tick()
@@ -60,7 +62,7 @@ func TestGates(t *testing.T) {
 		r.wantCached(results.Failure)
 		r.wantEnded(false)
 	})
-	each(t, "#30 the container is terminated for good: the worker ends", func(t *testing.T, kind probe.Kind) {
+	each(t, "#30 container is terminated and not restarted: worker ends", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.state.Running, r.state.MayRestart = false, false
 		r.run().tick()
@@ -68,7 +70,7 @@ func TestGates(t *testing.T) {
 		r.wantEnded(true)
 		r.wantCached(unset) // an ended worker leaves nothing behind
 	})
-	each(t, "#31 the container runs: go on, Success", func(t *testing.T, kind probe.Kind) {
+	each(t, "#31 container runs: goes on, Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind).run()
 		r.wantCalls(1)
 		r.wantCached(results.Success)
@@ -76,14 +78,50 @@ func TestGates(t *testing.T) {
 	})
 }
 
+// TestResultOfEndingWorker reads the last result from the updates: the end of the worker removes it
+// from the cache.
+func TestResultOfEndingWorker(t *testing.T) {
+	deleting := func(s *worker.State) { s.Deleting = true }
+	terminated := func(s *worker.State) { s.Running, s.MayRestart = false, false }
+	for _, tc := range []struct {
+		name  string
+		kinds []probe.Kind
+		edit  func(*worker.State)
+		want  []results.Result
+	}{
+		{"#26 pod has ended: nothing is set", probe.Kinds[:], func(s *worker.State) { s.PodEnded = true }, nil},
+		{"#27 pod is being deleted: Success", []probe.Kind{probe.Liveness, probe.Startup}, deleting, []results.Result{results.Success}},
+		{"#30 #63 container is terminated and not restarted: Failure", probe.Kinds[:], terminated, []results.Result{results.Failure}},
+	} {
+		some(t, tc.name, tc.kinds, func(t *testing.T, kind probe.Kind) {
+			r := newRig(t, kind)
+			tc.edit(&r.state)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			updates := results.Subscribe(ctx, r.shared.Results[kind])
+			r.run()
+			r.wantEnded(true)
+			var got []results.Result
+			for u := range updates {
+				if !u.Removed {
+					got = append(got, u.Result)
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("results %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestInitialDelay(t *testing.T) {
-	each(t, "#32 the initial delay is long over: go on, Success", func(t *testing.T, kind probe.Kind) {
+	each(t, "#32 initial delay is over: goes on, Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.cfg.Spec.InitialDelay = -100 * time.Second
 		r.run()
 		r.wantCached(results.Success)
 	})
-	each(t, "#46 just started: go on, the initial value", func(t *testing.T, kind probe.Kind) {
+	each(t, "#46 container has just started: goes on, initial result", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.cfg.Spec.InitialDelay = 10 * time.Second
 		r.run()
@@ -91,7 +129,7 @@ func TestInitialDelay(t *testing.T) {
 		r.wantCached(initial(kind))
 		r.wantEnded(false)
 	})
-	each(t, "#47 started 100 s ago: Success", func(t *testing.T, kind probe.Kind) {
+	each(t, "#47 container started 100 s ago: Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.cfg.Spec.InitialDelay = 10 * time.Second
 		r.run()
@@ -100,7 +138,7 @@ func TestInitialDelay(t *testing.T) {
 		r.wantCalls(1)
 		r.wantCached(results.Success)
 	})
-	bubble(t, "the initial delay is held against whole seconds", func(t *testing.T) {
+	bubble(t, "initial delay is compared with whole seconds", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay = 2 * time.Second
 		r.state.StartedAt = time.Now().Add(-1999 * time.Millisecond)
@@ -110,13 +148,13 @@ func TestInitialDelay(t *testing.T) {
 		r.tick()
 		r.wantCalls(1)
 	})
-	bubble(t, "a start less than a second ahead of the agent's clock is no delay", func(t *testing.T) {
+	bubble(t, "start less than a second in the future is no delay", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.state.StartedAt = time.Now().Add(900 * time.Millisecond)
 		r.run()
 		r.wantCalls(1)
 	})
-	bubble(t, "an initial delay below a second is exact", func(t *testing.T) {
+	bubble(t, "initial delay below a second is exact", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = 250*time.Millisecond, 100*time.Millisecond
 		r.run().wait(299 * time.Millisecond)
@@ -124,7 +162,7 @@ func TestInitialDelay(t *testing.T) {
 		r.wait(time.Millisecond)
 		r.wantCalls(1)
 	})
-	bubble(t, "ticks before the initial delay are skipped, none waits for it", func(t *testing.T) {
+	bubble(t, "ticks before the end of the initial delay are skipped", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = 15*time.Second, 10*time.Second
 		r.run().wait(19 * time.Second)
@@ -207,27 +245,27 @@ func TestSeeding(t *testing.T) {
 			r.wantCalls(0)
 		})
 	}
-	bubble(t, "#69 a stale Started of a new sidecar counts for nothing", func(t *testing.T) {
+	bubble(t, "#69 stale Started of a new sidecar has no effect", func(t *testing.T) {
 		if got := seedsOfFreshSidecar(t, 0); len(got) != 1 || got[0] != results.Unknown {
 			t.Errorf("set %v, want UNKNOWN only", got)
 		}
 	})
-	bubble(t, "#69 a stale Started of a new sidecar, kubelet: set and taken back", func(t *testing.T) {
+	bubble(t, "#69 stale Started of a new sidecar is set and reset, kubelet", func(t *testing.T) {
 		r := newRig(t, probe.Startup)
 		r.shared.Compat = kubelet
 		r.cfg.Container.Sidecar, r.state.Started = true, true
 		r.run()
 		r.wantCached(results.Unknown)
 	})
-	bubble(t, "a seeded result is a change that readers are told of", func(t *testing.T) {
+	bubble(t, "seeded result is sent to readers", func(t *testing.T) {
 		if got := seedsOfFreshSidecar(t, probe.CompatStatusOnRestart); len(got) != 1 || got[0] != results.Unknown {
 			t.Errorf("set %v, want UNKNOWN only", got)
 		}
 	})
 }
 
-// seedsOfFreshSidecar returns what a reader sees of a sidecar that was started after
-// the agent, and whose status says that it has started.
+// seedsOfFreshSidecar returns the results that a reader gets of a sidecar that was started after
+// the agent, and whose status has started: true.
 func seedsOfFreshSidecar(t *testing.T, compat probe.Compat) (seen []results.Result) {
 	r := newRig(t, probe.Startup)
 	r.shared.Compat = compat
@@ -246,7 +284,7 @@ func seedsOfFreshSidecar(t *testing.T, compat probe.Compat) (seen []results.Resu
 }
 
 func TestNewContainer(t *testing.T) {
-	each(t, "a new container ID forgets the old one", func(t *testing.T, kind probe.Kind) {
+	each(t, "result of the old container ID is removed", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind).run()
 		r.restart("c2")
 		r.does(probetest.Hang())
@@ -256,7 +294,7 @@ func TestNewContainer(t *testing.T) {
 		}
 		r.wantCached(initial(kind))
 	})
-	bubble(t, "#230 a new container starts with a run of its own", func(t *testing.T) {
+	bubble(t, "#230 new container starts a new run", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure)
 		r.cfg.Spec.FailureThreshold = 3
 		r.run().tick()
@@ -266,7 +304,7 @@ func TestNewContainer(t *testing.T) {
 		r.wantRun(1, false)
 		r.wantCached(results.Success)
 	})
-	bubble(t, "#230 a new container inherits the run, kubelet", func(t *testing.T) {
+	bubble(t, "#230 new container inherits the run, kubelet", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure)
 		r.shared.Compat = kubelet
 		r.cfg.Spec.FailureThreshold = 3
@@ -276,7 +314,7 @@ func TestNewContainer(t *testing.T) {
 		r.tick()
 		r.wantCached(results.Failure)
 	})
-	bubble(t, "#230 a success threshold starts anew with a new container", func(t *testing.T) {
+	bubble(t, "#230 success threshold counts only results of the new container", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.SuccessThreshold = 3
 		r.run().wait(2 * time.Second)

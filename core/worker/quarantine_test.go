@@ -27,7 +27,7 @@ func (r resting) Is(target error) bool        { return r.skipped && target == pr
 func (r resting) QuarantinedUntil() time.Time { return r.until }
 
 func TestQuarantine(t *testing.T) {
-	bubble(t, "it is told once, skips are counted, the decided result stays", func(t *testing.T) {
+	bubble(t, "quarantine has one event and counted skips, and keeps the decided result", func(t *testing.T) {
 		until := time.Now().Add(time.Minute)
 		rests := probetest.Error(resting{until: until})
 		skips := probetest.Error(resting{until: until, skipped: true})
@@ -67,7 +67,7 @@ func TestQuarantine(t *testing.T) {
 		}
 		r.wantCached(results.Failure)
 	})
-	bubble(t, "one that began with another probe is told with the first skip", func(t *testing.T) {
+	bubble(t, "quarantine that another probe began has its event at the first skip", func(t *testing.T) {
 		skips := probetest.Error(resting{until: time.Now(), skipped: true})
 		r := newRig(t, probe.Liveness, skips, skips).run()
 		r.tick()
@@ -78,7 +78,7 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%d ticks observed", len(r.ticks))
 		}
 	})
-	bubble(t, "want of a slot says nothing of it, a new handler ends it", func(t *testing.T) {
+	bubble(t, "missing slot does not end a quarantine, a new handler does", func(t *testing.T) {
 		rests := probetest.Error(resting{until: time.Now()})
 		noSlot := probetest.Error(probe.ErrNoSlot)
 		r := newRig(t, probe.Readiness, rests, rests, rests, noSlot).run()

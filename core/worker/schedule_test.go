@@ -29,7 +29,7 @@ func (r *rig) wantTimes(want ...int) {
 }
 
 func TestSchedule(t *testing.T) {
-	bubble(t, "the first tick is at once, the others a period apart", func(t *testing.T) {
+	bubble(t, "first tick is immediate, the others follow every period", func(t *testing.T) {
 		r := newRig(t, probe.Liveness).run()
 		r.wait(3 * time.Second)
 		r.wantTimes(0, 1000, 2000, 3000)
@@ -37,7 +37,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("next is due at %v", next)
 		}
 	})
-	bubble(t, "a period below a second is exact", func(t *testing.T) {
+	bubble(t, "period below a second is exact", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.cfg.Spec.Period, r.cfg.Spec.Timeout = 37*ms, 10*ms
 		r.run().wait(37 * ms * 1000)
@@ -48,19 +48,19 @@ func TestSchedule(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "a phase moves the second tick and all that follow", func(t *testing.T) {
+	bubble(t, "phase moves the second tick and all later ones", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.cfg.Phase = 300 * ms
 		r.run().wait(2500 * ms)
 		r.wantTimes(0, 300, 1300, 2300)
 	})
-	bubble(t, "a delay moves the first tick and all that follow", func(t *testing.T) {
+	bubble(t, "delay moves the first tick and all later ones", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.cfg.Delay = 700 * ms
 		r.run().wait(2500 * ms)
 		r.wantTimes(700, 1700)
 	})
-	bubble(t, "of missed ticks one runs late, the others are dropped and counted", func(t *testing.T) {
+	bubble(t, "one missed tick runs late, the others are skipped", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, success.After(3500*ms), success)
 		r.cfg.Spec.Timeout = 0
 		r.run().wait(6 * time.Second)
@@ -73,7 +73,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("the late tick was due at %v", due)
 		}
 	})
-	bubble(t, "a tick that takes exactly a period misses none", func(t *testing.T) {
+	bubble(t, "tick of exactly one period misses none", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, success.After(time.Second))
 		r.cfg.Spec.Timeout = 0
 		r.run().wait(3500 * ms)
@@ -82,7 +82,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("%d dropped ticks counted", got)
 		}
 	})
-	bubble(t, "a probe never overlaps itself", func(t *testing.T) {
+	bubble(t, "ticks of a probe do not overlap", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, success.After(2500*ms))
 		r.cfg.Spec.Timeout = 0
 		r.run()
@@ -97,7 +97,7 @@ func TestSchedule(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	each(t, "#56 stopped ten times, ended once, nothing left", func(t *testing.T, kind probe.Kind) {
+	each(t, "#56 Stop ten times closes the observer once", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind).run()
 		r.wantCached(results.Success)
 		for range 10 {
@@ -112,7 +112,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("observer closed %d times", got)
 		}
 	})
-	bubble(t, "#224 a stop ends the start jitter at once", func(t *testing.T) {
+	bubble(t, "#224 Stop cancels the delay of the first tick", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.cfg.Spec.Period, r.cfg.Delay = time.Hour, 59*time.Minute
 		r.run().wait(time.Minute)
@@ -123,7 +123,7 @@ func TestStop(t *testing.T) {
 		r.wait(2 * time.Hour)
 		r.wantCalls(0)
 	})
-	each(t, "an attempt under way is cancelled and its result dropped", func(t *testing.T, kind probe.Kind) {
+	each(t, "Stop cancels the attempt under way and drops its result", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, probetest.Hang())
 		r.cfg.Spec.Timeout = time.Hour
 		r.run()
@@ -137,7 +137,7 @@ func TestStop(t *testing.T) {
 		}
 		r.wantNothingRecorded()
 	})
-	each(t, "the late result of a deaf handler is never recorded", func(t *testing.T, kind probe.Kind) {
+	each(t, "late result of a handler that ignores its context is not recorded", func(t *testing.T, kind probe.Kind) {
 		for _, late := range []probetest.Step{success, failure, probetest.Error(errBoom)} {
 			late.Delay, late.Deaf = time.Minute, true
 			r := newRig(t, kind, late).run()
@@ -157,8 +157,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-func TestStopInATick(t *testing.T) {
-	bubble(t, "a worker rests when its observers know that it has ended", func(t *testing.T) {
+func TestStopDuringTick(t *testing.T) {
+	bubble(t, "worker is not resting before its observers are closed", func(t *testing.T) {
 		late := success.After(time.Minute)
 		late.Deaf = true
 		r := newRig(t, probe.Readiness, late)
@@ -173,7 +173,7 @@ func TestStopInATick(t *testing.T) {
 			t.Errorf("resting while its observers are told: %v; after that: %v", rested, r.w.Resting())
 		}
 	})
-	bubble(t, "a worker that is halted has ended, and tells it when it is told to", func(t *testing.T) {
+	bubble(t, "Halt stops the worker, and closes the observers when the caller does", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		tell := r.w.Halt()
 		r.wantCached(unset)
@@ -209,14 +209,14 @@ func (r *rig) wantNothingRecorded() {
 }
 
 func TestTrigger(t *testing.T) {
-	bubble(t, "#225 a trigger ticks now and restarts the period", func(t *testing.T) {
+	bubble(t, "#225 Trigger ticks now and restarts the period", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.wait(1400 * ms)
 		r.w.Trigger()
 		r.wait(2 * time.Second)
 		r.wantTimes(0, 1000, 1400, 2400, 3400)
 	})
-	bubble(t, "#225 triggers during a tick are one tick right after it", func(t *testing.T) {
+	bubble(t, "#225 Triggers during a tick cause one tick right after it", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success.After(400*ms), success).run()
 		r.wait(100 * ms)
 		for range 100 {
@@ -225,7 +225,7 @@ func TestTrigger(t *testing.T) {
 		r.wait(2 * time.Second)
 		r.wantTimes(0, 400, 1400)
 	})
-	bubble(t, "a trigger does not wait for the first tick", func(t *testing.T) {
+	bubble(t, "Trigger does not wait for the first tick", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Delay = 800 * ms
 		r.run().wait(100 * ms)
@@ -233,7 +233,7 @@ func TestTrigger(t *testing.T) {
 		r.wait(1500 * ms)
 		r.wantTimes(100, 1100)
 	})
-	bubble(t, "a stopped worker is not triggered", func(t *testing.T) {
+	bubble(t, "Trigger of a stopped worker does nothing", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.w.Stop()
 		r.w.Trigger()
@@ -245,7 +245,7 @@ func TestTrigger(t *testing.T) {
 }
 
 func TestNudge(t *testing.T) {
-	bubble(t, "a nudge ticks a probe that was due before its container was", func(t *testing.T) {
+	bubble(t, "Nudge triggers a probe that was not probed yet", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.state.Started = false
 		r.cfg.Spec.Period = 30 * time.Second
@@ -258,7 +258,7 @@ func TestNudge(t *testing.T) {
 		r.wait(30 * time.Second)
 		r.wantTimes(5000, 35000)
 	})
-	bubble(t, "a nudge does nothing once the container was probed", func(t *testing.T) {
+	bubble(t, "Nudge does nothing once the container was probed", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure).run()
 		for range 9 {
 			r.w.Nudge()
@@ -266,7 +266,7 @@ func TestNudge(t *testing.T) {
 		}
 		r.wantTimes(0)
 	})
-	bubble(t, "every nudge ticks, kubelet", func(t *testing.T) {
+	bubble(t, "every Nudge triggers, kubelet", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.shared.Compat = probe.CompatTriggerAlways
 		r.run()
@@ -277,7 +277,7 @@ func TestNudge(t *testing.T) {
 		r.wait(1500 * ms)
 		r.wantTimes(0, 100, 200, 300, 1300)
 	})
-	bubble(t, "a nudge counts again for a new container", func(t *testing.T) {
+	bubble(t, "Nudge triggers again for a new container", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Period = 30 * time.Second
 		r.state.Started = false
@@ -294,7 +294,7 @@ func TestNudge(t *testing.T) {
 		r.wantTimes(0, 31000)
 	})
 	for name, compat := range map[string]probe.Compat{"": 0, ", kubelet": kubelet} {
-		bubble(t, "a nudge does not cut the start jitter short"+name, func(t *testing.T) {
+		bubble(t, "Nudge does not shorten the delay of the first tick"+name, func(t *testing.T) {
 			r := newRig(t, probe.Readiness)
 			r.shared.Compat = compat
 			r.cfg.Delay = 800 * ms
@@ -311,7 +311,7 @@ func TestNudge(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	bubble(t, "a paused probe keeps its result and makes no attempt", func(t *testing.T) {
+	bubble(t, "paused probe keeps its result and makes no attempt", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.w.Pause()
 		r.does(failure)
@@ -331,14 +331,14 @@ func TestPause(t *testing.T) {
 			t.Errorf("status: %+v", s)
 		}
 	})
-	each(t, "a probe that never ran keeps its initial result", func(t *testing.T, kind probe.Kind) {
+	each(t, "paused probe that never ran keeps its initial result", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
 		r.cfg.Paused = true
 		r.run().wait(5 * time.Second)
 		r.wantCalls(0)
 		r.wantCached(initial(kind))
 	})
-	bubble(t, "a pause cancels the attempt under way, which is not counted", func(t *testing.T) {
+	bubble(t, "Pause cancels the attempt under way, which is not counted", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success, probetest.Hang()).run()
 		r.tick()
 		r.w.Pause()
@@ -352,14 +352,14 @@ func TestPause(t *testing.T) {
 			t.Errorf("%d ticks observed, want 1", got)
 		}
 	})
-	bubble(t, "what the container does still counts", func(t *testing.T) {
+	bubble(t, "paused probe still follows the state of the container", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.w.Pause()
 		r.become(func(s *worker.State) { s.Running = false })
 		r.tick()
 		r.wantCached(results.Failure)
 	})
-	bubble(t, "a resumed probe does not wait for the first tick, which comes once", func(t *testing.T) {
+	bubble(t, "Resume ticks at once, and replaces the first tick", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Delay = 800 * ms
 		r.run().wait(100 * ms)
@@ -368,7 +368,7 @@ func TestPause(t *testing.T) {
 		r.wait(1500 * ms)
 		r.wantTimes(100, 1100)
 	})
-	bubble(t, "pausing and resuming twice is as once", func(t *testing.T) {
+	bubble(t, "second Pause or Resume does nothing", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.wait(100 * ms)
 		r.w.Resume()
@@ -384,7 +384,7 @@ func TestPause(t *testing.T) {
 }
 
 func TestObserver(t *testing.T) {
-	bubble(t, "a tick tells all", func(t *testing.T) {
+	bubble(t, "fields of a Tick", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Answer(probe.Success, "hello").After(20*ms))
 		r.cfg.Spec.SuccessThreshold = 2
 		r.run().wait(1100 * ms)
@@ -398,7 +398,7 @@ func TestObserver(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	bubble(t, "gated ticks are not told", func(t *testing.T) {
+	bubble(t, "ticks that the gate stops are not reported", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.state.Started = false
 		r.run().wait(5 * time.Second)
@@ -406,7 +406,7 @@ func TestObserver(t *testing.T) {
 			t.Errorf("%d ticks", len(r.ticks))
 		}
 	})
-	bubble(t, "the observers of the manager are told who it is, after the probe's own", func(t *testing.T) {
+	bubble(t, "observers of Shared are called after that of the probe", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		var order []string
 		r.cfg.Observer = noted{&order, "own"}

@@ -102,11 +102,11 @@ func TestThresholds(t *testing.T) {
 			{failure, results.Failure, 0, true},
 		})
 	})
-	bubble(t, "liveness successes go on for ever", func(t *testing.T) {
+	bubble(t, "liveness goes on after a success", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.play([]beat{{success, results.Success, 1, false}, {success, results.Success, 2, false}, {success, results.Success, 3, false}})
 	})
-	bubble(t, "a tick tells the run that decided before a hold resets it", func(t *testing.T) {
+	bubble(t, "Tick has the run that decided, though the hold resets it", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure)
 		r.cfg.Spec.FailureThreshold = 2
 		r.run().tick()
@@ -119,12 +119,12 @@ func TestThresholds(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	held := []probe.Kind{probe.Liveness, probe.Startup}
-	some(t, "#57 a failure puts the worker on hold", held, func(t *testing.T, kind probe.Kind) {
+	some(t, "#57 failure puts the worker on hold", held, func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, failure).run()
 		r.wantCached(results.Failure)
 		r.wantRun(0, true)
 	})
-	some(t, "#58 on hold nothing is probed", held, func(t *testing.T, kind probe.Kind) {
+	some(t, "#58 worker on hold does not probe", held, func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, failure, success).run()
 		r.wait(10 * time.Second)
 		r.w.Trigger()
@@ -133,20 +133,20 @@ func TestHold(t *testing.T) {
 		r.wantCached(results.Failure)
 		r.wantRun(0, true)
 	})
-	some(t, "#59 a new container lifts the hold", held, func(t *testing.T, kind probe.Kind) {
+	some(t, "#59 new container ends the hold", held, func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, failure, success).run()
 		r.restart("c2")
 		r.tick()
 		r.wantCached(results.Success)
 		r.wantRun(map[probe.Kind]int{probe.Liveness: 1, probe.Startup: 0}[kind], kind == probe.Startup)
 	})
-	bubble(t, "a readiness failure puts nothing on hold", func(t *testing.T) {
+	bubble(t, "readiness failure does not put the worker on hold", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure, success).run()
 		r.wantRun(1, false)
 		r.tick()
 		r.wantCached(results.Success)
 	})
-	bubble(t, "on hold, a container that stops keeps its result", func(t *testing.T) {
+	bubble(t, "container that stops on hold keeps its result", func(t *testing.T) {
 		r := newRig(t, probe.Startup, success).run()
 		r.become(func(s *worker.State) { s.Running = false })
 		r.tick()
@@ -185,7 +185,7 @@ func TestNoRestartNoHold(t *testing.T) {
 	})
 }
 
-func TestAnswers(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	boom := probetest.Error(errBoom)
 	each(t, "#75 Failure is a Failure", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, failure).run()
@@ -200,13 +200,13 @@ func TestAnswers(t *testing.T) {
 		r := newRig(t, kind, warning).run()
 		r.wantCached(results.Success)
 	})
-	each(t, "#77 Warning is a Failure where the spec says so", func(t *testing.T, kind probe.Kind) {
+	each(t, "#77 Warning is a Failure with WarningIsFailure", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, warning)
 		r.cfg.Spec.WarningIsFailure = true
 		r.run()
 		r.wantCached(results.Failure)
 	})
-	each(t, "#78 Unknown without an error is a Failure, asked once and without an event", func(t *testing.T, kind probe.Kind) {
+	each(t, "#78 Unknown without an error is a Failure, not retried and without an event", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, unknown).run()
 		r.wantCached(results.Failure)
 		r.wantCalls(1)
@@ -214,14 +214,14 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("events: %q", got)
 		}
 	})
-	each(t, "#79 Unknown with an error decides nothing", func(t *testing.T, kind probe.Kind) {
+	each(t, "#79 error decides nothing", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, boom).run()
 		r.wantCached(initial(kind))
 		if got := r.lastTick(); got.Err == nil || got.Counted {
 			t.Errorf("got %+v", got)
 		}
 	})
-	each(t, "trouble of the host decides nothing, whatever the spec says", func(t *testing.T, kind probe.Kind) {
+	each(t, "fault of the host decides nothing, also with CountAsFailure", func(t *testing.T, kind probe.Kind) {
 		for _, reason := range []probe.Reason{probe.ReasonHostStall, probe.ReasonHostResources} {
 			r := newRig(t, kind, probetest.Error(&probe.Error{Reason: reason, Err: errBoom}))
 			r.cfg.Spec.ErrorPolicy = probe.CountAsFailure
@@ -229,7 +229,7 @@ func TestAnswers(t *testing.T) {
 			r.wantCached(initial(kind))
 		}
 	})
-	each(t, "#79 Unknown with an error is a Failure where the spec says so", func(t *testing.T, kind probe.Kind) {
+	each(t, "#79 error is a Failure with CountAsFailure", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, boom)
 		r.cfg.Spec.ErrorPolicy = probe.CountAsFailure
 		r.run()
