@@ -14,8 +14,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// guarded lets those requests through to next that may be answered, and tells of all that
-// change something.
+// guarded passes allowed requests to next. It logs and counts actions.
 func (a *Agent) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		access.SetHeaders(w.Header())
@@ -34,13 +33,13 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// action is what a request changes.
+// action is a request that changes something.
 type action struct {
-	name   string // one of [metrics.Actions]; "" for none
+	name   string // one of [metrics.Actions]; "" for a request that only reads
 	object string // the probe, as NAMESPACE/POD/CONTAINER/KIND, or the plugin
 }
 
-// actionOf returns the action that r asks for.
+// actionOf returns the action of r.
 func actionOf(r *http.Request) action {
 	if r.Method != http.MethodPost {
 		return action{}
@@ -59,7 +58,7 @@ func actionOf(r *http.Request) action {
 	return action{name: name, object: probe}
 }
 
-// statusWriter notes the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -74,7 +73,7 @@ func (s *statusWriter) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// actionResult is one of [metrics.ActionResults].
+// actionResult returns one of [metrics.ActionResults].
 func actionResult(status int) string {
 	switch {
 	case status < http.StatusBadRequest:
@@ -92,7 +91,7 @@ var doneReasons = map[string]string{
 	"promote": "PluginPromoted", "reload": "Reloaded",
 }
 
-// acted logs, counts and records an action that the caller was allowed to ask for.
+// acted logs and counts an action that was allowed, and adds an event.
 func (a *Agent) acted(act action, by access.Caller, result string) {
 	a.metrics.Acted(act.name, result)
 	eventType, reason, say := v1.EventTypeNormal, doneReasons[act.name], a.log.Info
@@ -108,8 +107,7 @@ func (a *Agent) acted(act action, by access.Caller, result string) {
 	say("action", attrs...)
 }
 
-// objectOf returns what an event of act is about: the container of the probe, or the host
-// for want of that.
+// objectOf returns the object of the event about act: the container of its probe, or the host.
 func (a *Agent) objectOf(act action) v1.ObjectReference {
 	parts := strings.Split(act.object, "/")
 	if len(parts) != 4 {
@@ -124,13 +122,13 @@ func (a *Agent) objectOf(act action) v1.ObjectReference {
 	return a.events.Node()
 }
 
-// refuse answers a request that is refused, and tells of it.
+// refuse responds to a request that is refused, and reports it.
 func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *access.Refusal) {
 	if act.name != "" {
 		a.metrics.Acted(act.name, "denied")
 	}
 	if n := a.refused.note(refusalKey{act.name, r.Reason}, time.Now()); n > 0 {
-		a.tellRefused(n, act, by, r)
+		a.reportRefused(n, act, by, r)
 	}
 	if r.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="prober"`)
@@ -138,9 +136,9 @@ func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *a
 	fail(w, r.Status, "%s", r.Text)
 }
 
-// tellRefused logs n requests that were refused for the same reason, of which r is the
-// last. The event has nothing that the caller chose: equal ones are counted as one.
-func (a *Agent) tellRefused(n int, act action, by access.Caller, r *access.Refusal) {
+// reportRefused logs n requests that were refused for the same reason; r is the last of them. The
+// event has no text that the caller chose, so that equal ones are counted as one.
+func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Refusal) {
 	why := r.Text
 	if r.Err != nil {
 		why = r.Err.Error()
@@ -155,19 +153,18 @@ func (a *Agent) tellRefused(n int, act action, by access.Caller, r *access.Refus
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
 }
 
-// maxObject bounds what the log shows of the path of a request that was refused, in bytes.
+// maxObject is the limit of the path of a refused request in the log, in bytes.
 const maxObject = 256
 
 func clipped(object string) string { return object[:min(len(object), maxObject)] }
 
-// refusalWindow is the least time between two log lines about the same kind of refusal.
+// refusalWindow is the minimum time between two log lines about the same kind of refusal.
 const refusalWindow = 10 * time.Second
 
-// refusals folds requests that are refused: who may only be refused must not be able to
-// fill the log.
+// refusals counts refused requests, so that callers without credentials cannot fill the log.
 type refusals struct {
 	mu   sync.Mutex
-	told map[refusalKey]*toldRefusal
+	seen map[refusalKey]refusalCount
 }
 
 // refusalKey has few values, none of which the caller chooses.
@@ -176,27 +173,23 @@ type refusalKey struct {
 	reason access.Reason
 }
 
-type toldRefusal struct {
-	at     time.Time
-	untold int
+type refusalCount struct {
+	reported time.Time
+	since    int // refusals since then
 }
 
-// note counts a refusal and returns how many are to be told now: 0 for none.
+// note counts a refusal and returns how many to report now: 0 for none.
 func (f *refusals) note(key refusalKey, now time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.told == nil {
-		f.told = make(map[refusalKey]*toldRefusal)
+	if f.seen == nil {
+		f.seen = make(map[refusalKey]refusalCount)
 	}
-	t := f.told[key]
-	if t == nil {
-		t = new(toldRefusal)
-		f.told[key] = t
+	c := f.seen[key]
+	c.since++
+	if now.Sub(c.reported) >= refusalWindow {
+		n, c = c.since, refusalCount{reported: now}
 	}
-	t.untold++
-	if now.Sub(t.at) < refusalWindow {
-		return 0
-	}
-	n, t.untold, t.at = t.untold, 0, now
+	f.seen[key] = c
 	return n
 }

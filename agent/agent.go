@@ -30,11 +30,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// DefaultListen is where the HTTP server listens when nothing is said.
+// DefaultListen is the default address of the HTTP server.
 const DefaultListen = "127.0.0.1:9876"
 
-// GCPercent is the GOGC of a process that is an agent and nothing else, where its
-// environment says nothing: it is a guest on its host, and garbage takes memory too.
+// GCPercent is the default GOGC of a process that is an agent and nothing else. It trades processor
+// time for memory.
 const GCPercent = 50
 
 const (
@@ -48,8 +48,8 @@ const (
 
 // Config is what an agent needs. Only Source is required.
 type Config struct {
-	// Source makes the source of pods, and checks what can be checked before anything is
-	// started: its error is New's. ctx is New's.
+	// Source makes the source of pods, and checks what it can before anything is started. New calls
+	// it with its own ctx and returns its error.
 	Source         func(ctx context.Context, host pods.Host) (PodSource, error)
 	PluginDirs     []string
 	ConfigFile     string            // prober.yaml; "": defaults
@@ -57,44 +57,44 @@ type Config struct {
 	DevPlugins     map[string]string // see [admit.Config]
 	Listen         string            // "": [DefaultListen]
 	AllowedHosts   []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
-	WebConfigFile  string            // TLS, users and headers of the HTTP server, as exporter-toolkit has them; "": plain HTTP
-	InsecureListen bool              // Listen may be reached from other hosts without TLS and credentials
-	Socket         string            // unix socket that takes actions; "": none
-	SocketOptional bool              // a Socket that cannot be had is a line in the log, and no error
-	TokenFile      string            // has the token of actions over TCP; "": New makes one
-	ShowToken      bool              // show that one on Stderr, which must be a terminal
-	AddrFile       string            // gets the bound address; "": none
-	StateDir       string            // is locked for as long as the agent lives, and keeps plugins of registries; "": none
+	WebConfigFile  string            // TLS, users and headers of the HTTP server, in the format of exporter-toolkit; "": plain HTTP
+	InsecureListen bool              // other hosts may connect to Listen without TLS and credentials
+	Socket         string            // unix socket for actions; "": none
+	SocketOptional bool              // if Socket cannot be opened, log it and go on
+	TokenFile      string            // has the token for actions over TCP; "": New makes one
+	ShowToken      bool              // write that one to Stderr, which must be a terminal
+	AddrFile       string            // for the bound address; "": none
+	StateDir       string            // is locked while the agent lives, and stores plugins of registries; "": none
 	Compat         probe.Compat
 	Profiling      bool // serve /debug/pprof
 	ShowOutput     bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
-	Stderr    io.Writer  // of log lines; nil drops them
-	Stdout    io.Writer  // of what containers write; nil drops it
+	Stderr    io.Writer  // for log lines; nil drops them
+	Stdout    io.Writer  // for the lines that containers write; nil drops them
 
-	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil knows none
-	// Reload asks for manifests, ConfigFile and plugins to be read again; nil is fine.
+	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil: there are no variables
+	// Reload requests to read manifests, ConfigFile and plugins again; it may be nil.
 	Reload <-chan os.Signal
-	// PollInterval is how often all files are looked at; 0 means 500 ms. A change is
-	// applied when it has rested for as long, or files have gone on changing for 2 s.
+	// PollInterval is how often files are checked for changes; 0 means 500 ms. A change is applied
+	// if the next check finds no further one, or after files have been changing for 2 s.
 	PollInterval time.Duration
-	// Compiler is started to compile WebAssembly modules, see wasm.Config; "": they are
-	// compiled in this process, without limits of time and memory.
+	// Compiler is the program that compiles WebAssembly modules, see wasm.Config; "": this process
+	// compiles them, without limits of time and memory.
 	Compiler          string
 	Version, Revision string
 
 	mark         string        // of the programs that the agent runs; set by New, as is what follows
-	idleAfter    time.Duration // how long a plugin stays loaded that no probe uses
-	askEvery     time.Duration // how often, about, registries are asked for tags
-	foldFirst    time.Duration // how long a warning is folded that came again
-	longReload   time.Duration // from when on a reload that is under way is told
-	retrySecrets time.Duration // until secrets that could not be used are tried again
+	idleAfter    time.Duration // how long a plugin that no probe uses stays loaded
+	askEvery     time.Duration // about how often registries are asked for tags
+	foldFirst    time.Duration // see [events.Config].FoldFirst
+	longReload   time.Duration // how long a reload takes before it is reported
+	retrySecrets time.Duration // until secrets that could not be read are tried again
 	listeners    []net.Addr    // of the agent itself, which no plugin may reach
 }
 
-// plugins returns what the configuration has for plugins and built-in handlers.
+// plugins returns the configuration of the handlers.
 func (c *Config) plugins() plugins.Config {
 	return plugins.Config{
 		PluginDirs: c.PluginDirs, ConfigFile: c.ConfigFile, LockFile: c.LockFile, DevPlugins: c.DevPlugins, StateDir: c.StateDir,
@@ -117,15 +117,15 @@ type Agent struct {
 	events   *events.Log
 	hub      *hub
 	host     *hostWatch
-	lock     *os.File       // of the state directory; nil: none
+	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
-	socket   *access.Socket // of the HTTP server too; nil: none
+	socket   *access.Socket // of the HTTP server too; nil for none
 	guard    access.Guard
 	refused  refusals
 
-	pluginStamp string        // of prober.yaml and plugins as they were last read; owned by followPlugins after New
+	pluginStamp string        // of prober.yaml and plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to
-	retry       *time.Timer   // has the pods reloaded, for their secrets
+	retry       *time.Timer   // reloads the pods for secrets that could not be read
 
 	podsTrigger, pluginsTrigger, registriesTrigger *trigger // of the loops
 
@@ -138,11 +138,11 @@ type Agent struct {
 	last     progress
 }
 
-// New reads manifests, configuration and plugins and returns an agent that can run
-// them. Its error tells of all that is wrong. To compile plugins may take long; ctx ends
-// that. The agent holds its state directory and its address from the beginning of New to
-// the end of Run: one that is in use by another is an error before anything is pulled or
-// compiled. Requests that come before Run wait for it.
+// New reads manifests, configuration and plugins and returns an agent that can run them. Its error
+// has all that is wrong. It may take long to compile plugins; the end of ctx ends that. The agent
+// has its state directory and its address from the beginning of New to the end of Run: if another
+// process uses them, New returns an error before it pulls or compiles plugins. HTTP requests that
+// come before Run wait for it.
 func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.Source == nil {
 		return nil, errors.New("no source of pods is set")
@@ -164,7 +164,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = logs.NewLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.event, FoldFirst: cfg.foldFirst})
-	a.host = &hostWatch{tell: a.hostTrouble}
+	a.host = &hostWatch{report: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.Detach() {
 		err = context.Cause(ctx)
@@ -176,7 +176,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// assemble makes the parts, from the bottom up.
+// assemble makes the parts of the agent.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
 		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
@@ -211,8 +211,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// Run serves HTTP, runs the pods and probes them until ctx ends, and then ends the pods as
-// the kubelet does. It returns when nothing of the agent is left running.
+// Run serves HTTP, runs the pods and probes them until ctx ends. Then it ends the pods as the
+// kubelet does. It returns when nothing of the agent is running.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.close()
 	err := a.announce()
@@ -235,8 +235,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		loops.Go(func() { loop(ctx) })
 	}
 	<-ctx.Done()
-	ended := a.end(context.Cause(ctx)) // the API answers meanwhile
-	loops.Wait()                       // not before: a load that is under way may take long to notice its end
+	ended := a.end(context.Cause(ctx)) // the API still responds
+	loops.Wait()                       // not before: a reload under way may take long to end
 	stop()
 	watching.Wait()
 	served := stopServing()
@@ -251,29 +251,29 @@ func (a *Agent) end(cause error) error {
 	return errors.Join(a.source.Stop(a.killed), a.endProbes())
 }
 
-// endProbes ends all probes. A handler that does not return is left behind.
+// endProbes ends all probes. It does not wait for handlers that do not return in time.
 func (a *Agent) endProbes() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	return a.manager.Shutdown(ctx)
 }
 
-// Kill ends the grace that containers get while Run stops them.
+// Kill ends the grace period of the containers that Run stops.
 func (a *Agent) Kill() { a.kill() }
 
 // close frees what New and Run made.
 func (a *Agent) close() {
 	if a.cfg.AddrFile != "" && a.stopping.Load() {
-		_ = os.Remove(a.cfg.AddrFile) // it tells of no server now
+		_ = os.Remove(a.cfg.AddrFile)
 	}
 	if a.listener != nil {
-		_ = a.listener.Close() // in most cases for the second time
+		_ = a.listener.Close() // mostly for the second time
 	}
 	if a.socket != nil {
 		_ = a.socket.Close()
 	}
 	if a.manager != nil && !a.stopping.Load() {
-		_ = a.endProbes() // else Run has
+		_ = a.endProbes() // otherwise Run has ended them
 	}
 	if a.handlers != nil {
 		if err := a.handlers.Close(); err != nil {
@@ -289,7 +289,7 @@ func (a *Agent) close() {
 	logs.CloseAll(a.stdout, a.stderr)
 }
 
-// writeFile makes a file appear with all of its text at once.
+// writeFile creates or replaces a file atomically.
 func writeFile(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

@@ -28,7 +28,7 @@ func (a *Agent) serveEvents(w http.ResponseWriter, _ *http.Request) {
 	answer(w, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: a.events.List()})
 }
 
-// probeList is the answer of /api/v1/probes.
+// probeList is the response of /api/v1/probes.
 type probeList struct {
 	Items []manager.ProbeStatus `json:"items"`
 }
@@ -42,7 +42,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	answer(w, probeList{a.probesOf(filter)})
 }
 
-// filter says which probes are wanted; empty fields match everything.
+// filter selects probes; empty fields match everything.
 type filter struct{ namespace, pod, container, kind string }
 
 func parseFilter(query url.Values) (filter, error) {
@@ -54,7 +54,7 @@ func parseFilter(query url.Values) (filter, error) {
 		case !ok:
 			return filter{}, fmt.Errorf("unknown parameter %q; known: container, kind, namespace, pod", name)
 		case len(values) > 1:
-			return filter{}, fmt.Errorf("parameter %q is there %d times", name, len(values))
+			return filter{}, fmt.Errorf("parameter %q is set %d times", name, len(values))
 		}
 		*field = values[0]
 	}
@@ -75,7 +75,7 @@ func (a *Agent) probesOf(f filter) []manager.ProbeStatus {
 	return slices.DeleteFunc(a.probes(), func(p manager.ProbeStatus) bool { return !f.matches(&p) })
 }
 
-// probes returns the state of all probes, fit for JSON.
+// probes returns the status of all probes, for JSON.
 func (a *Agent) probes() []manager.ProbeStatus {
 	all := a.manager.Probes()
 	for i := range all {
@@ -89,7 +89,7 @@ func (a *Agent) probes() []manager.ProbeStatus {
 	return all
 }
 
-// finite returns metrics without the values that JSON has no word for.
+// finite returns metrics without NaN and infinite values, which JSON cannot represent.
 func finite(metrics []probe.Metric) []probe.Metric {
 	odd := func(m probe.Metric) bool { return math.IsNaN(m.Value) || math.IsInf(m.Value, 0) }
 	if !slices.ContainsFunc(metrics, odd) {
@@ -113,7 +113,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 	}
 	acted := false
 	for _, p := range a.probesOf(f) {
-		acted = act(p.Key()) == nil || acted // else it has ended meanwhile
+		acted = act(p.Key()) == nil || acted // an error means that the probe has ended
 	}
 	if !acted {
 		fail(w, http.StatusNotFound, "container %q of pod %s/%s has no %s probe", f.container, f.namespace, f.pod, f.kind)
@@ -157,7 +157,7 @@ func answer(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // a reader that has gone needs no answer
+	_, _ = w.Write(b.Bytes()) // fails if the caller has left
 }
 
 // fail writes an error as JSON.

@@ -8,8 +8,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 )
 
-// logChanges logs every change of a decided result until ctx ends, and pushes it to the
-// streams.
+// logChanges logs every change of a decided result and pushes it to the streams, until ctx ends.
 func (a *Agent) logChanges(ctx context.Context) {
 	for u := range a.manager.Subscribe(ctx) {
 		a.hub.pod(types.UID(u.PodUID))
@@ -17,20 +16,19 @@ func (a *Agent) logChanges(ctx context.Context) {
 	}
 }
 
-// logChange logs u. Only what a probe or the end of a container decided is worth more
-// than a line for debugging.
+// logChange logs u: results that a probe decided at Info or Warn, all others at Debug.
 func (a *Agent) logChange(u results.Update) {
 	if isDecided(u) {
 		a.events.Changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
 	}
-	text, say := "result changed", a.log.Info
+	text, log := "result changed", a.log.Info
 	switch {
 	case u.Removed:
-		text, say = "result removed", a.log.Debug
+		text, log = "result removed", a.log.Debug
 	case !isDecided(u):
-		say = a.log.Debug
+		log = a.log.Debug
 	case u.Result == results.Failure:
-		say = a.log.Warn
+		log = a.log.Warn
 	}
 	attrs := []any{
 		"namespace", u.Namespace, "pod", u.Pod, "container", u.Container,
@@ -39,16 +37,16 @@ func (a *Agent) logChange(u results.Update) {
 	if u.Reason != "" {
 		attrs = append(attrs, "reason", string(u.Reason))
 	}
-	say(text, attrs...)
+	log(text, attrs...)
 }
 
-// isDecided reports whether u is what came of something now, and not what a container begins
-// or ends with.
+// isDecided reports whether a probe decided u now. Other results are those that a container starts
+// with, that were restored, and that were removed.
 func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
 
-// watchPods keeps the metrics and the streams up to date with the pods, until ctx ends.
+// watchPods updates the metrics and the streams when pods change, until ctx ends.
 func (a *Agent) watchPods(ctx context.Context) {
 	for c := range a.source.Watch(ctx) {
 		if c.Removed {

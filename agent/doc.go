@@ -1,24 +1,21 @@
-// Package agent is the long-running program around the manager: what `prober run`
-// does. [New] reads and checks everything and starts nothing; [Agent.Run] runs it
-// until its context ends.
+// Package agent is the long-running program around the manager, which `prober run` runs. [New] reads
+// and checks everything and starts nothing; [Agent.Run] runs until its context ends.
 //
 // Read podsource.go first: where pods come from. Then loops.go: five loops, none of which waits
-// for another, and which ask each other for work by a coalescing trigger (trigger.go).
+// for another. They request work from each other with a coalescing trigger (trigger.go).
 //
-//   - followPods has the source of pods reload when somebody asks, or a secret has changed.
-//   - followPlugins brings the plugins to what prober.yaml and the plugin folders have.
-//   - followRegistries asks registries for newer versions of plugins.
-//   - maintainPlugins promotes shadows that are due, and unloads plugins that nobody uses.
+//   - followPods reloads the pods on request, and when a secret has changed.
+//   - followPlugins reloads the plugins on request, and when prober.yaml or a plugin has changed.
+//   - followRegistries queries registries for newer versions of plugins.
+//   - maintainPlugins promotes shadows that are due, and unloads plugins that no probe uses.
 //   - followSignals reloads everything at each SIGHUP.
 //
-// An attempt to reload pods or plugins notes the version of the other one when it begins. Where it fails,
-// and the other one has changed since, it is tried again (reload.go: progress). pods.go is
-// the agent's side of a reload of pods.
+// A failed reload of pods is retried after the plugins have changed, and a failed reload of plugins
+// after the pods have changed (reload.go: progress). pods.go is the agent's part of a reload of
+// pods. agent/plugins has the plugins.
 //
-// The plugins are those of agent/plugins: the agent calls it when files have changed or time
-// has passed.
-//
-// The rest answers: listen.go takes addresses, server.go and api.go serve HTTP, actions.go
-// reports who changed what, stream.go pushes changes, and host.go reports trouble of the host. The packages
-// below are api and client for those who ask, access, secrets, events, logs and statelock.
+// listen.go opens the listeners, server.go and api.go serve HTTP, actions.go logs and counts
+// actions, stream.go pushes changes, and host.go reports trouble of the host. The packages api and
+// client are for clients of the API; access, secrets, events, logs and statelock are parts of the
+// agent.
 package agent

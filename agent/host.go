@@ -9,11 +9,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// troubleWindow is how long attempts count as recent, and the least time between two
-// events about the same trouble.
+// troubleWindow is how long attempts count as recent, and the minimum time between two events
+// about the same trouble.
 const troubleWindow = time.Minute
 
-// hostTroubles are the kinds of trouble of the agent's own host.
+// hostTroubles are the kinds of trouble of the agent's host.
 var hostTroubles = [...]struct {
 	reason  probe.Reason
 	event   string // reason of the event
@@ -26,27 +26,27 @@ var hostTroubles = [...]struct {
 		"The host had no descriptor, memory or port for the agent: attempts failed, which says nothing of their targets", "out of resources"},
 }
 
-// hostWatch observes attempts that failed for the host's own trouble. It tells of the
-// first at once, and of those that follow once a [troubleWindow].
+// hostWatch observes attempts that failed because of trouble of the host. It reports the first at
+// once, and those that follow once per [troubleWindow].
 type hostWatch struct {
-	// tell gets the attempts since it was called last, and the error of the last of them.
+	// report gets the number of attempts since the last call, and the error of the last of them.
 	// i is an index of hostTroubles. It must not block.
-	tell func(i, attempts int, last error)
+	report func(i, attempts int, last error)
 
 	mu     sync.Mutex
 	closed bool
 	seen   [len(hostTroubles)]hostTrouble
 }
 
-// hostTrouble is what was seen of one kind of trouble.
+// hostTrouble has the attempts that failed because of one kind of trouble.
 type hostTrouble struct {
 	seconds [int(troubleWindow / time.Second)]struct {
 		at       int64 // seconds since 1970
 		attempts int
 	}
-	err    error       // of the last attempt
-	untold int         // attempts
-	timer  *time.Timer // until the next ones are told of; nil: at once
+	err        error       // of the last attempt
+	unreported int         // attempts
+	timer      *time.Timer // until the next report; nil: report at once
 }
 
 var (
@@ -86,43 +86,42 @@ func (h *hostWatch) note(i, attempts int, err error) {
 	}
 	second.attempts += attempts
 	s.err = err
-	s.untold += attempts
-	untold := 0
+	s.unreported += attempts
+	n := 0
 	if s.timer == nil {
-		untold = h.takeLocked(i)
+		n = h.takeLocked(i)
 	}
 	h.mu.Unlock()
-	if untold > 0 {
-		h.tell(i, untold, err)
+	if n > 0 {
+		h.report(i, n, err)
 	}
 }
 
-// again tells of the attempts of the last [troubleWindow], if there were any.
-func (h *hostWatch) again(i int) {
+// flush reports the attempts of the last [troubleWindow], if there were any.
+func (h *hostWatch) flush(i int) {
 	h.mu.Lock()
 	s := &h.seen[i]
 	s.timer = nil
-	untold, err := h.takeLocked(i), s.err
+	n, err := h.takeLocked(i), s.err
 	h.mu.Unlock()
-	if untold > 0 {
-		h.tell(i, untold, err)
+	if n > 0 {
+		h.report(i, n, err)
 	}
 }
 
-// takeLocked returns how many attempts are to be told of now. If there are any, those that
-// follow wait for a while.
-func (h *hostWatch) takeLocked(i int) (untold int) {
+// takeLocked returns how many attempts to report now. If there are any, the next report waits for a
+// [troubleWindow].
+func (h *hostWatch) takeLocked(i int) (n int) {
 	s := &h.seen[i]
-	if h.closed || s.untold == 0 {
+	if h.closed || s.unreported == 0 {
 		return 0
 	}
-	untold, s.untold = s.untold, 0
-	s.timer = time.AfterFunc(troubleWindow, func() { h.again(i) })
-	return untold
+	n, s.unreported = s.unreported, 0
+	s.timer = time.AfterFunc(troubleWindow, func() { h.flush(i) })
+	return n
 }
 
-// recent returns how many attempts the trouble took in the last minute, and the error of
-// the last.
+// recent returns how many attempts failed in the last minute, and the error of the last.
 func (h *hostWatch) recent(i int) (attempts int, last error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +135,7 @@ func (h *hostWatch) recent(i int) (attempts int, last error) {
 	return attempts, s.err
 }
 
-// checks are the lines of readyz about the host.
+// checks returns the lines of readyz about the host.
 func (h *hostWatch) checks() (checks []healthCheck) {
 	for i := range hostTroubles {
 		if n, err := h.recent(i); n > 0 {
@@ -147,7 +146,7 @@ func (h *hostWatch) checks() (checks []healthCheck) {
 	return checks
 }
 
-// close ends what waits to be told.
+// close stops all timers.
 func (h *hostWatch) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +158,7 @@ func (h *hostWatch) close() {
 	}
 }
 
-// hostTrouble tells of attempts that failed for the host's own trouble.
+// hostTrouble reports attempts that failed because of trouble of the host.
 func (a *Agent) hostTrouble(i, attempts int, last error) {
 	about := &hostTroubles[i]
 	a.events.Host(about.event, about.message, attempts)

@@ -10,8 +10,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A plugin that no probe uses any more is unloaded, with what runs beside it, and is there
-// again for the next probe.
+// A plugin that no probe uses is unloaded with its shadow. The next probe loads it again.
 func TestUnusedPluginIsUnloadedAndLoadedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +42,7 @@ func TestUnusedPluginIsUnloadedAndLoadedAgain(t *testing.T) {
 	}
 }
 
-// However soon plugins are unloaded, each probe finds its own.
+// Plugins are unloaded as soon as no probe uses them, while new probes come.
 func TestProbeDuringUnloadFindsPlugin(t *testing.T) {
 	t.Parallel()
 	r, events, _ := withPlugins(t, func(c *agent.Config) {

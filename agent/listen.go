@@ -10,8 +10,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// listen takes the addresses of the HTTP server, and removes the address file of an earlier
-// agent.
+// listen opens the listeners of the HTTP server, and removes the address file of an earlier agent.
 func (a *Agent) listen(ctx context.Context) (err error) {
 	if err := a.decideAccess(); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (a *Agent) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// decideAccess reads who may ask for what.
+// decideAccess reads the configuration of access.
 func (a *Agent) decideAccess() (err error) {
 	a.guard.Web = access.Web{ConfigFile: a.cfg.WebConfigFile, Insecure: a.cfg.InsecureListen}
 	allowed := a.cfg.AllowedHosts
@@ -52,7 +51,7 @@ func (a *Agent) decideAccess() (err error) {
 	return err
 }
 
-// listenSocket takes the socket, if there is to be one.
+// listenSocket opens the unix socket, if one is configured.
 func (a *Agent) listenSocket(ctx context.Context) (err error) {
 	if a.cfg.Socket == "" {
 		return nil
@@ -71,7 +70,7 @@ func (a *Agent) listenSocket(ctx context.Context) (err error) {
 	return nil
 }
 
-// announce says where the HTTP server is.
+// announce writes the address of the HTTP server to the address file and the log.
 func (a *Agent) announce() error {
 	address := a.listener.Addr().String()
 	if a.cfg.AddrFile != "" {
@@ -88,7 +87,7 @@ func (a *Agent) announce() error {
 		a.log.Info("taking actions", "socket", a.socket.Path())
 	}
 	if a.cfg.ShowToken && a.guard.Token.Value() != "" {
-		// The part after # stays in the browser. This line goes to a terminal, never to a log.
+		// Browsers do not send the part after #. Stderr is a terminal, see [Config].ShowToken.
 		fmt.Fprintf(a.stderr, "prober: %s://%s/#token=%s\n", scheme, address, a.guard.Token.Value())
 	}
 	return nil

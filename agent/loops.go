@@ -7,19 +7,18 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// The causes of work that nobody asked for.
+// The causes of work that no caller requested.
 const (
 	changedFiles   = "changed files"
 	otherManifests = "other manifests"
 	retriedSecrets = "secrets that could not be used"
 )
 
-// The loops of an agent. None of them waits for another: what is slow or hangs, a
-// registry, a compilation, the validator of a plugin, holds up its own work and no
-// other. They ask each other for work by triggers, see [trigger].
+// The loops of an agent. None of them waits for another: a registry, a compilation or a plugin
+// that is slow or hangs delays one loop only. They request work from each other with a [trigger].
 
-// followPods has the source of pods reload when somebody asks for it, and when the files of
-// secrets have changed, until ctx ends.
+// followPods reloads the pods on request, and when the files of secrets have changed, until ctx
+// ends.
 func (a *Agent) followPods(ctx context.Context) {
 	var files filestamp.Settling
 	changed := func(now time.Time) bool {
@@ -29,14 +28,14 @@ func (a *Agent) followPods(ctx context.Context) {
 	a.follow(ctx, a.podsTrigger, changed, a.reloadPods)
 }
 
-// followPlugins brings the plugins to what prober.yaml and folders have, until ctx ends.
+// followPlugins reloads the plugins on request, and when their files have changed, until ctx ends.
 func (a *Agent) followPlugins(ctx context.Context) {
 	var files filestamp.Settling
 	changed := func(now time.Time) bool { return files.Due(now, a.handlers.Stamp(), a.pluginStamp) }
 	a.follow(ctx, a.pluginsTrigger, changed, a.reloadPlugins)
 }
 
-// follow does the work when files have changed, and when somebody asks for it, until ctx ends.
+// follow does the work on request, and when files have changed, until ctx ends.
 func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Time) bool, work func(context.Context, *request) error) {
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
@@ -47,7 +46,7 @@ func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Ti
 			return
 		case <-t.wake:
 			if r = t.take(); r.cause == "" {
-				continue // an earlier wake-up has taken it
+				continue // the request was taken already
 			}
 		case now := <-ticker.C:
 			if !changed(now) {
@@ -58,11 +57,11 @@ func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Ti
 	}
 }
 
-// timed does the work, and logs once when it takes long.
+// timed does the work, and logs once if it takes long.
 func (a *Agent) timed(ctx context.Context, t *trigger, r *request, work func(context.Context, *request) error) error {
 	start := time.Now()
-	t.setUnderWay(start)
-	defer t.setUnderWay(time.Time{})
+	t.started.Store(&start)
+	defer t.started.Store(nil)
 	cause := r.cause
 	long := time.AfterFunc(a.cfg.longReload, func() {
 		a.log.Warn("reload takes long", "of", t.name, "cause", cause, "since", start.Format(time.RFC3339))
@@ -71,8 +70,8 @@ func (a *Agent) timed(ctx context.Context, t *trigger, r *request, work func(con
 	return work(ctx, r)
 }
 
-// followRegistries asks the registries of plugins, every so often and when somebody asks for
-// it, until ctx ends. What they answer is used at the next reload of the plugins.
+// followRegistries queries the registries of plugins periodically and on request, until ctx ends.
+// The next reload of the plugins uses the answers.
 func (a *Agent) followRegistries(ctx context.Context) {
 	next := time.NewTimer(a.handlers.UntilNextPull())
 	defer next.Stop()
@@ -87,13 +86,13 @@ func (a *Agent) followRegistries(ctx context.Context) {
 			r.retry = true
 		}
 		a.handlers.Pull(ctx, len(r.waiters) > 0, r.retry, a.registryAnswered)
-		r.done(nil) // what went wrong is reported by the plugins
+		r.done(nil) // the reload of the plugins reports errors
 		next.Reset(a.handlers.UntilNextPull())
 	}
 }
 
-// maintainPlugins promotes the shadows that are due, and unloads plugins that nobody uses
-// any more, until ctx ends.
+// maintainPlugins promotes shadows that are due, and unloads plugins that no probe uses, until ctx
+// ends.
 func (a *Agent) maintainPlugins(ctx context.Context) {
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()

@@ -92,7 +92,7 @@ func keepChanging(t *testing.T, path, text string, every time.Duration) (stop fu
 	return stop
 }
 
-// A load of several hundred pods takes longer than the pause between two changes of the files.
+// Applying several hundred pods takes longer than the time between two changes of the file.
 func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
 	t.Parallel()
 	web := newTarget(t)
@@ -109,8 +109,8 @@ func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
 	stop()
 }
 
-// Manifests that change steadily and need a plugin which hangs are given up once, and then
-// read to the end, which tells what is wrong with them.
+// Manifests that keep changing and need a plugin that hangs are abandoned once. The second time, the
+// agent waits and reports the error, after the 5 s of the plugin's validator.
 func TestManifestsThatKeepChangingReportHangingPlugin(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -147,8 +147,8 @@ spec:
 	}
 }
 
-// A pod that has waited for the end of another, and then got no probe of a plugin, gets one
-// when there is another version of that.
+// A pod waits for the end of its predecessor. Meanwhile its plugin is replaced by a version that
+// refuses the pod's config. The next version accepts it.
 func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	t.Parallel()
 	goOn := filepath.Join(t.TempDir(), "go")

@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// reloadPods has the source bring its pods to what they should be. Where it cannot, secrets
-// alone are read again.
+// reloadPods has the source apply the desired pods. If it is not a [Reloader], only secrets are read
+// again.
 func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 	if s, ok := a.source.(Reloader); ok {
 		return s.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
@@ -43,7 +43,7 @@ func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
 	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
 }
 
-// checkProbes prepares every probe of pod, and drops what that made.
+// checkProbes prepares every probe of pod and releases it again.
 func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: secret})
 	if err != nil {
@@ -53,8 +53,7 @@ func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, se
 	return []error{m.AddPod(ctx, pod)}
 }
 
-// within prepares handlers for as long as its context lasts: [manager.Handlers] knows of
-// none.
+// within prepares handlers with a context, which [manager.Handlers] does not take.
 type within struct {
 	ctx      context.Context
 	handlers *plugins.Set
@@ -67,7 +66,7 @@ func (w within) Prepare(name string, config []byte, target probe.Target) (probe.
 	return w.handlers.PrepareWithin(w.ctx, name, config, target)
 }
 
-// noPods knows no pod's status, so that no worker makes an attempt.
+// noPods has no status of any pod, so that no worker makes an attempt.
 type noPods struct{}
 
 // PodStatus implements [manager.StatusSource].
@@ -76,11 +75,11 @@ func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{},
 // podsRefused implements [pods.Host].Refused.
 func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error {
 	a.handlers.HoldRefused()
-	secrets := a.refreshSecrets(ctx) // what is wrong elsewhere keeps no secret back
+	secrets := a.refreshSecrets(ctx) // also if the manifests are wrong
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !r.All { // else all pods were checked, with their secrets
+	if !r.All { // otherwise the check of all pods has reported their secrets
 		err = errors.Join(err, secrets)
 	}
 	last := a.ended((*progress).ofPods, false, err)
@@ -103,14 +102,14 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	switch {
 	case err == nil:
 		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
-	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it is known
+	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it was logged
 		a.log.Error("manifests were not applied as a whole", "cause", r.Cause, "error", err.Error())
 	}
 	return err
 }
 
-// refreshSecrets lets probes use the secrets that there are now. Where some of them cannot, for
-// the want of file descriptors or of time, say, it is tried again after a pause.
+// refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be
+// read, for example for lack of file descriptors.
 func (a *Agent) refreshSecrets(ctx context.Context) error {
 	a.retry.Stop()
 	err := a.manager.RefreshSecrets(ctx)
@@ -120,7 +119,7 @@ func (a *Agent) refreshSecrets(ctx context.Context) error {
 	return err
 }
 
-// secret resolves ${file:…} and ${env:…} in a probe's config, as far as prober.yaml allows it.
+// secret resolves ${file:…} and ${env:…} in a probe's config, if prober.yaml allows it.
 func (a *Agent) secret(source, name string) (string, error) {
 	policy := a.handlers.SecretPolicy()
 	return policy.Resolve(a.cfg.LookupEnv, &a.secretFiles, source, name)

@@ -13,53 +13,48 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// PodSource is where the pods of an agent come from: it knows which pods there should be,
-// and the status of those that there are. It may run their containers itself, as pods/local
-// does, or follow what another program runs.
+// PodSource has the pods of an agent: those that are desired, and the status of those that run. It
+// may run their containers itself, as pods/local does, or follow another program that does.
 //
-// [Config].Source makes it, with a [pods.Host]: what the agent does for it. Then the agent
-// makes a manager that asks it for statuses, and calls Start once and Stop once; where New
-// fails, or Run is never called, it calls neither. All methods are safe for concurrent use.
+// [Config].Source makes it, with the [pods.Host] that the agent offers to it. The agent makes a
+// manager that gets statuses from the source. It calls Start once and Stop once; if New fails, or
+// Run is never called, it calls neither. All methods are safe for concurrent use.
 //
 // A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
 // [manager.RestartSource], [RestartGracer] and [StateSaver]. memory_test.go has the smallest
 // source, docs/embedding.md how to use one.
 type PodSource interface {
-	// PodStatus returns the present status of a pod, false for one that is not known. It is
-	// called at every tick of every probe, by many goroutines, from before Start on: it must
-	// answer from memory. What it returns is not modified.
+	// PodStatus returns the present status of a pod, false for an unknown one. Every tick of every
+	// probe calls it, also before Start: it must return from memory. The agent does not modify the
+	// status.
 	manager.StatusSource
 
-	// Start begins to bring the pods to what they should be, and to tell m of them
-	// (AddPod, UpdatePod, RemovePod). A new status goes through m.UpdatePodStatus before
-	// PodStatus returns it, which says whether containers have started and are ready.
-	// Start returns at once. At the end of ctx,
-	// no more pods are added or changed; those that there are go on until Stop.
-	// A source reports each attempt by [pods.Host].Applied or Refused; the agent is ready
-	// after the first that was applied.
+	// Start begins to apply the desired pods, with m.AddPod, UpdatePod and RemovePod. It returns at
+	// once. The source passes a new status to m.UpdatePodStatus, which sets whether containers have
+	// started and are ready, before PodStatus returns it. When ctx ends, the source adds and changes
+	// no more pods; those that run go on until Stop. It reports each attempt with [pods.Host].Applied
+	// or Refused; the agent is ready after the first call of Applied.
 	Start(ctx context.Context, m *manager.Manager)
 
-	// Stop ends what Start has begun, after the end of its context. A source that runs
-	// containers ends them, with the grace that they ask for; ctx ends that grace. Probes go
-	// on until Stop returns. Then nothing that the source has started is left, and it does not use
-	// the manager and the host any more.
+	// Stop ends what Start has begun, after the end of the context of Start. A source that runs
+	// containers ends them with their grace periods; the end of ctx ends these. Probes go on until
+	// Stop returns. After that, nothing that the source has started is running, and it does not use
+	// the manager and the host.
 	Stop(ctx context.Context) error
 
 	// Pods returns copies of all pods with their present status, sorted by namespace and name.
 	Pods() []v1.Pod
 
-	// Watch returns the changes of all pods, and of their statuses, from now until ctx ends,
-	// beginning with what they are now. A slow reader blocks nothing: it finds the newest state of every
-	// pod, and misses those between.
+	// Watch returns all pods, and then the changes of pods and their statuses until ctx ends. A slow
+	// reader blocks nothing: it gets the newest state of each pod, and misses those before.
 	Watch(ctx context.Context) iter.Seq[pods.Change]
 }
 
-// Reloader is a [PodSource] that can make another attempt to bring the pods to what they
-// should be. The agent asks for one on request, and when a plugin or a secret is there that
-// may have been missing.
+// Reloader is a [PodSource] that can make another attempt to apply the desired pods. The agent
+// calls it on request, and when a missing plugin or secret may have appeared.
 type Reloader interface {
-	// Reload makes an attempt and reports it to the host, whose answer it returns. The agent
-	// does not call it concurrently with itself, but at any time after Start.
+	// Reload makes an attempt, reports it to the host, and returns what the host returns. The agent
+	// calls it at any time after Start, but not concurrently with itself.
 	Reload(ctx context.Context, r pods.Reload) error
 }
 
@@ -71,11 +66,11 @@ type RestartGracer interface {
 
 // StateSaver is a [PodSource] that keeps state over a restart of the agent.
 type StateSaver interface {
-	// Saving returns how that goes.
+	// Saving returns the condition of that state.
 	Saving() pods.Saving
 }
 
-// podHost returns what the agent offers to its source of pods.
+// podHost returns the agent's side of the interface with its source of pods.
 func (a *Agent) podHost() pods.Host {
 	return pods.Host{
 		Logger: a.log, Recorder: a.events, Output: a.stdout, PollInterval: a.cfg.PollInterval,
@@ -86,7 +81,7 @@ func (a *Agent) podHost() pods.Host {
 	}
 }
 
-// saving returns how it goes with the state that the source keeps.
+// saving returns the condition of the state that the source keeps; zero if it keeps none.
 func (a *Agent) saving() pods.Saving {
 	if s, ok := a.source.(StateSaver); ok {
 		return s.Saving()
@@ -94,7 +89,7 @@ func (a *Agent) saving() pods.Saving {
 	return pods.Saving{}
 }
 
-// restartGrace returns that of the source; 0 for the default.
+// restartGrace returns the RestartGrace of the source; 0 for the default.
 func restartGrace(source PodSource) time.Duration {
 	if g, ok := source.(RestartGracer); ok {
 		return g.RestartGrace()
@@ -112,8 +107,8 @@ func (a *Agent) restarted(r pods.Restart) {
 	a.log.Warn("container restarted", attrs...)
 }
 
-// containerRunner runs the commands of exec probes in the containers of the source, which is
-// made later than the handlers.
+// containerRunner runs the commands of exec probes in the containers of the source. The source is
+// made after the handlers.
 type containerRunner struct {
 	source builtin.CommandRunner // set before a probe runs; nil: the source does not implement it
 }

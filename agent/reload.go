@@ -8,11 +8,10 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 )
 
-// progress is how it went with the last attempts to reload the pods and the plugins. What
-// failed is as it was before.
+// progress has the last attempts to reload the pods and the plugins.
 type progress struct{ pods, plugins attempt }
 
-// attempt is how it went with one of the two.
+// attempt is the last attempt to reload the pods, or the plugins.
 type attempt struct {
 	at      time.Time
 	err     error
@@ -20,20 +19,12 @@ type attempt struct {
 	against int // the version of the other one when the attempt began
 }
 
-// begin notes that an attempt begins, where other is the other one.
+// begin records that an attempt begins.
 func (a *attempt) begin(other *attempt) { a.against = other.version }
 
-// end notes how the attempt went.
-func (a *attempt) end(now time.Time, changed bool, err error) {
-	a.at, a.err = now, err
-	if changed {
-		a.version++
-	}
-}
-
-// retries returns what is to be tried again: what has failed, where the other one has changed
-// since that attempt began. A pod may need a plugin that came too late, and a plugin may not
-// fit a pod that has gone. It returns each retry once.
+// retries reports whether to try the pods or the plugins again: the last attempt failed, and the
+// other one has changed since it began. A plugin may have come too late for a pod, and a plugin may
+// have been refused because of a pod that is gone. It returns each retry once.
 func (p *progress) retries() (pods, plugins bool) {
 	return p.pods.retry(&p.plugins), p.plugins.retry(&p.pods)
 }
@@ -46,8 +37,7 @@ func (a *attempt) retry(other *attempt) bool {
 	return true
 }
 
-// update changes what is known of the last attempts, and asks for retries. It returns what
-// was known before.
+// update changes the progress and requests retries. It returns the progress before.
 func (a *Agent) update(change func(p *progress)) (before progress) {
 	a.mu.Lock()
 	before = a.last
@@ -63,11 +53,15 @@ func (a *Agent) update(change func(p *progress)) (before progress) {
 	return before
 }
 
-// ended notes how an attempt went. It returns what was known before.
+// ended records the result of an attempt. It returns the progress before.
 func (a *Agent) ended(which func(p *progress) *attempt, changed bool, err error) (before progress) {
 	now := time.Now()
 	return a.update(func(p *progress) {
-		which(p).end(now, changed, err)
+		last := which(p)
+		last.at, last.err = now, err
+		if changed {
+			last.version++
+		}
 		a.metrics.Reloaded(p.pods.err == nil && p.plugins.err == nil, now)
 	})
 }
@@ -75,34 +69,28 @@ func (a *Agent) ended(which func(p *progress) *attempt, changed bool, err error)
 func (p *progress) ofPods() *attempt    { return &p.pods }
 func (p *progress) ofPlugins() *attempt { return &p.plugins }
 
-// lastReload returns how it went with the last attempts.
+// lastReload returns the progress.
 func (a *Agent) lastReload() progress {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
 }
 
-// reloading returns how long the reload that is under way has taken, the longer one where
-// there are two; 0 where there is none.
-func (a *Agent) reloading() (took time.Duration) {
-	for _, t := range []*trigger{a.podsTrigger, a.pluginsTrigger} {
-		if since := t.underWay(); !since.IsZero() {
-			took = max(took, time.Since(since))
-		}
-	}
-	return took
+// reloading returns how long the reload under way has taken, the longer one if there are two; 0 if
+// there is none.
+func (a *Agent) reloading() time.Duration {
+	return max(a.podsTrigger.underWay(), a.pluginsTrigger.underWay())
 }
 
-// Reload asks the registries, and reads manifests, prober.yaml and plugins again. It returns
-// when they are applied or found to be bad; at the latest at the end of ctx, when
-// that goes on without it. Its error tells of all that is wrong.
+// Reload queries the registries, and reads manifests, prober.yaml and plugins again. It returns
+// when they are applied or refused, with all errors. If ctx ends before, Reload returns and the
+// work goes on.
 func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "request") }
 
-// reloadAll reloads everything. The plugins come first: the manifests may name a
-// new one. A plugin that was refused is tried again with new manifests, since it may be
-// one of the old that it did not fit.
+// reloadAll reloads everything. The plugins come first: the manifests may name a new one. It tries
+// a plugin that was refused again after the manifests, since an old one may be the reason.
 func (a *Agent) reloadAll(ctx context.Context, cause string) error {
-	_ = a.registriesTrigger.requestAndWait(ctx, cause) // what they said is reported by the plugins
+	_ = a.registriesTrigger.requestAndWait(ctx, cause) // the reload of the plugins reports errors
 	plugins := a.pluginsTrigger.requestAndWait(ctx, cause)
 	manifests := a.podsTrigger.requestAndWait(ctx, cause)
 	if manifests == nil && plugins != nil && ctx.Err() == nil {
@@ -114,7 +102,7 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	return errors.Join(manifests, plugins)
 }
 
-// reloadPlugins brings the plugins to what prober.yaml and folders have.
+// reloadPlugins applies the files of the plugins and the answers of registries.
 func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	a.update(func(p *progress) { p.plugins.begin(&p.pods) })
 	known := a.pluginStamp
@@ -135,7 +123,7 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}
 	switch {
-	case filesChanged: // whatever the request was: no other will see the change
+	case filesChanged: // also if the request has another cause: the change is not seen again
 		a.registriesTrigger.request(changedFiles, false)
 	case a.handlers.AwaitsRegistry():
 		a.registriesTrigger.request("a plugin that was not pulled", false)
@@ -143,8 +131,8 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	return err
 }
 
-// isNews reports whether an error that is the same as before is logged again: somebody
-// asked, or files are others than those with the stamp known.
+// isNews reports whether to log an error that is equal to the last one: a caller waits, or files
+// have changed since the stamp known.
 func (r *request) isNews(known, stamp string) bool {
 	switch r.cause {
 	case otherManifests:
@@ -156,27 +144,27 @@ func (r *request) isNews(known, stamp string) bool {
 	}
 }
 
-// promoted notes that a shadow has taken the place of its plugin.
+// promoted records that a shadow has replaced its plugin.
 func (a *Agent) promoted() {
 	a.update(func(p *progress) { p.plugins.version++ })
 }
 
-// demanded hears how it went with a plugin that a probe asked for, and has the plugins
-// reloaded where that tells something new of them.
+// demanded gets the result of loading a plugin for a probe. It requests a reload of the plugins if
+// their error may change.
 func (a *Agent) demanded(err error) {
 	if err != nil || a.lastReload().plugins.err != nil {
 		a.pluginsTrigger.request("probe", false)
 	}
 }
 
-// registryAnswered hears that a registry has a new answer about a plugin. It is known to
-// the API and the metrics at once.
+// registryAnswered is called for a new answer of a registry. It updates the API and the metrics at
+// once.
 func (a *Agent) registryAnswered() {
 	_, _ = a.handlers.Scan() // the reload that follows reports the error
 	a.pluginsTrigger.request("registry", false)
 }
 
-// textOf is the text of an error, "" for nil.
+// textOf returns the text of an error, "" for nil.
 func textOf(err error) string {
 	if err == nil {
 		return ""

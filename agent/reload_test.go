@@ -92,8 +92,7 @@ func TestChangedPluginIsReplaced(t *testing.T) {
 	}
 }
 
-// A version that is bad in whatever way leaves the one before at work, is told of, and
-// does not keep the next one back.
+// A bad version leaves the version before running, is reported, and does not prevent the next one.
 func TestBadPluginChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
@@ -149,8 +148,8 @@ func TestBadPluginChangesNothing(t *testing.T) {
 	}
 }
 
-// A plugin that is taken away leaves its probes with errors, and their decided results;
-// they go on when it is back.
+// The probes of a plugin that was removed have errors and keep their decided results, until the
+// plugin is back.
 func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
@@ -175,7 +174,7 @@ func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	}
 }
 
-// Manifests that name a plugin which is not there wait for it.
+// Manifests that name a missing plugin wait for it.
 func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
@@ -197,7 +196,7 @@ func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	}
 }
 
-// What prober.yaml says of a plugin is applied to it as it runs.
+// A new entry of prober.yaml is applied to a running plugin.
 func TestChangedConfigFileIsApplied(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "prober.yaml")
@@ -235,7 +234,7 @@ func TestChangedConfigFileIsApplied(t *testing.T) {
 	awaitOutput(t, events, "v1")
 }
 
-// A plugin with a source of its own is watched where it is, and goes with its entry.
+// A plugin with a source is watched at its path, and withdrawn with its entry in prober.yaml.
 func TestChangedSourceIsApplied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -263,8 +262,7 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	awaitOutput(t, events, "v3")
 }
 
-// Who sees an attempt of a new version finds that version in the API and in the metrics,
-// and no error of another.
+// After a tick of a new version, the API and the metrics have that version, and no error of another.
 func TestNewVersionIsInAPIBeforeItsFirstTick(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)

@@ -48,11 +48,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a test waits for what must happen: far longer than that takes on
-// the slowest machine.
+// patience is how long a test waits for what must happen: far longer than that takes on the slowest
+// machine.
 const patience = 3 * time.Minute
 
-// lines takes what an agent writes to stderr and lets tests wait for a line.
+// lines receives what an agent writes to stderr. Tests can wait for a line.
 type lines struct {
 	mu      sync.Mutex
 	text    []string
@@ -70,8 +70,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await returns the first line from the one numbered from that has all words in it,
-// and the number of the next.
+// await waits for the first line from number from on that has all words. It returns the line, and
+// the number of the next one.
 func (l *lines) await(t *testing.T, from int, words ...string) (line string, next int) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -92,15 +92,14 @@ func (l *lines) await(t *testing.T, from int, words ...string) (line string, nex
 	}
 }
 
-// has reports whether a line came so far that has all words in it.
+// has reports whether a line so far has all words.
 func (l *lines) has(words ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.text, func(line string) bool { return containsAll(line, words) })
 }
 
-// count returns how many lines from the one numbered from, and before the one numbered to,
-// have all words in them.
+// count returns how many of the lines from number from up to number to have all words.
 func (l *lines) count(from, to int, words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +175,7 @@ func start(t *testing.T, text string, change ...func(*agent.Config)) *running {
 	}
 	making, made := context.WithCancel(t.Context())
 	a, err := agent.New(making, cfg)
-	made() // it is of no interest any more
+	made() // the agent must not depend on it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +239,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// do sends a request and returns status and body. What changes something goes over the
-// agent's socket.
+// do sends a request and returns status and body. It sends actions over the agent's socket.
 func (r *running) do(method, path string, headers ...string) (int, string) {
 	r.t.Helper()
 	if method == "POST" {
@@ -276,7 +274,7 @@ func (r *running) send(client *http.Client, method, path string, headers ...stri
 	return res.StatusCode, string(body)
 }
 
-// reload has everything read again, which must succeed.
+// reload reloads everything, which must succeed.
 func (r *running) reload() {
 	r.t.Helper()
 	if err := r.agent.Reload(r.t.Context()); err != nil {
@@ -344,7 +342,7 @@ func (r *running) stream() <-chan event {
 	return events
 }
 
-// awaitEvent reads events until one called name shows something as it should be.
+// awaitEvent reads events until ok accepts one called name, and returns that.
 func awaitEvent[T any](t *testing.T, events <-chan event, name, what string, ok func(*T) bool) T {
 	t.Helper()
 	deadline := time.After(patience)
@@ -398,7 +396,7 @@ type streamedProbe struct {
 type target struct {
 	*httptest.Server
 	status atomic.Int32
-	hits   chan struct{} // one for each request, as long as someone takes them
+	hits   chan struct{} // gets a value for each request, if somebody receives
 }
 
 func newTarget(t *testing.T) *target {

@@ -33,11 +33,11 @@ func (a *Agent) newServer() *http.Server {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return streams },
 	}
-	server.RegisterOnShutdown(cancel) // streams end rather than hold the shutdown up
+	server.RegisterOnShutdown(cancel) // else open streams delay the shutdown
 	return server
 }
 
-// routes is everything that can be asked.
+// routes returns the handler of all requests.
 func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", serveIndex)
@@ -66,7 +66,7 @@ func (a *Agent) routes() http.Handler {
 	return mux
 }
 
-// index is what there is to be asked.
+// index is the response of /.
 const index = `prober
 
 GET  /api/v1/pods                 a v1.PodList with live status
@@ -88,17 +88,17 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(index))
 }
 
-// unhurried lifts the time limit on an answer that takes as long as it was asked to, or as
-// registries and compilers do.
+// unhurried removes the time limit of a response that takes as long as the caller wants, or as
+// registries and compilers need.
 func unhurried(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // else the profile is cut off
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // an error leaves the limit
 		h(w, r)
 	}
 }
 
-// serveHTTP starts to answer over TCP and the socket, and calls failed where that ends by
-// itself. stop returns when no request is being answered, with the errors of that.
+// serveHTTP starts to serve over TCP and the socket, and calls failed if a server fails. stop
+// shuts the servers down and returns their errors.
 func (a *Agent) serveHTTP(failed func(error)) (stop func() error) {
 	tcp, local := a.newServer(), a.newServer()
 	local.ConnContext = access.SocketContext
@@ -133,14 +133,14 @@ func shutdown(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
-		_ = server.Close() // the rest had its time
+		_ = server.Close() // ends the other requests
 	}
 }
 
 // healthCheck is one line of a verbose answer.
 type healthCheck struct {
 	name string
-	mark string // "+" well, "-" not well, "!" well enough
+	mark string // "+" passed, "-" failed, "!" a warning
 	text string
 }
 
@@ -168,7 +168,7 @@ func (a *Agent) ready() []healthCheck {
 	return slices.Concat(checks, a.stateChecks(), a.host.checks())
 }
 
-// stateChecks tells of state that could not be saved.
+// stateChecks returns a warning about state that could not be saved.
 func (a *Agent) stateChecks() []healthCheck {
 	saving := a.saving()
 	if saving.Err == nil {
@@ -178,11 +178,11 @@ func (a *Agent) stateChecks() []healthCheck {
 		saving.Since.Format(time.RFC3339), oneLine(saving.Err))}}
 }
 
-// reloadCheck tells whether a reload has been under way for long, and the error of the last one.
+// reloadCheck returns whether a reload has been under way for long, and the error of the last one.
 func (a *Agent) reloadCheck(name string, t *trigger, last *attempt) healthCheck {
 	var wrong []string
-	if since := t.underWay(); !since.IsZero() && time.Since(since) >= a.cfg.longReload {
-		wrong = append(wrong, "under way since "+since.Format(time.RFC3339))
+	if started := t.started.Load(); started != nil && time.Since(*started) >= a.cfg.longReload {
+		wrong = append(wrong, "under way since "+started.Format(time.RFC3339))
 	}
 	if last.err != nil {
 		wrong = append(wrong, fmt.Sprintf("failed at %s, the last good state is kept: %s",
@@ -194,7 +194,7 @@ func (a *Agent) reloadCheck(name string, t *trigger, last *attempt) healthCheck 
 	return healthCheck{name, "!", strings.Join(wrong, "; ")}
 }
 
-// health answers in the manner of Kubernetes: "ok", or what is wrong; all checks with
+// health responds as the endpoints of Kubernetes: "ok", or all checks if one failed or with
 // ?verbose.
 func health(path string, checks func() []healthCheck) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +222,7 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// counts are the agent's own numbers for the metrics.
+// counts returns the agent's counters for the metrics.
 func (a *Agent) counts() metrics.AgentCounts {
 	return metrics.AgentCounts{
 		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.Dropped, "stderr": a.stderr.Dropped},

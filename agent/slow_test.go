@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// hangingRegistry answers nobody, and says when it was asked.
+// hangingRegistry returns a registry that never responds, and a channel that gets its requests.
 func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
 	t.Helper()
 	questions := make(chan struct{}, 1)
@@ -29,8 +29,8 @@ func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
 	return strings.TrimPrefix(server.URL, "http://"), questions
 }
 
-// A registry that hangs holds up no promotion, no other plugin and no manifest, nor the end
-// of the agent.
+// A registry that hangs delays no promotion, no other plugin, no manifest, and not the end of the
+// agent.
 func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	host, asked := hangingRegistry(t)
@@ -59,7 +59,7 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") || r.lines.has("plugins cannot all be used") {
 		t.Errorf("the registry was waited for: %s", body)
 	}
-	// Who asks for a reload waits for the registry, as long as he likes.
+	// A caller that requests a reload waits for the registry until it gives up.
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/-/reload", nil)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	}
 }
 
-// Who asks for a reload and leaves, while registries are asked, has all the rest read too.
+// A reload goes on with the files after its caller has left.
 func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
@@ -101,8 +101,7 @@ func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 	r.lines.await(t, 0, "manifests applied", "cause=request")
 }
 
-// slowly is a pod with probes of the plugin tester, which does not say whether it takes
-// their configs.
+// slowly returns pods with probes of the plugin tester, whose validator hangs.
 func slowly(probes int) string {
 	var b strings.Builder
 	for i := range probes {
@@ -112,7 +111,7 @@ func slowly(probes int) string {
 	return b.String()
 }
 
-// A plugin that hangs when it takes the place of another holds up no manifests.
+// The new version of a plugin hangs while it validates configs. The test waits for its 5 s.
 func TestHangingReplacementDelaysNoManifests(t *testing.T) {
 	t.Parallel()
 	_, program := processFolder(t)
@@ -132,7 +131,7 @@ func TestHangingReplacementDelaysNoManifests(t *testing.T) {
 	}
 }
 
-// Manifests that wait for a plugin are given up when they change.
+// Manifests that wait for a plugin are abandoned when they change.
 func TestWaitingManifestsAreSuperseded(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -148,7 +147,7 @@ func TestWaitingManifestsAreSuperseded(t *testing.T) {
 	}
 }
 
-// A start ends when it is told to, whatever it waits for.
+// New waits for the validator of a plugin when its context ends.
 func TestNewEndsWithContext(t *testing.T) {
 	t.Parallel()
 	for name, folder := range map[string]func(*testing.T) string{

@@ -235,7 +235,7 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			put(t, file, append(text, "# changed\n"...))
 			h.after(t, asked)
 			r.reload() // ends after what the change has begun
-			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):])); err != nil || len(kept) != 1 {
+			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):]+".tar")); err != nil || len(kept) != 1 {
 				t.Errorf("kept are %q, %v", kept, err)
 			}
 			if p := r.plugin(); p.Error != "" || p.State != "running" || r.lines.has("plugins cannot all be used") {

@@ -21,15 +21,14 @@ import (
 
 const (
 	maxStreams    = 64
-	streamPause   = 100 * time.Millisecond // at least, between two batches of one stream
-	maxPause      = time.Second            // at most, after a batch was written
-	streamTimeout = 10 * time.Second       // for a reader to take a batch
+	streamPause   = 100 * time.Millisecond // minimum between two batches of one stream
+	maxPause      = time.Second            // maximum after a batch was written
+	streamTimeout = 10 * time.Second       // for a reader to accept a batch
 	heartbeat     = 15 * time.Second
 )
 
-// hub fans what happens out to the streams. Nothing that calls it ever waits: a stream
-// only remembers what has changed, and reads the newest state of it when its reader
-// has time.
+// hub passes changes to the streams. Its callers never wait: a stream remembers what has changed,
+// and reads the newest state when its reader has time.
 type hub struct {
 	count atomic.Int32 // of streams
 
@@ -44,7 +43,7 @@ var _ worker.Observer = (*hub)(nil)
 // Observe implements [worker.Observer].
 func (h *hub) Observe(info worker.Info) worker.ProbeObserver { return &probeWatch{h, info} }
 
-// probeWatch tells the hub of one probe.
+// probeWatch passes the changes of one probe to the hub.
 type probeWatch struct {
 	hub  *hub
 	info worker.Info
@@ -52,7 +51,7 @@ type probeWatch struct {
 
 func (p *probeWatch) Tick(*worker.Tick) { p.changed() }
 func (p *probeWatch) Skipped(reason worker.SkipReason, _ int) {
-	if reason == worker.SkipQuarantine { // of the others nothing is shown
+	if reason == worker.SkipQuarantine { // the API does not show the others
 		p.changed()
 	}
 }
@@ -66,7 +65,7 @@ func infoKey(i worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }
 
-// pod says that the probes of a pod may have changed.
+// pod records that the probes of a pod may have changed.
 func (h *hub) pod(uid types.UID) { h.each(func(s *stream) { s.touched[uid] = true }) }
 
 func (h *hub) podChanged(c pods.Change) {
@@ -89,7 +88,7 @@ func (h *hub) event(e v1.Event) {
 	})
 }
 
-// each lets note change what every stream remembers, and wakes the streams.
+// each calls note for every stream, and wakes the streams.
 func (h *hub) each(note func(*stream)) {
 	if h.count.Load() == 0 {
 		return
@@ -107,7 +106,7 @@ func (h *hub) each(note func(*stream)) {
 	}
 }
 
-// attach returns a new stream, nil when there are too many.
+// attach returns a new stream, nil if there are too many.
 func (h *hub) attach() *stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,16 +126,16 @@ func (h *hub) detach(s *stream) {
 	h.count.Store(int32(len(h.streams)))
 }
 
-// stream is what one reader has not been told yet.
+// stream has the changes that one reader has not received yet.
 type stream struct {
-	wake chan struct{} // holds a token while there may be news
+	wake chan struct{} // holds a token while there may be changes
 
 	mu sync.Mutex
 	news
 }
 
-// news is what has changed: its size is bounded by what there is, not by how often it
-// changes.
+// news has the objects that have changed. Its size is bounded by the number of objects, not by that
+// of their changes.
 type news struct {
 	probes  map[manager.Key]worker.Info
 	touched map[types.UID]bool // pods all of whose probes may have changed
@@ -158,8 +157,8 @@ func (s *stream) take() news {
 	return n
 }
 
-// podItem and probeItem are what a stream shows. A thing that is gone is shown once
-// more, marked as removed.
+// podItem and probeItem are the items of a stream. An object that was removed is sent once more,
+// with Removed set.
 type podItem struct {
 	*v1.Pod
 	Removed bool `json:"removed,omitempty"`
@@ -170,7 +169,7 @@ type probeItem struct {
 	Removed bool `json:"removed,omitempty"`
 }
 
-// serveStream answers GET /api/v1/stream: everything as it is now, then what changes.
+// serveStream responds to GET /api/v1/stream with the present state, and then with changes.
 func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 	s := a.hub.attach()
 	if s == nil {
@@ -212,14 +211,13 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pauseAfter returns how long a stream rests after a batch that took so long to make. To
-// make batches takes a tenth of the time, whatever the number of streams, unless the
-// pauses would be longer than [maxPause].
+// pauseAfter returns how long a stream pauses after a batch that took so long to make: so long that
+// all streams together take a tenth of the time of one processor, but no longer than [maxPause].
 func pauseAfter(took time.Duration, streams int) time.Duration {
 	return min(max(streamPause, 10*time.Duration(streams)*took), maxPause)
 }
 
-// everything is the state that a stream begins with.
+// everything returns the state that a stream begins with.
 func (a *Agent) everything() []byte {
 	var b bytes.Buffer
 	for _, pod := range a.source.Pods() {
@@ -235,8 +233,8 @@ func (a *Agent) everything() []byte {
 	return b.Bytes()
 }
 
-// tell writes the newest state of all that n names. Histories are left out: a reader
-// has seen them pass.
+// tell returns the newest state of all objects in n, without histories: the reader has seen the
+// ticks.
 func (a *Agent) tell(n news) []byte {
 	var b bytes.Buffer
 	for _, c := range n.pods {
@@ -252,7 +250,7 @@ func (a *Agent) tell(n news) []byte {
 			delete(n.probes, key)
 		}
 	}
-	for _, info := range n.probes { // those that are no longer there
+	for _, info := range n.probes { // those that were removed
 		writeEvent(&b, "probe", probeItem{Removed: true, ProbeStatus: manager.ProbeStatus{
 			Namespace: info.Namespace, Pod: info.Pod, UID: types.UID(info.PodUID), Container: info.Container,
 			Kind: info.Kind, Handler: info.Handler,
@@ -267,7 +265,7 @@ func (a *Agent) tell(n news) []byte {
 func writeEvent(b *bytes.Buffer, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
-		return // a number that JSON has no word for; the next state will do
+		return // a number that JSON cannot represent
 	}
 	b.WriteString("event: " + name + "\ndata: ")
 	b.Write(text)

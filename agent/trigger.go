@@ -3,34 +3,35 @@ package agent
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// trigger asks a loop to do its work. It coalesces: all requests that come before the loop
-// takes them are one. A request that comes while the loop works is for the next time.
+// trigger requests work from a loop. It coalesces the requests that come before the loop takes
+// them. A request that comes while the loop works is for the next time.
 type trigger struct {
-	name string        // of what the loop follows
-	wake chan struct{} // holds a token while there is a request
+	name    string                    // of what the loop reloads
+	wake    chan struct{}             // holds a token while there is a request
+	started atomic.Pointer[time.Time] // when the work under way was started; nil for none
 
 	mu      sync.Mutex
 	pending request
-	since   time.Time // when the work under way was begun; zero: there is none
 }
 
-// request is why a loop is to do its work.
+// request is a request for work.
 type request struct {
 	cause   string       // for the log
-	retry   bool         // what failed before is tried again, though it has not changed
-	waiters []chan error // get what came of it
+	retry   bool         // also try again what failed before and has not changed
+	waiters []chan error // for the result
 }
 
 func newTrigger(name string) *trigger { return &trigger{name: name, wake: make(chan struct{}, 1)} }
 
-// request asks for the work, and returns at once.
+// request requests work, and returns at once.
 func (t *trigger) request(cause string, retry bool) { t.add(cause, retry, nil) }
 
-// requestAndWait asks for the work, in which everything is tried again, and returns what came
-// of it, or the cause of ctx at its end.
+// requestAndWait requests work with retry, and returns its result, or the cause of ctx when that
+// ends.
 func (t *trigger) requestAndWait(ctx context.Context, cause string) error {
 	waiter := make(chan error, 1)
 	t.add(cause, true, waiter)
@@ -42,7 +43,7 @@ func (t *trigger) requestAndWait(ctx context.Context, cause string) error {
 	}
 }
 
-// add adds to the pending request. Its cause is the first one, or that of who waits.
+// add adds to the pending request. The cause is the first one, or that of a caller that waits.
 func (t *trigger) add(cause string, retry bool, waiter chan error) {
 	t.mu.Lock()
 	p := &t.pending
@@ -60,7 +61,7 @@ func (t *trigger) add(cause string, retry bool, waiter chan error) {
 	}
 }
 
-// take returns the pending request, whose cause is "" where there is none.
+// take returns the pending request; its cause is "" if there is none.
 func (t *trigger) take() request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,21 +70,15 @@ func (t *trigger) take() request {
 	return r
 }
 
-// setUnderWay notes when the work was begun; zero: it has ended.
-func (t *trigger) setUnderWay(since time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.since = since
+// underWay returns how long the work under way has taken; 0 if there is none.
+func (t *trigger) underWay() time.Duration {
+	if started := t.started.Load(); started != nil {
+		return time.Since(*started)
+	}
+	return 0
 }
 
-// underWay returns when the work under way was begun; zero where there is none.
-func (t *trigger) underWay() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.since
-}
-
-// done tells those who wait what came of the work.
+// done sends the result of the work to the waiters.
 func (r *request) done(err error) {
 	for _, waiter := range r.waiters {
 		waiter <- err

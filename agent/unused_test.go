@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// What no probe asks for is not loaded: a folder may hold plugins that this host has
-// granted nothing, or that do not work here.
+// A folder may have plugins that have no grants on this host, or do not work. They are loaded, and
+// fail, only if a probe uses them.
 func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	t.Parallel()
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
@@ -43,7 +43,7 @@ func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	awaitOutput(t, events, "v1")
 }
 
-// A command of Nagios that was upgraded runs as it is now.
+// A check command is replaced by another, and by one with the same content.
 func TestChangedNagiosCommandIsUsed(t *testing.T) {
 	t.Parallel()
 	commands, folder := t.TempDir(), t.TempDir()
@@ -82,7 +82,7 @@ func TestChangedNagiosCommandIsUsed(t *testing.T) {
 	}
 }
 
-// A plugin that cannot be loaded, since prober.yaml cannot be read, is loaded when it can.
+// A plugin that could not be loaded because of an invalid prober.yaml is loaded once that is valid.
 func TestPluginIsLoadedOnceConfigFileIsValid(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prober.yaml")

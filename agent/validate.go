@@ -26,11 +26,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Validate checks what [New] checks of cfg's manifests, plugins and prober.yaml, in the same
-// way, as far as that needs neither code nor this host: it compiles and runs no plugin,
-// asks no registry, reads no secret, and takes commands on every system. Its error joins
-// all that is wrong. load reads the pods, and calls check for each that is otherwise right;
-// [Config].Source is not used.
+// Validate checks manifests, plugins and prober.yaml as [New] does, but does not run code or
+// depend on this host: it compiles and runs no plugin, queries no registry, reads no secret, and
+// accepts commands on every system. Its error joins all errors. load reads the pods, and calls
+// check for each that is otherwise valid. [Config].Source is not used.
 func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, check func(*v1.Pod) []error) error) (notes Notes, err error) {
 	o := &offline{cfg: cfg, missing: make(map[string]bool), exposed: make(map[string]bool)}
 	if err := builtin.Register(&o.registry, builtin.Config{Runner: &builtin.HostRunner{}, Compat: cfg.Compat}); err != nil {
@@ -55,13 +54,13 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 	return notes, errors.Join(errs...)
 }
 
-// Notes are what [Validate] finds beside errors: names of handlers, sorted.
+// Notes are the findings of [Validate] that are not errors. All names are sorted.
 type Notes struct {
-	// Unchecked are those of which nothing is known: plugins in registries, and, where the
-	// config names neither plugin folders nor prober.yaml, all that are not built in.
+	// Unchecked are handlers that could not be checked: plugins in registries, and, if the config
+	// has neither plugin folders nor prober.yaml, all that are not built in.
 	Unchecked []string
-	// SecretsInArguments are checks that get a secret of a probe in an argument, which all
-	// users of the host can read.
+	// SecretsInArguments are checks that get a secret in an argument, which all users of the host
+	// can read.
 	SecretsInArguments []string
 }
 
@@ -71,7 +70,7 @@ type offline struct {
 	plugins  *admit.Snapshot
 	secrets  secrets.Policy
 	registry handlers.Registry
-	missing  map[string]bool // handlers that were asked for, and of which nothing is known
+	missing  map[string]bool // handlers that could not be checked
 	exposed  map[string]bool // handlers that get secrets in arguments
 }
 
@@ -83,7 +82,7 @@ func (o *offline) Prepare(name string, config []byte, target probe.Target) (prob
 		o.missing[name] = true
 		return static{}, nil
 	case !known && o.plugins.About(name, "") != nil:
-		return static{}, nil // told already
+		return static{}, nil // reported already
 	}
 	if e := o.plugins.Plugin(name); e.Loadable() && e.Plugin.Manifest.SecretsInArguments && e.Plugin.Manifest.HasInArguments(manager.SecretFields(config)) {
 		o.exposed[name] = true
@@ -91,13 +90,13 @@ func (o *offline) Prepare(name string, config []byte, target probe.Target) (prob
 	return o.registry.Prepare(name, config, target)
 }
 
-// unnamed reports whether the config names nothing that says what a host would have: neither
-// plugin folders nor prober.yaml.
+// unnamed reports whether the config has neither plugin folders nor prober.yaml, so that the plugins
+// of the host are not known.
 func (o *offline) unnamed() bool {
 	return len(o.cfg.PluginDirs) == 0 && o.cfg.ConfigFile == "" && len(o.cfg.DevPlugins) == 0
 }
 
-// static is a plugin of which nothing is run.
+// static is a plugin that is checked without running it.
 type static struct {
 	probe.HandlerFunc // nil: it probes nothing
 	found             plugin.Found
@@ -116,8 +115,8 @@ func (s static) CheckSecrets(fields []string) error {
 	return s.found.Manifest.CheckSecrets(fields)
 }
 
-// Prepare implements [probe.Preparer]. It returns why the plugin would not be loaded, or would
-// not take config.
+// Prepare implements [probe.Preparer]. It returns an error if the plugin would not be loaded, or
+// would not accept config.
 func (s static) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 	if err := s.admit(); err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, s.found.Path)
@@ -126,8 +125,8 @@ func (s static) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 	return s, withoutReferences(err, config)
 }
 
-// admit returns why the plugin would not be loaded. Whether a host has the command of a
-// check is known there alone.
+// admit returns an error if the plugin would not be loaded. It does not check whether this host has
+// the command of a check.
 func (s static) admit() error {
 	switch s.found.Manifest.Runtime {
 	case plugin.Process:
@@ -143,9 +142,9 @@ func (s static) admit() error {
 	}
 }
 
-// keepReference resolves a reference to itself: secrets are on the host that runs the
-// manifests. It returns an error for one that an agent of this config does not allow: without
-// prober.yaml, any. Of a config that names nothing, nothing is known.
+// keepReference resolves a reference to itself, since the secret is on another host. It returns an
+// error if prober.yaml does not allow the reference. Without plugin folders and prober.yaml, it
+// accepts all.
 func (o *offline) keepReference(source, name string) (string, error) {
 	var err error
 	switch {
@@ -158,8 +157,8 @@ func (o *offline) keepReference(source, name string) (string, error) {
 	return "${" + source + ":" + name + "}", err
 }
 
-// withoutReferences takes those errors out of err that are about a string with a reference:
-// what that stands for is not known.
+// withoutReferences returns err without the errors about strings with a reference, whose values are
+// not known.
 func withoutReferences(err error, config []byte) error {
 	var document any
 	if err == nil || json.Unmarshal(config, &document) != nil {
@@ -176,7 +175,7 @@ func withoutReferences(err error, config []byte) error {
 	return errors.Join(rest...)
 }
 
-// noteReferences notes the paths of the strings that have a reference in them.
+// noteReferences adds the paths of the strings that have a reference.
 func noteReferences(v any, path string, to map[string]bool) {
 	switch v := v.(type) {
 	case string:

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// What was refused for who may change or run it is looked at again when that is put right:
-// its bytes and its time stay what they are.
+// A plugin that was refused for its mode is tried again when the mode changes, though its content
+// and times do not.
 func TestChangedFileModeIsSeen(t *testing.T) {
 	t.Parallel()
 	r, _, folder := withPlugins(t)
@@ -31,8 +31,7 @@ func TestChangedFileModeIsSeen(t *testing.T) {
 	r.lines.await(t, next, "plugins reloaded", `cause="changed files"`)
 }
 
-// Who asks for a reload is told once what is wrong, though it is tried again after the
-// manifests.
+// A reload on request tries the plugins twice: before and after the manifests.
 func TestReloadLogsErrorOnce(t *testing.T) {
 	t.Parallel()
 	r, _, folder := withPlugins(t)
@@ -53,8 +52,8 @@ func TestReloadLogsErrorOnce(t *testing.T) {
 	}
 }
 
-// A version that found no room is tried again when there is more, though neither it nor
-// what prober.yaml says of it has changed.
+// A version for which totalMemory was too small is tried again when totalMemory grows, though
+// neither the file nor its entry in prober.yaml has changed.
 func TestPluginIsRetriedWithMoreMemory(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prober.yaml")

@@ -17,12 +17,12 @@ import (
 // safe for concurrent use unless they say otherwise. Before the source's Start, only Begin and
 // Check may be called.
 //
-// The source decides which pods there should be. It tells the manager of them, and the agent
-// does the rest: it prepares handlers, which may have to load plugins, resolves secrets,
-// follows the files of secrets, records metrics and events, and asks for another attempt when
-// a plugin or a secret that was missing is there. An attempt is one call of Begin, any number
-// of calls of Check, and one call of Refused or Applied. A new call of Begin abandons an attempt
-// that has not ended; the last one may be left without an end when the source stops.
+// The source decides which pods are desired, and adds them to the manager. The agent does the
+// rest: it prepares handlers, loads plugins, resolves secrets, watches the files of secrets, and
+// records metrics and events. It requests another attempt when a missing plugin or secret appears.
+// An attempt is one call of Begin, any number of calls of Check, and one call of Refused or
+// Applied. A new call of Begin abandons an attempt that has not ended. The last attempt need not
+// end if the source is stopped.
 type Host struct {
 	Logger   *slog.Logger
 	Recorder manager.Recorder // of events

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer is the limit of a response, in bytes.
 const maxAnswer = 64 << 20
 
 // Config is what [New] needs.

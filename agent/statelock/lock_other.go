@@ -1,6 +1,6 @@
 //go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
 
-// Package statelock keeps two agents from using one state directory.
+// Package statelock prevents two agents from using the same state directory.
 package statelock
 
 import "os"

@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-// Package statelock keeps two agents from using one state directory.
+// Package statelock prevents two agents from using the same state directory.
 package statelock
 
 import (
@@ -15,10 +15,9 @@ import (
 	"syscall"
 )
 
-// Lock keeps other agents out of the state directory until what it returns is closed,
-// which the end of the process does too, however it ends. Where nothing can be written, or
-// the file system knows no locks, there is none: it is nil then. A full disk may have no place
-// for the file either, and is no reason not to probe.
+// Lock locks the state directory until the file that it returns is closed, which the end of the
+// process does too. It returns nil if the file cannot be written, as on a read-only or full disk,
+// or if the file system has no locks: an agent runs without.
 func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -48,13 +47,13 @@ func Lock(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// writePID says who has locked f, where there is room for that: the lock holds without.
+// writePID writes the number of this process to f. The lock holds without it.
 func writePID(f *os.File) {
 	_ = f.Truncate(0)
 	_, _ = fmt.Fprintln(f, os.Getpid())
 }
 
-// readPID says which process has locked f, as far as it has told; "" where it has not yet.
+// readPID returns which process has locked f, for an error; "" if it has not written that.
 func readPID(f *os.File) string {
 	text, _ := io.ReadAll(io.LimitReader(f, 20))
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))

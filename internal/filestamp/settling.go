@@ -9,7 +9,7 @@ const maxSettle = 2 * time.Second
 // being written. The zero value is ready to use.
 type Settling struct {
 	last  string    // the stamp at the last call
-	since time.Time // when a change was first seen that is not due yet; zero: there is none
+	since time.Time // when a change was first seen that is not due yet; zero for none
 }
 
 // Due reports whether a change is due now. stamp is the stamp of the files now, and known the
