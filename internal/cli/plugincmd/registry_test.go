@@ -176,7 +176,7 @@ func TestPluginOCIErrors(t *testing.T) {
 		{[]string{"save", "demo", "-o", "x"}, 64, "want HOST/REPOSITORY:TAG"},
 		{[]string{"save", "demo.wasm", "-o", "."}, 64, ".: is not an OCI layout"},
 		{[]string{"load", "nosuch"}, 64, "nosuch: no such file"},
-		{[]string{"load", "demo.wasm"}, 64, "demo.wasm: unexpected EOF: want a tar archive of an OCI layout"},
+		{[]string{"load", "demo.wasm"}, 64, "demo.wasm: unexpected EOF: must be a tar archive of an OCI layout"},
 	} {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, tc.args...)...)
 		if code != tc.code || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Count(stderr, "prober: error: ") != 1 {
