@@ -1,11 +1,10 @@
 // Package handlers finds the handler that carries out a probe by its name.
 //
-// A [Registry] is a value: two managers in one process may know different
-// handlers, and nothing registers itself. The built-in handlers are in
-// handlers/builtin, those that run WebAssembly plugins in handlers/wasm, and those that run
-// plugins as processes in handlers/process. Three packages wrap any handler:
-// handlers/replace swaps it while probes use it, handlers/shadow compares it with another
-// one, and handlers/quarantine pauses it while it is broken.
+// A [Registry] is a value: two managers in one program may have different handlers, and no handler
+// registers itself. The built-in handlers are in handlers/builtin, those that run WebAssembly
+// plugins in handlers/wasm, and those that run plugins as processes in handlers/process. Three
+// packages wrap any handler: handlers/replace replaces it while probes use it, handlers/shadow
+// compares it with another one, and handlers/quarantine pauses it while it is broken.
 package handlers
 
 import (
@@ -33,8 +32,8 @@ type entry struct {
 	origin  string
 }
 
-// Register adds h under name. A name that is taken is an error, which quotes the origin of the
-// handler that has it: "built in", or a file's path.
+// Register adds h under name. origin is "built in" or the path of a file. A name that is taken is
+// an error with the origin of the handler that has it.
 func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	if name == "" || h == nil {
 		return fmt.Errorf("register handler %q of %s: a name and a handler are required", name, origin)
@@ -51,8 +50,8 @@ func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	return nil
 }
 
-// Remove removes the handler called name without closing it, and returns it; nil if there is
-// none.
+// Remove removes the handler called name and returns it, nil if there is none. It does not close
+// it.
 func (r *Registry) Remove(name string) probe.Handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +125,8 @@ func (r *Registry) Close() error {
 
 // UnknownError is the error of a name that no handler has.
 type UnknownError struct {
-	Name  string   // "": no name was given
-	Known []string // the names there are, sorted
+	Name  string   // "" if no name was given
+	Known []string // all names, sorted
 }
 
 // Error lists the known names, and suggests the nearest one.

@@ -1,6 +1,5 @@
-// Package shadow compares what a second handler answers with what the one that decides
-// answers. [Comparison.Probe] is one tick; which handler is the shadow is up to
-// handlers/replace.
+// Package shadow compares the answers of a second handler with those of the handler that decides.
+// [Comparison.Probe] is one tick. handlers/replace decides which handler is the shadow.
 package shadow
 
 import (
@@ -15,34 +14,34 @@ import (
 )
 
 const (
-	maxAttempts    = 8                // of shadows, under way at a time
-	defaultTimeout = 10 * time.Second // of attempts that have none
+	maxAttempts    = 8                // of shadows at a time
+	defaultTimeout = 10 * time.Second // of attempts without a timeout
 )
 
-// Counts says how the answers of shadows compare with those that decided the same ticks.
+// Counts are how many answers of shadows agree with those that decided the same ticks.
 type Counts struct {
-	Agree    uint64 // both answered the same
-	Disagree uint64 // they did not
-	Errors   uint64 // the shadow had no verdict where the other had one
-	Skipped  uint64 // the shadow made no attempt, since too many were under way
+	Agree    uint64 // same answers
+	Disagree uint64 // different answers
+	Errors   uint64 // the shadow returned an error, and the other handler a result
+	Skipped  uint64 // the shadow made no attempt, since too many were in flight
 }
 
-// Compared is the number of ticks with an answer of the shadow.
+// Compared returns the number of ticks with an answer of the shadow.
 func (c Counts) Compared() uint64 { return c.Agree + c.Disagree + c.Errors }
 
-// Less returns what was counted after earlier.
+// Less returns c minus earlier.
 func (c Counts) Less(earlier Counts) Counts {
 	return Counts{c.Agree - earlier.Agree, c.Disagree - earlier.Disagree, c.Errors - earlier.Errors, c.Skipped - earlier.Skipped}
 }
 
-// Comparison counts how shadows compare with what decides. The zero value is ready to use;
-// it is safe for concurrent use.
+// Comparison compares answers and counts them. The zero value is ready to use; it is safe for
+// concurrent use.
 type Comparison struct {
-	busy                             atomic.Int64 // attempts of shadows under way
+	busy                             atomic.Int64 // attempts of shadows in flight
 	agree, disagree, errors, skipped atomic.Uint64
 }
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (c *Comparison) Counts() Counts {
 	return Counts{c.agree.Load(), c.disagree.Load(), c.errors.Load(), c.skipped.Load()}
 }
@@ -50,9 +49,9 @@ func (c *Comparison) Counts() Counts {
 // Refused counts a probe whose config the shadow does not accept.
 func (c *Comparison) Refused() { c.errors.Add(1) }
 
-// Probe makes an attempt with decides and returns its answer. At the same time it makes one
-// with shadow, unless too many are under way, and compares them. It does not wait for shadow:
-// done is called once, when shadow is no longer used.
+// Probe makes an attempt with decides and returns its answer. At the same time it makes one with
+// shadow, unless too many are in flight, and compares the answers. It does not wait for shadow: it
+// calls done once, when shadow is no longer used.
 func (c *Comparison) Probe(ctx context.Context, req probe.Request, decides, shadow probe.Handler, done func()) (outcome probe.Outcome, err error) {
 	if c.busy.Add(1) > maxAttempts {
 		c.busy.Add(-1)
@@ -90,7 +89,7 @@ func (c *Comparison) count(shadow, decision string) {
 
 const verdictError = "error"
 
-// verdictOf returns the word for an answer; "" for one that says nothing.
+// verdictOf returns the word for an answer, "" if the answer cannot be compared.
 func verdictOf(outcome probe.Outcome, err error) string {
 	switch {
 	case err == nil:
@@ -109,10 +108,10 @@ func ask(ctx context.Context, shadow probe.Handler, req probe.Request) (verdict 
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(req.Spec.Timeout, defaultTimeout))
 	defer cancel()
 	defer func() {
-		if p := recover(); p != nil { // as a worker does with a handler that panics
+		if p := recover(); p != nil { // as in a worker
 			verdict = verdictOf(probe.Outcome{}, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	req.Trace = nil // the trace of the tick is that of the handler that decides
+	req.Trace = nil // only the handler that decides is traced
 	return verdictOf(shadow.Probe(ctx, req))
 }

@@ -16,27 +16,27 @@ const (
 
 const (
 	maxName  = 254 // bytes, with a dot after each label
-	maxJumps = 10  // to parts of a name elsewhere in the message
+	maxJumps = 10  // compression pointers in a name
 )
 
 var (
-	// ErrStray is the error of a message that does not answer the question. Anyone could have
-	// sent it.
+	// ErrStray is the error of a message that does not answer the question. It may come from
+	// anyone.
 	ErrStray = errors.New("not an answer to the question")
 
 	errBroken = errors.New("a malformed record")
 )
 
-// Answer is what a server answers.
+// Answer is the answer of a server.
 type Answer struct {
-	Code      int  // as in RCODE; see [CodeName]
-	Truncated bool // all of it is to be had over TCP; it has no records
+	Code      int  // the RCODE; see [CodeName]
+	Truncated bool // the whole answer must be asked for over TCP; Records is empty
 	Records   []Record
 }
 
 // Record is one record of an answer.
 type Record struct {
-	Name string // without the dot at its end
+	Name string // without a trailing dot
 	Type string
 	TTL  uint32
 	Data string // as in a zone file
@@ -44,8 +44,8 @@ type Record struct {
 
 const formatError = 1
 
-// Read reads the message that answers q. It came over TCP if tcp is set. Records that q could
-// not have asked for are left out. The error is [ErrStray], or says what is wrong with the
+// Read decodes a message that answers q. tcp is true if it was received over TCP. Records of types
+// that cannot be asked for are left out. The error is [ErrStray], or says what is wrong with the
 // answer.
 func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
 	r := reader{msg: msg}
@@ -57,7 +57,7 @@ func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
 		return Answer{}, ErrStray
 	}
 	if questions == 0 && a.Code == formatError {
-		return a, nil // the server could not read the question
+		return a, nil // the server could not decode the question
 	}
 	name, number, class := r.name(), r.u16(), r.u16()
 	if r.broken || questions != 1 || number != q.number || class != classINET || !strings.EqualFold(name, q.text()) {
@@ -74,7 +74,7 @@ func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
 	return a, nil
 }
 
-// text returns the name as [reader.name] does.
+// text returns the name in the form of [reader.name].
 func (q *Question) text() string {
 	if q.name == "" {
 		return "."
@@ -82,7 +82,7 @@ func (q *Question) text() string {
 	return q.name
 }
 
-// reader reads a message. Once it is broken, it reads zeros.
+// reader reads a message. Once it is broken, it returns zeros.
 type reader struct {
 	msg    []byte
 	pos    int
@@ -101,7 +101,7 @@ func (r *reader) u16() uint16 { return binary.BigEndian.Uint16(r.bytes(2)) }
 
 func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.bytes(4)) }
 
-// header is what every record begins with.
+// header is the beginning of a record.
 type header struct {
 	name          string
 	number, class uint16
@@ -124,7 +124,7 @@ func (r *reader) records(n uint16) (records []Record, err error) {
 		if typ := types[h.number]; typ != "" && h.class == classINET && !r.broken {
 			record := Record{Name: h.name, Type: typ, TTL: h.ttl, Data: r.data(typ, h.end)}
 			if record.TTL > 1<<31-1 {
-				record.TTL = 0 // as RFC 2181 has it
+				record.TTL = 0 // RFC 2181
 			}
 			records = append(records, record)
 			text += len(record.Name) + len(record.Data)
@@ -141,7 +141,7 @@ func (r *reader) records(n uint16) (records []Record, err error) {
 	return records, nil
 }
 
-// extendedCode returns the upper bits of the code, which EDNS of version 0 has.
+// extendedCode returns the upper bits of the code from EDNS version 0, 0 if there are none.
 func (r *reader) extendedCode(authorities, additionals uint16) int {
 	for i := range int(authorities) + int(additionals) {
 		h := r.header()
@@ -159,7 +159,7 @@ func (r *reader) extendedCode(authorities, additionals uint16) int {
 	return 0
 }
 
-// name reads a name without the dot at its end; parts of it may be elsewhere in the message.
+// name reads a name, which may be compressed, and returns it without a trailing dot.
 func (r *reader) name() string {
 	var b strings.Builder
 	size, back := 0, -1
@@ -197,8 +197,8 @@ func (r *reader) name() string {
 	return ""
 }
 
-// label writes a label with its odd bytes as \DDD, of which an answer may have a million. One
-// with a dot cannot be told from two.
+// label writes a label, with bytes that are not plain text as \DDD. A label with a dot is an error,
+// since it would look like two labels.
 func (r *reader) label(b *strings.Builder, label []byte) {
 	for _, c := range label {
 		switch {
@@ -212,7 +212,7 @@ func (r *reader) label(b *strings.Builder, label []byte) {
 	}
 }
 
-// data reads the data of a record, which ends at end, as in a zone file.
+// data returns the data of a record, which ends at end, as in a zone file.
 func (r *reader) data(typ string, end int) string {
 	switch typ {
 	case "A":

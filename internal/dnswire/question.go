@@ -1,7 +1,5 @@
-// Package dnswire writes DNS questions and reads their answers. It needs the standard library
-// alone, since the SDK for plugins uses it as well as the host.
-//
-// question.go is what is asked, answer.go what comes back.
+// Package dnswire encodes DNS questions and decodes answers. It imports only the standard library,
+// since the SDK for plugins uses it too. question.go has the questions, answer.go the answers.
 package dnswire
 
 import (
@@ -10,7 +8,7 @@ import (
 	"strings"
 )
 
-// types are the types of records that can be asked for, by their numbers.
+// types are the names of the record types that can be asked for, by their numbers.
 var types = map[uint16]string{
 	1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 12: "PTR", 15: "MX", 16: "TXT", 28: "AAAA", 33: "SRV",
 }
@@ -18,18 +16,17 @@ var types = map[uint16]string{
 const (
 	classINET = 1
 	typeOPT   = 41   // of EDNS
-	datagram  = 1232 // bytes that an answer over UDP may have, as EDNS says to the server
-	headerLen = 12
+	datagram  = 1232 // the most bytes of an answer over UDP, which EDNS tells the server
 )
 
-// Question is what a lookup asks.
+// Question is the question of a lookup.
 type Question struct {
 	id     uint16
 	number uint16 // of the type
-	name   string // in lower case, without the dot at its end; "" is the root
+	name   string // in lower case, without a trailing dot; "" is the root
 }
 
-// NewQuestion returns the question for the records of a name that have a type; "" means A.
+// NewQuestion returns the question for the records of name that have type typ; "" means A.
 func NewQuestion(name, typ string, id uint16) (Question, error) {
 	q := Question{id: id, name: strings.ToLower(strings.TrimSuffix(name, "."))}
 	for label := range strings.SplitSeq(q.name, ".") {
@@ -48,7 +45,7 @@ func NewQuestion(name, typ string, id uint16) (Question, error) {
 	return q, nil
 }
 
-// Name returns the name in lower case, without the dot at its end; "" is the root.
+// Name returns the name in lower case, without a trailing dot; "" is the root.
 func (q *Question) Name() string { return q.name }
 
 // String returns the type and the name.
@@ -59,8 +56,8 @@ func (q *Question) String() string {
 	return types[q.number] + " " + q.name
 }
 
-// Pack returns the message that asks q. With edns it says how long an answer may be, which
-// some old servers refuse.
+// Pack returns the message with the question. If edns is true, it tells the server how long an
+// answer may be, which some old servers refuse.
 func (q *Question) Pack(edns bool) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 512), q.id)
 	additional := byte(0)
@@ -83,13 +80,13 @@ func (q *Question) Pack(edns bool) []byte {
 	return b
 }
 
-// Framed returns msg as it goes over TCP.
+// Framed returns msg with its length, as it is sent over TCP.
 func Framed(msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
 }
 
-// Unframed returns the message that data, which came over TCP, begins with. ok is false if it
-// is not complete.
+// Unframed returns the first message of data that was received over TCP. ok is false if it is not
+// complete.
 func Unframed(data []byte) (msg []byte, ok bool) {
 	if len(data) < 2 {
 		return nil, false

@@ -1,5 +1,5 @@
-// Package netaddr classifies IP addresses by what they lead to. It is the one list of the
-// addresses that neither a guest nor a registry may lead to.
+// Package netaddr classifies IP addresses. Its classes decide which addresses a guest or a registry
+// may lead to.
 package netaddr
 
 import (
@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// Class is what an address leads to. A class is nearer to the host than those before it.
+// Class is a class of addresses. Each class is nearer to the host than those before it.
 type Class uint8
 
 const (
 	Public Class = iota
-	// Private addresses are those of a site: RFC 1918, unique local, shared (RFC 6598) and
-	// site-local.
+	// Private addresses are RFC 1918, unique local, shared (RFC 6598) and site-local.
 	Private
 	Loopback
-	// Metadata addresses are link-local, or those at which clouds keep the metadata and the
+	// Metadata addresses are link-local, or those where clouds serve the metadata and
 	// credentials of their machines.
 	Metadata
-	// NoHost addresses are unspecified, multicast or broadcast, or not valid.
+	// NoHost addresses are unspecified, multicast, broadcast or invalid.
 	NoHost
 )
 
@@ -38,13 +37,13 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
-	localNAT64,                                  // where in it the IPv4 address is, depends on the site (RFC 8215)
+	localNAT64,                                  // the site decides where the IPv4 address is in it (RFC 8215)
 }
 
-// Plain returns addr without a zone, and as an IPv4 address if it is a mapped one.
+// Plain returns addr without a zone, and an IPv4-mapped address as IPv4.
 func Plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// ClassOf returns the class of addr itself; see [Forms] for those that it leads to.
+// ClassOf returns the class of addr itself, not of its other [Forms].
 func ClassOf(addr netip.Addr) Class {
 	addr = Plain(addr)
 	switch {
@@ -61,7 +60,7 @@ func ClassOf(addr netip.Addr) Class {
 	}
 }
 
-// Nearest returns the nearest class of all the forms of addr.
+// Nearest returns the class of all [Forms] of addr that is nearest to the host.
 func Nearest(addr netip.Addr) Class {
 	nearest := Public
 	for _, form := range Forms(addr) {
@@ -88,9 +87,8 @@ var (
 	compatible = netip.MustParsePrefix("::/96")           // RFC 4291
 )
 
-// Forms returns the plain form of addr, and every IPv4 address that it leads to by
-// translation or through a tunnel. Prefixes that a site has chosen for its own translator
-// (RFC 6052, network-specific) cannot be told from other addresses.
+// Forms returns addr, plain, and every IPv4 address that it leads to by translation or through a
+// tunnel. Network-specific prefixes of a site (RFC 6052) cannot be recognized.
 func Forms(addr netip.Addr) []netip.Addr {
 	addr = Plain(addr)
 	forms := []netip.Addr{addr}
@@ -107,7 +105,7 @@ func Forms(addr netip.Addr) []netip.Addr {
 		add(7, 9, 10, 11)  // 56
 		add(9, 10, 11, 12) // 64
 		add(12, 13, 14, 15)
-		// At most one of them is meant. Those that are no address of a host are not.
+		// At most one of them is meant, and it is the address of a host.
 		forms = slices.DeleteFunc(forms, func(a netip.Addr) bool { return ClassOf(a) == NoHost })
 	case sixToFour.Contains(addr):
 		add(2, 3, 4, 5)
@@ -121,7 +119,7 @@ func Forms(addr netip.Addr) []netip.Addr {
 	return forms
 }
 
-// isISATAP reports whether the interface identifier is that of RFC 5214.
+// isISATAP reports whether the interface identifier is one of RFC 5214.
 func isISATAP(b [16]byte) bool {
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

@@ -17,19 +17,19 @@ const (
 
 func isEscape(b byte) bool { return b == '%' || b == '\\' || b == '&' || b == '+' }
 
-// unit is what an escape stands for, and how many bytes it has.
+// unit is one way to decode an escape: the text, and the number of bytes of the escape.
 type unit struct {
 	text string
 	n    int
 }
 
-// units are the ways to read an escape.
+// units are the ways to decode an escape.
 type units struct {
 	all [6]unit
 	n   int
 }
 
-// add adds a way to read the escape, unless it has no bytes.
+// add adds a way to decode the escape, unless it has no bytes.
 func (u *units) add(text string, n int) {
 	if n > 0 && text != "" && u.n < len(u.all) {
 		u.all[u.n] = unit{text, n}
@@ -37,8 +37,8 @@ func (u *units) add(text string, n int) {
 	}
 }
 
-// ways returns the ways to read the escape that text begins with: of a URL, of HTML, or one
-// with a backslash. It may have been escaped again.
+// ways returns the ways to decode the escape that text begins with: an escape of a URL or of HTML,
+// or one with a backslash. It may have been escaped again.
 func ways(text string) (u units) {
 	switch text[0] {
 	case '+':
@@ -53,8 +53,8 @@ func ways(text string) (u units) {
 	return u
 }
 
-// addNested adds what read makes of text, as it is and without again, which is what the
-// first character becomes when it is escaped again.
+// addNested adds what read decodes from text, and from text without again, by which the first
+// character is followed when it was escaped again.
 func (u *units) addNested(text, again string, read func(string) (string, int)) {
 	u.add(read(text))
 	after := 1
@@ -70,7 +70,7 @@ func (u *units) addNested(text, again string, read func(string) (string, int)) {
 	}
 }
 
-// percent reads "%2f".
+// percent decodes "%2f".
 func percent(text string) (string, int) {
 	if b, ok := digits(text, 1, 2, 16); ok {
 		return string([]byte{byte(b)}), 3
@@ -78,7 +78,7 @@ func percent(text string) (string, int) {
 	return "", 0
 }
 
-// entity reads "&quot;", "&#34;" and "&#x22;".
+// entity decodes "&quot;", "&#34;" and "&#x22;".
 func entity(text string) (string, int) {
 	end := strings.IndexByte(text[:min(len(text), longestEscape)], ';')
 	if end < 0 {
@@ -91,8 +91,8 @@ func entity(text string) (string, int) {
 	return decoded, end + 1
 }
 
-// addBackslash adds the ways to read an escape with a backslash. More than one of them come
-// from texts that were quoted again.
+// addBackslash adds the ways to decode an escape with a backslash. A text that was quoted again has
+// several backslashes.
 func (u *units) addBackslash(text string) {
 	run := 1
 	for run < min(len(text), 2<<maxNested) && text[run] == '\\' {
@@ -114,7 +114,7 @@ func (u *units) addBackslash(text string) {
 	case c == 'x':
 		if b, ok := digits(text, run+1, 2, 16); ok {
 			u.add(string([]byte{byte(b)}), run+3)
-			if b >= utf8.RuneSelf { // a character to some, a byte to others
+			if b >= utf8.RuneSelf { // a character in some languages, a byte in others
 				u.add(string(b), run+3)
 			}
 		}
@@ -127,8 +127,8 @@ func (u *units) addBackslash(text string) {
 	}
 }
 
-// unicodeEscape reads what comes after backslashes: "u0022", two of those that are one
-// character, "U00000022", and "u{22}".
+// unicodeEscape decodes what follows the backslashes: "u0022", a surrogate pair of those,
+// "U00000022", or "u{22}".
 func unicodeEscape(text string, at int) (string, int) {
 	if text[at] == 'U' {
 		r, ok := digits(text, at+1, 8, 16)
@@ -155,7 +155,7 @@ func runeText(r rune, ok bool, n int) (string, int) {
 	return string(r), n
 }
 
-// digits reads the number of n digits at text[from].
+// digits returns the number of n digits at text[from].
 func digits(text string, from, n int, base rune) (v rune, ok bool) {
 	if n <= 0 || from+n > len(text) {
 		return 0, false
@@ -176,7 +176,7 @@ func digits(text string, from, n int, base rune) (v rune, ok bool) {
 	return v, true
 }
 
-// isCutEscape reports whether text may be an escape of which the end is missing.
+// isCutEscape reports whether text may be an escape whose end is missing.
 func isCutEscape(text string) bool {
 	if len(text) >= longestEscape {
 		return false

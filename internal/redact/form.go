@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// encoding is how the characters of a form may be written, beside the escapes of [ways],
-// which any form may have.
+// encoding is how the characters of a form may be written, in addition to the escapes of [ways].
 type encoding byte
 
 const (
@@ -20,27 +19,27 @@ const (
 type form struct {
 	encoding encoding
 	text     string
-	// Of base64: whether the character on this side has bits of the secret too.
+	// In base64, whether the character before or after has bits of the secret too.
 	before, after bool
 }
 
-// encoded returns the forms of a secret in base64 and in hexadecimal digits, unless it is
-// too short for that.
+// encoded returns the forms of a secret in base64 and in hexadecimal digits, nil if it is too
+// short.
 func encoded(secret string) []form {
 	if len(secret) < minEncoded {
 		return nil
 	}
 	forms := []form{{encoding: hexText, text: hex.EncodeToString([]byte(secret))}}
-	for before := range 3 { // bytes that share a group of base64 with the secret, as those of "user:" do
+	for before := range 3 { // bytes before the secret in its group of base64, such as those of "user:"
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
-		from := (before*8 + 5) / 6 // characters with bits of what is before
+		from := (before*8 + 5) / 6 // characters with bits of the bytes before
 		to := (before + len(secret)) * 8 / 6
 		forms = append(forms, form{base64Text, text[from:to], before > 0, to < len(text)})
 	}
 	return forms
 }
 
-// spellings returns the bytes that stand for b, a byte of a form.
+// spellings returns the bytes of a text that match b, a byte of a form.
 func (e encoding) spellings(b byte) []byte {
 	for a := range 256 {
 		if a := byte(a); a != b && e.same(b, a) {
@@ -50,7 +49,7 @@ func (e encoding) spellings(b byte) []byte {
 	return []byte{b}
 }
 
-// same reports whether a byte of a text stands for b, a byte of a form.
+// same reports whether a byte of a text matches b, a byte of a form.
 func (e encoding) same(b, text byte) bool {
 	switch {
 	case b == text:
@@ -63,12 +62,12 @@ func (e encoding) same(b, text byte) bool {
 	return false
 }
 
-// maxBreak is about how many bytes may be between two characters of a form: a line break,
-// perhaps an escaped one, and the white space that the next line begins with.
+// maxBreak is about how many bytes may be between two characters of a form: a line break, perhaps
+// escaped, and the white space at the beginning of the next line.
 const maxBreak = 16
 
-// skip returns where text goes on after i once line breaks are passed over that programs put
-// into base64, with the white space after them, and what they put between hexadecimal digits.
+// skip returns the index after i behind the line breaks and white space that programs insert into
+// base64, or the separators that they insert between hexadecimal digits.
 func (e encoding) skip(text string, i int) int {
 	if e == plain {
 		return i
@@ -96,7 +95,7 @@ func (e encoding) skip(text string, i int) int {
 	return i
 }
 
-// isBreak reports whether text begins with what [encoding.skip] may pass over first.
+// isBreak reports whether text begins with a character that [encoding.skip] may skip.
 func isBreak(text string) bool {
 	return strings.IndexByte("\r\n :-", text[0]) >= 0 || isEscapedBreak(text)
 }
@@ -105,8 +104,7 @@ func isEscapedBreak(text string) bool {
 	return len(text) > 1 && text[0] == '\\' && (text[1] == 'n' || text[1] == 'r')
 }
 
-// find returns the part of the text from i on that is written as f is, the zero span where
-// there is none.
+// find returns the part of the text from i on that matches f, the zero span if there is none.
 func (f *form) find(in *scan, i int) span {
 	text := in.text
 	s := search{form: f, text: text, left: in.left}
@@ -127,7 +125,7 @@ func (f *form) find(in *scan, i int) span {
 	return span{i, end}
 }
 
-// leastPart is how much of f at the end of a text is taken for a secret that was cut.
+// leastPart returns how many characters of f at the end of a text count as a cut secret.
 func (f *form) leastPart() int { return min(max(len(f.text)/4, 4), 8) }
 
 // isLetter reports whether b is a letter or a digit of ASCII.
@@ -137,8 +135,8 @@ func isBase64(b byte) bool {
 	return isLetter(b) || strings.IndexByte("+/-_", b) >= 0
 }
 
-// maxForks is how many places of a text are read in more than one way in the search for a
-// form. Beyond them escapes are no longer looked at: no secret has that many.
+// maxForks is the most places of a text that are decoded in more than one way in the search for a
+// form. Escapes after them are ignored: no secret has that many.
 const maxForks = 256
 
 // search looks for one form in one text.
@@ -146,12 +144,11 @@ type search struct {
 	*form
 	text  string
 	left  int             // steps that may still be made
-	forks map[[2]int]bool // where more than one way to read the text was tried; nil: nowhere
+	forks map[[2]int]bool // places where more than one way to decode was tried
 }
 
-// match holds the text from i on against the form from j on. It returns where the match ends
-// and how much of the form was used: all of it, or less where the text ends. No match is
-// 0, 0.
+// match matches the text from i on with the form from j on. It returns the end of the match and
+// how much of the form was used: all of it, or less if the text ends before. No match is 0, 0.
 func (s *search) match(i, j int) (end, used int) {
 	for j < len(s.form.text) {
 		if s.left--; s.left < 0 {
@@ -183,8 +180,8 @@ func (s *search) match(i, j int) (end, used int) {
 	return i, j
 }
 
-// matchEscape is match where the text has what may be an escape at i; same says that it may
-// be none. again says that all ways to read on from there were tried before.
+// matchEscape is match for a text that may have an escape at i. same is true if the character also
+// matches as it is. again is true if all ways to continue from there were tried before.
 func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
 	escape := ways(s.text[i:])
 	s.left -= escape.steps()
@@ -218,7 +215,7 @@ func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
 	return end, used, false
 }
 
-// has reports whether the form goes on with decoded at j.
+// has reports whether the form continues with decoded at j.
 func (s *search) has(j int, decoded string) bool {
 	rest := s.form.text[j:]
 	if len(decoded) > len(rest) {

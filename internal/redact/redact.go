@@ -1,12 +1,11 @@
-// Package redact takes secrets out of texts, in the encodings in which programs repeat
-// what they were given: quoted, escaped for JSON, HTML, C or URLs, in base64 or in
-// hexadecimal digits.
+// Package redact removes secrets from texts, in the encodings in which programs repeat their
+// input: quoted, escaped for JSON, HTML, C or URLs, in base64 or in hexadecimal digits.
 //
-// It helps against accidents: an error that quotes a password, a page that shows a header.
-// A program that wants to tell a secret can always spell it in another way.
+// It prevents accidents: an error that quotes a password, a page that shows a header. A program
+// that wants to reveal a secret can always encode it in another way.
 //
-// The work for a text is in proportion to its length, whatever it has. Where a text needs
-// more than that, all of the rest of it counts as a secret.
+// The work for a text is proportional to its length, whatever it contains. If a text needs more
+// work, all of the rest counts as secret.
 package redact
 
 import (
@@ -19,29 +18,28 @@ import (
 const Text = "[redacted]"
 
 const (
-	// minLine is how long one line of a secret must be to count as a secret itself.
+	// minLine is the least length of a line of a secret that counts as a secret itself.
 	minLine = 8
-	// minEncoded is how long a secret must be to be found in base64 and in hexadecimal
-	// digits: a shorter one would be found by chance.
+	// minEncoded is the least length of a secret that is searched in base64 and hexadecimal
+	// digits. A shorter one would be found by chance.
 	minEncoded = 4
-	// maxEncodedLines is how many lines a secret may have whose lines are found in base64
-	// and hexadecimal digits too. Of longer ones only the whole is.
+	// maxEncodedLines is the most lines of a secret whose single lines are searched in base64
+	// and hexadecimal digits.
 	maxEncodedLines = 64
 )
 
-// Replacer takes secrets out of texts. It is safe for concurrent use.
+// Replacer removes secrets from texts. It is safe for concurrent use.
 type Replacer struct {
-	begin [256]bool // bytes that something to redact may begin with
+	begin [256]bool // bytes that a secret may begin with in a text
 	forms []*form   // the longest first
 
-	// The forms, by the bytes that they may begin with once escapes are read.
-	single  [256][]*form // those of one byte
+	// The forms, by the bytes that they may begin with after escapes are decoded.
+	single  [256][]*form // forms of one byte
 	pairs   map[[2]byte][]*form
-	encoded [256][]*form // not the plain ones: line breaks may follow their first byte
+	encoded [256][]*form // forms that are not plain: a line break may follow their first byte
 }
 
-// New returns a Replacer of secrets. Secrets that are empty, or nothing but white space, are
-// ignored.
+// New returns a Replacer of secrets. It ignores secrets that are empty or only white space.
 func New(secrets []string) *Replacer {
 	r := &Replacer{pairs: make(map[[2]byte][]*form)}
 	seen := make(map[form]bool)
@@ -81,8 +79,8 @@ func (r *Replacer) index(f *form) {
 	}
 }
 
-// formsOf returns the forms of a secret: of all of it, without white space around it, and of
-// its longer lines, for a key is often quoted by the line.
+// formsOf returns the forms of a secret: of the whole secret, of the secret without white space
+// around it, and of its longer lines, since a key is often quoted line by line.
 func formsOf(secret string) []form {
 	trimmed := strings.TrimSpace(secret)
 	if trimmed == "" {
@@ -104,9 +102,8 @@ func formsOf(secret string) []form {
 	return forms
 }
 
-// Replace returns text without the secrets. Where secrets overlap, all of them are taken out.
-// The beginning of a secret at the end of text is taken out as well, since text may have been
-// cut there.
+// Replace returns text without the secrets. If secrets overlap, it removes all of them. It also
+// removes the beginning of a secret at the end of text, since text may have been cut there.
 func (r *Replacer) Replace(text string) string {
 	if len(r.forms) == 0 {
 		return text

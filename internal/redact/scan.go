@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// stepsPerByte is how much work a byte of a text is worth. Pages and logs take fewer than
-	// ten steps a byte.
+	// stepsPerByte is the most work for a byte of a text. Pages and logs take fewer than ten
+	// steps a byte.
 	stepsPerByte = 64
-	// moreSteps is for texts that are short.
+	// moreSteps is added for short texts.
 	moreSteps = 1 << 16
-	// escapeSteps is what it takes to read an escape in one way.
+	// escapeSteps is the work to decode an escape in one way.
 	escapeSteps = 8
 )
 
-// span is a part of a text, which is empty in the zero value.
+// span is a part of a text. The zero value is empty.
 type span struct{ from, to int }
 
 func (s span) longest(other span) span {
@@ -25,7 +25,7 @@ func (s span) longest(other span) span {
 	return s
 }
 
-// scan looks for the secrets in one text.
+// scan searches one text for the secrets.
 type scan struct {
 	*Replacer
 	text string
@@ -36,10 +36,10 @@ func newScan(r *Replacer, text string) scan {
 	return scan{r, text, stepsPerByte*len(text) + moreSteps}
 }
 
-// steps is what it took to read the escape.
+// steps returns the work to decode the escape.
 func (u *units) steps() int { return escapeSteps * (1 + u.n) }
 
-// spans returns the parts of the text that are secret, in their order. They do not overlap.
+// spans returns the parts of the text that are secret, in order. They do not overlap.
 func (s *scan) spans() iter.Seq[span] {
 	return func(yield func(span) bool) {
 		var last span
@@ -48,7 +48,7 @@ func (s *scan) spans() iter.Seq[span] {
 				continue
 			}
 			found := s.match(i)
-			if s.left < 0 { // what begins here is not known
+			if s.left < 0 { // the search was cut short
 				found, i = span{i, len(s.text)}, len(s.text)
 			}
 			switch {
@@ -69,8 +69,7 @@ func (s *scan) spans() iter.Seq[span] {
 	}
 }
 
-// match returns the longest secret that is spelled from text[i] on, the zero span where there
-// is none.
+// match returns the longest secret that begins at text[i], the zero span if there is none.
 func (s *scan) match(i int) span {
 	best := s.matchFirst(i, s.text[i:i+1], i+1)
 	if !isEscape(s.text[i]) {
@@ -84,8 +83,8 @@ func (s *scan) match(i int) span {
 	return best
 }
 
-// matchFirst is match where text[i:next] is read as first. It tries only the forms whose
-// second byte fits as well.
+// matchFirst is match with text[i:next] decoded as first. It tries only the forms whose second
+// byte matches too.
 func (s *scan) matchFirst(i int, first string, next int) (best span) {
 	b := first[0]
 	if !s.begin[b] {
@@ -116,7 +115,7 @@ func (s *scan) matchFirst(i int, first string, next int) (best span) {
 	return best
 }
 
-// longest returns the longest of forms that is spelled from text[i] on.
+// longest returns the longest match of forms that begins at text[i].
 func (s *scan) longest(i int, forms []*form) (best span) {
 	for _, f := range forms {
 		if s.left < 0 {

@@ -17,16 +17,16 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// guide is who knows where the world is that a test plays for this process. Without a test
-// there is none: nil.
+// guide is the client of a test that simulates the peers of this process: the test tells where to
+// connect to instead. It is nil outside of tests.
 type guide struct {
-	at    string // where it listens
+	at    string // the address of the test
 	hello abi.GuideAnswer
 }
 
 const guidePatience = 10 * time.Second
 
-// newGuide returns the guide that listens at an address; nil if that is "".
+// newGuide returns the guide of the test at an address, nil if the address is "".
 func newGuide(at string) (*guide, error) {
 	if at == "" {
 		return nil, nil
@@ -41,7 +41,7 @@ func newGuide(at string) (*guide, error) {
 	return g, nil
 }
 
-// host is the world of an attempt that has kept something, or nothing.
+// host returns the host functions of an attempt. kept is its store.
 func (g *guide) host(kept map[string][]byte) sdk.Host {
 	h := sdk.Host{KV: kept}
 	if g != nil {
@@ -66,14 +66,14 @@ func (g *guide) ask(ctx context.Context, q abi.GuideQuestion) (a abi.GuideAnswer
 	return a, nil
 }
 
-// guided is a connection to where the guide has led.
+// guided is a connection to a simulated peer.
 type guided struct {
 	net.Conn
-	told string // the host that the plugin knows
-	name string // and what the test calls it
+	told string // the host that the plugin has dialled
+	name string // the name of the peer in its certificate
 }
 
-// dial is [sdk.Host.Dial]. Each of several addresses has a share of the time that is left.
+// dial is [sdk.Host.Dial]. Each of several addresses gets a share of the time that is left.
 func (g *guide) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	a, err := g.ask(ctx, abi.GuideQuestion{Ask: abi.GuideDial, Network: network, Addr: addr})
 	if err != nil {
@@ -90,14 +90,14 @@ func (g *guide) dial(ctx context.Context, network, addr string) (net.Conn, error
 			return &guided{conn, told, a.Name}, nil
 		}
 		if e, ok := errors.AsType[*net.OpError](err); ok {
-			err = e.Err // without where that is in reality
+			err = e.Err // without the address of the test
 		}
 		fault.Addr, fault.Err = address{network, addr}, err
 	}
 	return nil, fault
 }
 
-// address is one as a plugin knows it.
+// address is the address that the plugin has dialled.
 type address struct{ network, addr string }
 
 func (a address) Network() string { return a.network }
@@ -115,8 +115,8 @@ func dialOne(ctx context.Context, network, at string, shares int) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, network, at)
 }
 
-// handshake is [sdk.Host.Handshake]: crypto/tls, which trusts the peers of the test too,
-// and expects the names that the test gives them.
+// handshake is [sdk.Host.Handshake]. It also trusts the certificates of the test, and expects the
+// names in them.
 func (g *guide) handshake(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
 	if config.RootCAs == nil {

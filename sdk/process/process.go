@@ -1,12 +1,12 @@
-// Package process serves a Go plugin as a process of its own, for what a sandbox cannot
-// do: native libraries, devices, files.
+// Package process serves a Go plugin as a separate process, for what a sandbox cannot do: native
+// libraries, devices, files.
 //
-// One source builds as both. The package main of a plugin registers it in init, as ever,
-// and has two files more. main_wasip1.go:
+// One source builds as a guest and as a process. The package main of a plugin registers it in
+// init, as usual, and has two more files. main_wasip1.go:
 //
 //	package main
 //
-//	func main() {} // of a guest it never runs
+//	func main() {} // never runs in a guest
 //
 // and main_process.go:
 //
@@ -25,10 +25,9 @@
 //
 //	func main() { process.Serve(check{}, manifest) }
 //
-// GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared makes the guest; go build -o
-// prober-plugin-NAME makes the process, beside which a copy of plugin.yaml is put as
-// prober-plugin-NAME.yaml. Package sdk knows nothing of this one, so a guest carries none
-// of it.
+// GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared builds the guest. go build -o
+// prober-plugin-NAME builds the process; put a copy of plugin.yaml beside it as
+// prober-plugin-NAME.yaml. Package sdk does not import this one, so a guest contains none of it.
 package process
 
 import (
@@ -46,19 +45,18 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// Serve serves p until the host is done with it, or gone. It is all that the main function
-// of a process does. manifest is the plugin.yaml that the plugin was built with; the host
-// refuses a plugin whose name and version are not those of the manifest that it was
-// given.
+// Serve serves p until the host ends it or has ended. It is all that the main function of a
+// process does. manifest is the plugin.yaml that the plugin was built with. The host refuses a
+// plugin whose name and version differ from those of the manifest beside it.
 //
-// Nothing of the host's environment is there, and the working folder is "/". What is
-// written to standard output and standard error comes to the host's log; what belongs to
-// an attempt is better told by [sdk.Request.Logf].
+// The process does not inherit the host's environment, and its working directory is "/". Its
+// standard output and standard error go to the host's log. Use [sdk.Request.Logf] for lines that
+// belong to an attempt.
 func Serve(p sdk.Plugin, manifest []byte) {
 	if os.Getenv(pluginpb.CookieKey) == pluginpb.CookieValue {
 		go followParent(os.Stdin)
 	}
-	world, err := newGuide(os.Getenv(abi.GuideEnv))
+	guide, err := newGuide(os.Getenv(abi.GuideEnv))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -67,7 +65,7 @@ func Serve(p sdk.Plugin, manifest []byte) {
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
-		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest, stderr: os.Stderr, guide: world}}},
+		Plugins: goplugin.PluginSet{"prober": grpcPlugin{server: &server{plugin: p, manifest: manifest, stderr: os.Stderr, guide: guide}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(pluginpb.MaxMessage), grpc.MaxSendMsgSize(pluginpb.MaxMessage))...)
 		},
@@ -75,8 +73,8 @@ func Serve(p sdk.Plugin, manifest []byte) {
 	})
 }
 
-// followParent ends this process, and what it has started, when its parent is gone: the
-// parent holds the other end of standard input, and never writes to it.
+// followParent ends this process and what it has started when its parent has ended. The parent
+// holds the other end of standard input and never writes to it.
 func followParent(stdin *os.File) {
 	buf := make([]byte, 512)
 	for {
@@ -102,7 +100,7 @@ func (p grpcPlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient implements [goplugin.GRPCPlugin]: a process is no client.
+// GRPCClient implements [goplugin.GRPCPlugin]. It returns an error.
 func (grpcPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("a plugin is no client of plugins")
+	return nil, errors.New("a plugin is not a client of plugins")
 }

@@ -27,13 +27,13 @@ type server struct {
 	pluginpb.UnimplementedPluginServer
 	plugin   sdk.Plugin
 	manifest []byte
-	guide    *guide       // of a test that plays the world; nil for none
-	stderr   io.Writer    // of the process; go-plugin puts another in the place of os.Stderr
-	overdue  atomic.Int32 // attempts that go on after their deadline
+	guide    *guide       // of a test that simulates peers; nil outside of tests
+	stderr   io.Writer    // of the process; go-plugin replaces os.Stderr
+	overdue  atomic.Int32 // attempts that continue after their deadline
 }
 
-// maxOverdue is how many attempts may go on after their deadline. A plugin that has more
-// of them leaks, and is better begun anew.
+// maxOverdue is the most attempts that may continue after their deadline. A plugin with more of
+// them leaks and is restarted.
 const maxOverdue = 256
 
 // Describe implements [pluginpb.PluginServer].
@@ -42,7 +42,7 @@ func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb
 	return &pluginpb.DescribeResponse{Abi: abi.Version, Manifest: s.manifest, ValidatesConfig: validates, Sdk: sdkVersion()}, nil
 }
 
-// sdkVersion is the version of this module in the plugin.
+// sdkVersion returns the version of this module in the plugin.
 func sdkVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -83,7 +83,7 @@ func (s *server) validate(config []byte) error {
 
 // Probe implements [pluginpb.PluginServer].
 func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]) error {
-	if err := stream.SendHeader(nil); err != nil { // the question is taken
+	if err := stream.SendHeader(nil); err != nil { // tells the host that the request is accepted
 		return err
 	}
 	q, err := abi.DecodeRequest(in.GetRequest())
@@ -93,7 +93,7 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	defer s.watch(stream.Context())()
 	logs := &logStream{stream: stream}
 	defer logs.end()
-	var kept map[string][]byte // nil: nothing is kept from attempt to attempt
+	var kept map[string][]byte // nil if the plugin has no store
 	if in.GetKv() != nil {
 		kept = make(map[string][]byte, len(in.Kv.GetValues()))
 		maps.Copy(kept, in.Kv.GetValues())
@@ -101,16 +101,16 @@ func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	out, err := s.attempt(sdk.WithHost(stream.Context(), s.guide.host(kept)), &q, logs.trace)
 	logs.end()
 	if ctxErr := stream.Context().Err(); ctxErr != nil {
-		return status.FromContextError(ctxErr).Err() // the host knows what that means
+		return status.FromContextError(ctxErr).Err()
 	}
 	return stream.Send(&pluginpb.ProbeEvent{Event: &pluginpb.ProbeEvent_Verdict{Verdict: verdict(out, err, kept)}})
 }
 
-// watch counts an attempt that goes on when ctx has ended. What it returns ends that.
+// watch counts an attempt that continues after the end of ctx, until done is called.
 func (s *server) watch(ctx context.Context) (done func()) {
 	inTime := context.AfterFunc(ctx, func() {
 		if s.overdue.Add(1) > maxOverdue {
-			fmt.Fprintf(s.stderr, "more than %d attempts go on after their deadline\n", maxOverdue)
+			fmt.Fprintf(s.stderr, "more than %d attempts continue after their deadline\n", maxOverdue)
 			endGroup()
 			os.Exit(1)
 		}
@@ -122,7 +122,7 @@ func (s *server) watch(ctx context.Context) (done func()) {
 	}
 }
 
-// attempt asks the plugin. A panic is an error of the attempt: other attempts go on.
+// attempt makes one attempt. A panic is an error of the attempt, and other attempts continue.
 func (s *server) attempt(ctx context.Context, q *abi.Request, trace probe.Tracer) (out probe.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -130,7 +130,7 @@ func (s *server) attempt(ctx context.Context, q *abi.Request, trace probe.Tracer
 			out, err = probe.Outcome{}, fmt.Errorf("panic: %v", p)
 		}
 	}()
-	// The config was validated when the probe was added: only its Probe is of interest here.
+	// The config was validated when the probe was added, so only Probe is called.
 	h, err := sdk.Native(sdk.Func(s.plugin.Probe)).Prepare(q.Config, target(q))
 	if err != nil {
 		return probe.Outcome{}, err
@@ -152,7 +152,7 @@ func target(q *abi.Request) probe.Target {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// verdict is what an attempt says to the host.
+// verdict returns the verdict that the host gets.
 func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Verdict {
 	if err != nil {
 		return &pluginpb.Verdict{Code: -1, Result: abi.AppendResult(nil, &abi.Result{Message: probe.Cut(err.Error())})}
@@ -166,8 +166,8 @@ func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Ver
 	return v
 }
 
-// logStream sends the lines of one attempt. A stream takes one message at a time, and a
-// plugin may log from several goroutines.
+// logStream sends the log lines of one attempt. A plugin may log from several goroutines, and a
+// stream takes one message at a time.
 type logStream struct {
 	stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]
 
@@ -175,7 +175,7 @@ type logStream struct {
 	ended bool
 }
 
-// maxLine is the most bytes of a line that the host would keep.
+// maxLine is the most bytes of a line that are sent.
 const maxLine = 16 << 10
 
 func (l *logStream) trace(e probe.TraceEvent) {

@@ -10,7 +10,7 @@ import (
 // ErrClosed is the error of an attempt after the plugin was closed.
 var ErrClosed = errors.New("the plugin has been closed")
 
-// Skipped is the error of an attempt that did not begin. It says nothing about the target, and
+// Skipped is the error of an attempt that was not made. It says nothing about the target, and
 // matches [probe.ErrNoSlot], so that the tick counts as skipped.
 type Skipped struct{ Err error }
 
@@ -23,13 +23,13 @@ func (e *Skipped) Unwrap() error { return e.Err }
 // Is makes the error match [probe.ErrNoSlot].
 func (e *Skipped) Is(target error) bool { return target == probe.ErrNoSlot }
 
-// ProtocolError returns the error of a plugin that broke the contract.
+// ProtocolError returns the error of a plugin that violates the contract.
 func ProtocolError(format string, args ...any) error {
 	return &probe.Error{Reason: probe.ReasonProtocol, Err: fmt.Errorf(format, args...)}
 }
 
-// LoadError names the plugin that could not be loaded. An error without a reason gets
-// [probe.ReasonInstantiate].
+// LoadError returns err, the error of a plugin that could not be loaded, with the plugin's name. An
+// error without a reason gets [probe.ReasonInstantiate].
 func LoadError(name string, err error) error {
 	if _, ok := errors.AsType[*probe.Error](err); !ok {
 		err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
@@ -37,7 +37,7 @@ func LoadError(name string, err error) error {
 	return Named(name, err)
 }
 
-// Named says which plugin an error comes from.
+// Named returns err with the name of the plugin that it comes from, nil for nil.
 func Named(name string, err error) error {
 	if err == nil {
 		return nil

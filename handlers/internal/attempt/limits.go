@@ -22,10 +22,10 @@ func (h *Hits) Counts() map[plugin.LimitName]uint64 {
 	return counts
 }
 
-// Once is the limits that one attempt has hit. An attempt counts once, however often it tries.
+// Once is the set of limits that one attempt has hit. Each counts once an attempt.
 type Once uint32
 
-// Add counts a limit in hits, and reports whether the attempt hits it for the first time.
+// Add counts a limit in hits when the attempt hits it for the first time, and reports that.
 func (o *Once) Add(limit int, hits *Hits) (first bool) {
 	if *o&(1<<limit) != 0 {
 		return false
@@ -35,10 +35,10 @@ func (o *Once) Add(limit int, hits *Hits) (first bool) {
 	return true
 }
 
-// Log is how much of its log an attempt has used. It belongs to one goroutine.
+// Log counts the log of one attempt. It belongs to one goroutine.
 type Log struct{ lines, bytes int }
 
-// Full reports whether no further line is taken. hit is called with the limit.
+// Full reports whether a limit of the log is reached. Then it calls hit with the limit.
 func (l *Log) Full(limits *plugin.Limits, hit func(limit int)) bool {
 	switch {
 	case l.lines >= limits.LogLines:
@@ -51,8 +51,8 @@ func (l *Log) Full(limits *plugin.Limits, hit func(limit int)) bool {
 	return true
 }
 
-// Add takes a line and returns it as far as there is room for it. One that is cut is redacted
-// before: half a secret would not be found later.
+// Add counts a line and returns it, cut to the limit of the log. It redacts a line before it cuts
+// it: the rest of a cut secret would not be found.
 func (l *Log) Add(line string, limits *plugin.Limits, redact func(string) string, hit func(limit int)) string {
 	if room := limits.LogBytes - l.bytes; len(line) > room {
 		hit(plugin.LimitLogBytes)

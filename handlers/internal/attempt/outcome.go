@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// DecodeResult decodes a result document, which may be empty. Bytes that are not UTF-8 are
-// replaced. With strict, fields that the contract does not know are an error.
+// DecodeResult decodes a result document, which may be empty. It replaces bytes that are not UTF-8.
+// If strict is true, unknown fields are an error.
 func DecodeResult(doc []byte, strict bool) (abi.Result, error) {
 	switch {
 	case len(doc) == 0:
@@ -29,9 +29,9 @@ func DecodeResult(doc []byte, strict bool) (abi.Result, error) {
 	return abi.DecodeResult(doc)
 }
 
-// Outcome returns the outcome of an attempt that the plugin has answered with a number and a
-// result document. What exceeds limits is cut or dropped, and hit is called with the limit. A
-// negative number is an error with [probe.ReasonGuest].
+// Outcome returns the outcome of an attempt that the plugin has answered with a code and a result
+// document. It cuts or drops what exceeds limits, and calls hit with the limit. A negative code is
+// an error with [probe.ReasonGuest].
 func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Limits, hit func(limit int)) (probe.Outcome, error) {
 	message, details, metrics := cut(req, answer.Message, limits, hit), answer.Details, answer.Metrics
 	if len(details) > limits.Message { // half an object cannot be decoded
@@ -56,8 +56,8 @@ func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Li
 	return probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}, nil
 }
 
-// cut cuts a message to its limit, after its secrets were removed: half a secret would not be
-// found later.
+// cut cuts a message to its limit. It removes secrets before: the rest of a cut secret would not be
+// found.
 func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(limit int)) string {
 	if len(message) <= limits.Message {
 		return message
@@ -67,9 +67,10 @@ func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(lim
 	return strings.ToValidUTF8(message[:min(len(message), limits.Message)], "")
 }
 
-// FailureOf returns the Failure that the error policy failure makes of err, the error of the
-// last attempt of a tick, and reports whether it does so: the plugin must have broken down.
-func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (probe.Outcome, bool) {
+// FailureOf returns the Failure that the error policy failure makes of err. ok is false if the
+// policy is another one, if the attempt is not the last of its tick, or if err does not mean that
+// the plugin broke down.
+func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (out probe.Outcome, ok bool) {
 	if m.ErrorPolicy != plugin.PolicyFailure || req.Attempt < probe.MaxAttempts {
 		return probe.Outcome{}, false
 	}
@@ -81,8 +82,8 @@ func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (probe.Outcome
 	}
 }
 
-// TimedOut returns the outcome of an attempt whose deadline has come. Without a timeout of its
-// own it says how long it took.
+// TimedOut returns the outcome of an attempt whose deadline has come. took is its time, for an
+// attempt without a timeout of its own.
 func TimedOut(req *probe.Request, took time.Duration) probe.Outcome {
 	return probe.TimedOut(cmp.Or(req.Spec.Timeout, took.Round(time.Millisecond)))
 }

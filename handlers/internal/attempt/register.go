@@ -20,10 +20,10 @@ type Loaded interface {
 }
 
 // RegisterAll loads the plugins that were found, atOnce at a time, and registers each in a
-// [quarantine.Handler]. The others are loaded even if one fails; the errors name the plugin.
+// [quarantine.Handler]. It loads the others even if one fails. The errors name the plugin.
 func RegisterAll[H Loaded](ctx context.Context, reg *handlers.Registry, found []plugin.Found, atOnce int, load func(context.Context, plugin.Found) (H, error)) error {
 	errs := make([]error, len(found)+1)
-	loaded := make([]func() error, len(found)) // registers it; nil if it was not loaded
+	loaded := make([]func() error, len(found)) // register a plugin; nil if it was not loaded
 	slots := make(chan struct{}, max(atOnce, 1))
 	var wg sync.WaitGroup
 	for i, f := range found {

@@ -13,7 +13,7 @@ type Plugin struct {
 	Manifest    *plugin.Manifest
 	Digest      string
 	HostVersion string
-	Features    []string // the capabilities that it has
+	Features    []string // its capabilities
 }
 
 // Request returns the request document of an attempt.
@@ -33,7 +33,7 @@ func (p *Plugin) Request(req *probe.Request, config []byte) []byte {
 	return abi.AppendRequest(make([]byte, 0, 1024), &doc)
 }
 
-// ConfigRequest returns the request document of a config that is to be validated.
+// ConfigRequest returns the request document for the validation of a config.
 func (p *Plugin) ConfigRequest(config []byte, target probe.Target) []byte {
 	doc := p.document(config, target)
 	return abi.AppendRequest(nil, &doc)
@@ -46,7 +46,7 @@ func (p *Plugin) document(config []byte, target probe.Target) abi.Request {
 	}
 }
 
-// Target returns the target as a plugin sees it: with its IP address, if its host is one.
+// Target returns the target as a plugin sees it. IP is set if the host is an IP address.
 func Target(t probe.Target) abi.Target {
 	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
 	if addr, err := netip.ParseAddr(t.Host); err == nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// Store holds the keys and values that a probe keeps from attempt to attempt. It is safe for
+// Store holds the keys and values of a probe, which last from attempt to attempt. It is safe for
 // concurrent use; the zero value is empty.
 type Store struct {
 	mu   sync.Mutex
-	data map[string][]byte // never changed, only replaced
+	data map[string][]byte // replaced, never changed
 }
 
 // Load returns all keys and values, which must not be changed.
@@ -27,8 +27,8 @@ func (s *Store) Replace(data map[string][]byte) {
 	s.data = data
 }
 
-// ReplaceWithin replaces all keys and values by data, unless there are too many of them or
-// they have more than most bytes.
+// ReplaceWithin replaces all keys and values by data. It is an error if there are too many keys, or
+// more than most bytes.
 func (s *Store) ReplaceWithin(data map[string][]byte, most int) error {
 	if n := len(data); n > abi.MaxKVKeys {
 		return ProtocolError("%d keys; at most %d are allowed", n, abi.MaxKVKeys)
