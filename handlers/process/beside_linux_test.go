@@ -22,10 +22,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// hostiles are programs that do what none should.
+// hostiles are the names of programs that misbehave.
 var hostiles = []string{"crash loop", "killed in a call", "hangs at start", "ignores its deadline", "floods", "drowns", "check that floods"}
 
-// hostile starts one of them.
+// hostile starts one of hostiles.
 func hostile(t testing.TB, name string) probe.Handler {
 	t.Helper()
 	soon := process.Config{Pause: time.Millisecond, MaxPause: 50 * time.Millisecond, StartTimeout: 20 * time.Second}
@@ -71,7 +71,7 @@ func (s *schedule) Tick(*worker.Tick) {
 func (s *schedule) Skipped(_ worker.SkipReason, n int) { s.skipped.Add(int32(n)) }
 func (s *schedule) Close()                             {}
 
-// always is a container that runs.
+// always is a container that is always running.
 type always struct{}
 
 func (always) State() worker.State {
@@ -119,7 +119,7 @@ func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	for _, s := range good {
 		skipped += s.skipped.Load()
 	}
-	t.Logf("natives: %d ticks were skipped", skipped) // how many is up to the machine
+	t.Logf("natives: %d ticks were skipped", skipped) // depends on the machine
 	for name, s := range bad {
 		t.Logf("%s: %d ticks, %d skipped", name, s.ticks.Load(), s.skipped.Load())
 	}
@@ -171,7 +171,7 @@ func BenchmarkBesideHostileProcesses(b *testing.B) {
 	}
 }
 
-// cpuTime is what this program has taken of the processors.
+// cpuTime returns the processor time of this program.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -103,7 +103,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	case ctx.Err() == context.Canceled:
 		return probe.Outcome{}, ctx.Err()
 	case !in.child.ready() || !limited || status.Code(err) != codes.DeadlineExceeded || time.Until(deadline) > skew:
-		return probe.Outcome{}, in.fault(ctx, err, nil)
+		return probe.Outcome{}, in.fault(ctx, err, false)
 	case waited > deadline.Sub(start)/2:
 		return probe.Outcome{}, &attempt.Skipped{Err: errors.New("the process took most of the time to start")}
 	case c.progress.accepted == 0:
@@ -230,9 +230,9 @@ func (in *instance) missed(patience time.Duration) {
 	}
 }
 
-// fault returns the error of a call that the process did not answer. v is the validation that the
-// call was for, nil for an attempt.
-func (in *instance) fault(ctx context.Context, err error, v *validation) error {
+// fault returns the error of a call that the process did not answer. validates is true if the call
+// was to validate a config, false for an attempt.
+func (in *instance) fault(ctx context.Context, err error, validates bool) error {
 	if _, ok := errors.AsType[*probe.Error](err); ok {
 		return err
 	}
@@ -242,7 +242,7 @@ func (in *instance) fault(ctx context.Context, err error, v *validation) error {
 		in.child.kill() // a process without a connection is of no use
 	}
 	if !in.child.ready() {
-		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.exitStatus(v))}
+		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.exitStatus(validates))}
 	}
 	reason := probe.ReasonProtocol
 	if s.Code() == codes.Unavailable || s.Code() == codes.Internal {

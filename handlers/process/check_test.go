@@ -35,7 +35,7 @@ flood) yes flood | head -c 20000000; exit 0;;
 esac
 `
 
-// checkFolder is a folder with the command check_it, writable to nobody else whatever the umask.
+// checkFolder returns a folder with the command check_it, which nobody else can write to.
 func checkFolder(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func checkFolder(t testing.TB) string {
 	return dir
 }
 
-// checkOf is a found check with a command.
+// checkOf returns a check with a command.
 func checkOf(t testing.TB, command string, folders ...string) plugin.Found {
 	t.Helper()
 	m, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: it\nversion: 1.0.0\nruntime: nagios\ncommand: "+command+"\n"))
@@ -205,8 +205,8 @@ func TestCommandRefused(t *testing.T) {
 	}
 }
 
-// A program that is no script runs from a copy: what has its name by now is of no account.
-func TestCheckRunsAllowedCommandOnly(t *testing.T) {
+// A program that is not a script runs from a copy, even if its file is replaced.
+func TestCheckRunsCopyOfProgram(t *testing.T) {
 	dir := checkFolder(t)
 	path := filepath.Join(dir, "check_binary")
 	if err := os.WriteFile(path, tester, 0o755); err != nil {
@@ -219,16 +219,15 @@ func TestCheckRunsAllowedCommandOnly(t *testing.T) {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Without the cookie, a plugin of go-plugin says what it is and ends with 1.
+	// Without the cookie, a plugin of go-plugin prints a message and exits with 1.
 	got, err := attempt(t, prepareCheck(t, c, `{}`), patience)
 	if err != nil || got.Result != probe.Warning || !strings.HasPrefix(got.Output, "This binary is a plugin") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// TestCheckSecretAtALimit has a secret of which only a part is within the limits of the
-// message or of the output.
-func TestCheckSecretAtALimit(t *testing.T) {
+// Only a part of the secret is within the limit of the message or of the output.
+func TestCheckSecretAtLimit(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	dir := checkFolder(t)
 	command := `{args: [check_it, args, "{{config.password}}"]}` + "\nsecretsInArguments: true"
@@ -251,9 +250,8 @@ func TestCheckSecretAtALimit(t *testing.T) {
 	}
 }
 
-// TestCheckSecretInTheNameOfANumber has secrets whose letters, bars and quotes a name of a
-// metric has not.
-func TestCheckSecretInTheNameOfANumber(t *testing.T) {
+// The secrets have letters, bars and quotes that the name of a metric cannot have.
+func TestCheckSecretInMetricName(t *testing.T) {
 	c := loadCheck(t, `{args: [check_it, args, "{{config.text}}"]}`, checkFolder(t))
 	for secret, label := range map[string]string{
 		"ghp-16C7e42F292c": "conn_ghp-16C7e42F292c", "two words": "'conn_two words'", "it's=so": "'conn_it''s=so'", "key=word": "conn_key=word",

@@ -13,8 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestCheckInputNotVisibleToOtherUsers reads /proc while a check runs, as root does and, where
-// the test runs as root, as another user.
+// It reads /proc while a check runs, and as another user too if the test runs as root.
 func TestCheckInputNotVisibleToOtherUsers(t *testing.T) {
 	dir := t.TempDir()
 	running, end := filepath.Join(dir, "running"), filepath.Join(dir, "end")
@@ -67,7 +66,7 @@ stdin: "{{config.password}}"`, running, end)))
 	}
 }
 
-// asNobody returns what another user sees in a file, or why it sees nothing.
+// asNobody returns what another user reads in a file, or the error.
 func asNobody(path string) string {
 	cmd := exec.Command("cat", path)
 	cmd.Dir, cmd.Env = "/", []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// inputCheck is a check that shows what it is given.
+// inputCheck returns a check that prints its input.
 func inputCheck(t testing.TB, manifest string) plugin.Found {
 	found := checkOf(t, manifest, checkFolder(t))
 	found.Env = []string{"PG*", "TOKEN"}
@@ -42,7 +42,7 @@ stdin: "{{config.password}}\n"`))
 	}
 }
 
-// TestCheckInputIsNotRead has a check that reads nothing of what is more than a pipe holds.
+// The check does not read its input, which is longer than the buffer of a pipe.
 func TestCheckInputIsNotRead(t *testing.T) {
 	c, err := process.LoadCheck(process.Config{}, inputCheck(t, "[check_it, ok]\nstdin: \"{{config.text}}\""))
 	if err != nil {
@@ -98,8 +98,7 @@ func TestCheckRefusesSecretsInArguments(t *testing.T) {
 	}
 }
 
-// TestCheckRefusesSecretsInLaterVersions has a new version of a plugin, which does not take
-// the secrets of a probe that its predecessor took.
+// A new version of a plugin does not accept the secrets of a probe that the old version accepted.
 func TestCheckRefusesSecretsInLaterVersions(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "it"})
 	t.Cleanup(func() { _ = swap.Close() })

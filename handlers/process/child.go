@@ -215,9 +215,9 @@ func (c *child) wasKilled() bool {
 	return !c.ready() && c.killed && c.err != nil && c.err.Error() == "signal: killed"
 }
 
-// exitStatus returns how the process has ended and its last words, "" while it runs. v is as for
-// [lineLog.lastWords].
-func (c *child) exitStatus(v *validation) string {
+// exitStatus returns how the process has ended and its last words, "" while it runs. validates is
+// as for [lineLog.lastWords].
+func (c *child) exitStatus(validates bool) string {
 	if c.ready() {
 		return ""
 	}
@@ -225,7 +225,7 @@ func (c *child) exitStatus(v *validation) string {
 	if c.err != nil {
 		text = c.err.Error()
 	}
-	if last := c.lines.lastWords(v); last != "" {
+	if last := c.lines.lastWords(validates); last != "" {
 		text += ": " + last
 	}
 	return text

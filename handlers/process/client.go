@@ -192,7 +192,7 @@ func (in *instance) explain(ctx context.Context, err error) error {
 		return errors.New("the process does not serve within the start timeout")
 	}
 	in.child.awaitEnd(ctx)
-	if end := in.child.exitStatus(nil); end != "" && !in.child.wasKilled() {
+	if end := in.child.exitStatus(false); end != "" && !in.child.wasKilled() {
 		return fmt.Errorf("the process ended when it started: %s", end)
 	}
 	if strings.HasPrefix(text, "Unrecognized remote plugin message") {

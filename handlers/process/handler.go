@@ -101,8 +101,8 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	}
 	in.used.Store(true)
 	in.child.lines.validate()
-	v := h.secrets.validate()
-	defer func() { v.end(err != nil || answer.GetCode() != 0) }()
+	h.secrets.validate()
+	defer func() { h.secrets.validated(err != nil || answer.GetCode() != 0) }()
 	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about().ConfigRequest(config, target)})
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // tells the caller not to try other configs
@@ -110,7 +110,7 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	case err != nil && ctx.Err() == context.Canceled:
 		err = ctx.Err()
 	case err != nil:
-		err = in.fault(ctx, err, &v)
+		err = in.fault(ctx, err, true)
 	}
 	return in, answer, err
 }

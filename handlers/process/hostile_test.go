@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// heap is how much the agent has in use.
+// heap returns the bytes that this program has in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -24,8 +24,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// What a process answers that breaks the contract is an error of one readable line, and
-// takes no memory.
+// An answer that violates the contract is an error of one readable line, and takes no memory.
 func TestAnswerBreaksContract(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}, Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	for mode, want := range map[string]string{
@@ -47,7 +46,7 @@ func TestAnswerBreaksContract(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			b, before := bind(t, h, mode), heap()
-			for attempts := 0; attempts < 3; { // of three that are made
+			for attempts := 0; attempts < 2; {
 				_, err := attempt(t, b, patience)
 				if errors.Is(err, probe.ErrNoSlot) {
 					continue
@@ -68,7 +67,7 @@ func TestAnswerBreaksContract(t *testing.T) {
 				t.Errorf("%d MiB in use, after %d", after>>20, before>>20)
 			}
 			ok := bind(t, h, "ok")
-			for { // it may be met in its agony
+			for { // an attempt may still reach a process that is ending
 				if out, err := attempt(t, ok, patience); err == nil && out.Output == "ok" {
 					break
 				} else if err == nil || probe.ReasonOf(err) != probe.ReasonTrap && !errors.Is(err, probe.ErrNoSlot) {
@@ -79,24 +78,23 @@ func TestAnswerBreaksContract(t *testing.T) {
 	}
 }
 
-// What is odd and no breach stays a verdict.
-func TestOddAnswers(t *testing.T) {
+// Unusual answers that the contract allows are verdicts.
+func TestUnusualAnswers(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}})
 	got, err := attempt(t, bind(t, h, "negative"), patience)
 	if err != nil || len(got.Metrics) != 1 || got.Metrics[0].Value != -1.5 {
 		t.Errorf("a negative metric: %+v, %v", got, err)
 	}
 	if got, err = attempt(t, bind(t, h, "utf8"), patience); err != nil || got.Output != "\uFFFD" {
-		t.Errorf("an output that is no text: %+v", got)
+		t.Errorf("an output that is not UTF-8: %+v", got)
 	}
-	for range 3 { // a verdict after the deadline is none, and none of the next attempt
-		got, err = attempt(t, bind(t, h, "late"), 3*time.Second)
-		if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
-			t.Errorf("late: %+v, %v", got, err)
-		}
-		if got, err = attempt(t, bind(t, h, "ok"), patience); err != nil || got.Output != "ok" {
-			t.Errorf("after a late one: %+v, %v", got, err)
-		}
+	// A verdict after the deadline is dropped, and is not taken for that of the next attempt.
+	got, err = attempt(t, bind(t, h, "late"), time.Second)
+	if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
+		t.Errorf("late: %+v, %v", got, err)
+	}
+	if got, err = attempt(t, bind(t, h, "ok"), patience); err != nil || got.Output != "ok" {
+		t.Errorf("after a late one: %+v, %v", got, err)
 	}
 	if n := h.Stats().Starts; n != 1 {
 		t.Errorf("%d starts, want 1", n)
@@ -116,8 +114,8 @@ func TestDescriptionBreaksContract(t *testing.T) {
 	}
 }
 
-// A process says where it listens. It does not send this program anywhere else.
-func TestListenAddressOfProcess(t *testing.T) {
+// The first line of a process is the handshake of go-plugin. The address in it must be local.
+func TestHandshake(t *testing.T) {
 	for line, want := range map[string]string{
 		"1|1|tcp|198.51.100.1:443|grpc|":                    `the process listens on tcp "198.51.100.1:443": want a unix socket, or tcp and a loopback address`,
 		"1|1|tcp|nowhere.example.com:443|grpc|":             `the process listens on tcp "nowhere.example.com:443": want`,
@@ -130,6 +128,10 @@ func TestListenAddressOfProcess(t *testing.T) {
 		"1|1|udp|127.0.0.1:1|grpc|":                         `the process listens on udp "127.0.0.1:1": want`,
 		"1|1|unix||grpc|":                                   `the process listens on unix "": want`,
 		"1|1|unix|@abstract|grpc|":                          "the process does not use TLS",
+		"1|1|unix|/nowhere|grpc|":                           "the process does not use TLS",
+		"1|1|unix|/nowhere|netrpc|":                         `unsupported plugin protocol "netrpc"`,
+		"1|2|unix|/nowhere|grpc|":                           "incompatible API version with plugin",
+		"9|1|unix|/nowhere|grpc|":                           "incompatible core API version with plugin",
 		"1|1|\x1b[31m|\x1b[31m|grpc|":                       "the process listens on",
 		"-1|1|unix|/nowhere|grpc|":                          "incompatible core API version",
 		"1|99999999999999999999|unix|/n|grpc|":              "Error parsing protocol version",
@@ -146,22 +148,22 @@ func TestListenAddressOfProcess(t *testing.T) {
 	}
 }
 
-// refused says whether a plugin is not loaded, and why in one readable line.
+// refused reports an error unless a plugin is not loaded and the error is one readable line.
 func refused(t *testing.T, cfg process.Config, f plugin.Found, want string) {
 	t.Helper()
 	h, err := process.Load(t.Context(), unhurried(cfg), f)
 	if err == nil {
 		_ = h.Close()
-		t.Fatal("it is loaded")
+		t.Fatal("the plugin was loaded")
 	}
 	if text := err.Error(); !strings.HasPrefix(text, `plugin "tester": `+want) || len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) {
 		t.Errorf("got %.300q, want %s", text, want)
 	}
 }
 
-// A process that writes without end takes no memory, and goes on to answer.
+// A process that writes without end takes no memory, and still answers.
 func TestExcessOutputIsDropped(t *testing.T) {
-	h := load(t, process.Config{}, func(m *plugin.Manifest) {})
+	h := load(t, process.Config{})
 	ok := bind(t, h, "ok")
 	before := heap()
 	if _, err := attempt(t, bind(t, h, "drown"), patience); err != nil {

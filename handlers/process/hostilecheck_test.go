@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Who configures a probe, or names its target, gives the command no options.
-func TestArgumentIsNeverAnOption(t *testing.T) {
+// The config of a probe and its target cannot add an option to the command.
+func TestArgumentCannotBeOption(t *testing.T) {
 	c := loadCheck(t, `[check_it, args, "{{config.a}}{{config.b}}", "{{target.host}}"]`, checkFolder(t))
 	for _, config := range []string{
 		`{"a": "-x", "b": ""}`, `{"a": "", "b": "-x"}`, `{"a": "-", "b": "x"}`, `{"a": "-inf", "b": ""}`, `{"a": "-Infinity", "b": ""}`,
@@ -40,8 +40,8 @@ func TestArgumentIsNeverAnOption(t *testing.T) {
 	}
 }
 
-// Where somebody else may put another program, or another way to it, none is run.
-func TestFolderOfAnotherUserIsRefused(t *testing.T) {
+// No program runs that others could replace.
+func TestReplaceableCommandIsRefused(t *testing.T) {
 	mkdir := func(path string, mode os.FileMode) string {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)
@@ -101,8 +101,8 @@ func TestFolderOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// What a check writes that is no answer of a check harms nobody.
-func TestOutputNotUTF8(t *testing.T) {
+// Output that violates the conventions does no harm.
+func TestMalformedOutput(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -13,11 +13,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A process or command that the host has no descriptor for is an error of the host, not a
-// plugin that is broken: also where the policy makes a Failure of that.
+// If the host lacks a descriptor for a process or command, the error is the host's and not that of
+// a broken plugin, whatever the error policy.
 func TestWithoutDescriptors(t *testing.T) {
 	const variable = "PROCESS_TEST_WITHOUT_DESCRIPTORS"
-	if os.Getenv(variable) == "" { // the limit is that of a program of its own
+	if os.Getenv(variable) == "" { // the limit applies to a whole process
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutDescriptors$")
 		child.Env = append(os.Environ(), variable+"=1")
 		if out, err := child.CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ func TestWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, patience) // which may reach it in its agony
+	_, _ = attempt(t, ok, patience) // which may reach the process while it is ending
 	for name, p := range map[string]probe.Handler{"process": ok, "check": check} {
 		for n := 1; n <= probe.MaxAttempts; n++ {
 			out, err := attemptOf(t, p, probe.Request{Attempt: n}, patience)
@@ -52,8 +52,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// forbidDescriptors lets this process open no descriptor until the function that it
-// returns is called.
+// forbidDescriptors keeps this process from opening descriptors until allow is called.
 func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var limit syscall.Rlimit

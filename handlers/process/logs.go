@@ -133,15 +133,15 @@ func (l *lineLog) validate() {
 }
 
 // lastWords returns what the process wrote last, for an error; "" if it may contain an unknown
-// secret. Only the error of validation v may quote what was written during it: its caller knows
-// the secrets. v is nil for any other error.
-func (l *lineLog) lastWords(v *validation) string {
+// secret. Only the error of a validation, for which validates is true, may quote what was written
+// during it: the caller of that knows the secrets.
+func (l *lineLog) lastWords(validates bool) string {
 	if l.secrets.unknowns() != l.unknown {
 		return ""
 	}
 	var aside words
 	l.mu.Lock()
-	if v != nil && v.alone() {
+	if validates && l.secrets.validatesOne() {
 		aside = l.aside
 	}
 	text := cmp.Or(string(aside.fault), string(l.plain.fault), string(aside.last), string(l.plain.last))

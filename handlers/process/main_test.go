@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What the tests share; read-only after TestMain.
+// Read-only after TestMain.
 var (
 	tester     []byte // testdata/plugin
 	testerPath string
@@ -68,7 +68,7 @@ func found(edit ...func(*plugin.Manifest)) plugin.Found {
 	return plugin.Found{Manifest: m, Path: testerPath, Module: tester, Digest: plugin.Digest(tester)}
 }
 
-// load starts the plugin and ends it with the test.
+// load starts the plugin and closes it at the end of the test.
 func load(t testing.TB, cfg process.Config, edit ...func(*plugin.Manifest)) *process.Handler {
 	t.Helper()
 	h, err := process.Load(t.Context(), unhurried(cfg), found(edit...))
@@ -93,10 +93,10 @@ func bind(t testing.TB, h probe.Preparer, mode string) probe.Handler {
 	return b
 }
 
-// patience is a timeout that nothing which goes well comes to, on the slowest machine.
+// patience is a timeout that no successful test reaches, on the slowest machine.
 const patience = 2 * time.Minute
 
-// unhurried lets a process take its time to start.
+// unhurried returns cfg with a long StartTimeout, unless it has one.
 func unhurried(cfg process.Config) process.Config {
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, patience)
 	return cfg
@@ -116,10 +116,10 @@ func attemptOf(t testing.TB, h probe.Handler, req probe.Request, timeout time.Du
 	return h.Probe(ctx, req)
 }
 
-// hostVariable makes the test's program a host of its own: see beHost.
+// hostVariable makes the test binary run beHost.
 const hostVariable = "PROCESS_TEST_HOST"
 
-// beHost runs the plugin, says the number of its process, and waits to be killed.
+// beHost starts the plugin, prints its process ID, and waits to be killed.
 func beHost() {
 	code, err := os.ReadFile(os.Getenv(hostVariable))
 	if err != nil {

@@ -19,15 +19,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/plugin"
 )
-
-// StartTimeout is the default of [Config.StartTimeout].
-const StartTimeout = 5 * time.Second
 
 // Config is the configuration that all plugins share. Every field may be left zero.
 type Config struct {
@@ -41,7 +37,7 @@ type Config struct {
 	// Otherwise they are ignored.
 	Strict bool
 	// StartTimeout is how long a process may take from its start until it has described
-	// itself. 0 means [StartTimeout].
+	// itself. 0 means 5 s.
 	StartTimeout time.Duration
 	// Pause is how long a plugin is not started again after the second process in a row has
 	// ended. It doubles with each further process, up to MaxPause. A process that ran for
@@ -56,7 +52,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.StartTimeout = cmp.Or(c.StartTimeout, StartTimeout)
+	c.StartTimeout = cmp.Or(c.StartTimeout, 5*time.Second)
 	c.Pause = cmp.Or(c.Pause, time.Second)
 	c.MaxPause = cmp.Or(c.MaxPause, time.Minute)
 	return c
@@ -99,13 +95,4 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, err
 	}
 	return h, nil
-}
-
-// RegisterAll loads the plugins that were found and registers each in a [quarantine.Handler].
-// They start concurrently, so that one that hangs does not delay the others. It loads the others
-// even if one fails. The errors name the plugin.
-func RegisterAll(ctx context.Context, reg *handlers.Registry, cfg Config, found []plugin.Found) error {
-	return attempt.RegisterAll(ctx, reg, found, len(found), func(ctx context.Context, f plugin.Found) (*Handler, error) {
-		return Load(ctx, cfg, f)
-	})
 }

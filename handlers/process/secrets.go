@@ -9,12 +9,12 @@ import "sync"
 // unless it may contain a secret that is no longer known: of a probe that has ended, or of a
 // config that was refused.
 type secrets struct {
-	mu          sync.Mutex
-	redact      map[*bound]func(text string) string // of live probes
-	private     bool                                // a config had secrets, or was refused
-	validating  int                                 // configs that are being validated, whose secrets are not known yet
-	validations uint64                              // so far
-	unknown     uint64                              // how often secrets became unknown
+	mu         sync.Mutex
+	redact     map[*bound]func(text string) string // of live probes
+	private    bool                                // a config had secrets, or was refused
+	validating int                                 // configs that are being validated, whose secrets are not known yet
+	overlapped bool                                // two of them were validated at the same time
+	unknown    uint64                              // how often secrets became unknown
 }
 
 // keep adds the secrets of a live probe.
@@ -38,38 +38,31 @@ func (s *secrets) forget(b *bound) {
 	}
 }
 
-// validation is one config that is being validated.
-type validation struct {
-	of    *secrets
-	begun uint64
-	first bool // no other was running
-}
-
-func (s *secrets) validate() validation {
+// validate begins the validation of a config.
+func (s *secrets) validate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.overlapped = s.validating > 0
 	s.validating++
-	s.validations++
-	return validation{s, s.validations, s.validating == 1}
 }
 
-// alone reports whether no other validation has run since v began. Then what the process has
-// written meanwhile is about the config of v.
-func (v *validation) alone() bool {
-	v.of.mu.Lock()
-	defer v.of.mu.Unlock()
-	return v.first && v.of.validations == v.begun
-}
-
-// end ends a validation. The secrets of a config that was refused stay unknown.
-func (v *validation) end(refused bool) {
-	v.of.mu.Lock()
-	defer v.of.mu.Unlock()
-	v.of.validating--
+// validated ends a validation. The secrets of a config that was refused stay unknown.
+func (s *secrets) validated(refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.validating--
 	if refused {
-		v.of.private = true
-		v.of.unknown++
+		s.private = true
+		s.unknown++
 	}
+}
+
+// validatesOne reports whether one config is being validated, and has been the only one since its
+// validation began. Then what the process has written meanwhile is about that config.
+func (s *secrets) validatesOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.validating == 1 && !s.overlapped
 }
 
 // state reports whether nothing may be logged, and whether a config is being validated.

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A process that was told a secret writes nothing to the log, also in a version that came
-// later, and the secret is in nothing that other users of the machine can see.
+// The output of a process that got a secret is not logged, nor that of a later version, and other
+// users of the machine cannot see the secret.
 func TestSecretIsNotLogged(t *testing.T) {
 	var log lockedBuffer
 	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -59,9 +59,9 @@ func TestSecretIsNotLogged(t *testing.T) {
 	}
 }
 
-// What a process writes about a config that ends it is in the error of its validation, and
-// nowhere else: what is secret in it is not known yet.
-func TestConfigThatEndsTheProcess(t *testing.T) {
+// What a process writes about a config that ends it is only in the error of the validation, since
+// the secrets of the config are not known yet.
+func TestConfigThatEndsProcess(t *testing.T) {
 	var log lockedBuffer
 	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Pause: time.Hour, MaxPause: time.Hour})
 	h, err := process.Load(t.Context(), cfg, found())
@@ -84,7 +84,7 @@ func TestConfigThatEndsTheProcess(t *testing.T) {
 	}
 }
 
-// While several configs are validated, the error of none quotes what the process writes.
+// While several configs are validated, no error quotes what the process writes.
 func TestConfigsValidatedTogether(t *testing.T) {
 	for range 5 {
 		h, err := process.Load(t.Context(), unhurried(process.Config{}), found())

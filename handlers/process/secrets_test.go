@@ -24,10 +24,10 @@ func TestLineIsLoggedOrQuoted(t *testing.T) {
 		quoted string
 	}{
 		"no secrets":             {logged: true, quoted: line},
-		"config accepted":        {during: func(s *secrets) { v := s.validate(); v.end(false) }, logged: true, quoted: line},
+		"config accepted":        {during: func(s *secrets) { s.validate(); s.validated(false) }, logged: true, quoted: line},
 		"config with a secret":   {during: func(s *secrets) { s.keep(new(bound), hide) }, quoted: "it is [redacted]"},
 		"probe released":         {during: func(s *secrets) { s.forget(new(bound)) }, logged: true, quoted: line},
-		"config refused":         {during: func(s *secrets) { v := s.validate(); v.end(true) }},
+		"config refused":         {during: func(s *secrets) { s.validate(); s.validated(true) }},
 		"config being validated": {during: func(s *secrets) { s.validate() }},
 		"probe with a secret released": {during: func(s *secrets) {
 			b := new(bound)
@@ -55,30 +55,30 @@ func TestLineIsLoggedOrQuoted(t *testing.T) {
 			if got := strings.Contains(log.String(), "hunter2"); got != c.logged || log.Len() > 0 != c.logged {
 				t.Errorf("logged %q, want %t", log, c.logged)
 			}
-			if got := l.lastWords(nil); got != c.quoted {
+			if got := l.lastWords(false); got != c.quoted {
 				t.Errorf("quoted %q, want %q", got, c.quoted)
 			}
 		})
 	}
 }
 
-// What is written during a validation is quoted in its error, and in no other.
+// Only the error of a validation quotes what is written during it.
 func TestLastWordsOfValidation(t *testing.T) {
 	write := func(l *lineLog, text string) { l.line("stderr", []byte(text)) }
 	t.Run("alone", func(t *testing.T) {
 		s := new(secrets)
 		l, _ := newTestLog(s)
 		l.validate()
-		v := s.validate()
+		s.validate()
 		write(l, "hunter2")
-		if got, other := l.lastWords(&v), l.lastWords(nil); got != "hunter2" || other != "" {
+		if got, other := l.lastWords(true), l.lastWords(false); got != "hunter2" || other != "" {
 			t.Errorf("got %q, and %q for others", got, other)
 		}
-		v.end(true)
+		s.validated(true)
 		l.validate()
-		v = s.validate()
+		s.validate()
 		write(l, "hunter2, late")
-		if got := l.lastWords(&v); got != "" {
+		if got := l.lastWords(true); got != "" {
 			t.Errorf("after a refusal: got %q", got)
 		}
 	})
@@ -86,11 +86,15 @@ func TestLastWordsOfValidation(t *testing.T) {
 		s := new(secrets)
 		l, _ := newTestLog(s)
 		l.validate()
-		v, other := s.validate(), s.validate()
+		s.validate()
+		s.validate()
 		write(l, "hunter2")
-		other.end(false)
-		if a, b := l.lastWords(&v), l.lastWords(&other); a != "" || b != "" {
-			t.Errorf("got %q and %q", a, b)
+		if got := l.lastWords(true); got != "" {
+			t.Errorf("got %q", got)
+		}
+		s.validated(false)
+		if got := l.lastWords(true); got != "" {
+			t.Errorf("after the other has ended: got %q", got)
 		}
 	})
 }

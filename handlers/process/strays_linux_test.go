@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// straysOf lets a plugin start processes that get away from it.
+// straysOf lets a plugin start processes that leave its group.
 func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 	t.Helper()
 	got, err := attempt(t, bind(t, h, "strays"), patience)
@@ -38,8 +38,7 @@ func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 	return ends
 }
 
-// What a plugin has started ends with it, wherever it has gone, and however the plugin
-// ends.
+// All processes that a plugin has started end with it, even those that have left its group.
 func TestPluginLeavesNoProcess(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *replace.Handler, pid int){
 		"closed": func(t *testing.T, _ *process.Handler, s *replace.Handler, _ int) {
@@ -89,8 +88,8 @@ func TestPluginLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// strayScript starts a process out of its group, writes the number of it into a file, and
-// goes on as its argument says.
+// strayScript starts a process outside its group, writes its process ID into a file, and continues
+// as its argument says.
 const strayScript = `#!/bin/sh
 case "$1" in
 held) setsid sh -c 'echo $$ > "$0"; exec sleep 1000' "$2" & ;;
@@ -105,7 +104,7 @@ hang)
 esac
 `
 
-// expiring is a context whose deadline comes when it is told to.
+// expiring is a context whose deadline comes when done is closed.
 type expiring struct {
 	context.Context
 	done chan struct{}
@@ -123,8 +122,8 @@ func (c *expiring) Err() error {
 	}
 }
 
-// expire makes an attempt whose deadline comes when somebody has written to fifo, and
-// returns what that was.
+// expire makes an attempt whose deadline comes when something was written to fifo, and returns
+// that.
 func expire(t *testing.T, h probe.Handler, fifo string) (text string, out probe.Outcome, err error) {
 	t.Helper()
 	ctx := &expiring{t.Context(), make(chan struct{})}
@@ -141,7 +140,7 @@ func expire(t *testing.T, h probe.Handler, fifo string) (text string, out probe.
 	return strings.TrimSpace(string(data)), out, err
 }
 
-// newFIFO returns a file by which a program tells the test something.
+// newFIFO returns the path of a new FIFO.
 func newFIFO(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -151,8 +150,8 @@ func newFIFO(t *testing.T) string {
 	return path
 }
 
-// What a check has started ends at its deadline, wherever it has gone. Of one that ended
-// in time, what keeps its output open is ended at once, the rest when it is closed.
+// All processes that a check has started end at its deadline. If the check ended in time, those
+// that hold its output open end soon, the others when the check is closed.
 func TestCheckLeavesNoProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -189,8 +188,8 @@ func TestCheckLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// A check that is slow ends nothing of its other runs.
-func TestEscapedProcessesOfOneRun(t *testing.T) {
+// The end of a run does not end processes of other runs.
+func TestCheckEndsProcessesOfOneRun(t *testing.T) {
 	dir := checkFolder(t)
 	c := loadCheck(t, `[check_it, hang, "{{config.file}}"]`, dir)
 	files := [2]string{newFIFO(t), newFIFO(t)}
@@ -245,9 +244,9 @@ func number(t *testing.T, text string) int {
 	return pid
 }
 
-// A process has its three streams and its own executable from us, and nothing else.
+// A process inherits only its three streams and its own executable.
 func TestDescriptorsNotInherited(t *testing.T) {
-	var inherited [2]int // as by a program that was started with more than its streams
+	var inherited [2]int // as in a program that was started with more than its streams
 	if err := unix.Pipe(inherited[:]); err != nil {
 		t.Fatal(err)
 	}

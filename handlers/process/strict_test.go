@@ -8,8 +8,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A field of a result that the contract does not know is an error where that is wanted.
-func TestStrict(t *testing.T) {
+func TestStrictRefusesUnknownField(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		h := load(t, process.Config{Env: []string{"START=hostile"}, Strict: strict})
 		out, err := bind(t, h, "colour").Probe(t.Context(), probe.Request{Spec: probe.Spec{Timeout: patience}})

@@ -157,7 +157,7 @@ func (k *keeper) watch(in *instance) {
 // retireLocked records how the current process has ended, and cleans up after it.
 func (k *keeper) retireLocked(in *instance) {
 	k.current = nil
-	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(nil)), !in.used.Load()
+	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(false)), !in.used.Load()
 	if time.Since(in.since) > k.of.cfg.MaxPause {
 		k.ends = 0
 	}

@@ -66,7 +66,7 @@ func awaitEnd(t *testing.T, ended <-chan struct{}, what string) {
 	}
 }
 
-func TestKilledMidCall(t *testing.T) {
+func TestKillDuringAttempt(t *testing.T) {
 	h := load(t, process.Config{})
 	pid := pidOf(t, bind(t, h, "pid"))
 	hang := bind(t, h, "hang")
@@ -87,7 +87,7 @@ func TestKilledMidCall(t *testing.T) {
 	}
 }
 
-// impatient is a context whose deadline comes as soon as somebody waits for it.
+// impatient is a context whose deadline comes as soon as Done is called.
 type impatient struct {
 	context.Context
 	waited atomic.Bool
@@ -117,7 +117,7 @@ func TestStartOutlivesAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, patience) // which may reach it in its agony
+	_, _ = attempt(t, ok, patience) // which may reach the process while it is ending
 	if pid = pidOf(t, bind(t, h, "pid")); syscall.Kill(pid, syscall.SIGKILL) != nil {
 		t.Fatal("it was not started again")
 	}
@@ -125,7 +125,7 @@ func TestStartOutlivesAttempt(t *testing.T) {
 	if out, err := ok.Probe(&impatient{Context: t.Context()}, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Millisecond}}); err == nil {
 		t.Errorf("with no time for a start: got %v, want an error", out)
 	}
-	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // it has time
+	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // waits for the start
 		t.Error(err)
 	}
 	if out, err := attempt(t, ok, patience); err != nil || out.Result != probe.Success {
@@ -139,7 +139,7 @@ func TestCloseDespiteHangingAttempts(t *testing.T) {
 	ended := watchEnd(t, pidOf(t, bind(t, h, "pid")))
 	for deadline, over := time.Now().Add(patience), false; !over; {
 		var wg sync.WaitGroup
-		for range 300 { // more than a plugin may leave behind, if they get there in time
+		for range 300 { // more than may continue after their deadline, if they begin before it
 			wg.Go(func() { _, _ = attempt(t, deaf, 500*time.Millisecond) })
 		}
 		wg.Wait()
@@ -160,17 +160,17 @@ func TestCloseDespiteHangingAttempts(t *testing.T) {
 	}
 }
 
-// A plugin that is frozen says nothing of its target, and is begun anew.
-func TestFrozen(t *testing.T) {
+// A process that is stopped returns an error and not a Failure, and is restarted.
+func TestStoppedProcessIsRestarted(t *testing.T) {
 	t.Parallel()
-	h := load(t, process.Config{StartTimeout: 6 * time.Second})
+	h := load(t, process.Config{StartTimeout: 3 * time.Second})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // we are its parent
 	}
-	for _, timeout := range []time.Duration{time.Second, 6500 * time.Millisecond} {
+	for _, timeout := range []time.Duration{time.Second, 3500 * time.Millisecond} {
 		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not accept requests") {
 			t.Errorf("got %v, %v", out, err)
 		}
@@ -184,7 +184,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-func TestBackOff(t *testing.T) {
+func TestRestartBackoff(t *testing.T) {
 	h := load(t, process.Config{Pause: time.Hour, MaxPause: time.Hour})
 	die := bind(t, h, "die")
 	ok := bind(t, h, "ok")
@@ -203,7 +203,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-func TestCrashLoopEndsInQuarantine(t *testing.T) {
+func TestCrashLoopIsQuarantined(t *testing.T) {
 	t.Parallel()
 	flag := filepath.Join(t.TempDir(), "flag")
 	h := load(t, process.Config{Env: []string{"START=once", "FLAG=" + flag}, StartTimeout: 6 * time.Second, Pause: 100 * time.Millisecond})
@@ -215,9 +215,9 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	for range 7 { // the first may reach the process in its agony
+	for range 7 { // the first may reach the process while it is ending
 		if _, err := attempt(t, probes[0], patience); err == nil {
-			t.Fatal("an attempt has reached a process that cannot start")
+			t.Fatal("an attempt reached a process that cannot start")
 		}
 	}
 	_, err := attempt(t, probes[1], patience)
@@ -234,7 +234,7 @@ func TestCrashLoopEndsInQuarantine(t *testing.T) {
 	}
 }
 
-func TestGroupEndsWithThePlugin(t *testing.T) {
+func TestChildEndsWithPlugin(t *testing.T) {
 	for name, end := range map[string]func(h *process.Handler, pid int){
 		"closed": func(h *process.Handler, _ int) { _ = h.Close() },
 		"killed": func(_ *process.Handler, pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) },
@@ -254,8 +254,8 @@ func TestCloseDrains(t *testing.T) {
 	h := load(t, process.Config{})
 	hang := bind(t, h, "hang")
 	var answer chan probe.Outcome
-	const timeout = 3 * time.Second
-	for underWay := false; !underWay; { // sooner or later it is begun before it is over
+	const timeout = time.Second
+	for underWay := false; !underWay; { // until an attempt begins before its deadline
 		begun := make(chan struct{})
 		answer = make(chan probe.Outcome, 1)
 		go func() {
@@ -273,7 +273,7 @@ func TestCloseDrains(t *testing.T) {
 		_ = h.Close()
 		close(closed)
 	}()
-	if out := <-answer; out.Output != "timed out after 3s" {
+	if out := <-answer; out.Output != "timed out after 1s" {
 		t.Errorf("the attempt in flight: got %+v", out)
 	}
 	<-closed
@@ -282,7 +282,7 @@ func TestCloseDrains(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAStart(t *testing.T) {
+func TestCloseEndsStart(t *testing.T) {
 	env := []string{"START=once", "FLAG=" + filepath.Join(t.TempDir(), "flag"), "THEN=hang"}
 	h := load(t, process.Config{Env: env, StartTimeout: patience})
 	ok, pid := bind(t, h, "ok"), pidOf(t, bind(t, h, "pid"))
@@ -291,7 +291,7 @@ func TestCloseEndsAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, time.Second) // which may reach it in its agony
+	_, _ = attempt(t, ok, time.Second) // which may reach the process while it is ending
 	_, err := attempt(t, ok, time.Second)
 	if !errors.Is(err, probe.ErrNoSlot) || !strings.HasSuffix(err.Error(), "the process has not started yet") {
 		t.Errorf("while it starts: got %v, want no slot", err)
@@ -333,7 +333,7 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-// awaitReadable waits until fd can be read, as that of a process can at its end.
+// awaitReadable waits until fd is readable, which a pidfd is when the process has ended.
 func awaitReadable(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -353,7 +353,7 @@ func TestCheckDeadline(t *testing.T) {
 	awaitEnd(t, watchEnd(t, number(t, pid)), "what the command had started")
 }
 
-func TestManyRestartsLeaveNothing(t *testing.T) {
+func TestRestartsLeakNothing(t *testing.T) {
 	h := load(t, process.Config{Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	pid := bind(t, h, "pid")
 	descriptors := func() int {
@@ -365,10 +365,10 @@ func TestManyRestartsLeaveNothing(t *testing.T) {
 	}
 	before, goroutines := 0, 0
 	for i := range 25 {
-		_, _ = attempt(t, pid, patience) // which may reach the last one in its agony
+		_, _ = attempt(t, pid, patience) // which may reach the last process while it is ending
 		number := pidOf(t, pid)
 		ended := watchEnd(t, number)
-		if i == 1 { // what is made once has been made
+		if i == 1 { // what is opened once is open
 			before, goroutines = descriptors(), runtime.NumGoroutine()
 		}
 		if err := syscall.Kill(number, syscall.SIGKILL); err != nil {

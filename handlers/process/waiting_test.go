@@ -24,7 +24,7 @@ func traced(t *testing.T, h probe.Handler, timeout time.Duration) (out probe.Out
 	return out, events, err
 }
 
-// wantWait holds an attempt that hung against a pattern.
+// wantWait makes an attempt that must hang, and compares its details with a pattern.
 func wantWait(t *testing.T, h probe.Handler, pattern string) {
 	t.Helper()
 	out, events, err := traced(t, h, time.Second)
@@ -44,6 +44,7 @@ func wantWait(t *testing.T, h probe.Handler, pattern string) {
 }
 
 func TestProcessHangIsExplained(t *testing.T) {
+	t.Parallel()
 	h := load(t, process.Config{})
 	const took = `^probe process \d+: waiting for [0-9.]+m?s; it runs, accepted the request after .*s and has not answered; `
 	cpu := `; it .*: [0-9.]+m?s of processor time, without its children$`

@@ -284,5 +284,5 @@ func (h *Host) evictIdle() bool {
 // RegisterAll loads the plugins that were found and registers them, each in a quarantine. A
 // plugin that fails does not keep the others from loading. The errors name their plugins.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
-	return attempt.RegisterAll(ctx, reg, found, 1, host.Load)
+	return attempt.RegisterAll(ctx, reg, found, host.Load)
 }

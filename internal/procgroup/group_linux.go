@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// Attr makes a process the leader of a new group.
-func Attr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // BoundAttr is [Attr] for a process that the kernel kills when the thread ends that started it.
 // Such a process is started by [Run].
 func BoundAttr() *syscall.SysProcAttr {

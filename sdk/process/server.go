@@ -39,21 +39,7 @@ const maxOverdue = 256
 // Describe implements [pluginpb.PluginServer].
 func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb.DescribeResponse, error) {
 	_, validates := s.plugin.(sdk.ConfigValidator)
-	return &pluginpb.DescribeResponse{Abi: abi.Version, Manifest: s.manifest, ValidatesConfig: validates, Sdk: sdkVersion()}, nil
-}
-
-// sdkVersion returns the version of this module in the plugin.
-func sdkVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "go"
-	}
-	for _, m := range info.Deps {
-		if m.Path == "github.com/daeace23/prober" {
-			return "go " + m.Version
-		}
-	}
-	return "go"
+	return &pluginpb.DescribeResponse{Abi: abi.Version, Manifest: s.manifest, ValidatesConfig: validates}, nil
 }
 
 // ValidateConfig implements [pluginpb.PluginServer].

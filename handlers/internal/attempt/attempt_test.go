@@ -186,22 +186,20 @@ func TestRegisterAll(t *testing.T) {
 		{Manifest: plugin.Minimal("a"), Path: "a.wasm"}, {Manifest: plugin.Minimal("b"), Path: "b.wasm"},
 		{Manifest: plugin.Minimal("a"), Path: "other.wasm"},
 	}
-	for _, atOnce := range []int{1, len(found)} {
-		var reg handlers.Registry
-		second := new(fake)
-		err := attempt.RegisterAll(t.Context(), &reg, found, atOnce, func(_ context.Context, f plugin.Found) (*fake, error) {
-			switch f.Path {
-			case "b.wasm":
-				return nil, errors.New("no module")
-			case "other.wasm":
-				return second, nil
-			}
-			return new(fake), nil
-		})
-		want := "no module (b.wasm)\n" + `handler "a" of other.wasm: the name is taken by a.wasm`
-		if err == nil || err.Error() != want || len(reg.Names()) != 1 || !second.closed {
-			t.Errorf("%d at once: got %v, registered %v, second closed %t", atOnce, err, reg.Names(), second.closed)
+	var reg handlers.Registry
+	second := new(fake)
+	err := attempt.RegisterAll(t.Context(), &reg, found, func(_ context.Context, f plugin.Found) (*fake, error) {
+		switch f.Path {
+		case "b.wasm":
+			return nil, errors.New("no module")
+		case "other.wasm":
+			return second, nil
 		}
+		return new(fake), nil
+	})
+	want := "no module (b.wasm)\n" + `handler "a" of other.wasm: the name is taken by a.wasm`
+	if err == nil || err.Error() != want || len(reg.Names()) != 1 || !second.closed {
+		t.Errorf("got %v, registered %v, second closed %t", err, reg.Names(), second.closed)
 	}
 }
 
@@ -210,7 +208,7 @@ func TestRegisterAllStopsWithContext(t *testing.T) {
 	cancel()
 	var reg handlers.Registry
 	found := []plugin.Found{{Manifest: plugin.Minimal("a")}}
-	err := attempt.RegisterAll(ctx, &reg, found, 1, func(context.Context, plugin.Found) (*fake, error) { return new(fake), nil })
+	err := attempt.RegisterAll(ctx, &reg, found, func(context.Context, plugin.Found) (*fake, error) { return new(fake), nil })
 	if !errors.Is(err, context.Canceled) || len(reg.Names()) != 0 {
 		t.Errorf("got %v, registered %v", err, reg.Names())
 	}

@@ -42,12 +42,12 @@ func (p *Plugin) ConfigRequest(config []byte, target probe.Target) []byte {
 func (p *Plugin) document(config []byte, target probe.Target) abi.Request {
 	return abi.Request{
 		ABI: abi.Version, Plugin: abi.Plugin{Name: p.Manifest.Name, Version: p.Manifest.Version, Digest: p.Digest},
-		Target: Target(target), Config: config, Host: abi.Host{Version: p.HostVersion, Features: p.Features},
+		Target: targetOf(target), Config: config, Host: abi.Host{Version: p.HostVersion, Features: p.Features},
 	}
 }
 
-// Target returns the target as a plugin sees it. IP is set if the host is an IP address.
-func Target(t probe.Target) abi.Target {
+// targetOf returns the target as a plugin sees it. IP is set if the host is an IP address.
+func targetOf(t probe.Target) abi.Target {
 	out := abi.Target{Host: t.Host, Port: t.Port, Unix: t.Unix}
 	if addr, err := netip.ParseAddr(t.Host); err == nil {
 		out.IP = addr.String()

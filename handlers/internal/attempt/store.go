@@ -33,17 +33,13 @@ func (s *Store) ReplaceWithin(data map[string][]byte, most int) error {
 	if n := len(data); n > abi.MaxKVKeys {
 		return ProtocolError("%d keys; at most %d are allowed", n, abi.MaxKVKeys)
 	}
-	if size := Size(data); size > most {
+	size := 0
+	for key, value := range data {
+		size += len(key) + len(value)
+	}
+	if size > most {
 		return ProtocolError("keys and values of %d bytes; at most %d are allowed", size, most)
 	}
 	s.Replace(data)
 	return nil
-}
-
-// Size returns the number of bytes of all keys and values.
-func Size(data map[string][]byte) (size int) {
-	for key, value := range data {
-		size += len(key) + len(value)
-	}
-	return size
 }
