@@ -97,7 +97,7 @@ func leaves(value any, path string, fields map[string]string) {
 			leaves(item, path+"[]", fields)
 		}
 	case string:
-		fields[path] = "text"
+		fields[path] = "string"
 	default:
 		fields[path] = "number"
 	}
@@ -129,7 +129,7 @@ func described(t *testing.T, page map[string]*section, name string) map[string]s
 				t.Errorf("%s: %s: want a type and a default", name, field)
 			}
 			switch typ := row[1]; typ {
-			case "text", "number":
+			case "string", "number":
 				fields[field] = typ
 			case "integer", "any": // what stands for any is a number
 				fields[field] = "number"
