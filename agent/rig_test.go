@@ -142,12 +142,12 @@ type files struct {
 // open is the Source of an agent's config.
 func (f *files) open(ctx context.Context, host pods.Host) (agent.PodSource, error) {
 	runner := &builtin.HostRunner{}
-	follower, err := local.Follow(ctx, &f.Source, local.Config{Runner: runner, RestartBackoff: f.backoff, StateDir: f.stateDir}, host)
+	source, err := local.NewPodSource(ctx, &f.Source, local.Config{Runner: runner, RestartBackoff: f.backoff, StateDir: f.stateDir}, host)
 	if err != nil {
 		return nil, err
 	}
-	runner.Environment = follower.Environment
-	return follower, nil
+	runner.Environment = source.Environment
+	return source, nil
 }
 
 // fromFiles returns the source of the manifests at the paths.

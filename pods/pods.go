@@ -26,7 +26,7 @@ import (
 type Host struct {
 	Logger   *slog.Logger
 	Recorder manager.Recorder // of events
-	Output   io.Writer        // for the lines that containers write; it never blocks
+	Output   io.Writer        // for the lines that containers write; safe for concurrent use, and never blocks
 	// PollInterval is how often files are checked for changes.
 	PollInterval time.Duration
 	// Mark is a variable, "NAME=value", in the environment of all programs of plugins. It

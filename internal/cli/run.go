@@ -50,18 +50,19 @@ func (m *manifests) source(env *command.Env, system string) *manifest.Source {
 	return &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
 }
 
-// follow returns what makes the agent's source of pods: those of the manifests, which run on this host.
-func (o *runOptions) follow(env *command.Env) func(context.Context, pods.Host) (agent.PodSource, error) {
+// newPodSource returns the constructor of the agent's source of pods: the pods of the manifests,
+// which run on this host.
+func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.Host) (agent.PodSource, error) {
 	return func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
 		runner := &builtin.HostRunner{}
-		f, err := local.Follow(ctx, o.source(env, runtime.GOOS), local.Config{
+		source, err := local.NewPodSource(ctx, o.source(env, runtime.GOOS), local.Config{
 			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir,
 		}, host)
 		if err != nil {
 			return nil, err
 		}
-		runner.Environment = f.Environment
-		return f, nil
+		runner.Environment = source.Environment
+		return source, nil
 	}
 }
 
@@ -186,7 +187,7 @@ func (o *runOptions) complete(env *command.Env) error {
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
-	o.Source = o.follow(env)
+	o.Source = o.newPodSource(env)
 	return nil
 }
 

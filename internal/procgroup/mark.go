@@ -5,13 +5,10 @@ import (
 	"time"
 )
 
-// variable marks a program and all that the program starts: a process that leaves the group, for
-// example by a session of its own, keeps its environment.
-const variable = "PROBER_RUN_ID="
-
-// NewMark returns an environment variable that no other program has. Longer variables that begin
-// with it mark parts of what it marks.
-func NewMark() string { return variable + rand.Text() + "." }
+// NewMark returns an environment variable that no other program has. It marks a program and all
+// that the program starts: a process that leaves the group, for example by a session of its own,
+// keeps its environment. Longer variables that begin with the mark mark parts of what it marks.
+func NewMark() string { return "PROBER_RUN_ID=" + rand.Text() + "." }
 
 // endLimit is how long [EndMarked] goes on if processes keep starting new ones.
 const endLimit = 2 * time.Second

@@ -64,15 +64,9 @@ func processes() (pids []int) {
 // The environment of another user's process, or of one that has ended, cannot be read.
 func isMarked(pid int, marks []string) bool {
 	env, err := environ(pid)
-	if err != nil || !bytes.Contains(env, []byte(variable)) {
-		return false
-	}
-	for variable := range bytes.SplitSeq(env, []byte{0}) {
-		if slices.ContainsFunc(marks, func(mark string) bool { return bytes.HasPrefix(variable, []byte(mark)) }) {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(marks, func(mark string) bool {
+		return bytes.HasPrefix(env, []byte(mark)) || bytes.Contains(env, []byte("\x00"+mark))
+	})
 }
 
 // maxEnviron is the most bytes that are read of an environment. exec takes no larger one, but a

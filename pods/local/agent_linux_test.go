@@ -28,7 +28,9 @@ func runAgent(path string) int {
 		if err != nil {
 			return err
 		}
-		pods, err := local.New(local.Config{Output: os.Stdout})
+		host := testHost()
+		host.Output = os.Stdout
+		pods, err := local.New(local.Config{}, host)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
@@ -62,6 +63,22 @@ func TestApplyKeepsUnchangedContainers(t *testing.T) {
 	w.apply(t, changing, "THRESHOLD", "6", "VALUE", "two")
 	w.awaitPod(t, "pod", "ready under the new threshold", isReady)
 	w.never(t, "a probe's change restarts nothing", "Killing Container a")
+}
+
+// While the container is replaced, its policy must not end its probes.
+func TestChangedContainerWithPolicyNeverKeepsProbes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := func(value string) string {
+		return scenario{
+			command: forever, probes: `readiness: {exec: {command: ["true"]}, period: 30ms, timeout: 1m}`,
+			more: "restartPolicy: Never\n    env: [{name: X, value: " + value + "}]",
+		}.manifest(asContainer)
+	}
+	w.apply(t, text("one"))
+	w.awaitPod(t, "pod", "ready", isReady)
+	w.apply(t, text("two"))
+	w.awaitPod(t, "pod", "ready after the change", func(p *v1.Pod) bool { return status(p, "c").RestartCount == 1 && isReady(p) })
 }
 
 func TestApplyAddsAndRemoves(t *testing.T) {
@@ -215,8 +232,8 @@ spec:
 `
 	var w *world
 	applied := make(chan struct{})
-	w = newWorld(t, func(c *local.Config) {
-		c.Unprobed = sync.OnceFunc(func() {
+	w = newWorld(t, func(c *local.Config, h *pods.Host) {
+		reload := sync.OnceFunc(func() {
 			defer close(applied)
 			if err := w.known.Register("late", "", probetest.NewHandler()); err != nil {
 				t.Error(err)
@@ -225,6 +242,7 @@ spec:
 				t.Error(err)
 			}
 		})
+		h.RequestReload = func(string) { reload() }
 	})
 	w.apply(t, strings.ReplaceAll(text, "prober.dev/probes", "other"))
 	w.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "a") })

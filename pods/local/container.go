@@ -26,27 +26,27 @@ type container struct {
 	spec     *v1.Container
 	external bool
 
-	state     viewState
-	id        string // of the incarnation that runs or ran last
-	hash      string // of the definition that it was started from
-	dir       string
-	env       []string
-	process   *process.Process // nil for an external target
-	posted    bool             // its postStart hook is over: it counts as running
-	prestop   bool             // its preStop hook has had its time
-	started   time.Time
-	restarts  int32
-	end       *v1.ContainerStateTerminated // of the present incarnation, while finished
-	last      *v1.ContainerStateTerminated // of the one before
-	stopping  *stopping                    // nil: it is not being killed
-	again     bool                         // it was killed in order to be restarted
-	cause     killCause                    // for that
-	condemned bool                         // since its kill no start was tried
+	state      viewState
+	id         string // of the incarnation that runs or ran last
+	hash       string // of the definition that it was started from
+	dir        string
+	env        []string
+	process    *process.Process // nil for an external target
+	posted     bool             // its postStart hook has ended: it counts as running
+	preStopped bool             // its preStop hook has ended
+	started    time.Time
+	restarts   int32
+	end        *v1.ContainerStateTerminated // of the present incarnation, while finished
+	last       *v1.ContainerStateTerminated // of the one before
+	stopping   *stopping                    // nil: it is not being killed
+	again      bool                         // it was killed to be restarted
+	cause      killCause                    // of that kill
+	killed     bool                         // it was killed to be restarted, and no start was tried since
 
-	startedText string // of the event; "": that of a first start; read-only while it is launched
+	startedText string // of the event Started; "" for the first start; read-only while c is launched
 
 	back    backoff
-	waiting string    // message while it waits for its back-off
+	waiting string    // the message while c waits for its back-off
 	retry   time.Time // the end of that wait
 }
 
@@ -54,8 +54,8 @@ func newContainer(spec *v1.Container, init bool) *container {
 	return &container{name: spec.Name, spec: spec, init: init, external: isExternal(spec)}
 }
 
-// isExternal reports whether a container is an external target: it is always running,
-// and nothing here can start, stop or restart it.
+// isExternal reports whether a container is an external target. It is always running, and cannot
+// be started, stopped or restarted.
 func isExternal(c *v1.Container) bool { return len(c.Command) == 0 }
 
 // view returns the input of computeActions for c.
@@ -87,7 +87,7 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 	case c.state == absent:
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonInitializing}
 	case c.state == running && !c.posted:
-		s.ContainerID = "" // as in the kubelet: what has an ID and does not run has failed its probes
+		s.ContainerID = "" // as in the kubelet: a container with an ID that does not run has failed its probes
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
 	case c.state == running:
 		s.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(c.started)}
@@ -119,23 +119,24 @@ func (c *container) finish(e process.Exit, reason string) {
 	}
 }
 
-// heldUntil returns the end of the back-off; the zero time means that c may start now. For a
+// backOffUntil returns the end of the back-off, or the zero time if c may start now. For a
 // container that was killed to be restarted, the back-off counts from the end before.
-func (c *container) heldUntil(now time.Time) time.Time {
-	if at := c.back.until(c.endForBackoff()); at.After(now) {
-		if c.condemned { // from here on it counts as crashed
-			c.condemned = false
-			at = c.back.until(c.endForBackoff())
-		}
-		return at
+func (c *container) backOffUntil(now time.Time) time.Time {
+	at := c.back.until(c.endForBackoff())
+	if !at.After(now) {
+		return time.Time{}
 	}
-	return time.Time{}
+	if c.killed { // from here on it counts as crashed
+		c.killed = false
+		at = c.back.until(c.endForBackoff())
+	}
+	return at
 }
 
 // endForBackoff returns the end from which the back-off counts, or the zero time.
 func (c *container) endForBackoff() time.Time {
 	end := c.end
-	if c.condemned {
+	if c.killed {
 		end = c.last
 	}
 	if end == nil {
@@ -144,7 +145,7 @@ func (c *container) endForBackoff() time.Time {
 	return end.FinishedAt.Time
 }
 
-// running reports whether there is something to kill.
+// running reports whether c runs. It may be about to be killed.
 func (c *container) running() bool { return c.state == running }
 
 // backoff is the crash back-off of one container. The zero value is that of a container that
@@ -154,8 +155,7 @@ type backoff struct {
 	last  time.Time     // of the last restart
 }
 
-// until returns when a container that ended at ended may start again; the zero time means
-// at once.
+// until returns when a container that ended at ended may start again. The zero time means at once.
 func (b *backoff) until(ended time.Time) time.Time {
 	if b.pause == 0 || ended.IsZero() || b.expired(ended) {
 		return time.Time{}

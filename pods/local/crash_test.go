@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 )
 
@@ -19,7 +20,7 @@ func pod(spec string) string {
 
 func TestCrashBackOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) { c.RestartBackoff = 200 * time.Millisecond })
+	w := newWorld(t, func(c *local.Config, h *pods.Host) { c.RestartBackoff = 200 * time.Millisecond })
 	w.apply(t, pod(`
   containers:
   - {name: c, command: [sh, -c, "echo run; exit 3"]}

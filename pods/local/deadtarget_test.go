@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/probe"
 )
@@ -28,7 +29,7 @@ type patient struct {
 
 	mu       sync.Mutex
 	events   []string
-	restarts []local.Restart
+	restarts []pods.Restart
 }
 
 // Prepare implements [manager.Handlers].
@@ -53,11 +54,14 @@ func (p *patient) Event(_ runtime.Object, _, reason, message string) {
 func newPatient(t *testing.T, compat manager.Compat, stateDir, text string) (p *patient, end func()) {
 	t.Helper()
 	p = &patient{}
-	pods, err := local.New(local.Config{Recorder: p, RestartBackoff: time.Second, StateDir: stateDir, Restarted: func(r local.Restart) {
+	host := testHost()
+	host.Recorder = p
+	host.Restarted = func(r pods.Restart) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.restarts = append(p.restarts, r)
-	}})
+	}
+	pods, err := local.New(local.Config{RestartBackoff: time.Second, StateDir: stateDir}, host)
 	if err != nil {
 		t.Fatal(err)
 	}

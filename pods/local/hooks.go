@@ -24,13 +24,10 @@ const hookUserAgent = "kube-lifecycle/1.36"
 func (p *pod) hook(ctx context.Context, c *container, spec *v1.Container, h *v1.LifecycleHandler) error {
 	switch {
 	case h.Exec != nil:
-		if p.owner.cfg.Runner == nil {
-			return errors.New("commands cannot be run in containers: no CommandRunner is set")
-		}
 		p.mu.Lock()
 		id := c.id
 		p.mu.Unlock()
-		_, err := p.owner.cfg.Runner.RunInContainer(ctx, id, h.Exec.Command, 0)
+		_, err := p.owner.RunInContainer(ctx, id, h.Exec.Command, 0)
 		return err
 	case h.HTTPGet != nil:
 		return p.httpHook(ctx, spec, h.HTTPGet)

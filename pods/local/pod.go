@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -26,44 +26,39 @@ type pod struct {
 	done  chan struct{}  // closed when the pod has ended and left nothing behind
 	jobs  sync.WaitGroup // kills, hooks and waits under way
 
-	needs needs // guarded by the owner's mu
+	savePause time.Duration // between attempts to save; 0 after a success; owned by the loop
+	saveAt    time.Time     // of the next attempt; owned by the loop
 
-	savePause time.Duration // between attempts to save; 0 where the last one worked; owned by the loop
-	saveAt    time.Time     // when the next attempt may be made; owned by the loop
-
-	// publishing is held from reading the decided results until they are in the status, so that
-	// no older result follows a newer one. It is locked before mu.
+	// publishing is held from the read of the decided results until the status has them, so
+	// that no older result replaces a newer one. It is locked before mu.
 	publishing sync.Mutex
 
 	mu          sync.Mutex
-	given       *v1.Pod // to Apply; read-only
-	spec        *v1.Pod // as applied, with the time of its deletion; replaced, never modified
-	shown       *v1.Pod // the spec that was published last
+	spec        *v1.Pod // of Apply, with the time of its deletion; replaced, never modified
+	shown       *v1.Pod // the spec that was last published
 	ip          string
 	probes      map[string]podProbes  // by container
-	containers  map[string]*container // of spec, and those that spec no longer has until they have ended
+	containers  map[string]*container // of spec; also those that were removed from spec, until they end
 	initialized bool
-	complete    bool            // by itself: nothing is left to start
-	resetting   bool            // all containers are being ended in order to be restarted together
+	complete    bool            // the pod has ended by itself: no container is left to start
+	resetting   bool            // all containers are being ended, to be restarted together
 	terminating bool            // the pod is being deleted
 	stopped     bool            // the loop has begun to end it
 	unprobed    bool            // the manager has refused a probe
-	now         <-chan struct{} // when it closes, what is left is killed; nil: never
-	restarts    []Restart       // to be reported
-	next        *v1.Pod         // to run once this one has ended
-	saved       savedPod        // as the state directory has it
+	now         <-chan struct{} // when it closes, all processes are killed; nil: never
+	restarts    []pods.Restart  // to be reported
+	next        *v1.Pod         // to run after the end of this one
+	saved       savedPod        // in the state directory
 }
 
-// newPodLocked makes a pod, which [Pods.run] starts. spec is not modified.
+// newPodLocked returns a new pod, which [Pods.run] starts.
 func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 	pod := &pod{
 		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		containers: make(map[string]*container),
 	}
-	pod.given, pod.needs = spec, needsOf(spec)
-	p.guardLocked(pod.needs)
-	pod.setSpecLocked(spec.DeepCopy())
+	pod.setSpecLocked(spec)
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
 		pod.restoreLocked(saved)
@@ -72,7 +67,7 @@ func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 	return pod
 }
 
-// run publishes the pod, has it probed and starts its loop. The error is about probes
+// run publishes the pod, adds it to the manager and starts its loop. The error is that of probes
 // that the manager refuses.
 func (p *Pods) run(ctx context.Context, pod *pod) error {
 	spec, status := pod.firstStatus()
@@ -82,38 +77,32 @@ func (p *Pods) run(ctx context.Context, pod *pod) error {
 	return err
 }
 
-// change gives the pod a new spec and reports whether anything is to be done.
+// change gives the pod a new spec and reports whether its probes must be updated.
 func (p *pod) change(spec *v1.Pod) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	same := p.sameLocked(spec)
 	switch {
 	case p.terminating:
 		p.next = spec
 		return false
-	case same:
-		p.given = spec
+	case samePod(p.spec, spec):
 		return p.unprobed && !p.complete
-	case p.complete: // what has ended by itself begins anew
+	case p.complete: // it has ended by itself: run the new spec as a new pod
 		p.next = spec
 		p.terminateLocked(nil)
 		return false
 	}
-	p.given, p.needs = spec, needsOf(spec)
-	p.setSpecLocked(spec.DeepCopy())
+	p.setSpecLocked(spec)
 	return true
 }
-
-// sameLocked reports whether spec is that of the pod. The pod of an unchanged file is the same
-// pointer, and is not compared.
-func (p *pod) sameLocked(spec *v1.Pod) bool { return p.given == spec || samePod(p.spec, spec) }
 
 // updateProbes updates the probes of the pod in the manager.
 func (p *pod) updateProbes(ctx context.Context) error {
 	return p.probed(p.owner.manager.UpdatePod(ctx, p.current()))
 }
 
-// probed notes whether the manager has refused a probe: the next Apply then tries again.
+// probed records whether the manager has refused a probe, and returns err. The next Apply tries
+// again.
 func (p *pod) probed(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,19 +131,14 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	defer p.mu.Unlock()
 	for _, c := range p.containers {
 		if c.id == id && c.running() {
-			return c.dir, append(slices.Clone(c.env), p.owner.mark), true
+			return c.dir, append(slices.Clone(c.env), p.owner.host.Mark), true
 		}
 	}
 	return "", nil, false
 }
 
 // sync wakes the loop.
-func (p *pod) sync() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
+func (p *pod) sync() { wake(p.wake) }
 
 // terminate ends the pod. When now is closed, its processes are killed at once.
 func (p *pod) terminate(now <-chan struct{}) {
@@ -208,8 +192,8 @@ func (p *pod) loop() {
 	}
 }
 
-// pass is one iteration of the loop. retry is the time of the next one without a change; zero:
-// there is none.
+// pass is one iteration of the loop. retry is the time of the next iteration if nothing changes,
+// or zero.
 func (p *pod) pass() (retry time.Time, ended bool) {
 	p.publish()
 	p.mu.Lock()
@@ -227,7 +211,7 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	return earliest(retry, p.save()), false
 }
 
-// earliest returns the earlier of two times, of which zero stands for never.
+// earliest returns the earlier of two times. The zero time means never.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -257,7 +241,7 @@ func (p *pod) act() (retry time.Time) {
 		return time.Time{}
 	}
 	for _, k := range todo.kill {
-		p.condemnLocked(p.containers[k.container.Name], k)
+		p.killLocked(p.containers[k.container.Name], k)
 	}
 	var starts []*container
 	for _, c := range todo.start {
@@ -270,7 +254,7 @@ func (p *pod) act() (retry time.Time) {
 	return p.nextRetry(began)
 }
 
-// startAll starts containers, unless their back-off forbids it.
+// startAll starts the containers whose back-off is over.
 func (p *pod) startAll(starts []*container) {
 	tried := false
 	for _, c := range starts {
@@ -281,7 +265,7 @@ func (p *pod) startAll(starts []*container) {
 	if !tried {
 		return
 	}
-	// The worker of a container that could not run again has ended: add it again.
+	// The worker of a container that could not be restarted has ended: add it again.
 	spec := p.published()
 	err := p.owner.manager.AddPod(context.Background(), p.current())
 	for p.published() != spec { // Apply has changed it meanwhile
@@ -289,12 +273,18 @@ func (p *pod) startAll(starts []*container) {
 		err = p.owner.manager.UpdatePod(context.Background(), p.current())
 	}
 	if err != nil {
-		p.owner.cfg.Logger.Debug("some probes cannot run", "pod", p.uid, "err", err)
-		p.missesProbe()
+		p.owner.host.Logger.Debug("some probes cannot run", "pod", p.uid, "err", err)
+		p.mu.Lock()
+		known := p.unprobed
+		p.unprobed = true
+		p.mu.Unlock()
+		if !known {
+			p.owner.requestReload()
+		}
 	}
 }
 
-// nextRetry returns when the first back-off ends that had not at now; zero for never.
+// nextRetry returns the end of the first back-off that ends after now, or zero.
 func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,7 +296,7 @@ func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 	return retry
 }
 
-// viewsLocked returns what computeActions looks at.
+// viewsLocked returns the input of computeActions.
 func (p *pod) viewsLocked() map[string]view {
 	views := make(map[string]view, len(p.containers))
 	for name, c := range p.containers {
@@ -325,7 +315,7 @@ func (p *pod) decided(kind probe.Kind, id string) decision {
 	return d
 }
 
-// dropRemovedLocked stops the containers that the spec does not have any more.
+// dropRemovedLocked stops the containers that the spec no longer has.
 func (p *pod) dropRemovedLocked() {
 	names := sets.New[string]()
 	for _, c := range slices.Concat(p.spec.Spec.InitContainers, p.spec.Spec.Containers) {
@@ -343,7 +333,7 @@ func (p *pod) dropRemovedLocked() {
 }
 
 // resetLocked restarts all containers when one has ended with an exit code for which its rules
-// say RestartAllContainers. It reports whether the containers are still being stopped.
+// have the action RestartAllContainers. It reports whether the containers are still being stopped.
 func (p *pod) resetLocked() bool {
 	if !p.resetting {
 		status := p.statusLocked()
@@ -364,25 +354,29 @@ func (p *pod) resetLocked() bool {
 	return false
 }
 
-// finish removes a pod that has ended, and runs the one that waits for its end. It reports errors
-// with no lock held: Unprobed may call Apply.
+// finish removes a pod that has ended, and runs the pod that waits for its end. It reports errors
+// with no lock held.
 func (p *pod) finish() {
-	removed, stateErr, probeErr := p.forget()
+	removed, stateErr, probeErr := p.remove()
 	if removed {
 		p.settle()
 	}
 	if stateErr != nil {
-		p.owner.cfg.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
+		p.owner.host.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
 	}
 	if probeErr != nil {
-		p.owner.cfg.Logger.Error("some probes cannot run", "pod", p.uid, "err", probeErr)
-		p.owner.callUnprobed()
+		p.owner.host.Logger.Error("some probes cannot run", "pod", p.uid, "err", probeErr)
+		p.owner.requestReload()
 	}
 }
 
-// forget is finish without its messages. removed reports whether the saved state was to be
-// removed, and stateErr is the error of that; probeErr is that of the probes of the next pod.
-func (p *pod) forget() (removed bool, stateErr, probeErr error) {
+// requestReload asks the host for a reload, because the manager has refused a probe.
+func (p *Pods) requestReload() { p.host.RequestReload("a probe was refused") }
+
+// remove removes a pod that has ended, and runs the next one. removed reports whether the saved
+// state was to be removed, and stateErr is the error of that. probeErr is the error of the probes
+// of the next pod.
+func (p *pod) remove() (removed bool, stateErr, probeErr error) {
 	o := p.owner
 	o.applying.Lock()
 	defer o.applying.Unlock()
@@ -392,39 +386,31 @@ func (p *pod) forget() (removed bool, stateErr, probeErr error) {
 
 	o.mu.Lock()
 	delete(o.pods, p.uid)
-	left := maps.Clone(o.pods)
 	p.mu.Lock()
-	next := p.next
+	spec := p.next
 	p.mu.Unlock()
 	removed = !o.stopped && o.state != nil
-	var again *pod
-	if next != nil && !o.stopped {
-		again = o.newPodLocked(next)
+	var next *pod
+	if spec != nil && !o.stopped {
+		next = o.newPodLocked(spec)
 	}
+	left := sets.KeySet(o.pods)
 	o.mu.Unlock()
 	if removed { // before the next pod saves its own
 		stateErr = o.state.remove(p.uid)
 	}
 	o.store.RemovePod(p.uid)
 	o.watch.removed(last)
-
-	desired := make(map[types.UID]sets.Empty, len(left)+1)
-	for uid := range left {
-		desired[uid] = sets.Empty{}
-	}
-	if again != nil {
-		desired[p.uid] = sets.Empty{}
-	}
-	o.manager.CleanupPods(desired)
-	if again != nil {
-		probeErr = o.run(context.Background(), again)
+	o.manager.CleanupPods(left)
+	if next != nil {
+		o.startGuard(next)
+		probeErr = o.run(context.Background(), next)
 	}
 	return removed, stateErr, probeErr
 }
 
-// event records an event about a container.
+// event records an event of a container.
 func (p *pod) event(c *container, eventType, reason, message string) {
-	if r := p.owner.cfg.Recorder; r != nil {
-		r.Event(manager.ContainerReference(p.name.Namespace, p.name.Name, p.uid, c.name, c.init), eventType, reason, message)
-	}
+	ref := manager.ContainerReference(p.name.Namespace, p.name.Name, p.uid, c.name, c.init)
+	p.owner.host.Recorder.Event(ref, eventType, reason, message)
 }

@@ -3,7 +3,6 @@ package local_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/daeace23/prober/pods/local"
 )
 
 func parentOf(t *testing.T, pid int) int {
@@ -70,15 +67,4 @@ func TestOrphansEndWithContainer(t *testing.T) {
 	if left := marked(t, mark); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
-}
-
-func TestExecutableIsNotShim(t *testing.T) {
-	t.Parallel()
-	program, err := exec.LookPath("true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, func(c *local.Config) { c.Executable = program })
-	w.apply(t, pod("  restartPolicy: Never\n  containers: [{name: c, command: [sleep, '1']}]"))
-	w.awaitEvent(t, "pod Failed Error: ", "shim")
 }

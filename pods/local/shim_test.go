@@ -20,7 +20,7 @@ func TestIsShim(t *testing.T) {
 }
 
 func TestApplyBeforeStart(t *testing.T) {
-	pods, err := local.New(local.Config{})
+	pods, err := local.New(local.Config{}, testHost())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestApplyBeforeStart(t *testing.T) {
 	if err := pods.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := local.New(local.Config{RestartBackoff: -1}); err == nil {
+	if _, err := local.New(local.Config{RestartBackoff: -1}, testHost()); err == nil {
 		t.Error("a negative back-off is taken")
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// defaultAddress is where a pod is when its manifest does not say.
+// defaultAddress is the address of a pod whose manifest has none.
 const defaultAddress = "127.0.0.1"
 
-// podProbes says what probes a container has.
+// podProbes describes the probes of a container.
 type podProbes struct {
-	kinds sets.Set[probe.Kind]
-	grace map[probe.Kind]*int64 // of those that have one of their own
+	kinds    sets.Set[probe.Kind]
+	handlers []string
+	grace    map[probe.Kind]*int64 // the grace periods of probes that have their own
 }
 
-// setSpecLocked makes spec the pod's spec and sorts its containers into new, changed
-// and removed ones.
+// setSpecLocked sets the spec of the pod, and adds its new containers.
 func (p *pod) setSpecLocked(spec *v1.Pod) {
 	p.spec, p.ip, p.probes = spec, addressOf(spec), probesOf(spec)
 	each := func(specs []v1.Container, init bool) {
@@ -45,18 +45,21 @@ func probesOf(spec *v1.Pod) map[string]podProbes {
 	all := make(map[string]podProbes)
 	configs, _ := manager.ProbesOf(spec)
 	for _, c := range configs {
-		if all[c.Container].kinds == nil {
-			all[c.Container] = podProbes{sets.New[probe.Kind](), make(map[probe.Kind]*int64)}
+		probes := all[c.Container]
+		if probes.kinds == nil {
+			probes.kinds, probes.grace = sets.New[probe.Kind](), make(map[probe.Kind]*int64)
 		}
-		all[c.Container].kinds.Insert(c.Kind)
+		probes.kinds.Insert(c.Kind)
+		probes.handlers = append(probes.handlers, c.Handler)
 		if c.TerminationGracePeriodSeconds != nil {
-			all[c.Container].grace[c.Kind] = c.TerminationGracePeriodSeconds
+			probes.grace[c.Kind] = c.TerminationGracePeriodSeconds
 		}
+		all[c.Container] = probes
 	}
 	return all
 }
 
-// addressOf returns where the pod is: what its annotation says, else its status.
+// addressOf returns the address of the pod, from its annotation or else from its status.
 func addressOf(spec *v1.Pod) string {
 	if a := spec.Annotations[manifest.AddressAnnotation]; a != "" {
 		return a
@@ -67,7 +70,7 @@ func addressOf(spec *v1.Pod) string {
 	return defaultAddress
 }
 
-// hashOf identifies what a container is started from. Probes are not part of it.
+// hashOf returns a hash of the definition of a container, without its probes.
 func (p *pod) hashOf(c *v1.Container) string {
 	h := fnv.New64a()
 	if len(c.Command) == 0 {
@@ -81,8 +84,8 @@ func (p *pod) hashOf(c *v1.Container) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// samePod reports whether two specs of a pod ask for the same.
+// samePod reports whether two specs of a pod are equivalent.
 func samePod(a, b *v1.Pod) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
+	return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
 		maps.Equal(a.Labels, b.Labels) && a.Status.PodIP == b.Status.PodIP
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
@@ -24,12 +25,12 @@ const (
 	eventPreStop   = "FailedPreStopHook"
 )
 
-// start starts a container that does not run, unless its back-off is not over. It reports
-// whether it tried.
+// start starts a container that does not run, if its back-off is over. It reports whether it has
+// tried to.
 func (p *pod) start(c *container) bool {
 	p.mu.Lock()
-	if at := c.heldUntil(time.Now()); !at.IsZero() {
-		fresh := p.holdLocked(c, at)
+	if at := c.backOffUntil(time.Now()); !at.IsZero() {
+		fresh := p.backOffLocked(c, at)
 		p.mu.Unlock()
 		if fresh {
 			p.event(c, v1.EventTypeWarning, eventBackOff,
@@ -39,7 +40,7 @@ func (p *pod) start(c *container) bool {
 	}
 	p.beginLocked(c)
 	l := surroundings(p.spec, c.spec)
-	l.Mark = p.owner.mark
+	l.Mark = p.owner.host.Mark
 	c.dir, c.env = l.Dir, l.Env
 	external := c.external
 	if external {
@@ -53,8 +54,8 @@ func (p *pod) start(c *container) bool {
 	return true
 }
 
-// holdLocked makes c wait for its back-off until at, and reports whether it did not wait yet.
-func (p *pod) holdLocked(c *container, at time.Time) (fresh bool) {
+// backOffLocked makes c wait for its back-off until at. It reports whether this wait is new.
+func (p *pod) backOffLocked(c *container, at time.Time) (fresh bool) {
 	fresh = !c.retry.Equal(at)
 	c.retry = at
 	c.waiting = fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", c.back.pause, c.name, p.format())
@@ -69,7 +70,7 @@ func (p *pod) beginLocked(c *container) {
 	external := isExternal(c.spec)
 	if c.id != "" && !(external && c.external) { // an external target has nothing to restart
 		c.restarts++
-		r := Restart{
+		r := pods.Restart{
 			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
 			Count: c.restarts, Cause: cmp.Or(string(c.cause), "exit"),
 		}
@@ -82,7 +83,7 @@ func (p *pod) beginLocked(c *container) {
 	if c.end != nil {
 		c.last = c.end
 	}
-	c.end, c.again, c.cause, c.condemned, c.prestop = nil, false, causeNone, false, false
+	c.end, c.again, c.cause, c.killed, c.preStopped = nil, false, causeNone, false, false
 	c.retry, c.waiting = time.Time{}, ""
 	c.external = external
 	c.hash = p.hashOf(c.spec)
@@ -99,14 +100,14 @@ func newID(external bool) string {
 
 // launch starts the process of c.
 func (p *pod) launch(c *container, l process.Launch) {
-	output := &process.Output{W: &p.owner.out, Prefix: p.name.String() + "/" + c.name + ": "}
+	output := &process.Output{W: p.owner.host.Output, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
 	path, err := process.LookPath(l)
 	if err == nil {
 		l.Path = path
 		var started *process.Process
-		if started, err = process.Start(p.owner.shim, l, output); err == nil {
+		if started, err = process.Start(l, output); err == nil {
 			p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
 			p.mu.Lock()
 			p.runningLocked(c, started)
@@ -121,7 +122,7 @@ func (p *pod) launch(c *container, l process.Launch) {
 	c.finish(process.Exit{Status: process.Status{Code: 128}, Message: err.Error(), At: time.Now()}, reasonStartError)
 }
 
-// runningLocked sets c to running. proc is nil for an external target.
+// runningLocked sets the state of c to running. proc is nil for an external target.
 func (p *pod) runningLocked(c *container, proc *process.Process) {
 	c.state, c.process, c.started, c.posted = running, proc, time.Now(), true
 	if proc == nil {
@@ -171,14 +172,14 @@ func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container)
 	p.sync()
 }
 
-// condemnLocked kills a container and notes whether to start it again. An external target
-// cannot be killed: when its definition changed it gets a new ID, and its probes start again.
-func (p *pod) condemnLocked(c *container, k killing) {
+// killLocked kills a container and records whether to start it again. An external target cannot
+// be killed: when its definition has changed it gets a new ID, and its probes start again.
+func (p *pod) killLocked(c *container, k killing) {
 	if c.external && isExternal(c.spec) {
 		p.renewLocked(c)
 		return
 	}
-	c.again, c.condemned, c.cause = k.restart, k.restart, k.cause
+	c.again, c.killed, c.cause = k.restart, k.restart, k.cause
 	p.stopLocked(c, k, nil)
 }
 
@@ -198,11 +199,8 @@ func (p *pod) reportRestarts() {
 	restarts := p.restarts
 	p.restarts = nil
 	p.mu.Unlock()
-	if p.owner.cfg.Restarted == nil {
-		return
-	}
 	for _, r := range restarts {
-		p.owner.cfg.Restarted(r)
+		p.owner.host.Restarted(r)
 	}
 }
 

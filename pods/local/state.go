@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -35,18 +35,17 @@ type savedPod struct {
 }
 
 type savedContainer struct {
-	ID        string                        `json:"id"`
-	Hash      string                        `json:"hash"` // of the definition
-	StartedAt time.Time                     `json:"startedAt"`
-	Restarts  int32                         `json:"restarts"`
-	Started   bool                          `json:"started"`
-	Ready     bool                          `json:"ready"`
-	Results   map[probe.Kind]results.Result `json:"-"`
-	Decided   map[probe.Kind]string         `json:"results,omitzero"` // the words of Results
+	ID        string                `json:"id"`
+	Hash      string                `json:"hash"` // of the definition
+	StartedAt time.Time             `json:"startedAt"`
+	Restarts  int32                 `json:"restarts"`
+	Started   bool                  `json:"started"`
+	Ready     bool                  `json:"ready"`
+	Results   map[probe.Kind]string `json:"results,omitzero"` // a key of savedResults
 }
 
-// words are the results that are saved, by their names in the file.
-var words = map[string]results.Result{"success": results.Success, "failure": results.Failure}
+// savedResults are the results that are saved, by their names in the file.
+var savedResults = map[string]results.Result{"success": results.Success, "failure": results.Failure}
 
 // stateDir is a folder with one file for each pod that has external targets.
 type stateDir struct {
@@ -54,26 +53,26 @@ type stateDir struct {
 
 	mu      sync.Mutex
 	unsaved map[types.UID]struct{} // pods whose newest state could not be saved
-	saving  Saving
+	saving  pods.Saving
 }
 
-// The pauses between attempts to save a pod's state double from the first to the second.
+// The pause between attempts to save a pod's state doubles from minSavePause to maxSavePause.
 const (
 	minSavePause = time.Second
 	maxSavePause = 30 * time.Second
 )
 
 // Saving returns the status of saving to StateDir.
-func (p *Pods) Saving() Saving {
+func (p *Pods) Saving() pods.Saving {
 	if p.state == nil {
-		return Saving{}
+		return pods.Saving{}
 	}
 	p.state.mu.Lock()
 	defer p.state.mu.Unlock()
 	return p.state.saving
 }
 
-// failed notes that a pod could not be saved and reports whether it is the only one.
+// failed records that a pod could not be saved. It reports whether all others are saved.
 func (s *stateDir) failed(uid types.UID, err error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +85,7 @@ func (s *stateDir) failed(uid types.UID, err error) (first bool) {
 	return first
 }
 
-// settled notes that nothing of a pod waits to be saved. It reports whether the pod was the
-// last one of which something did.
+// settled records that a pod is saved. It reports whether the pod was the last unsaved one.
 func (s *stateDir) settled(uid types.UID) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +99,8 @@ func (s *stateDir) settled(uid types.UID) (last bool) {
 	return last
 }
 
-// load creates the folder when it is missing, and reads its files. A file that cannot be read is
-// logged and ignored.
+// load creates the folder if it is missing, and reads its files. It logs and ignores files that
+// cannot be read.
 func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	if err := os.MkdirAll(s.path, 0o700); err != nil {
 		return nil, err
@@ -113,15 +111,10 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	}
 	all := make(map[types.UID]savedPod)
 	for _, e := range entries {
-		file := filepath.Join(s.path, e.Name())
-		if isLeft(e) {
-			if err := os.Remove(file); err != nil {
-				log.Warn("unfinished file not removed", "file", file, "err", err)
-			}
-		}
 		if !strings.HasSuffix(e.Name(), stateSuffix) {
 			continue
 		}
+		file := filepath.Join(s.path, e.Name())
 		saved, err := readState(file)
 		if err != nil {
 			log.Warn("saved state ignored", "file", file, "err", err)
@@ -134,85 +127,48 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 
 const (
 	stateSuffix = ".pod.json"
-	unfinished  = "new-" // prefix of a file that is being written
-	keepLeft    = time.Hour
+	newSuffix   = ".new"   // added to the name of a file while it is written
 	maxState    = 16 << 20 // bytes of a file: far more than one pod has
 )
 
-// isLeft reports whether a file is left over from a save during which the agent was killed.
-func isLeft(e fs.DirEntry) bool {
-	digits, ok := strings.CutPrefix(e.Name(), unfinished)
-	if !ok || digits == "" || !e.Type().IsRegular() || strings.Trim(digits, "0123456789") != "" {
-		return false
-	}
-	info, err := e.Info()
-	return err == nil && time.Since(info.ModTime()) > keepLeft
-}
-
-// file returns the name of a pod's file. A UID may hold anything.
+// file returns the path of a pod's file. A UID may contain any character.
 func (s *stateDir) file(uid types.UID) string {
 	sum := sha256.Sum256([]byte(uid))
 	return filepath.Join(s.path, hex.EncodeToString(sum[:16])+stateSuffix)
 }
 
-func readState(file string) (savedPod, error) {
-	var saved savedPod
+func readState(file string) (saved savedPod, err error) {
 	text, err := regular.Read(file, maxState)
 	if err != nil {
 		return saved, err
 	}
-	if err := json.Unmarshal(text, &saved); err != nil {
-		return saved, err
-	}
-	for name, c := range saved.Containers {
-		c.Results = make(map[probe.Kind]results.Result)
-		for kind, word := range c.Decided {
-			if r, ok := words[word]; ok {
-				c.Results[kind] = r
-			}
-		}
-		c.Decided = nil
-		saved.Containers[name] = c
-	}
-	return saved, nil
+	err = json.Unmarshal(text, &saved)
+	return saved, err
 }
 
-// save writes a pod's file, at once and as a whole.
+// save replaces the file of a pod.
 func (s *stateDir) save(saved savedPod) error {
-	for name, c := range saved.Containers {
-		c.Decided = make(map[probe.Kind]string)
-		for kind, r := range c.Results {
-			c.Decided[kind] = r.Word()
-		}
-		saved.Containers[name] = c
-	}
 	text, err := json.MarshalIndent(saved, "", "  ")
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(s.path, unfinished+"*") // for its owner only
-	if err != nil {
+	file := s.file(saved.UID)
+	if err := os.WriteFile(file+newSuffix, text, 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if err := errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), s.file(saved.UID))
+	return os.Rename(file+newSuffix, file)
 }
 
 func (s *stateDir) remove(uid types.UID) error {
-	err := os.Remove(s.file(uid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err := os.Remove(s.file(uid)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
-// save writes what the state directory is to know of the pod, if that has changed. A
-// pod whose end has begun is left as it was: the next agent finds it so. What could not be
-// written is to be saved again at retry, which is zero otherwise.
+// save saves the state of the pod if it has changed. It saves nothing of a pod whose end has
+// begun: the next agent restores the state before that. If it fails, retry is the time of the next
+// attempt. Otherwise retry is zero.
 func (p *pod) save() (retry time.Time) {
 	dir := p.owner.state
 	if dir == nil {
@@ -228,16 +184,14 @@ func (p *pod) save() (retry time.Time) {
 	case len(state.Containers) == 0 || reflect.DeepEqual(state, written):
 		p.settle()
 		return time.Time{}
-	case p.saveAt.After(time.Now()) && !terminating: // which is the last occasion
+	case p.saveAt.After(time.Now()) && !terminating: // a pod that terminates has no next attempt
 		return p.saveAt
 	}
-	kept := state
-	kept.Containers = maps.Clone(state.Containers)
-	if err := dir.save(kept); err != nil {
+	if err := dir.save(state); err != nil {
 		p.savePause = min(max(2*p.savePause, minSavePause), maxSavePause)
 		p.saveAt = time.Now().Add(p.savePause)
 		if dir.failed(p.uid, err) {
-			p.owner.cfg.Logger.Error("state could not be saved, and is tried again", "pod", p.format(), "err", err)
+			p.owner.host.Logger.Error("state could not be saved, and is tried again", "pod", p.format(), "err", err)
 		}
 		return p.saveAt
 	}
@@ -248,15 +202,15 @@ func (p *pod) save() (retry time.Time) {
 	return time.Time{}
 }
 
-// settle notes that the state directory has what it is to know of the pod.
+// settle records that the state of the pod is saved.
 func (p *pod) settle() {
 	p.savePause, p.saveAt = 0, time.Time{}
 	if p.owner.state.settled(p.uid) {
-		p.owner.cfg.Logger.Info("no state waits to be saved any more")
+		p.owner.host.Logger.Info("no state waits to be saved any more")
 	}
 }
 
-// stateLocked returns what is to be kept of the pod.
+// stateLocked returns the state of the pod to save.
 func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 	saved := savedPod{
 		UID: p.uid, Namespace: p.spec.Namespace, Name: p.spec.Name, StartTime: p.begun.Time,
@@ -278,11 +232,11 @@ func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 		}
 		kept := savedContainer{
 			ID: c.id, Hash: c.hash, StartedAt: c.started, Restarts: c.restarts,
-			Started: s.Started != nil && *s.Started, Ready: s.Ready, Results: make(map[probe.Kind]results.Result),
+			Started: s.Started != nil && *s.Started, Ready: s.Ready, Results: make(map[probe.Kind]string),
 		}
 		for kind := range p.probes[name].kinds {
 			if d := p.decided(kind, c.id); d.found && d.result != results.Unknown {
-				kept.Results[kind] = d.result
+				kept.Results[kind] = d.result.Word()
 			}
 		}
 		saved.Containers[name] = kept
@@ -290,8 +244,8 @@ func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 	return saved
 }
 
-// restoreLocked makes external targets what they were under the agent before this
-// one, unless they are not the same any more.
+// restoreLocked restores the external targets whose definition has not changed since the agent
+// before this one saved them.
 func (p *pod) restoreLocked(saved savedPod) {
 	now := time.Now()
 	if saved.StartTime.Before(now) && !saved.StartTime.IsZero() {
@@ -312,8 +266,8 @@ func (p *pod) restoreLocked(saved savedPod) {
 			c.started = now.Add(-time.Second)
 		}
 		subject := &results.Subject{Namespace: p.spec.Namespace, Pod: p.spec.Name, PodUID: string(p.uid), Container: name}
-		for kind, r := range kept.Results {
-			if p.probes[name].kinds.Has(kind) {
+		for kind, word := range kept.Results {
+			if r, ok := savedResults[word]; ok && p.probes[name].kinds.Has(kind) {
 				p.owner.manager.Results(kind).Set(kept.ID, r, subject, results.Restored)
 			}
 		}
@@ -321,8 +275,8 @@ func (p *pod) restoreLocked(saved savedPod) {
 	p.saved = saved
 }
 
-// firstStatus returns the pod and the status to publish before it is probed: for
-// external targets what the agent before this one knew.
+// firstStatus returns the pod and the status to publish before it is probed. External targets have
+// the status that the agent before this one saved.
 func (p *pod) firstStatus() (*v1.Pod, v1.PodStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

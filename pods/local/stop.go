@@ -14,14 +14,14 @@ import (
 // minGrace is the least time between SIGTERM and SIGKILL, as in the kubelet.
 const minGrace = 2 * time.Second
 
-// stopping is a kill under way.
+// stopping is a kill in progress.
 type stopping struct {
 	cancel context.CancelFunc
 	whole  bool // the whole pod is being ended
 }
 
-// gracePeriod returns how long a container that is killed for cause may take: the
-// deletion's own period, else that of the probe which kills it, else the pod's.
+// gracePeriod returns the grace period of a container that is killed for cause: that of the
+// deletion, else that of the probe that has failed, else that of the pod.
 func gracePeriod(pod *v1.Pod, probes map[probe.Kind]*int64, cause killCause) time.Duration {
 	seconds := int64(minGrace / time.Second)
 	switch kind, ok := cause.kind(); {
@@ -36,7 +36,7 @@ func gracePeriod(pod *v1.Pod, probes map[probe.Kind]*int64, cause killCause) tim
 	return time.Duration(seconds) * time.Second
 }
 
-// end begins to end the pod, or goes on, and reports whether nothing of it runs.
+// end ends the containers of the pod, and reports whether all have ended.
 func (p *pod) end() bool {
 	p.mu.Lock()
 	begun := p.stopped
@@ -53,7 +53,7 @@ func (p *pod) end() bool {
 // stopAllLocked ends all containers and returns how many still run. Sidecars end after
 // the regular containers, in reverse order.
 func (p *pod) stopAllLocked() (left int) {
-	var before []*process.Process // what a sidecar waits for
+	var before []*process.Process // a sidecar waits for them
 	stop := func(c *container, order []*process.Process) {
 		switch {
 		case c == nil || !c.running():
@@ -74,7 +74,7 @@ func (p *pod) stopAllLocked() (left int) {
 	for i := len(p.spec.Spec.InitContainers) - 1; i >= 0; i-- {
 		stop(p.containers[p.spec.Spec.InitContainers[i].Name], before)
 	}
-	for _, c := range p.containers { // those that the spec no longer has
+	for _, c := range p.containers { // removed from the spec
 		if !p.hasLocked(c) {
 			stop(c, nil)
 		}
@@ -94,8 +94,8 @@ func (p *pod) hasLocked(c *container) bool {
 	return false
 }
 
-// stopLocked begins to kill a container, instead of a kill that is under way. after
-// are processes whose end it waits for before the SIGTERM.
+// stopLocked begins to kill a container. It replaces a kill in progress. The SIGTERM waits for the
+// end of the processes in after.
 func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
 	if c.process == nil {
 		c.finish(process.Exit{At: time.Now()}, "")
@@ -111,12 +111,12 @@ func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
 		container: c, spec: c.spec, process: c.process, after: after,
 		message: cmp.Or(k.message, "Stopping container "+c.name),
 		grace:   gracePeriod(p.spec, p.probes[c.name].grace, k.cause),
-		preStop: c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil && !c.prestop,
+		preStop: c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil && !c.preStopped,
 	}
 	p.jobs.Go(func() { p.stop(ctx, s) })
 }
 
-// stop is what the kill of one container needs to know.
+// stop describes the kill of one container.
 type stop struct {
 	container *container
 	spec      *v1.Container
@@ -127,7 +127,7 @@ type stop struct {
 	preStop   bool
 }
 
-// stop kills a container: preStop hook, SIGTERM, SIGKILL. It gives up when ctx ends.
+// stop kills a container: preStop hook, SIGTERM, SIGKILL. It returns when ctx ends.
 func (p *pod) stop(ctx context.Context, s stop) {
 	p.event(s.container, v1.EventTypeNormal, eventKilling, s.message)
 	deadline := time.Now().Add(s.grace)
@@ -143,8 +143,8 @@ func (p *pod) stop(ctx context.Context, s stop) {
 	}
 	s.process.Terminate()
 	wait(ctx, s.process.Exited(), max(time.Until(deadline), minGrace))
-	if ctx.Err() == nil { // to a process that has ended it means nothing
-		s.process.Kill()
+	if ctx.Err() == nil {
+		s.process.Kill() // does nothing if the container has ended
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *pod) stop(ctx context.Context, s stop) {
 func (p *pod) preStop(ctx context.Context, s stop) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
-	go func() { // a container that has ended is not waited for
+	go func() { // the hook ends with the container
 		wait(ctx, s.process.Exited(), s.grace)
 		cancel()
 	}()
@@ -162,18 +162,17 @@ func (p *pod) preStop(ctx context.Context, s stop) {
 	}
 }
 
-// preStopped notes that the preStop hook has had its time. One that a later kill has cut
-// off is run again by that: the end of a pod takes no hook from a container that a probe
-// was about to have restarted.
+// preStopped records that the preStop hook has ended. A hook that a later kill has interrupted
+// runs again for that kill: a container that is restarted while its pod ends keeps its hook.
 func (p *pod) preStopped(ctx context.Context, s stop) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() == nil && s.container.process == s.process {
-		s.container.prestop = true
+		s.container.preStopped = true
 	}
 }
 
-// wait waits until done is closed, at most for a time and no longer than ctx.
+// wait waits until done is closed, ctx ends or the time atMost is over.
 func wait(ctx context.Context, done <-chan struct{}, atMost time.Duration) {
 	timer := time.NewTimer(max(atMost, 0))
 	defer timer.Stop()
@@ -184,7 +183,7 @@ func wait(ctx context.Context, done <-chan struct{}, atMost time.Duration) {
 	}
 }
 
-// killNow kills what is left of the pod without further ado.
+// killNow kills all containers of the pod, without hooks and grace periods.
 func (p *pod) killNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

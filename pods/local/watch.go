@@ -7,39 +7,58 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/pods"
 )
 
-// watchers sends changes of pods to any number of readers, and waits for none of them.
+// Watch returns the changes of all pods from the first read until ctx ends, beginning with their
+// present state. A slow reader blocks nothing: it gets the newest state of each pod.
+func (p *Pods) Watch(ctx context.Context) iter.Seq[pods.Change] {
+	return func(yield func(pods.Change) bool) {
+		q := p.watch.attach()
+		defer p.watch.detach(q)
+		for _, pod := range p.Pods() {
+			q.put(pods.Change{Pod: &pod}, false)
+		}
+		for {
+			if c, ok := q.next(ctx); !ok || !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// watchers sends the changes of pods to any number of readers, and waits for none of them.
 type watchers struct {
 	mu     sync.Mutex
 	queues map[*changeQueue]struct{}
 }
 
 // changed sends the present status of pod. It reads the status with the lock held: of two
-// goroutines that send changes, the second must not send the older one. A removed pod has no
+// goroutines that send changes, the second must not send the older status. A removed pod has no
 // status, and nothing is sent.
 func (w *watchers) changed(pod *v1.Pod, present func(types.UID) (v1.PodStatus, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if status, ok := present(pod.UID); ok {
-		w.putLocked(Change{Pod: withStatus(pod, status)})
+		w.sendLocked(pods.Change{Pod: withStatus(pod, status)})
 	}
 }
 
 func (w *watchers) removed(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.putLocked(Change{Pod: pod, Removed: true})
+	w.sendLocked(pods.Change{Pod: pod, Removed: true})
 }
 
-func (w *watchers) putLocked(c Change) {
+func (w *watchers) sendLocked(c pods.Change) {
 	for q := range w.queues {
-		q.put(c)
+		q.put(c, true)
 	}
 }
 
 func (w *watchers) attach() *changeQueue {
-	q := &changeQueue{wake: make(chan struct{}, 1), pending: make(map[types.UID]Change)}
+	q := &changeQueue{wake: make(chan struct{}, 1), pending: make(map[types.UID]pods.Change)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.queues == nil {
@@ -55,55 +74,39 @@ func (w *watchers) detach(q *changeQueue) {
 	delete(w.queues, q)
 }
 
-// read returns the changes of q. It detaches q when the reader stops or ctx ends.
-func (w *watchers) read(ctx context.Context, q *changeQueue) iter.Seq[Change] {
-	stop := context.AfterFunc(ctx, func() { w.detach(q) })
-	return func(yield func(Change) bool) {
-		defer stop()
-		defer w.detach(q)
-		for {
-			c, ok := q.next(ctx)
-			if !ok || !yield(c) {
-				return
-			}
-		}
-	}
-}
-
 // changeQueue holds the newest unread change of each pod.
 type changeQueue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
 	mu      sync.Mutex
-	pending map[types.UID]Change
-	order   []types.UID // of the oldest unread change of each pod
+	pending map[types.UID]pods.Change
+	order   []types.UID // by the oldest unread change of each pod
 }
 
-func (q *changeQueue) put(c Change) {
+// put adds c. An unread change of the same pod is replaced if replace is set, and kept otherwise.
+func (q *changeQueue) put(c pods.Change, replace bool) {
 	q.mu.Lock()
-	if _, ok := q.pending[c.Pod.UID]; !ok {
+	_, unread := q.pending[c.Pod.UID]
+	if !unread {
 		q.order = append(q.order, c.Pod.UID)
 	}
-	q.pending[c.Pod.UID] = c
+	if !unread || replace {
+		q.pending[c.Pod.UID] = c
+	}
 	q.mu.Unlock()
+	wake(q.wake)
+}
+
+// wake puts a token into ch if there is none.
+func wake(ch chan<- struct{}) {
 	select {
-	case q.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// putOlder puts c unless a newer change of its pod waits.
-func (q *changeQueue) putOlder(c Change) {
-	q.mu.Lock()
-	_, newer := q.pending[c.Pod.UID]
-	if !newer {
-		q.pending[c.Pod.UID] = c
-		q.order = append(q.order, c.Pod.UID)
-	}
-	q.mu.Unlock()
-}
-
-func (q *changeQueue) next(ctx context.Context) (c Change, ok bool) {
+// next waits for a change. ok is false at the end of ctx.
+func (q *changeQueue) next(ctx context.Context) (c pods.Change, ok bool) {
 	for ctx.Err() == nil {
 		if c, ok := q.take(); ok {
 			return c, true
@@ -113,14 +116,14 @@ func (q *changeQueue) next(ctx context.Context) (c Change, ok bool) {
 		case <-ctx.Done():
 		}
 	}
-	return Change{}, false
+	return pods.Change{}, false
 }
 
-func (q *changeQueue) take() (c Change, ok bool) {
+func (q *changeQueue) take() (c pods.Change, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.order) == 0 {
-		return Change{}, false
+		return pods.Change{}, false
 	}
 	uid := q.order[0]
 	q.order = q.order[1:]

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,6 +29,8 @@ import (
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/procgroup"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/pods/local/manifest"
 )
@@ -64,7 +68,7 @@ type world struct {
 	past     map[string][]*v1.Pod
 	removed  map[string]bool
 	events   []string
-	restarts []local.Restart
+	restarts []pods.Restart
 	output   strings.Builder
 	ticks    map[string]int // by "pod/container/kind"
 	story    []string       // what containers and hooks wrote into the pipe DIR/log
@@ -140,7 +144,7 @@ func (w *world) tickCount(key string) int {
 }
 
 // restarted notes a restart, which whoever hears of it must find in the pod's status.
-func (w *world) restarted(t *testing.T, r local.Restart) {
+func (w *world) restarted(t *testing.T, r pods.Restart) {
 	for _, pod := range w.pods.Pods() {
 		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if pod.UID == r.UID && s.Name == r.Container && s.RestartCount < r.Count {
@@ -151,8 +155,20 @@ func (w *world) restarted(t *testing.T, r local.Restart) {
 	w.note(func() { w.restarts = append(w.restarts, r) })
 }
 
+// testHost returns a host that ignores what it is told.
+func testHost() pods.Host {
+	return pods.Host{
+		Logger: slog.New(slog.DiscardHandler), Recorder: noEvents{}, Output: io.Discard, Mark: procgroup.NewMark(),
+		RunsPrograms: func(string) bool { return false }, RequestReload: func(string) {}, Restarted: func(pods.Restart) {},
+	}
+}
+
+type noEvents struct{}
+
+func (noEvents) Event(runtime.Object, string, string, string) {}
+
 // newWorld starts an agent that ends with the test.
-func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
+func newWorld(t *testing.T, configure ...func(*local.Config, *pods.Host)) *world {
 	t.Helper()
 	if goruntime.GOOS != "linux" {
 		t.Skip("local pods need Linux")
@@ -169,14 +185,13 @@ func newWorld(t *testing.T, configure ...func(*local.Config)) *world {
 	}
 	w.listen(t)
 	runner := &builtin.HostRunner{}
-	cfg := local.Config{
-		Recorder: w, Runner: runner, RestartBackoff: 20 * time.Millisecond, Output: w,
-		Restarted: func(r local.Restart) { w.restarted(t, r) },
-	}
+	cfg, host := local.Config{Runner: runner, RestartBackoff: 20 * time.Millisecond}, testHost()
+	host.Recorder, host.Output = w, w
+	host.Restarted = func(r pods.Restart) { w.restarted(t, r) }
 	for _, f := range configure {
-		f(&cfg)
+		f(&cfg, &host)
 	}
-	pods, err := local.New(cfg)
+	pods, err := local.New(cfg, host)
 	if err != nil {
 		t.Fatal(err)
 	}

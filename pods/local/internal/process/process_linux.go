@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/daeace23/prober/internal/procgroup"
 )
 
-// startTimeout is how long a shim may take to start its container. A program that takes longer
-// is not a shim.
+// startTimeout limits the start of a container. A program that takes longer is not a shim.
 const startTimeout = 30 * time.Second
 
 // endTimeout is how long a shim may take to end after its control pipe is closed.
@@ -24,7 +26,7 @@ const endTimeout = 5 * time.Second
 // outputGrace is how long output is read after a shim has ended.
 const outputGrace = 200 * time.Millisecond
 
-// maxPipe is how many bytes the pipe of a container's output holds at most.
+// maxPipe is the capacity of the pipe of a container's output.
 const maxPipe = 64 << 10
 
 // Process is a container and its shim, as the agent sees them. It is safe for concurrent use.
@@ -33,41 +35,41 @@ type Process struct {
 	control *os.File
 	exited  chan struct{}
 	ended   Exit // read-only once exited is closed
-
-	mu     sync.Mutex
-	closed bool // of control
 }
 
-// Start starts l under shim, a program that calls [ShimMain]. The container writes to output.
-// The error says why the container did not start.
-func Start(shim string, l Launch, output *Output) (*Process, error) {
+// Start starts l under a shim: this program, which must call [ShimMain]. The container writes to
+// output. The error tells why the container did not start.
+func Start(l Launch, output *Output) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	pipes, err := newShimPipes()
 	if err != nil {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: shim, Args: []string{shim, shimArgument}, Env: []string{"GOMAXPROCS=1"},
+		Path: self, Args: []string{self, shimArgument}, Env: []string{"GOMAXPROCS=1"},
 		Stdout: pipes.outputW, Stderr: pipes.outputW,
 		ExtraFiles: []*os.File{pipes.controlR, pipes.reportW},
-		// Out of reach of what a terminal sends to the agent's group.
+		// A terminal sends its signals to the session of the agent.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := cmd.Start(); err != nil {
 		pipes.closeAll()
 		return nil, fmt.Errorf("start the shim: %w", err)
 	}
-	pipes.closeChild()
+	closeFiles(pipes.controlR, pipes.reportW, pipes.outputW)
 	p := &Process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
 	_ = pipes.reportR.SetReadDeadline(time.Now().Add(startTimeout))
 	err = p.launch(l, reports)
 	_ = pipes.reportR.SetReadDeadline(time.Time{})
 	if err != nil {
-		p.release() // then the shim ends, with all that it has started
+		pipes.closeAll() // the shim then ends, with everything that it has started
 		timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		timer.Stop()
-		pipes.closeAll()
 		return nil, err
 	}
 	go p.wait(cmd, reports, pipes, output)
@@ -113,7 +115,6 @@ func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	_ = pipes.outputR.SetReadDeadline(time.Now().Add(outputGrace))
 	copying.Wait()
 	output.close()
-	p.release()
 	pipes.closeAll()
 }
 
@@ -124,35 +125,31 @@ func copyOutput(to io.Writer, pipe *os.File) {
 	if _, err := io.Copy(to, pipe); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	procgroup.Drain(pipe, to, maxPipe) // not more: a process that left the container may write for ever
+	procgroup.Drain(pipe, to, maxPipe) // no more: a process that left the container may write forever
 }
 
 // Terminate sends SIGTERM to the process group of the container.
 func (p *Process) Terminate() { p.command(shimTerminate) }
 
-// Kill sends SIGKILL to everything that runs in the container.
+// Kill sends SIGKILL to every process of the container.
 func (p *Process) Kill() { p.command(shimKill) }
 
-func (p *Process) command(c byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		_, _ = p.control.Write([]byte{c}) // fails when the shim has ended
-	}
-}
+// command sends c to the shim. It does nothing if the shim has ended.
+func (p *Process) command(c byte) { _, _ = p.control.Write([]byte{c}) }
 
-func (p *Process) release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	p.control.Close()
-}
-
-// Exited returns a channel that is closed when nothing of the container is left.
+// Exited returns a channel that is closed when no process of the container is left.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Exit returns how the container ended. It must be called after Exited is closed.
 func (p *Process) Exit() Exit { return p.ended }
+
+// SignalName returns the name of a signal, such as "SIGKILL", and "" for 0.
+func SignalName(number int32) string {
+	if number == 0 {
+		return ""
+	}
+	return cmp.Or(unix.SignalName(syscall.Signal(number)), fmt.Sprintf("signal %d", number))
+}
 
 // shimPipes are the three pipes between the agent and a shim.
 type shimPipes struct {
@@ -173,17 +170,13 @@ func newShimPipes() (*shimPipes, error) {
 	return p, nil
 }
 
-func (p *shimPipes) closeChild() { closeFiles(p.controlR, p.reportW, p.outputW) }
-
 func (p *shimPipes) closeAll() {
 	closeFiles(p.controlR, p.controlW, p.reportR, p.reportW, p.outputR, p.outputW)
 }
 
-// closeFiles closes the files that are not nil.
+// closeFiles closes files, of which some may be nil or closed.
 func closeFiles(files ...*os.File) {
 	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
+		f.Close()
 	}
 }

@@ -2,10 +2,10 @@ package process
 
 import "time"
 
-// shimArgument is the hidden first argument that makes a program the shim.
+// shimArgument is the hidden first argument that makes a program a shim.
 const shimArgument = "__prober-container-shim"
 
-// The file descriptors of the shim beside the standard ones, which the container inherits.
+// The file descriptors of a shim beside the standard ones, which the container inherits.
 const (
 	shimControl = 3 // from the agent: a [Launch] in JSON and a line feed, then commands of one byte
 	shimReport  = 4 // to the agent: messages in JSON
@@ -17,20 +17,20 @@ const (
 	shimKill      = 'K' // SIGKILL to all descendants
 )
 
-// Launch is the process that a shim starts. Without a path it starts none and is a guard: it
-// waits for the end of the agent.
+// Launch is the process that a shim starts. A shim without a path starts none: it is a guard,
+// which only waits for the end of the agent.
 type Launch struct {
-	Path string   `json:"path"` // of the program; "": none
-	Args []string `json:"args"` // from the name of the program on
+	Path string   `json:"path"`
+	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
-	// Mark is a variable in the environment of the exec probes and hooks that the agent runs.
-	// They are not descendants of a shim: it finds them by this variable when the agent dies.
+	// Mark is an environment variable of the exec probes, the hooks and the plugin programs of
+	// the agent. They are not descendants of a shim: it finds them by Mark when the agent dies.
 	Mark string `json:"mark"`
 }
 
-// shimMessage is a report of a shim: first the process ID, or the error of the start, then the
-// exit status.
+// shimMessage is a message of a shim: first the process ID, or why the container did not start;
+// then the exit status.
 type shimMessage struct {
 	PID   int     `json:"pid,omitzero"`
 	Error string  `json:"error,omitzero"`
@@ -39,15 +39,15 @@ type shimMessage struct {
 
 // Status is the exit status of a container.
 type Status struct {
-	Code   int `json:"code"` // 128 + Signal when a signal ended the container
+	Code   int `json:"code"` // 128 + Signal if a signal ended the container
 	Signal int `json:"signal,omitzero"`
 }
 
-// Exit is the end of a container.
+// Exit describes the end of a container.
 type Exit struct {
 	Status
 
-	Message string // why, when the status does not say; "" otherwise
+	Message string // the reason, if Status does not tell it
 	At      time.Time
 }
 

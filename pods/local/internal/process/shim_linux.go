@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/daeace23/prober/internal/descriptors"
+	"github.com/daeace23/prober/internal/procgroup"
 )
 
-// ShimMain runs one container and returns the exit code of the program. A pipe from the agent
-// says what to run and when to end it. When the pipe is closed, because the agent has died,
-// the shim kills the container and everything that the container has started, and returns.
+// ShimMain runs one container and returns the exit code of the program. The agent sends what to
+// run, and commands, through a pipe. When the pipe is closed, because the agent has died, the
+// shim kills the container and everything that the container has started, and returns.
 func ShimMain() int {
 	control, report := os.NewFile(shimControl, "control"), os.NewFile(shimReport, "report")
 	if control == nil || report == nil {
 		return 64
 	}
-	// A terminal or an init system may send these to all processes: the agent handles them.
-	// They are caught and not ignored, because a container inherits ignored signals.
+	// An init system may send these to all processes: the agent handles them. They are caught
+	// and not ignored, because a container inherits ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &shim{commands: bufio.NewReader(control), reports: json.NewEncoder(report)}
 	if err := s.start(); err != nil {
@@ -48,19 +49,20 @@ type shim struct {
 	commands *bufio.Reader
 	reports  *json.Encoder
 	mark     string
-	pid      int         // of the first process of the container, the leader of its group
-	ended    atomic.Bool // that process has ended
+	pid      int         // of the container's first process, the leader of its group; of the shim for a guard
+	ended    atomic.Bool // the first process has ended
 	killing  atomic.Bool
 }
 
-// report sends m to the agent. It fails when the agent has died.
+// report sends m to the agent. It returns an error if the agent has died.
 func (s *shim) report(m shimMessage) error { return s.reports.Encode(m) }
 
+// start reads the [Launch] and starts its program.
 func (s *shim) start() error {
 	// The pipes to the agent, and descriptors that an embedding program has leaked.
 	descriptors.CloseOnExec()
-	// Orphans of the container become children of the shim. Pdeathsig would miss
-	// grandchildren, and fires when a thread ends: golang/go#27505.
+	// Orphans of the container become children of the shim. Pdeathsig misses grandchildren,
+	// and fires when a thread ends: golang/go#27505.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
@@ -115,7 +117,7 @@ func (s *shim) obey() {
 }
 
 // reap waits until no process of the container is left, and returns the status of the first
-// one. When that ends, the others are killed, as in a container.
+// one. When the first one ends, reap kills the others, as a container engine does.
 func (s *shim) reap() *Status {
 	exit := &Status{}
 	for {
@@ -136,8 +138,8 @@ func (s *shim) reap() *Status {
 	}
 }
 
-// kill kills all descendants again and again, for those that they start meanwhile. The
-// program ends once [shim.reap] finds none.
+// kill kills all descendants again and again, because they may start others meanwhile. The
+// program ends when [shim.reap] finds none.
 func (s *shim) kill() {
 	if !s.killing.CompareAndSwap(false, true) {
 		return
@@ -150,17 +152,14 @@ func (s *shim) kill() {
 	}
 }
 
-// killMarked kills the exec probes and hooks of an agent that has died, and those that it
-// was about to start.
+// killMarked kills the exec probes, hooks and plugin programs of an agent that has died. It
+// looks several times: a process that is being executed has no environment for a moment.
 func (s *shim) killMarked() {
-	if s.mark == "" {
+	if s.mark == "" { // every variable begins with it
 		return
 	}
-	for quiet := 0; quiet < 10; quiet++ {
-		for _, pid := range marked(s.mark) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			quiet = 0
-		}
+	for range 5 {
+		procgroup.EndMarked(s.mark)
 		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -14,7 +14,7 @@ func ShimMain() int { return 64 }
 type Process struct{}
 
 // Start returns an error that matches [errors.ErrUnsupported].
-func Start(string, Launch, *Output) (*Process, error) {
+func Start(Launch, *Output) (*Process, error) {
 	return nil, fmt.Errorf("local processes need Linux: %w", errors.ErrUnsupported)
 }
 
@@ -29,3 +29,6 @@ func (p *Process) Kill() {}
 
 // Exit returns the zero value.
 func (p *Process) Exit() Exit { return Exit{} }
+
+// SignalName returns "": no container ends here.
+func SignalName(int32) string { return "" }

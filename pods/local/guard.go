@@ -1,0 +1,61 @@
+package local
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/daeace23/prober/pods/local/internal/process"
+)
+
+// startGuard starts the guard of the agent if one of all needs it. The guard is a shim without a
+// container. When the agent is killed, the guard kills the exec probes of external targets and
+// the programs of plugins, with everything that they have started. Exec probes and hooks of other
+// containers are killed by the shims of the containers. The caller holds p.applying.
+func (p *Pods) startGuard(all ...*pod) {
+	if p.guard != nil || !slices.ContainsFunc(all, (*pod).needsGuard) {
+		return
+	}
+	guard, err := process.Start(process.Launch{Mark: p.host.Mark}, &process.Output{W: p.host.Output, Prefix: "guard: "})
+	switch {
+	case err == nil:
+		p.guard = guard
+	case !errors.Is(err, errors.ErrUnsupported):
+		p.host.Logger.Warn("no guard: exec probes in progress will outlive an agent that is killed", "err", err)
+	}
+}
+
+// needsGuard reports whether a probe of the pod starts processes that no shim of a container
+// kills. The result may change while the pod stays the same: a plugin may become a program.
+func (p *pod) needsGuard() bool {
+	var handlers []string
+	p.mu.Lock()
+	for name, c := range p.containers {
+		for _, handler := range p.probes[name].handlers {
+			if handler != "exec" || isExternal(c.spec) {
+				handlers = append(handlers, handler)
+			}
+		}
+	}
+	p.mu.Unlock()
+	return slices.ContainsFunc(handlers, func(handler string) bool {
+		return handler == "exec" || p.owner.host.RunsPrograms(handler)
+	})
+}
+
+// endGuard ends the guard, after the last Apply.
+func (p *Pods) endGuard() {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	if p.guard != nil {
+		p.guard.Kill()
+		<-p.guard.Exited()
+	}
+}
+
+// IsShim reports whether args (os.Args) are those of a shim. The program must then call
+// [ShimMain] and nothing else.
+func IsShim(args []string) bool { return process.IsShim(args) }
+
+// ShimMain runs one container and returns the exit code of the program. It returns when the
+// container has ended. The container ends when the agent dies.
+func ShimMain() int { return process.ShimMain() }

@@ -1,0 +1,189 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/filestamp"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/local/manifest"
+)
+
+// PodSource runs the pods of manifests, and applies the manifests again when they change. It is
+// the source of pods of `prober run`.
+//
+// Its life: [NewPodSource], then a manager with it as Status, Start with that manager, and Stop.
+type PodSource struct {
+	*podSet
+
+	manifests *manifest.Source
+	cancel    context.CancelFunc // set by Start
+	polls     sync.WaitGroup
+
+	mu      sync.Mutex            // held while manifests are read and applied
+	desired []*v1.Pod             // the pods of the manifests that were last read without an error
+	applied map[types.UID]*v1.Pod // the desired pods, if they were applied without an error
+	stamp   string                // of the manifests before they were last read
+}
+
+// podSet is Pods: an embedded field with the name Pods would hide the method Pods.
+type podSet = Pods
+
+var _ manager.RestartSource = (*PodSource)(nil)
+
+// NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
+// error has everything that is wrong. It sets Check of manifests, and starts nothing.
+func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, host pods.Host) (*PodSource, error) {
+	if len(manifests.Paths) == 0 {
+		return nil, errors.New("no manifests given")
+	}
+	set, err := New(cfg, host)
+	if err != nil {
+		return nil, err
+	}
+	s := &PodSource{podSet: set, manifests: manifests, cancel: func() {}}
+	s.desired, err = s.read(ctx, true)
+	return s, err
+}
+
+// Start runs the pods that NewPodSource has read, and applies manifests that change until ctx
+// ends or Stop is called. It returns at once.
+func (s *PodSource) Start(ctx context.Context, m *manager.Manager) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.podSet.Start(m)
+	s.polls.Go(func() { s.poll(ctx) })
+}
+
+// Stop ends all pods, see [Pods.Stop], and what Start has started.
+func (s *PodSource) Stop(ctx context.Context) error {
+	s.cancel()
+	err := s.podSet.Stop(ctx)
+	s.polls.Wait() // last: a reload in progress may take long to end
+	return err
+}
+
+// Reload reads the manifests and applies them if they have no errors.
+func (s *PodSource) Reload(ctx context.Context, r pods.Reload) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	desired, err := s.read(ctx, r.All)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return s.host.Refused(ctx, r, err)
+	}
+	s.desired = desired
+	return s.applyLocked(ctx, r)
+}
+
+// RestartGrace returns [RestartGrace].
+func (s *PodSource) RestartGrace() time.Duration { return RestartGrace }
+
+// poll applies the manifests, and requests a reload whenever they have changed, until ctx ends.
+func (s *PodSource) poll(ctx context.Context) {
+	s.mu.Lock()
+	_ = s.applyLocked(ctx, pods.Reload{Cause: "start"}) // the agent logs the error
+	s.mu.Unlock()
+	known := func() string { // waits for a reload in progress
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.stamp
+	}
+	for s.awaitChange(ctx, known) {
+		s.host.RequestReload("changed files")
+	}
+}
+
+// awaitChange returns true when a change of the manifests since the stamp known is due, and
+// false at the end of ctx.
+func (s *PodSource) awaitChange(ctx context.Context, known func() string) bool {
+	ticker := time.NewTicker(s.host.PollInterval)
+	defer ticker.Stop()
+	for files := (filestamp.Settling{}); ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case now := <-ticker.C:
+			stamp := known()
+			if files.Due(now, s.manifests.Stamp(), stamp) {
+				return true
+			}
+		}
+	}
+}
+
+// applyLocked applies the desired pods.
+func (s *PodSource) applyLocked(ctx context.Context, r pods.Reload) error {
+	err := s.Apply(ctx, s.desired)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.applied = make(map[types.UID]*v1.Pod)
+	if err == nil {
+		for _, pod := range s.desired {
+			s.applied[pod.UID] = pod
+		}
+	}
+	return s.host.Applied(ctx, r, s.desired, err)
+}
+
+// errSuperseded ends a read of manifests that have changed since it began.
+var errSuperseded = errors.New("the manifests have changed meanwhile")
+
+// read returns the pods of the manifests, after a check. Without all, it does not check pods that
+// are applied. A check may wait for a plugin that is compiled or hangs. If the manifests change
+// meanwhile, the newer ones may not need the plugin: read starts again, but only once, because
+// manifests that change steadily must be applied too.
+func (s *PodSource) read(ctx context.Context, all bool) ([]*v1.Pod, error) {
+	first, cancel := context.WithCancelCause(ctx)
+	s.stamp = s.manifests.Stamp()
+	known := func() string { return s.stamp }
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if s.awaitChange(first, known) {
+			cancel(errSuperseded)
+		}
+	})
+	desired, err := s.load(first, all)
+	superseded := err != nil && context.Cause(first) == errSuperseded
+	cancel(nil)
+	watching.Wait()
+	if superseded {
+		s.stamp = s.manifests.Stamp()
+		return s.load(ctx, all)
+	}
+	return desired, err
+}
+
+// load loads the manifests once, with a check of their pods.
+func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
+	s.host.Begin()
+	s.manifests.Check = func(pod *v1.Pod) []error {
+		if ctx.Err() != nil {
+			return []error{context.Cause(ctx)}
+		}
+		if applied := s.applied[pod.UID]; !all && applied != nil && equality.Semantic.DeepEqual(applied, pod) {
+			return nil // its handlers are in use
+		}
+		return s.host.Check(ctx, pod)
+	}
+	loaded, err := s.manifests.Load(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	}
+	for _, w := range loaded.Warnings {
+		s.host.Logger.Warn("unsupported field", "place", w.Error())
+	}
+	return loaded.Pods, nil
+}
