@@ -11,17 +11,21 @@ import (
 // Error is an error with its place in a file.
 type Error struct {
 	File  string
-	Line  int    // from 1
+	Line  int    // from 1; 0 for the file
 	Field string // such as "config.schema.properties.maxLag"; "" for the whole document
 	Err   error
 }
 
 // Error returns "FILE:LINE: FIELD: message".
 func (e *Error) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	place := e.File
+	if e.Line > 0 {
+		place += fmt.Sprintf(":%d", e.Line)
 	}
-	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Field, e.Err)
+	if e.Field != "" {
+		place += ": " + e.Field
+	}
+	return place + ": " + e.Err.Error()
 }
 
 // Unwrap returns the error without its place.

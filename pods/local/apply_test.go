@@ -79,6 +79,11 @@ func TestChangedContainerWithPolicyNeverKeepsProbes(t *testing.T) {
 	w.awaitPod(t, "pod", "ready", isReady)
 	w.apply(t, text("two"))
 	w.awaitPod(t, "pod", "ready after the change", func(p *v1.Pod) bool { return status(p, "c").RestartCount == 1 && isReady(p) })
+	w.history("pod", func(p *v1.Pod) {
+		if status(p, "c").State.Terminated != nil {
+			t.Errorf("terminated, which ends the probes: %s", p.Status.String())
+		}
+	})
 }
 
 func TestApplyAddsAndRemoves(t *testing.T) {

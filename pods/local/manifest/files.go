@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,15 +11,16 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// maxManifest is how many bytes a manifest file may have.
+// maxManifest is the largest size of a manifest file in bytes.
 const maxManifest = 8 << 20
 
-// Stamp returns a string that changes when the files that Load would read do: their names,
-// sizes, times or modes. It opens none of them.
+// Stamp returns a string that changes with the names, sizes, times or modes of the files that Load
+// would read. It opens none of them.
 func (s *Source) Stamp() string {
-	files, problems := s.files()
+	files, errs := s.files()
 	var b strings.Builder
 	for _, file := range files {
 		info, err := os.Stat(file.path)
@@ -30,32 +30,29 @@ func (s *Source) Stamp() string {
 		}
 		fmt.Fprintf(&b, "%q %d %d %v\n", file.path, info.Size(), info.ModTime().UnixNano(), info.Mode())
 	}
-	for _, p := range problems {
-		fmt.Fprintln(&b, p)
+	for _, err := range errs {
+		fmt.Fprintln(&b, err)
 	}
 	return b.String()
 }
 
-// Files returns the files that Load would read, each once. Its error is [Problems].
+// Files returns the files that Load would read, each once. The error is that of the other paths.
 func (s *Source) Files() (names []string, err error) {
-	files, problems := s.files()
+	files, errs := s.files()
 	for _, file := range files {
 		names = append(names, file.path)
 	}
-	if len(problems) > 0 {
-		return names, problems
-	}
-	return names, nil
+	return names, errors.Join(errs...)
 }
 
 // listed is a file to be read.
 type listed struct {
 	path  string
-	given bool // one of [Source.Paths], which may be a pipe; false for a file of a folder
+	given bool // in [Source].Paths: it may be a pipe
 }
 
-// files returns the files of all paths, each once, and the problems of the other paths.
-func (s *Source) files() (files []listed, problems Problems) {
+// files returns the files of all paths, each once, and the errors of the other paths.
+func (s *Source) files() (files []listed, errs []error) {
 	add := func(file listed) {
 		if !slices.ContainsFunc(files, func(f listed) bool { return f.path == file.path }) {
 			files = append(files, file)
@@ -76,7 +73,7 @@ func (s *Source) files() (files []listed, problems Problems) {
 			entries, err = os.ReadDir(path)
 		}
 		if err != nil {
-			problems = append(problems, &Problem{File: path, Message: reason(err)})
+			errs = append(errs, fileError(path, err))
 			continue
 		}
 		for _, e := range entries {
@@ -85,10 +82,10 @@ func (s *Source) files() (files []listed, problems Problems) {
 			}
 		}
 	}
-	return files, problems
+	return files, errs
 }
 
-// read returns the text of a file. It keeps that of a stream, which can be read only once.
+// read returns the text of a file. It keeps the text of a stream, which can be read only once.
 func (s *Source) read(ctx context.Context, file listed) ([]byte, error) {
 	if text, ok := s.once[file.path]; ok {
 		return text, nil
@@ -105,7 +102,7 @@ func (s *Source) read(ctx context.Context, file listed) ([]byte, error) {
 		if !file.given || !errors.Is(err, regular.ErrNotRegular) {
 			return text, err
 		}
-		text, err = regular.Input(ctx, file.path, maxManifest, cmp.Or(s.Patience, regular.Patience))
+		text, err = regular.Input(ctx, file.path, maxManifest, regular.Patience)
 	}
 	if err != nil {
 		return nil, err
@@ -117,13 +114,12 @@ func (s *Source) read(ctx context.Context, file listed) ([]byte, error) {
 	return text, nil
 }
 
-// reason returns the text of err without the path, which the problem has too.
-func reason(err error) string {
+// fileError returns err as the error of a file, with the path once.
+func fileError(path string, err error) error {
 	if _, ok := errors.AsType[*regular.TooLargeError](err); ok {
-		return fmt.Sprintf("more than %d MiB", maxManifest>>20)
+		err = fmt.Errorf("more than %d MiB", maxManifest>>20)
+	} else if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		err = wrapped.Err
 	}
-	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
-		return wrapped.Err.Error()
-	}
-	return err.Error()
+	return &yamlpos.Error{File: path, Err: err}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,93 +17,37 @@ import (
 )
 
 // Load reads all manifests: documents of kind Pod, and of kind List with pods as items.
-// Decoding is strict. Its error is [Problems], in the order of files and lines. ctx ends the
-// wait for Stdin and for the writers of pipes; Load then returns its cause.
+// Decoding is strict. The error joins a [*yamlpos.Error] for each problem, in the order of files
+// and lines. ctx ends the wait for Stdin and for the writers of pipes; Load then returns its cause.
 func (s *Source) Load(ctx context.Context) (Loaded, error) {
-	files, problems := s.files()
-	l := loader{source: s, problems: problems, checked: make(map[types.UID][]error), names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
-	keep := make(map[string]kept, len(files))
+	files, errs := s.files()
+	l := loader{source: s, errs: errs, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
 	for _, file := range files {
 		text, err := s.read(ctx, file)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return Loaded{}, context.Cause(ctx)
-		}
-		if err != nil {
-			l.problems = append(l.problems, &Problem{File: file.path, Message: reason(err)})
-			continue
-		}
-		hash := sha256.Sum256(text)
-		if k, ok := s.kept[file.path]; ok && k.hash == hash {
-			keep[file.path] = k // its text is right, whatever other pods or the check make of it
-			if !l.reuse(k) {
-				l.file(file.path, text) // for the lines of the problems
-			}
-		} else if k, ok := l.read(file.path, text); ok {
-			k.hash = hash
-			keep[file.path] = k
+		case err != nil:
+			l.errs = append(l.errs, fileError(file.path, err))
+		default:
+			l.file(file.path, text)
 		}
 	}
-	s.kept = keep
-	if len(l.problems) > 0 {
-		return Loaded{}, l.problems
+	if len(l.errs) > 0 {
+		return Loaded{}, errors.Join(l.errs...)
 	}
-	loaded := Loaded{Warnings: l.warnings}
-	for _, p := range l.pods {
-		loaded.Pods = append(loaded.Pods, p.pod)
-	}
-	return loaded, nil
+	return l.loaded, nil
 }
 
 // loader collects the pods of all files.
 type loader struct {
-	source   *Source
-	checked  map[types.UID][]error // what Source.Check has returned in this Load
-	pods     []keptPod
-	problems Problems
-	warnings Problems
-	names    map[types.NamespacedName]string // where the pod of that name is
-	uids     map[types.UID]string
+	source *Source
+	loaded Loaded
+	errs   []error
+	names  map[types.NamespacedName]string // the places of the pods, "FILE:LINE"
+	uids   map[types.UID]string
 
 	d *yamlpos.Decoder // of the present file
-}
-
-// read reads a file; ok reports whether it has no problems.
-func (l *loader) read(file string, text []byte) (k kept, ok bool) {
-	pods, warnings, problems := len(l.pods), len(l.warnings), len(l.problems)
-	l.file(file, text)
-	return kept{pods: slices.Clone(l.pods[pods:]), warnings: slices.Clone(l.warnings[warnings:])}, len(l.problems) == problems
-}
-
-// reuse takes the pods of k, which were read before. It reports false, and takes none, when
-// one of them conflicts with a pod of another file or the check refuses one.
-func (l *loader) reuse(k kept) bool {
-	for _, p := range k.pods {
-		if len(l.conflicts(p.pod)) > 0 {
-			return false
-		}
-	}
-	refused := false
-	for _, p := range k.pods {
-		refused = errors.Join(l.check(p.pod)...) != nil || refused
-	}
-	if refused {
-		return false
-	}
-	for _, p := range k.pods {
-		l.take(p)
-	}
-	l.warnings = append(l.warnings, k.warnings...)
-	return true
-}
-
-// check returns the errors of Source.Check, which is called once for a pod in a Load.
-func (l *loader) check(pod *v1.Pod) []error {
-	errs, ok := l.checked[pod.UID]
-	if !ok && l.source.Check != nil {
-		errs = l.source.Check(pod)
-		l.checked[pod.UID] = errs
-	}
-	return errs
 }
 
 // file reads the documents of one file.
@@ -116,14 +59,16 @@ func (l *loader) file(file string, text []byte) {
 	for _, n := range l.d.ParseAll(text, maxManifest) {
 		l.document(n)
 	}
-	var problems Problems
-	for _, err := range l.d.Errors() {
-		if e, ok := errors.AsType[*yamlpos.Error](err); ok {
-			problems = append(problems, &Problem{File: e.File, Line: e.Line, Path: e.Field, Message: e.Err.Error(), Err: e.Err})
-		}
+	errs := l.d.Errors()
+	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
+	l.errs = append(l.errs, errs...)
+}
+
+func lineOf(err error) int {
+	if e, ok := errors.AsType[*yamlpos.Error](err); ok {
+		return e.Line
 	}
-	slices.SortStableFunc(problems, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
-	l.problems = append(l.problems, problems...)
+	return 0
 }
 
 // document reads a Pod or a List.
@@ -172,11 +117,12 @@ func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
 		return
 	}
 	setDefaults(pod)
-	place := func(e *field.Error) (line int, at string) {
-		if path == "" {
-			return yamlpos.Line(n, e.Field), e.Field
+	at := func(e *field.Error, err error) *yamlpos.Error {
+		name := e.Field
+		if path != "" {
+			name = path + "." + name
 		}
-		return yamlpos.Line(n, e.Field), path + "." + e.Field
+		return &yamlpos.Error{File: l.d.File, Line: yamlpos.Line(n, e.Field), Field: name, Err: err}
 	}
 	errs := validatePod(pod)
 	unsupported := unsupportedFields(pod)
@@ -184,30 +130,35 @@ func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
 		errs, unsupported = append(errs, unsupported...), nil
 	}
 	for _, e := range unsupported {
-		line, at := place(e)
-		l.warnings = append(l.warnings, &Problem{File: l.d.File, Line: line, Path: at, Message: messageOf(e)})
+		l.loaded.Warnings = append(l.loaded.Warnings, at(e, messageOf(e)))
 	}
 	errs = append(errs, l.conflicts(pod)...)
-	if len(errs) == 0 {
-		for _, err := range l.check(pod) {
+	if len(errs) == 0 && l.source.Check != nil {
+		for _, err := range l.source.Check(pod) {
 			errs = append(errs, fieldErrors(err)...)
 		}
 	}
 	for _, e := range errs {
-		line, at := place(e)
-		l.d.ErrorAt(line, at, errors.New(messageOf(e)))
+		located := at(e, messageOf(e))
+		l.d.ErrorAt(located.Line, located.Field, located.Err)
 	}
 	if l.source.System != "" && l.source.System != "linux" {
 		for _, e := range linuxOnly(pod) {
-			line, at := place(e)
-			l.d.ErrorAt(line, at, ErrNeedsLinux)
+			located := at(e, ErrNeedsLinux)
+			l.d.ErrorAt(located.Line, located.Field, located.Err)
 		}
 	}
-	l.take(keptPod{pod, fmt.Sprintf("%s:%d", l.d.File, n.Line)})
+	where := fmt.Sprintf("%s:%d", l.d.File, n.Line)
+	l.names[nameOf(pod)], l.uids[pod.UID] = where, where
+	l.loaded.Pods = append(l.loaded.Pods, pod)
 }
 
-// fieldErrors returns the errors that err joins, each as a [*field.Error]. One of another
-// type has the path of a field at its beginning, as those of manager.Manager.AddPod do.
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// fieldErrors returns the errors that err joins, each as a [*field.Error]. An error of another type
+// may begin with the path of a field, as those of manager.Manager.AddPod do.
 func fieldErrors(err error) (list field.ErrorList) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	switch {
@@ -229,15 +180,9 @@ func fieldErrors(err error) (list field.ErrorList) {
 	return field.ErrorList{&field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text}}
 }
 
-// take adds a pod.
-func (l *loader) take(p keptPod) {
-	l.names[types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name}], l.uids[p.pod.UID] = p.where, p.where
-	l.pods = append(l.pods, p)
-}
-
 // conflicts returns an error when another pod has the name or the UID of pod.
 func (l *loader) conflicts(pod *v1.Pod) (errs field.ErrorList) {
-	meta, name := field.NewPath("metadata"), types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	meta, name := field.NewPath("metadata"), nameOf(pod)
 	if other, ok := l.names[name]; ok {
 		errs = append(errs, field.Forbidden(meta.Child("name"), fmt.Sprintf("pod %s is already at %s", name, other)))
 	} else if other, ok := l.uids[pod.UID]; ok {
@@ -246,19 +191,19 @@ func (l *loader) conflicts(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// messageOf returns the text of e without the field.
-func messageOf(e *field.Error) string {
+// messageOf returns e without the field.
+func messageOf(e *field.Error) error {
 	value := fmt.Sprintf("%q", fmt.Sprint(e.BadValue))
 	switch e.Type {
 	case field.ErrorTypeRequired:
-		return strings.TrimSuffix("is required: "+e.Detail, ": ")
+		return errors.New(strings.TrimSuffix("is required: "+e.Detail, ": "))
 	case field.ErrorTypeNotSupported:
-		return value + " is not one of the " + e.Detail
+		return errors.New(value + " is not one of the " + e.Detail)
 	case field.ErrorTypeDuplicate:
-		return value + " is set twice"
+		return errors.New(value + " is set twice")
 	case field.ErrorTypeNotFound:
-		return strings.TrimSuffix("there is no "+value+": "+e.Detail, ": ")
+		return errors.New(strings.TrimSuffix("there is no "+value+": "+e.Detail, ": "))
 	default:
-		return e.Detail
+		return errors.New(e.Detail)
 	}
 }

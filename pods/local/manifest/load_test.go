@@ -191,8 +191,29 @@ func TestLoadAllowUnsupportedWarns(t *testing.T) {
 	if err != nil || len(loaded.Pods) != 1 {
 		t.Fatal(loaded, err)
 	}
-	if got, want := loaded.Warnings.Error(), "-:5: spec.volumes: is not supported for a local process"; got != want {
+	if got, want := errors.Join(loaded.Warnings...).Error(), "-:5: spec.volumes: is not supported for a local process"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLoadCheckErrorHasLineOfField(t *testing.T) {
+	dir := t.TempDir()
+	file := writeFile(t, dir, "a.yaml", named("a"))
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *v1.Pod) []error {
+		return []error{errors.Join(errors.New("spec.containers[0].name: refused"), errors.New("out of order"))}
+	}}
+	want := file + ":1: out of order\n" + file + ":4: spec.containers[0].name: refused"
+	if _, err := s.Load(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestLoadNameOfPodInOtherFileIsError(t *testing.T) {
+	dir := t.TempDir()
+	first, second := writeFile(t, dir, "a.yaml", named("a")), writeFile(t, dir, "b.yaml", named("a"))
+	_, err := (&manifest.Source{Paths: []string{dir}}).Load(t.Context())
+	if want := second + ":3: metadata.name: pod default/a is already at " + first + ":1"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
