@@ -122,7 +122,7 @@ func TestReplacementMustBeLocked(t *testing.T) {
 	v2 := guestSpec{text: "v2"}.plugin("demo", "2.0.0")
 	put(t, filepath.Join(folder, "demo.wasm"), v2)
 	status, body := r.do("POST", "/-/reload")
-	if want := "its digest is " + plugin.Digest(v2) + ", locked is " + plugin.Digest(module); status != http.StatusInternalServerError || !strings.Contains(body, want) {
+	if want := "its digest is " + plugin.Digest(v2) + ", the lock has " + plugin.Digest(module); status != http.StatusInternalServerError || !strings.Contains(body, want) {
 		t.Errorf("%d %s, want %s", status, body, want)
 	}
 	awaitOutput(t, events, "v1")

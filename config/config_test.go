@@ -93,7 +93,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"plain truth", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a:1\n  plainHTTP: 1\n", `f:6: plugins[0].plainHTTP: must be true or false, not a number`},
 		{"digest", head + "plugins:\n- name: a\n  digest: sha256:12\n", `f:5: plugins[0].digest: "sha256:12" is not a digest: must be sha256: and 64 hexadecimal digits in lower case`},
 		{"manifest", head + "plugins:\n- name: a\n  digest: " + digest + "\n  manifest: sha256:12\n", `f:6: plugins[0].manifest: "sha256:12" is not a digest: must be sha256: and 64 hexadecimal digits in lower case`},
-		{"manifest alone", head + "plugins:\n- name: a\n  manifest: " + digest + "\n", `f:4: plugins[0].manifest: needs a digest: alone it would pin what a program says of itself, and not the program`},
+		{"manifest alone", head + "plugins:\n- name: a\n  manifest: " + digest + "\n", `f:4: plugins[0].manifest: needs a digest: alone it would pin the manifest of a program, and not the program`},
 		{"digest in upper case", head + "plugins:\n- name: a\n  digest: sha256:" + strings.ToUpper(digest[7:]) + "\n", `f:5: plugins[0].digest: "sha256:` + strings.ToUpper(digest[7:]) + `" is not a digest: must be sha256: and 64 hexadecimal digits in lower case`},
 		{"memory", head + "plugins:\n- name: a\n  limits: {memory: -1}\n", `f:5: plugins[0].limits.memory: "-1" is not a size: must be a number of bytes such as 65536, 64Ki or 32Mi`},
 		{"above the top", head + "plugins:\n- name: a\n  limits: {netRead: 1Gi}\n", `f:5: plugins[0].limits.netRead: 1Gi is above 64Mi, the most that is allowed`},

@@ -43,7 +43,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 	}, "apiVersion", "kind")
 }
 
-// texts reads a list of strings that are not empty.
+// texts returns a reader of a list of strings that are not empty.
 func (d *decoder) texts(to *[]string) yamlpos.Reader {
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		var text string
@@ -52,7 +52,7 @@ func (d *decoder) texts(to *[]string) yamlpos.Reader {
 	})
 }
 
-// secret reads a pattern of secrets.
+// secret returns a reader of a pattern of secrets.
 func (d *decoder) secret(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, at string) {
 		var text string
@@ -60,7 +60,7 @@ func (d *decoder) secret(to *[]string) yamlpos.Reader {
 		source, name, _ := strings.Cut(text, ":")
 		_, err := path.Match(name, "")
 		switch {
-		case text == "": // which NonEmpty has reported
+		case text == "": // reported by NonEmpty
 		case source != "file" && source != "env" || name == "":
 			d.Errorf(n, at, `%q is not a pattern of secrets: must be such as "file:/etc/prober/secrets/*" or "env:PG_*"`, text)
 		case err != nil:
@@ -72,7 +72,7 @@ func (d *decoder) secret(to *[]string) yamlpos.Reader {
 	}
 }
 
-// variable reads the name of a variable, in which * and ? stand for other characters.
+// variable returns a reader of a pattern of names of variables.
 func (d *decoder) variable(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, at string) {
 		var name string
@@ -92,7 +92,7 @@ func (d *decoder) plugin(n *yamlpos.Node, path string, p *Plugin) {
 		"digest":       d.Digest(&p.Digest),
 		"manifest":     d.Digest(&p.Manifest),
 		"grants":       d.ListOf(d.grant(&p.Grants)),
-		"limits":       d.limits(&p.Limits),
+		"limits":       p.Limits.Reader(&d.Decoder),
 		"errorPolicy":  yamlpos.OneOf(&d.Decoder, &p.ErrorPolicy, plugin.PolicyError, plugin.PolicyFailure),
 		"shadow":       d.Bool(&p.Shadow),
 		"promoteAfter": d.promoteAfter(&p.PromoteAfter),
@@ -101,14 +101,14 @@ func (d *decoder) plugin(n *yamlpos.Node, path string, p *Plugin) {
 		d.Errorf(n, path+".name", "%.80q is not the name of a plugin: must be at most 63 lower-case letters, digits and dashes", p.Name)
 	}
 	if p.Manifest != "" && p.Digest == "" {
-		d.Errorf(n, path+".manifest", "needs a digest: alone it would pin what a program says of itself, and not the program")
+		d.Errorf(n, path+".manifest", "needs a digest: alone it would pin the manifest of a program, and not the program")
 	}
 	if plain := yamlpos.Field(n, "plainHTTP"); plain != nil && !strings.HasPrefix(p.Source, plugin.OCIScheme) {
 		d.Errorf(plain, path+".plainHTTP", "needs a source that begins with %s", plugin.OCIScheme)
 	}
 }
 
-// source reads a path, or a reference.
+// source returns a reader of a path or a reference.
 func (d *decoder) source(to *string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.NonEmpty(to)(n, path)
@@ -147,21 +147,7 @@ func (d *decoder) grant(to *[]plugin.Grant) yamlpos.Reader {
 	}
 }
 
-func (d *decoder) limits(to *plugin.Limits) yamlpos.Reader {
-	known := make(yamlpos.Fields)
-	for _, name := range plugin.LimitNames[:plugin.LimitTotalMemory] {
-		known[string(name)] = func(n *yamlpos.Node, path string) {
-			if n.Kind != yamlpos.Scalar {
-				d.Errorf(n, path, "must be a number, not %s", yamlpos.Kind(n))
-			} else if err := to.Set(name, n.Value); err != nil {
-				d.Error(n, path, err)
-			}
-		}
-	}
-	return func(n *yamlpos.Node, path string) { d.Mapping(n, path, known) }
-}
-
-// validate reports entries and fields that do not fit together.
+// validate reports entries and fields that contradict each other.
 func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 	type entry struct {
 		name   string

@@ -13,12 +13,12 @@ import (
 // MaxManifest is the most bytes that a manifest may have.
 const MaxManifest = 256 << 10
 
-// FieldError is an error with its place in a file: its fields are File, Line (from 1),
-// Field, such as "config.schema", and Err.
+// FieldError is an error with its place in a file. Its fields are File, Line (from 1), Field,
+// such as "config.schema", and Err.
 type FieldError = yamlpos.Error
 
-// ParseManifest reads a plugin.yaml. file names it in errors, which are
-// [FieldError]s, joined where there are several.
+// ParseManifest reads a plugin.yaml. Its errors are [FieldError]s of file, joined if there are
+// several.
 func ParseManifest(file string, data []byte) (*Manifest, error) {
 	d := decoder{Decoder: yamlpos.Decoder{File: file}}
 	m := Minimal("")
@@ -63,7 +63,7 @@ func (d *decoder) manifest(n *yamlpos.Node, m *Manifest) {
 		"errorPolicy": yamlpos.OneOf(&d.Decoder, &m.ErrorPolicy, PolicyError, PolicyFailure),
 		"config":      d.config(&m.Config),
 		"requests":    d.requests(&m.Requests),
-		"limits":      d.limits(&m.Limits),
+		"limits":      m.Limits.Reader(&d.Decoder),
 		"metrics":     d.metrics(&m.Metrics),
 		"examples":    d.exampleList(&m.Examples),
 	}, "apiVersion", "name", "version")
@@ -134,7 +134,7 @@ func (d *decoder) requests(to *[]Request) yamlpos.Reader {
 	})
 }
 
-// pattern appends a grant as it is written.
+// pattern returns a reader that appends the text of a grant.
 func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		text, ok := d.Text(n, path)
@@ -147,8 +147,8 @@ func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 	}
 }
 
-// command reads the command of a check: a list, or a mapping with it and the digest of
-// its program.
+// command reads the command of a check: a list, or a mapping of a list and the digest of the
+// program.
 func (d *decoder) command(m *Manifest) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		if n.Kind == yamlpos.Mapping {
@@ -178,20 +178,6 @@ func (d *decoder) arguments(to *[]Argument) yamlpos.Reader {
 	}
 }
 
-func (d *decoder) limits(to *Limits) yamlpos.Reader {
-	known := make(yamlpos.Fields)
-	for _, name := range LimitNames[:LimitTotalMemory] {
-		known[string(name)] = func(n *yamlpos.Node, path string) {
-			if n.Kind != yamlpos.Scalar {
-				d.Errorf(n, path, "must be a number, not %s", yamlpos.Kind(n))
-			} else if err := to.Set(name, n.Value); err != nil {
-				d.Error(n, path, err)
-			}
-		}
-	}
-	return func(n *yamlpos.Node, path string) { d.Mapping(n, path, known) }
-}
-
 func (d *decoder) metrics(to *[]MetricDoc) yamlpos.Reader {
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		var m MetricDoc
@@ -200,7 +186,7 @@ func (d *decoder) metrics(to *[]MetricDoc) yamlpos.Reader {
 	})
 }
 
-// exampleList reads the examples. Their configs are validated once the schema is known.
+// exampleList reads the examples. Their configs are validated later, when the schema is known.
 func (d *decoder) exampleList(to *[]Example) yamlpos.Reader {
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		var e Example
@@ -218,7 +204,7 @@ func (d *decoder) exampleList(to *[]Example) yamlpos.Reader {
 	})
 }
 
-// ParseSize reads a size in bytes: "65536", "64Ki", "32Mi", "1Gi".
+// ParseSize reads a size in bytes, such as "65536", "64Ki", "32Mi" or "1Gi".
 func ParseSize(text string) (uint64, error) {
 	units := map[string]uint64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 	digits, unit := text, uint64(1)

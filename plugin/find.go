@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,64 +13,58 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// Found is a plugin in a folder.
+// Found is a plugin that was read, but not loaded.
 type Found struct {
 	Manifest *Manifest
-	Path     string  // of the module, or the executable
-	Module   []byte  // what was read, and what must be compiled or run
-	Digest   string  // of Module
-	Grants   []Grant // of the operator, beside the probe's own target
-	Limits   Limits  // of the operator; see [Resolve]
-	// Folders are those from which the operator lets commands run; of a check.
-	Folders []string
-	// Env are the variables that the operator lets a check set, such as PGPASSWORD and MYSQL_*.
-	Env []string
+	Path     string   // of the module, or the program
+	Module   []byte   // its bytes, which must be those that are compiled or run
+	Digest   string   // of Module
+	Grants   []Grant  // of the operator, in addition to the probe's own target
+	Limits   Limits   // of the operator; see [Resolve]
+	Folders  []string // from which the operator lets a check run commands
+	Env      []string // variables that the operator lets a check set, such as PGPASSWORD and MYSQL_*
 
-	// Beside is the digest of the file that Manifest is from; "" when it is inside Module,
-	// and covered by Digest.
+	// Beside is the digest of the file with the manifest; "" if the manifest is inside Module.
 	Beside string
-	// Text is what that file holds; of a module.
+	// Text is the contents of that file; of a module only.
 	Text []byte
-	// Inside is the digest of the manifest inside Module, where Beside differs from it and
-	// takes precedence; else "".
+	// Inside is the digest of the manifest inside Module, if the one in Text differs and takes
+	// precedence; else "".
 	Inside string
-	// Signatures came along with Module; nil means those in the files beside Path.
+	// Signatures are those that came with Module; nil means those in the files beside Path.
 	Signatures []Signature
 }
 
-// Signature is a signature of a plugin. plugin/trust verifies it; until then nothing in it can
-// be trusted.
+// Signature is a signature of a plugin. It is not verified; plugin/trust does that.
 type Signature struct {
-	From string // where it is from, for people
+	From string // where it was read, for messages
 	Data []byte // as prober or cosign wrote it
 	Err  error  // why it could not be read
 
-	// Payload is what was signed when that is not the module: of a plugin that was pulled,
-	// what cosign calls the payload of the artifact's signature. It is nil where Data has it.
+	// Payload is the signed payload of an artifact; nil if Data has it, or if the module itself
+	// is signed.
 	Payload []byte
-	// Artifact is the manifest of the artifact that was signed, and that names the module.
+	// Artifact is the manifest of the artifact, which names the module.
 	Artifact []byte
-	// Index is the index that was signed in place of Artifact, and that names it; nil if there
-	// is none.
+	// Index is the index that names Artifact; nil if there is none.
 	Index []byte
 }
 
-// FindError is the error of a file or folder that should hold a plugin.
+// FindError is the error for a file or folder that should have a plugin.
 type FindError struct {
-	// Path is of a file or folder in a plugin folder, or of the plugin folder itself.
-	Path string
-	Name string // of the plugin, as its manifest has it; "" where that is not known
+	Path string // of a file or folder in a plugin folder, or of the plugin folder itself
+	Name string // the name of the plugin in its manifest; "" if it is not known
 	Err  error
 }
 
-// Error returns e.Err's text, which names the path.
+// Error returns the text of e.Err, which names the path.
 func (e *FindError) Error() string { return e.Err.Error() }
 
 // Unwrap returns e.Err.
 func (e *FindError) Unwrap() error { return e.Err }
 
-// Concerns reports whether e is about the plugin called name, or about its file: the one
-// at path, or a folder that it is in. path may be "".
+// Concerns reports whether e is about the plugin called name, its file at path, or a folder that
+// the file is in. path may be "".
 func (e *FindError) Concerns(name, path string) bool {
 	if e.Name == name {
 		return true
@@ -95,18 +88,17 @@ func at(path string, err error) error {
 	return &FindError{Path: path, Err: err}
 }
 
-// Find returns the plugins in dirs, by name: NAME.wasm, NAME/plugin.yaml with a .wasm
-// beside it, or alone where its runtime is nagios, and prober-plugin-NAME, a program, with
-// prober-plugin-NAME.yaml beside it. Everything else is passed over.
+// Find returns the plugins in dirs, sorted by name. A plugin is a file NAME.wasm; a folder with a
+// plugin.yaml and a .wasm, or with a plugin.yaml alone if its runtime is nagios; or a program
+// prober-plugin-NAME with prober-plugin-NAME.yaml beside it. Find ignores everything else.
 //
-// A plugin.yaml describes NAME.wasm in its folder, where NAME is the name that it gives the
-// plugin; where that file is missing, the only .wasm there. The manifest of a module that
-// is described by no plugin.yaml is inside it. Where there are both, plugin.yaml takes
-// precedence, and [Found.Inside] tells when they differ.
+// A plugin.yaml describes NAME.wasm in its folder, where NAME is the name of the plugin, or else
+// the only .wasm there. A module without a plugin.yaml has its manifest inside. If it has both,
+// plugin.yaml takes precedence, and [Found.Inside] is set if they differ.
 //
-// taken holds the names of built-in handlers. Two plugins of one name, or
-// one that has a taken name, are errors that name both. The plugins that are well are
-// returned along with the errors of the others, which are [*FindError]s, joined.
+// taken are the names of built-in handlers. Two plugins of one name, or one with a taken name,
+// are an error that names both. Find returns the other plugins along with the errors, which are
+// [*FindError]s, joined.
 func Find(dirs []string, taken ...string) ([]Found, error) {
 	var (
 		all  []Found
@@ -164,7 +156,7 @@ func findIn(dir string) ([]Found, error) {
 			f, err = asProcess(root, dir, e.Name())
 			ok = err == nil
 		} else if statErr != nil {
-			err = leadsOut(root, dir, e.Name())
+			err = linkedFolder(root, dir, e.Name())
 		}
 		if ok && err == nil {
 			found = append(found, f)
@@ -199,8 +191,8 @@ func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	return m, nil
 }
 
-// inFolder reads NAME/plugin.yaml and the module beside it; ok is false when the
-// folder has no plugin.yaml.
+// inFolder reads NAME/plugin.yaml and the module beside it; ok is false if the folder has no
+// plugin.yaml.
 func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 	d := folder{dir: filepath.Join(dir, name), root: root, sub: name}
 	about := d.describe()
@@ -223,26 +215,20 @@ func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
 	return f, true, err
 }
 
-func escapeGlob(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
-}
-
-// openRegular opens a regular file of a folder. It does not block.
+// openRegular opens a regular file of a folder. Its error names the target of a symbolic link.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	f, err := regular.OpenIn(root, name)
-	switch {
-	case errors.Is(err, regular.ErrNotRegular):
-		return nil, fmt.Errorf("%s is %w", name, regular.ErrNotRegular)
-	case err != nil:
-		return nil, explainLink(root, name, err)
+	if reason, ok := errors.AsType[*fs.PathError](err); ok {
+		if to, notLink := root.Readlink(name); notLink == nil {
+			return nil, fmt.Errorf("%s is a link to %s: %w", name, to, reason.Err)
+		}
 	}
-	return f, nil
+	return f, err
 }
 
-var errOutside = errors.New("out of the plugin folder, where nothing is read")
-
-// leadsOut is an error where name is a link to a folder elsewhere that has a plugin.
-func leadsOut(root *os.Root, dir, name string) error {
+// linkedFolder returns an error if name is a link out of the folder dir, to a folder with a
+// plugin: such a plugin is not loaded.
+func linkedFolder(root *os.Root, dir, name string) error {
 	to, err := root.Readlink(name)
 	if err != nil {
 		return nil
@@ -250,32 +236,5 @@ func leadsOut(root *os.Root, dir, name string) error {
 	if _, err := os.Stat(filepath.Join(dir, name, ManifestFile)); err != nil {
 		return nil
 	}
-	return fmt.Errorf("plugin %s: %s/plugin.yaml is behind a link to %s: %w", filepath.Join(dir, name), name, to, errOutside)
-}
-
-// explainLink adds where a symbolic link leads to, if name is one.
-func explainLink(root *os.Root, name string, err error) error {
-	to, notLink := root.Readlink(name)
-	if notLink != nil {
-		return err
-	}
-	if _, outside := os.Stat(filepath.Join(root.Name(), name)); outside == nil {
-		err = errOutside
-	} else if reason, ok := errors.AsType[*fs.PathError](err); ok {
-		err = reason.Err
-	}
-	return fmt.Errorf("%s is a link to %s: %w", name, to, err)
-}
-
-func readAtMost(root *os.Root, name string, most int64) ([]byte, error) {
-	f, err := openRegular(root, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
-	}
-	return data, err
+	return fmt.Errorf("plugin %s: it is a link to %s, out of the plugin folder", filepath.Join(dir, name), to)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // Limits bound what a plugin may use. A zero field is not set.
@@ -15,25 +17,25 @@ import (
 // is lower than the manifest's. See [Resolve].
 type Limits struct {
 	Module       int           // bytes of the module
-	Memory       int           // bytes of linear memory an instance
-	TableEntries int           // of all tables of an instance
-	Message      int           // bytes of the message a run; a longer one is cut
+	Memory       int           // bytes of linear memory of an instance
+	TableEntries int           // entries of all tables of an instance
+	Message      int           // bytes of the message of a run; a longer one is cut
 	Result       int           // bytes of a result document
-	LogLines     int           // a run
-	LogBytes     int           // of log lines a run
-	Stdio        int           // bytes on stdout and stderr a run, together
-	NetRead      int           // bytes a run, of all connections
-	NetWrite     int           // bytes a run, of all connections and HTTP bodies
-	Handles      int           // open at a time
-	Dials        int           // at once; after them as many a second
-	HTTPBody     int           // bytes a run, of all answers
-	Redirects    int           // hops of an HTTP request
-	Lookups      int           // DNS look-ups a run
-	KV           int           // bytes of keys and values that a probe keeps
-	Series       int           // metrics of a probe that live at a time
-	Instances    int           // at the same time, as far as memory allows
-	Calls        int           // of one instance, before another takes over
-	Idle         time.Duration // that an instance is kept without a call
+	LogLines     int           // log lines of a run
+	LogBytes     int           // bytes of the log lines of a run
+	Stdio        int           // bytes on stdout and stderr of a run, together
+	NetRead      int           // bytes read from all connections of a run
+	NetWrite     int           // bytes written to all connections, and of HTTP bodies, of a run
+	Handles      int           // open handles
+	Dials        int           // dials at once, and then dials per second
+	HTTPBody     int           // bytes of all HTTP responses of a run
+	Redirects    int           // redirects of an HTTP request
+	Lookups      int           // DNS look-ups of a run
+	KV           int           // bytes of the keys and values of a probe
+	Series       int           // current metrics of a probe
+	Instances    int           // concurrent instances, as far as memory allows
+	Calls        int           // calls of an instance, before it is replaced
+	Idle         time.Duration // how long an instance without calls is kept
 }
 
 // LimitName is a limit's name in files, in metrics and in traces.
@@ -146,18 +148,18 @@ type Limit struct {
 
 // ExplainLimits returns the effective limits and who set each, in the order of [LimitNames].
 func ExplainLimits(manifest, operator Limits) []Limit {
-	inForce := Resolve(manifest, operator)
+	effective := Resolve(manifest, operator)
 	var all []Limit
 	for _, f := range limitFields() {
-		value := *f.number(&inForce)
+		value := *f.number(&effective)
 		all = append(all, Limit{
 			Name: LimitNames[f.index], Value: f.text(value), Top: f.text(f.top),
 			From: origin(value, *f.number(&manifest), *f.number(&operator)),
 		})
 	}
 	return append(all, Limit{
-		Name: LimitNames[LimitIdle], Value: inForce.Idle.String(), Top: maxIdle.String(),
-		From: origin(inForce.Idle, manifest.Idle, operator.Idle),
+		Name: LimitNames[LimitIdle], Value: effective.Idle.String(), Top: maxIdle.String(),
+		From: origin(effective.Idle, manifest.Idle, operator.Idle),
 	})
 }
 
@@ -173,12 +175,10 @@ func origin[T int | time.Duration](value, manifest, operator T) string {
 }
 
 func (f *limitField) text(value int) string {
-	switch {
-	case f.bytes:
+	if f.bytes {
 		return FormatSize(value)
-	default:
-		return strconv.Itoa(value)
 	}
+	return strconv.Itoa(value)
 }
 
 // FormatSize returns a size as [ParseSize] reads it.
@@ -194,8 +194,23 @@ func FormatSize(n int) string {
 	return strconv.Itoa(n)
 }
 
+// Reader returns a reader of a mapping of limits, as plugin.yaml and prober.yaml have it.
+func (l *Limits) Reader(d *yamlpos.Decoder) yamlpos.Reader {
+	known := make(yamlpos.Fields)
+	for _, name := range LimitNames[:LimitTotalMemory] {
+		known[string(name)] = func(n *yamlpos.Node, path string) {
+			if n.Kind != yamlpos.Scalar {
+				d.Errorf(n, path, "must be a number, not %s", yamlpos.Kind(n))
+			} else if err := l.Set(name, n.Value); err != nil {
+				d.Error(n, path, err)
+			}
+		}
+	}
+	return func(n *yamlpos.Node, path string) { d.Mapping(n, path, known) }
+}
+
 // Set sets the limit called name to a value as files have it: "16Mi" for bytes, "30s" for a
-// duration, "4" for a count. The error tells what is wrong with the value.
+// duration, "4" for a count.
 func (l *Limits) Set(name LimitName, text string) error {
 	if name == LimitNames[LimitIdle] {
 		return l.setIdle(text)

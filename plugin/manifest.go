@@ -25,64 +25,64 @@ type Runtime string
 // The runtimes.
 const (
 	Wasm    Runtime = "wasm"    // a module in a sandbox
-	Process Runtime = "process" // a program of its own, in none
-	Nagios  Runtime = "nagios"  // a command for each attempt, as Nagios has its plugins
+	Process Runtime = "process" // a program, without a sandbox
+	Nagios  Runtime = "nagios"  // a command for each attempt, like a plugin of Nagios
 )
 
-// ExitCodes is how the exit code of a command is read.
+// ExitCodes is the meaning of the exit codes of a command.
 type ExitCodes string
 
-// The readings of exit codes.
+// The meanings of exit codes.
 const (
 	NagiosCodes ExitCodes = "nagios" // 0 Success, 1 Warning, 2 Failure, 3 Unknown; any other is an error
 	ExecCodes   ExitCodes = "exec"   // 0 Success, any other Failure
 )
 
-// ErrorPolicy is what becomes of an attempt that the plugin could not carry out: it
-// trapped, was out of memory or could not be started.
+// ErrorPolicy is the result of an attempt that the plugin could not make, because it trapped, was
+// out of memory or could not be started.
 type ErrorPolicy string
 
-// The policies. A broken plugin does not restart healthy containers unless it is asked
-// to.
+// The policies. With the default, PolicyError, a broken plugin does not restart healthy
+// containers.
 const (
-	PolicyError   ErrorPolicy = "error"   // it is an error: tried again, then thrown away
-	PolicyFailure ErrorPolicy = "failure" // the last attempt of a tick is a Failure of the target
+	PolicyError   ErrorPolicy = "error"   // an error, which is retried and then ignored
+	PolicyFailure ErrorPolicy = "failure" // a Failure of the target, if it is the last attempt of a tick
 )
 
-// Isolation is what one call of a guest leaves behind for the next.
+// Isolation is the state that one call of a guest leaves for the next.
 type Isolation string
 
 // The isolations.
 const (
-	Reset  Isolation = "reset"  // nothing: memory is put back to what it was before the first call
-	Fresh  Isolation = "fresh"  // nothing: each call has an instance of its own
-	Pooled Isolation = "pooled" // everything, for plugins that say that they are stateful
+	Reset  Isolation = "reset"  // none: memory is reset to its state before the first call
+	Fresh  Isolation = "fresh"  // none: each call has a new instance
+	Pooled Isolation = "pooled" // all of it, for plugins that are stateful
 )
 
-// Manifest is what plugin.yaml says.
+// Manifest is the contents of a plugin.yaml.
 type Manifest struct {
 	Name        string
 	Version     string
 	Description string
 	License     string
-	Runtime     Runtime    // Wasm when empty; found plugins have it set
-	Command     []Argument // of Nagios: the program, and its arguments
-	// CommandDigest is the digest that the program of Command must have; "": any.
+	Runtime     Runtime    // never empty in a [Found]
+	Command     []Argument // of Nagios: the program and its arguments
+	// CommandDigest is the digest that the program of Command must have; "" for any.
 	CommandDigest string
-	// Env and Stdin are what Command is given in its environment and on standard input, with
-	// references in them: unlike its arguments, only this user and root can read them.
+	// Env and Stdin are the environment and standard input of Command, with references. Unlike its
+	// arguments, only this user and root can read them.
 	Env   map[string]string
 	Stdin string
-	// SecretsInArguments says that secrets may be in the arguments of Command.
+	// SecretsInArguments allows secrets in the arguments of Command.
 	SecretsInArguments bool
 
-	Mode        Mode      // Reactor when empty in the file
-	ABI         int       // 1 when absent
-	SDK         string    // what it was built with; for people
-	Isolation   Isolation // Reset when empty in the file
+	Mode        Mode      // Reactor by default
+	ABI         int       // 1 by default
+	SDK         string    // the SDK that it was built with, for people
+	Isolation   Isolation // Reset by default
 	Stateful    bool
-	ExitCodes   ExitCodes      // of Command; NagiosCodes when empty in the file
-	ErrorPolicy ErrorPolicy    // PolicyError when empty in the file
+	ExitCodes   ExitCodes      // of Command; NagiosCodes by default
+	ErrorPolicy ErrorPolicy    // PolicyError by default
 	Config      *schema.Schema // of the plugin's config; never nil
 	Requests    []Request
 	Limits      Limits
@@ -93,15 +93,15 @@ type Manifest struct {
 // Argument is an argument of a command, with references such as {{target.host}} in it.
 type Argument struct {
 	Text  string
-	Group []string // in place of Text: arguments that are left out where a reference leads nowhere
+	Group []string // instead of Text: arguments that are omitted together if a reference has no value
 }
 
 // Request is a capability that a plugin asks for.
 type Request struct {
 	Capability string   // the name of a [Capability]
-	Allow      []string // where to: "target", "tcp://host:port", …; see [Request.Patterns]
-	Reason     string   // for the operator who decides
-	Optional   bool     // the plugin does something useful without it
+	Allow      []string // patterns such as "target" and "tcp://host:port"; see [Request.Patterns]
+	Reason     string   // for the operator
+	Optional   bool     // the plugin is useful without it
 }
 
 // MetricDoc documents a metric that a plugin measures.
@@ -111,26 +111,25 @@ type MetricDoc struct {
 	Help string
 }
 
-// Example is a config to learn from.
+// Example is an example of a config.
 type Example struct {
 	Description string
 	Config      []byte // a JSON object
 }
 
-// Minimal returns the manifest of a plugin that came without one: nothing but its
-// name, and any config.
+// Minimal returns a manifest with a name and the defaults, which accepts any config.
 func Minimal(name string) *Manifest {
 	return &Manifest{Name: name, Mode: Reactor, ABI: 1, Isolation: Reset, ExitCodes: NagiosCodes, ErrorPolicy: PolicyError, Config: &schema.Schema{}}
 }
 
-// Digest returns the digest of a module's bytes as pins spell it: "sha256:…".
+// Digest returns the digest of a module, "sha256:…".
 func Digest(module []byte) string {
 	sum := sha256.Sum256(module)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ValidName reports whether name is one that a plugin may have: a lower-case DNS
-// label of at most 63 characters.
+// ValidName reports whether name can be the name of a plugin: a lower-case DNS label of at most 63
+// characters.
 func ValidName(name string) bool {
 	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
 		return false

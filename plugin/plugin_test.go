@@ -264,11 +264,11 @@ func TestFindErrors(t *testing.T) {
 		`plugin "http" of ` + filepath.Join(a, "http.wasm") + `: the name is taken by the built-in handler "http"`,
 		`bare.wasm: the module has no manifest inside, in the custom section "prober.manifest", and there is no plugin.yaml beside it`,
 		"short.wasm: not a WebAssembly module",
-		"none: want none.wasm or only one .wasm beside plugin.yaml, found none",
+		"none: there must be none.wasm or only one .wasm beside plugin.yaml, found none",
 		filepath.Join(b, "bad", "plugin.yaml") + ":1: apiVersion: the field is required",
-		"escape.wasm: escape.wasm is a link to /etc/hosts: out of the plugin folder, where nothing is read",
+		"escape.wasm: escape.wasm is a link to /etc/hosts: path escapes from parent",
 		"dangling.wasm: dangling.wasm is a link to nowhere: no such file or directory",
-		"linked: linked/plugin.yaml is behind a link to " + outside + ": out of the plugin folder, where nothing is read",
+		"linked: it is a link to " + outside + ", out of the plugin folder",
 		"plugin folder: ",
 	} {
 		if !strings.Contains(err.Error(), want) {

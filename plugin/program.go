@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,30 +11,37 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/internal/ownership"
+	"github.com/daeace23/prober/internal/regular"
 )
 
-// ProcessPrefix is how the file names of plugins begin that are programs.
+// ProcessPrefix begins the file names of programs.
 const ProcessPrefix = "prober-plugin-"
 
-// MaxExecutable is the most bytes that the executable of a plugin may have.
+// MaxExecutable is the most bytes that a program may have.
 const MaxExecutable = 256 << 20
 
-// IsProcess reports whether a file called name is the executable of a plugin.
+// IsProcess reports whether name is the file name of a program.
 func IsProcess(name string) bool {
 	plugin, ok := strings.CutPrefix(strings.TrimSuffix(name, ".exe"), ProcessPrefix)
 	return ok && ValidName(plugin)
 }
 
-// ReadProcess returns the plugin whose executable is at path. Its manifest is beside it,
-// as prober-plugin-NAME.yaml. Neither may be writable to others, or belong to them.
-func ReadProcess(path string) (Found, error) {
+// ReadProcess returns the plugin whose program is at path. Its manifest is beside it, as
+// prober-plugin-NAME.yaml. It is an error if other users could change one of them.
+func ReadProcess(path string) (Found, error) { return readInFolder(path, asProcess) }
+
+// ReadCheck returns the plugin whose manifest, at path, has the runtime nagios. It is an error if
+// other users could change the manifest.
+func ReadCheck(path string) (Found, error) { return readInFolder(path, asCheck) }
+
+func readInFolder(path string, read func(root *os.Root, dir, name string) (Found, error)) (Found, error) {
 	dir := filepath.Dir(path)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin folder: %w", err)
 	}
 	defer root.Close()
-	return asProcess(root, dir, filepath.Base(path))
+	return read(root, dir, filepath.Base(path))
 }
 
 func asProcess(root *os.Root, dir, name string) (Found, error) {
@@ -62,19 +68,8 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 	return Found{Manifest: manifest, Path: path, Module: code, Digest: Digest(code), Beside: Digest(data)}, nil
 }
 
-// ReadCheck returns the plugin whose manifest, at path, says that its runtime is nagios.
-func ReadCheck(path string) (Found, error) {
-	dir := filepath.Dir(path)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Found{}, fmt.Errorf("plugin folder: %w", err)
-	}
-	defer root.Close()
-	return asCheck(root, dir, filepath.Base(path))
-}
-
-// asCheck reads a manifest that names a command. It is the manifest that is pinned and
-// signed, and it may pin its program; so it must be as hard to change as a program.
+// asCheck reads a manifest that names a command. The manifest is what is pinned and signed, so it
+// is checked as a program is.
 func asCheck(root *os.Root, dir, name string) (Found, error) {
 	path := filepath.Join(dir, name)
 	data, _, err := readOwn(root, name, MaxManifest, false)
@@ -86,13 +81,13 @@ func asCheck(root *os.Root, dir, name string) (Found, error) {
 		return Found{}, err
 	}
 	if manifest.Runtime != Nagios {
-		return Found{}, fmt.Errorf("plugin %s: want runtime: %s", path, Nagios)
+		return Found{}, fmt.Errorf("plugin %s: must have runtime: %s", path, Nagios)
 	}
 	return Found{Manifest: manifest, Path: path, Module: data, Digest: Digest(data)}, nil
 }
 
-// ReadExecutable returns the program at path, which leads to it without links, and which
-// only this user or root can change. The size of a program is bounded.
+// ReadExecutable returns the program at path. It is an error if other users than this one and
+// root could change it.
 func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -106,8 +101,8 @@ func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 	return code, info, nil
 }
 
-// readOwn reads a regular file that other users than this one and root cannot change. info
-// describes the file that was read, before it was read.
+// readOwn reads a regular file that other users than this one and root cannot change. info is
+// from before the file was read.
 func readOwn(root *os.Root, name string, most int64, executable bool) (data []byte, info fs.FileInfo, err error) {
 	f, err := openRegular(root, name)
 	if err != nil {
@@ -125,19 +120,16 @@ func readOwn(root *os.Root, name string, most int64, executable bool) (data []by
 			return nil, nil, err
 		}
 	}
-	data, err = io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
-	}
+	data, err = regular.ReadAll(f, name, most)
 	return data, info, err
 }
 
-// maxSocketFolder is how long the path of a folder may be for what is made in it: the path
-// of a socket has 103 bytes on some systems, and 38 of them are go-plugin's.
+// maxSocketFolder is the most bytes of the path of a folder for sockets: the path of a socket has
+// at most 103 bytes on some systems, of which go-plugin uses 38.
 const maxSocketFolder = 64
 
-// SocketTemp is the folder in which those of unix sockets are made: the one for temporary
-// files or, where that has too long a path, /tmp.
+// SocketTemp returns the folder for unix sockets: the one for temporary files or, if its path is
+// too long, /tmp.
 func SocketTemp() string {
 	if dir := os.TempDir(); len(dir) <= maxSocketFolder || runtime.GOOS == "windows" {
 		return dir

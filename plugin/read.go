@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +16,9 @@ import (
 // ManifestFile is the name of the file beside a module that holds its manifest.
 const ManifestFile = "plugin.yaml"
 
-// Read returns the plugin at path, which is the path of a module, of a program, of a
-// plugin.yaml, or of the folder of one of these, which has a plugin.yaml. Which manifest
-// belongs to a module is as [Find] says. Where only the manifest of a module is missing or
-// wrong, the rest is returned along with the error.
+// Read returns the plugin at path: a module, a program, a plugin.yaml, or a folder with a
+// plugin.yaml. [Find] tells which manifest a module has. If only the manifest of a module is
+// missing or wrong, Read returns the rest along with the error.
 func Read(path string) (Found, error) {
 	path, err := Locate(path)
 	if err != nil {
@@ -37,8 +35,8 @@ func Read(path string) (Found, error) {
 	}
 }
 
-// Locate returns the path of the file that a plugin is: path itself, or for a folder or its
-// plugin.yaml, what that describes. It need not exist yet.
+// Locate returns the path of the module, program or check at path. For a folder or a plugin.yaml,
+// it is what the plugin.yaml describes, which need not exist.
 func Locate(path string) (string, error) {
 	dir := path
 	if filepath.Base(path) == ManifestFile {
@@ -68,8 +66,8 @@ func Locate(path string) (string, error) {
 // folder is a folder that holds modules.
 type folder struct {
 	dir  string   // its path
-	root *os.Root // nothing outside of it is read; nil: links may lead anywhere
-	sub  string   // the path of the folder in root, with slashes
+	root *os.Root // nothing outside of it is read; nil if links may lead anywhere
+	sub  string   // path of the folder in root, with slashes
 }
 
 func (d folder) read(name string, most int64) ([]byte, error) {
@@ -80,33 +78,41 @@ func (d folder) read(name string, most int64) ([]byte, error) {
 		}
 		return data, err
 	}
-	return readAtMost(d.root, filepath.Join(filepath.FromSlash(d.sub), name), most)
+	name = filepath.Join(filepath.FromSlash(d.sub), name)
+	f, err := openRegular(d.root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return regular.ReadAll(f, name, most)
 }
 
 // modules returns the names of the modules in the folder.
 func (d folder) modules() ([]string, error) {
-	files, pattern := os.DirFS(d.dir), "*.wasm"
+	files, sub := os.DirFS(d.dir), "."
 	if d.root != nil {
-		files, pattern = d.root.FS(), path.Join(escapeGlob(d.sub), pattern) // io/fs knows no other separator
+		files, sub = d.root.FS(), d.sub
 	}
-	names, err := fs.Glob(files, pattern)
-	for i := range names {
-		names[i] = path.Base(names[i])
+	entries, err := fs.ReadDir(files, sub)
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".wasm") {
+			names = append(names, e.Name())
+		}
 	}
 	return names, err
 }
 
-// description is the plugin.yaml of a folder, and which module it describes.
+// description is the plugin.yaml of a folder, and the name of the module that it describes.
 type description struct {
 	text     []byte
-	manifest *Manifest // nil if err is not
-	modules  []string  // that the folder has
-	module   string    // that is described; "" for none
-	err      error     // matches [fs.ErrNotExist] where there is no plugin.yaml
+	manifest *Manifest // nil unless err is nil
+	modules  []string  // all modules of the folder
+	module   string    // the described one; "" for none
+	err      error     // matches [fs.ErrNotExist] if there is no plugin.yaml
 }
 
-// describe reads the plugin.yaml of the folder. It describes NAME.wasm, where NAME is the
-// name of the plugin; where that is missing, the only module of the folder.
+// describe reads the plugin.yaml of the folder.
 func (d folder) describe() *description {
 	var about description
 	file := filepath.Join(d.dir, ManifestFile)
@@ -132,16 +138,16 @@ func (d folder) describe() *description {
 // absent reports whether the folder has no plugin.yaml.
 func (a *description) absent() bool { return errors.Is(a.err, fs.ErrNotExist) }
 
-// noModule is the error of a plugin.yaml that describes none of the modules beside it.
+// noModule returns the error of a plugin.yaml that describes none of the modules beside it.
 func (a *description) noModule(dir string) error {
 	found := strings.Join(a.modules, ", ")
 	if found == "" {
 		found = "none"
 	}
-	return fmt.Errorf("plugin %s: want %s.wasm or only one .wasm beside plugin.yaml, found %s", dir, a.manifest.Name, found)
+	return fmt.Errorf("plugin %s: there must be %s.wasm or only one .wasm beside plugin.yaml, found %s", dir, a.manifest.Name, found)
 }
 
-// whyNot returns why the plugin.yaml does not describe a module without a manifest.
+// whyNot returns why the plugin.yaml does not describe a module.
 func (a *description) whyNot() string {
 	switch {
 	case a.absent():
@@ -153,8 +159,8 @@ func (a *description) whyNot() string {
 	}
 }
 
-// module reads the module called name. The manifest is that of plugin.yaml where it
-// describes the module, or else the one inside.
+// module reads the module called name. Its manifest is the plugin.yaml if that describes the
+// module, else the one inside.
 func (d folder) module(name string, about *description) (Found, error) {
 	file := filepath.Join(d.dir, name)
 	module, err := d.read(name, MaxModule)

@@ -82,7 +82,7 @@ func TestReadManifestOfAnotherModule(t *testing.T) {
 		{string(version("1.0.0")), ".", "demo"},
 		{string(version("1.0.0")), "other.wasm", "other"},
 		{string(version("1.0.0")), "bare.wasm", "and the plugin.yaml beside it describes demo.wasm"},
-		{string(named("absent")), ".", "want absent.wasm or only one .wasm beside plugin.yaml, found bare.wasm, demo.wasm, other.wasm"},
+		{string(named("absent")), ".", "there must be absent.wasm or only one .wasm beside plugin.yaml, found bare.wasm, demo.wasm, other.wasm"},
 		{string(version("1.0.0")) + "runtime: process\n", "other.wasm", "other"},
 		{string(version("1.0.0")) + "runtime: process\n", "demo.wasm", "and the plugin.yaml beside it says that its runtime is process"},
 		{"name: 1", "other.wasm", "other"},

@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// Patience is how long [Input] waits for the writer of a pipe.
+// Patience is how long the commands of prober let [Input] wait for the writer of a pipe.
 const Patience = 30 * time.Second
 
-// Input returns the contents of a file that a person has named on a command line. Unlike
-// the file of [Read] it may be a pipe, such as /dev/stdin or a shell's <(…). It waits for
-// the writer of a pipe for at most patience, and no longer than ctx lasts.
-//
-// A pipe whose writer is given up stays open until the writer ends or the process does.
+// Input returns the contents of a file that was named on a command line. Unlike [Read], it
+// reads pipes too, such as /dev/stdin or a shell's <(…). It waits for the writer of a pipe for
+// at most patience, and until ctx ends. After that, the pipe stays open until its writer ends.
 func Input(ctx context.Context, path string, most int64, patience time.Duration) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
@@ -29,18 +27,17 @@ func Input(ctx context.Context, path string, most int64, patience time.Duration)
 			return nil, err
 		}
 		defer f.Close()
-		return readAll(f, path, most)
+		return ReadAll(f, path, most)
 	})
 }
 
-// Stream returns what is left in from, whose name is for errors. It waits no longer than
-// ctx lasts; a read that is given up goes on until from ends.
+// Stream is [ReadAll] until ctx ends. After that, a read may go on until from ends.
 func Stream(ctx context.Context, from io.Reader, name string, most int64) ([]byte, error) {
-	return interruptible(ctx, func() ([]byte, error) { return readAll(from, name, most) })
+	return interruptible(ctx, func() ([]byte, error) { return ReadAll(from, name, most) })
 }
 
-// interruptible returns what read does, or the cause of ctx's end: nothing interrupts the
-// open of a pipe without a writer, or every read of a terminal.
+// interruptible returns the result of read, or the cause if ctx ends before. It does not stop
+// read: nothing interrupts the open of a pipe without a writer, or a read of a terminal.
 func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type answer struct {
 		data []byte

@@ -1,6 +1,6 @@
-// Package regular reads files whose paths come from outside: manifests, references to
-// secrets, plugins, keys. It never blocks on what is not a regular file, such as a named
-// pipe, and never reads more than it is told to.
+// Package regular reads files whose paths come from outside: manifests, references to secrets,
+// plugins, keys. It reads regular files only, so it never blocks, as a named pipe would, and it
+// never reads more than it is told to.
 package regular
 
 import (
@@ -12,24 +12,22 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular matches the error for a path that is a folder, a named pipe, a socket or a
-// device.
+// ErrNotRegular is the error for a folder, a named pipe, a socket or a device.
 var ErrNotRegular = errors.New("not a regular file")
 
 // TooLargeError is the error for a file with more bytes than may be read.
 type TooLargeError struct{ Max int64 }
 
-// Error implements error.
+// Error returns "more than N bytes".
 func (e *TooLargeError) Error() string { return fmt.Sprintf("more than %d bytes", e.Max) }
 
-// Open opens the regular file at path for reading, and follows symbolic links. Its error is
-// an [*fs.PathError], which matches [ErrNotRegular] where path is something else. It does
-// not block and does not open devices.
+// Open opens the regular file at path for reading, and follows symbolic links. Its error is an
+// [*fs.PathError], which matches [ErrNotRegular] if path is something else.
 func Open(path string) (*os.File, error) {
 	return open(path, os.Stat, func(path string, flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) })
 }
 
-// OpenIn is [Open] of the file called name in root. No link leads out of it.
+// OpenIn is [Open] of the file called name in root. It follows no link out of root.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return open(name, root.Stat, func(name string, flag int) (*os.File, error) { return root.OpenFile(name, flag, 0) })
 }
@@ -45,7 +43,7 @@ func open(path string, stat func(string) (fs.FileInfo, error), openFile func(str
 	if !info.Mode().IsRegular() {
 		return nil, notRegular(path)
 	}
-	// What is at path may have been replaced since: to open a named pipe must not block.
+	// The file may have been replaced since Stat, and opening a named pipe must not block.
 	f, err := openFile(path, os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return nil, err
@@ -60,40 +58,31 @@ func open(path string, stat func(string) (fs.FileInfo, error), openFile func(str
 	return f, nil
 }
 
-// Read returns the contents of the regular file at path. Its error is an [*fs.PathError]
-// that matches [ErrNotRegular] or [*TooLargeError] where the file is not regular or has
-// more than most bytes.
+// Read returns the contents of the regular file at path. Its error is an [*fs.PathError], which
+// matches [ErrNotRegular] or [*TooLargeError] if the file is not regular or has more than most
+// bytes.
 func Read(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, path, most)
+	return ReadAll(f, path, most)
 }
 
-// ReadNoLinks is [Read] of the file at path, an absolute one, of which no part may be a
-// symbolic link: what was checked of such a path still holds of the file that is read.
+// ReadNoLinks is [Read] of the file at an absolute path, of which no part may be a symbolic link.
+// So a check of such a path is still true for the file that is read.
 func ReadNoLinks(path string, most int64) ([]byte, error) {
 	f, err := open(path, os.Lstat, openNoLinks)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, path, most)
+	return ReadAll(f, path, most)
 }
 
-// ReadIn is [Read] of the file called name in root.
-func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
-	f, err := OpenIn(root, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAll(f, name, most)
-}
-
-func readAll(from io.Reader, path string, most int64) ([]byte, error) {
+// ReadAll returns what is left in from, which has at most most bytes. path is for errors.
+func ReadAll(from io.Reader, path string, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-func TestReadOtherThanRegularFiles(t *testing.T) {
+func TestReadOfOtherFilesIsError(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestOpenInRoot(t *testing.T) {
+func TestOpenIn(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -67,18 +67,23 @@ func TestOpenInRoot(t *testing.T) {
 	}
 	defer root.Close()
 	for _, name := range []string{"file", "link"} {
-		if data, err := regular.ReadIn(root, name, 4); string(data) != "text" || err != nil {
-			t.Errorf("ReadIn(%q) = %q, %v", name, data, err)
+		f, err := regular.OpenIn(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if data, err := regular.ReadAll(f, name, 4); string(data) != "text" || err != nil {
+			t.Errorf("ReadAll of %q = %q, %v", name, data, err)
 		}
 	}
 	for _, name := range []string{"pipe", "."} {
-		if _, err := regular.ReadIn(root, name, 4); !errors.Is(err, regular.ErrNotRegular) {
-			t.Errorf("ReadIn(%q) = %v, want ErrNotRegular", name, err)
+		if _, err := regular.OpenIn(root, name); !errors.Is(err, regular.ErrNotRegular) {
+			t.Errorf("OpenIn(%q) = %v, want ErrNotRegular", name, err)
 		}
 	}
 }
 
-func TestInputReadsAPipe(t *testing.T) {
+func TestInputReadsPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -93,7 +98,7 @@ func TestInputReadsAPipe(t *testing.T) {
 	}
 }
 
-func TestInputWithoutAWriterEnds(t *testing.T) {
+func TestInputWithoutWriterTimesOut(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -113,7 +118,6 @@ func TestInputWithoutAWriterEnds(t *testing.T) {
 	w.Close()
 }
 
-// TestReadNoLinks has a file, a folder on the way to it, and links in the place of each.
 func TestReadNoLinks(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

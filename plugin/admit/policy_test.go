@@ -176,7 +176,7 @@ func TestLockedPlugins(t *testing.T) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	for _, want := range []string{
-		s.path(trust.LockFile) + `:5: plugins[0]: plugin "a" of ` + a.Path + ": its digest is " + changed.Digest + ", locked is " + a.Digest,
+		s.path(trust.LockFile) + `:5: plugins[0]: plugin "a" of ` + a.Path + ": its digest is " + changed.Digest + ", the lock has " + a.Digest,
 		s.path(trust.LockFile) + `: plugin "b" of ` + b.Path + " is not in the lock",
 	} {
 		if !strings.Contains(err.Error(), want) {

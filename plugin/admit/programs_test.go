@@ -68,7 +68,7 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 		{"both digests, of another manifest", other, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, "manifest of oci://"},
 		{"a digest and a key", signed, "  digest: " + code + "\n", keys, "", false, ""},
 		{"a lock", program, "", "", lockFile(program), false, ""},
-		{"a lock of another manifest", other, "", "", lockFile(program), false, "the manifest beside it is not the one that was locked: " + plugin.Digest(other.Manifest) + ", want " + beside},
+		{"a lock of another manifest", other, "", "", lockFile(program), false, "the digest of the manifest beside it is " + plugin.Digest(other.Manifest) + ", the lock has " + beside},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ref := ":1"
@@ -140,6 +140,6 @@ func TestPinCoversManifestBesideProgram(t *testing.T) {
 	// Whoever can write to the manifest alone changes nothing by it.
 	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nlimits: {instances: 64}\n")
 	find("prober.yaml:4: plugins[0]: manifest of "+path+" is sha256:", both)
-	find(`plugin "tester" of `+path+": the manifest beside it is not the one that was locked: sha256:", pin, lock)
+	find(`plugin "tester" of `+path+": the digest of the manifest beside it is sha256:", pin, lock)
 	find("is not of this plugin", pin+"trust: {keys: [ops.pub]}\n")
 }

@@ -304,9 +304,5 @@ func readSmall(layout files, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
-	if err == nil && len(data) > maxIndex {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxIndex)
-	}
-	return data, err
+	return regular.ReadAll(f, name, maxIndex)
 }

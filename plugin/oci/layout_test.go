@@ -142,7 +142,7 @@ func TestLoadDirRefuses(t *testing.T) {
 		}, "path escapes from parent"},
 		"huge index": {func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "index.json"), make([]byte, 4<<20+1))
-		}, "index.json has more than 4194304 bytes"},
+		}, "index.json: more than 4194304 bytes"},
 		"no JSON": {func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "index.json"), []byte("{"))
 		}, "index.json: unexpected end"},

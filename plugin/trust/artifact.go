@@ -22,7 +22,7 @@ type simpleSigning struct {
 
 const simpleSigningType = "cosign container image signature"
 
-// envelope is what Sigstore's bundles hold of a statement about an artifact.
+// envelope is the part of a Sigstore bundle with a statement about an artifact.
 type envelope struct {
 	Payload     []byte `json:"payload"`
 	PayloadType string `json:"payloadType"`
@@ -31,7 +31,7 @@ type envelope struct {
 	} `json:"signatures"`
 }
 
-// The statement that `cosign sign` makes of an artifact in such a bundle.
+// The types of the statement that `cosign sign` makes about an artifact.
 const (
 	statementType = "application/vnd.in-toto+json"
 	signPredicate = "https://sigstore.dev/cosign/sign/v1"
@@ -46,18 +46,17 @@ type inToto struct {
 	} `json:"subject"`
 }
 
-// errOther means that a bundle says something of an artifact that is no signature: where
-// it was built, what is in it.
-var errOther = errors.New("no signature")
+// errOther is the error for a bundle with another statement than a signature, such as where the
+// artifact was built.
+var errOther = errors.New("not a signature")
 
-// message is what is signed of an envelope: its type and its payload, each with its
+// message returns the signed bytes of an envelope: its type and its payload, each with its
 // length.
 func (e *envelope) message() []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
 }
 
-// signed returns the key that signed something for an artifact, and the digests of what
-// it signed.
+// signed returns the key that made s, and the digests that it signed.
 func signed(keys []Key, s plugin.Signature) (Key, []string, error) {
 	if s.Payload == nil {
 		return signedBundle(keys, s.Data)
@@ -72,22 +71,22 @@ func signed(keys []Key, s plugin.Signature) (Key, []string, error) {
 	}
 	var p simpleSigning
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
-		return Key{}, nil, fmt.Errorf("what key %s signed is no payload of cosign's: %w", key, err)
+		return Key{}, nil, fmt.Errorf("key %s signed something else than a payload of cosign: %w", key, err)
 	}
 	if p.Critical.Type != simpleSigningType {
-		return Key{}, nil, fmt.Errorf("what key %s signed is a %.60q; want a %q", key, p.Critical.Type, simpleSigningType)
+		return Key{}, nil, fmt.Errorf("key %s signed a %.60q, must be a %q", key, p.Critical.Type, simpleSigningType)
 	}
 	return key, []string{p.Critical.Image.Digest}, nil
 }
 
-// signedBundle is signed of a bundle of Sigstore's.
+// signedBundle is [signed] for a Sigstore bundle.
 func signedBundle(keys []Key, data []byte) (Key, []string, error) {
 	var b bundle
 	if err := json.Unmarshal(data, &b); err != nil {
-		return Key{}, nil, fmt.Errorf("no bundle of Sigstore's: %w", err)
+		return Key{}, nil, fmt.Errorf("not a Sigstore bundle: %w", err)
 	}
 	if b.Envelope == nil {
-		return Key{}, nil, errors.New("a bundle with no statement about an artifact, as cosign sign writes it")
+		return Key{}, nil, errors.New("a bundle without a statement about an artifact, as cosign sign writes it")
 	}
 	var statement inToto
 	err := json.Unmarshal(b.Envelope.Payload, &statement)
@@ -106,7 +105,8 @@ func signedBundle(keys []Key, data []byte) (Key, []string, error) {
 	return Key{}, nil, errNoKey
 }
 
-// verifyArtifact follows the chain from a key to a plugin that was pulled.
+// verifyArtifact returns the key that signed a plugin that was pulled. It checks each step from
+// the key to the bytes.
 func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error) {
 	key, digests, err := signed(keys, s)
 	if err != nil {
@@ -136,16 +136,17 @@ func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error
 	return key, nil
 }
 
-// names returns an error when the list of descriptors in a manifest has no such digest.
+// names returns an error if a list of descriptors in a manifest does not have digest.
 func names(what string, manifest []byte, list, digest string) error {
 	var lists map[string]json.RawMessage
-	if err := json.Unmarshal(manifest, &lists); err != nil {
-		return fmt.Errorf("an %s that cannot be read: the artifact's manifest: %w", what, err)
-	}
 	var all []struct {
 		Digest string `json:"digest"`
 	}
-	if err := json.Unmarshal(lists[list], &all); lists[list] != nil && err != nil {
+	err := json.Unmarshal(manifest, &lists)
+	if err == nil && lists[list] != nil {
+		err = json.Unmarshal(lists[list], &all)
+	}
+	if err != nil {
 		return fmt.Errorf("an %s that cannot be read: the artifact's manifest: %w", what, err)
 	}
 	for _, d := range all {
@@ -153,5 +154,5 @@ func names(what string, manifest []byte, list, digest string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("an %s that has no %s %s", what, strings.TrimSuffix(list, "s"), digest)
+	return fmt.Errorf("an %s without the %s %s", what, strings.TrimSuffix(list, "s"), digest)
 }

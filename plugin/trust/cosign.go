@@ -12,7 +12,7 @@ import (
 	"fmt"
 )
 
-// bundle is what is read of cosign's bundles: its own format, and Sigstore's.
+// bundle has the fields of both formats of bundles: cosign's own, and Sigstore's.
 type bundle struct {
 	Base64Signature  []byte `json:"base64Signature"`
 	MessageSignature *struct {
@@ -25,24 +25,24 @@ type bundle struct {
 	Envelope *envelope `json:"dsseEnvelope"`
 }
 
-// parseCosign returns the signature that `cosign sign-blob` wrote, as base64 or as a
-// bundle. message is what it should be of.
+// parseCosign returns the signature in an output of `cosign sign-blob`, in base64 or in a bundle.
+// message is what it should sign.
 func parseCosign(data, message []byte) ([]byte, error) {
 	data = bytes.TrimSpace(data)
 	if !bytes.HasPrefix(data, []byte("{")) {
 		signature, err := base64Text.DecodeString(string(data))
 		if err != nil || len(signature) == 0 {
-			return nil, errors.New("a signature neither of prober's nor of cosign's")
+			return nil, errors.New("a signature of neither prober nor cosign")
 		}
 		return signature, nil
 	}
 	var b bundle
 	if err := json.Unmarshal(data, &b); err != nil {
-		return nil, fmt.Errorf("no bundle of cosign's: %w", err)
+		return nil, fmt.Errorf("not a bundle of cosign: %w", err)
 	}
 	switch {
 	case b.Envelope != nil:
-		return nil, errors.New("a bundle with an attestation; want one with a signature, as cosign sign-blob writes it")
+		return nil, errors.New("a bundle with an attestation, must be one with a signature, as cosign sign-blob writes it")
 	case (b.MessageSignature == nil) == (len(b.Base64Signature) == 0):
 		return nil, errors.New("a bundle must have one signature, as base64Signature or messageSignature")
 	case b.MessageSignature == nil:
@@ -50,20 +50,19 @@ func parseCosign(data, message []byte) ([]byte, error) {
 	}
 	sum, named := sha256.Sum256(message), b.MessageSignature.MessageDigest
 	if named.Algorithm == "SHA2_256" && !bytes.Equal(named.Digest, sum[:]) {
-		return nil, fmt.Errorf("a bundle of sha256:%x, and this is sha256:%x", named.Digest, sum)
+		return nil, fmt.Errorf("a bundle for sha256:%x, and this is sha256:%x", named.Digest, sum)
 	}
 	if len(b.MessageSignature.Signature) == 0 {
-		return nil, errors.New("a bundle with no signature")
+		return nil, errors.New("a bundle without a signature")
 	}
 	return b.MessageSignature.Signature, nil
 }
 
-// verifies reports whether signature is k's of message, in the ways that cosign signs.
+// verifies reports whether k signed message as cosign does.
 func (k Key) verifies(message, signature []byte) bool {
 	switch public := k.public.(type) {
 	case ed25519.PublicKey:
-		// What prober signs is a text of its own. It is nobody's module, and must not
-		// pass for one in the other format.
+		// A text that prober signs is not a module, and must not pass for one.
 		if bytes.HasPrefix(message, []byte(headerOf)) {
 			return false
 		}
@@ -77,7 +76,7 @@ func (k Key) verifies(message, signature []byte) bool {
 	return false
 }
 
-// signerOf returns the key of keys that signature of message is of.
+// signerOf returns the key in keys that signed message.
 func signerOf(keys []Key, message, signature []byte) (Key, bool) {
 	for _, k := range keys {
 		if k.verifies(message, signature) {
@@ -87,6 +86,6 @@ func signerOf(keys []Key, message, signature []byte) (Key, bool) {
 	return Key{}, false
 }
 
-// errNoKey means that a signature is none of any key that is trusted. Which key made it
-// is not known: cosign does not say.
+// errNoKey is the error for a signature by none of the trusted keys. A signature of cosign does
+// not name its key.
 var errNoKey = errors.New("no trusted key verifies it")

@@ -82,7 +82,7 @@ func TestSignedByTheRealCosign(t *testing.T) {
 	}
 	f := &plugin.Found{Module: module, Path: "demo.wasm"}
 	for name, want := range map[string]string{
-		"v2.attestation.sigstore.json": "a bundle with an attestation; want one with a signature, as cosign sign-blob writes it",
+		"v2.attestation.sigstore.json": "a bundle with an attestation, must be one with a signature, as cosign sign-blob writes it",
 		"v2.other.sig":                 "no trusted key verifies it",
 	} {
 		f.Signatures = []plugin.Signature{{From: name, Data: recorded(t, name)}}

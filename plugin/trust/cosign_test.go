@@ -174,10 +174,10 @@ func TestArtifact(t *testing.T) {
 		signature  plugin.Signature
 	}{
 		{"another artifact", `signed the artifact "` + plugin.Digest(artifact), signed(good, elsewhere)},
-		{"an artifact of another module", "has no layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
+		{"an artifact of another module", "without the layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
 		{"another payload", "no trusted key verifies it", moved},
 		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
-		{"no payload", "is no payload of cosign's", signed([]byte("text"), artifact)},
+		{"no payload", "something else than a payload of cosign", signed([]byte("text"), artifact)},
 		{"no artifact", "signed the artifact", signed(good, nil)},
 		{"a manifest that is none", "the artifact's manifest", signed(payload(kind, []byte("{")), []byte("{"))},
 	} {

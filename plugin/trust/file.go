@@ -3,7 +3,6 @@ package trust
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,39 +15,37 @@ import (
 )
 
 const (
-	maxSignature = 4 << 10   // bytes of prober's signature files
-	maxBundle    = 256 << 10 // bytes of cosign's
+	maxSignature = 4 << 10   // bytes of a signature file of prober
+	maxBundle    = 256 << 10 // bytes of one of cosign
 )
 
-// Files returns the names that the signatures of the plugin at path have.
+// Files returns the paths that the signature files of the plugin at path may have.
 func Files(path string) []string {
 	return []string{path + Suffix, path + ".cosign.sig", path + ".cosign.bundle", path + ".sigstore.json"}
 }
 
-// readFile reads a regular file, of which accept (nil: nobody) approves once it is open:
-// what is looked at is what is read.
-func readFile(path string, most int64, accept func(os.FileInfo) error) ([]byte, error) {
+// readFile returns the contents of a regular file. check may return an error for the open file;
+// it may be nil.
+func readFile(path string, most int64, check func(os.FileInfo) error) ([]byte, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && accept != nil {
-		err = accept(info)
+	if check != nil {
+		info, err := f.Stat()
+		if err == nil {
+			err = check(info)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return data, err
+	return regular.ReadAll(f, path, most)
 }
 
-// permissions returns who may use a file. Windows keeps access lists instead, and Go
-// reports mode 0666 for each of its files: nothing is known of them.
+// permissions returns who may use a file. It returns 0 on Windows, where Go reports mode 0666
+// for each file.
 func permissions(info os.FileInfo) os.FileMode {
 	if runtime.GOOS == "windows" {
 		return 0
@@ -56,8 +53,8 @@ func permissions(info os.FileInfo) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// onlyOurs refuses a file that others could change, or replace: it says who, or what, is
-// trusted.
+// onlyOurs returns a check for files that say whom to trust: it fails if other users could
+// change or replace the file.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
 		err := ownership.OnlyOwnerWrites(file, info)
@@ -71,8 +68,8 @@ func onlyOurs(file string) func(os.FileInfo) error {
 	}
 }
 
-// beside returns the signatures in the files beside the one at path. Those that cannot
-// be read are among them: to be unreadable is not to be absent.
+// beside returns the signatures in the files beside the plugin at path. A file that cannot be
+// read is one with an error.
 func beside(path string) (all []plugin.Signature) {
 	for _, file := range Files(path) {
 		s := plugin.Signature{From: file}
@@ -83,49 +80,34 @@ func beside(path string) (all []plugin.Signature) {
 	return all
 }
 
-// Read returns what is signed when the plugin at path is, which may be its folder: a module,
-// and the plugin.yaml beside it unless the same manifest is inside; a process plugin with
-// its manifest in the file of that name and .yaml; or plugin.yaml itself, where that is all
-// of the plugin. Where only the manifest is missing or wrong, the rest is returned along
-// with the error.
+// Read returns what a signature of the plugin at path covers: a module, and the plugin.yaml
+// beside it unless the same manifest is inside; a program, and the file with its manifest; or
+// the plugin.yaml of a check. path may be that of a folder with a plugin.yaml. If only the
+// manifest is missing or wrong, Read returns the rest along with the error.
 func Read(path string) (*plugin.Found, error) {
 	path, err := plugin.Locate(path)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case filepath.Base(path) == plugin.ManifestFile:
-		return readCheck(path)
-	case strings.HasSuffix(path, ".wasm"):
-		return readModule(path)
+	if strings.HasSuffix(path, ".wasm") {
+		f, err := plugin.Read(path)
+		if f.Module == nil {
+			return nil, err
+		}
+		return &f, err
 	}
 	data, err := readFile(path, plugin.MaxExecutable, nil)
 	if err != nil {
 		return nil, err
 	}
 	f := &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}
+	if filepath.Base(path) == plugin.ManifestFile {
+		return f, nil
+	}
 	text, err := readFile(strings.TrimSuffix(path, ".exe")+".yaml", plugin.MaxManifest, nil)
 	if err != nil {
 		return f, fmt.Errorf("%s has no manifest inside, and none beside it: %w", path, err)
 	}
 	f.Beside = plugin.Digest(text)
 	return f, nil
-}
-
-// readModule is Read of a module.
-func readModule(path string) (*plugin.Found, error) {
-	f, err := plugin.Read(path)
-	if f.Module == nil {
-		return nil, err
-	}
-	return &f, err
-}
-
-// readCheck is Read of a plugin.yaml that [plugin.Locate] returned: one that names a command.
-func readCheck(path string) (*plugin.Found, error) {
-	data, err := readFile(path, plugin.MaxManifest, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}, nil
 }

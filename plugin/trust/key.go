@@ -23,15 +23,15 @@ const (
 	privateBlock = "PRIVATE KEY"
 )
 
-// Key is a public key that signatures are held against.
+// Key is a public key.
 type Key struct {
 	ID   string // 32 hexadecimal digits
-	File string // where it was read from; "" for one that was not
+	File string // the file that it was read from, or ""
 
 	public crypto.PublicKey // an ed25519.PublicKey, or an *ecdsa.PublicKey on P-256
 }
 
-// String returns the key's id and its file.
+// String returns the ID of the key, and its file.
 func (k Key) String() string {
 	if k.File == "" {
 		return k.ID
@@ -39,17 +39,14 @@ func (k Key) String() string {
 	return k.ID + " (" + k.File + ")"
 }
 
-// PEM returns the key as [ReadKey] reads it.
+// PEM returns the key in the form that [ReadKey] reads.
 func (k Key) PEM() []byte {
-	der, err := x509.MarshalPKIXPublicKey(k.public)
-	if err != nil {
-		return nil // of no kind that newKey lets through
-	}
+	der, _ := x509.MarshalPKIXPublicKey(k.public) // newKey has done so before
 	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
 }
 
-// ReadKey reads the public key in a PEM file, which nobody but its owner may be able to
-// change or replace.
+// ReadKey reads the public key in a PEM file. It is an error if other users could change or
+// replace the file.
 func ReadKey(file string) (Key, error) {
 	data, err := readFile(file, maxKey, onlyOurs(file))
 	if err != nil {
@@ -58,7 +55,7 @@ func ReadKey(file string) (Key, error) {
 	return ParseKey(file, data)
 }
 
-// ParseKey reads a public key; file names it in errors and in [Key.File].
+// ParseKey reads a public key. file is for errors, and for [Key.File].
 func ParseKey(file string, data []byte) (Key, error) {
 	key, err := parseKey(data)
 	if err != nil {
@@ -74,9 +71,9 @@ func parseKey(data []byte) (Key, error) {
 	case err != nil:
 		return Key{}, err
 	case strings.HasSuffix(block.Type, privateBlock):
-		return Key{}, errors.New("a private key, which nobody else may have; want the public one")
+		return Key{}, errors.New("a private key, which must be kept secret; a public key is needed")
 	case block.Type != publicBlock:
-		return Key{}, fmt.Errorf("the PEM block is %.40q; want %q", block.Type, publicBlock)
+		return Key{}, fmt.Errorf("the PEM block is %.40q, must be %q", block.Type, publicBlock)
 	}
 	public, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
@@ -85,15 +82,14 @@ func parseKey(data []byte) (Key, error) {
 	return newKey(public)
 }
 
-// onlyBlock returns the PEM block that data consists of. A second key in the file, which
-// a reader of one would pass over, is an error.
+// onlyBlock returns the only PEM block in data.
 func onlyBlock(data []byte) (*pem.Block, error) {
 	block, rest := pem.Decode(data)
 	if block == nil {
 		return nil, errors.New("no PEM block")
 	}
 	if more, _ := pem.Decode(rest); more != nil {
-		return nil, errors.New("more than one PEM block; want one key a file")
+		return nil, errors.New("more than one PEM block, must be one key a file")
 	}
 	return block, nil
 }
@@ -103,12 +99,12 @@ func newKey(public crypto.PublicKey) (Key, error) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() {
-			return Key{}, fmt.Errorf("an ECDSA key on %s; want one on P-256, or an Ed25519 key", key.Params().Name)
+			return Key{}, fmt.Errorf("an ECDSA key on %s, must be on P-256, or an Ed25519 key", key.Params().Name)
 		}
 	default:
-		return Key{}, fmt.Errorf("a key of the kind %T; want Ed25519, or ECDSA on P-256", public)
+		return Key{}, fmt.Errorf("a key of type %T, must be Ed25519, or ECDSA on P-256", public)
 	}
-	der, err := x509.MarshalPKIXPublicKey(public) // the same for every spelling of a key
+	der, err := x509.MarshalPKIXPublicKey(public) // the same for each encoding of a key
 	if err != nil {
 		return Key{}, err
 	}
@@ -116,13 +112,13 @@ func newKey(public crypto.PublicKey) (Key, error) {
 	return Key{ID: hex.EncodeToString(sum[:16]), public: public}, nil
 }
 
-// PrivateKey signs.
+// PrivateKey is a key that signs.
 type PrivateKey struct {
 	Key     // the public half
 	private ed25519.PrivateKey
 }
 
-// Generate makes a key.
+// Generate returns a new key.
 func Generate() (PrivateKey, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -136,12 +132,13 @@ func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
 	return PrivateKey{Key: public, private: private}, err
 }
 
-// ReadPrivateKey reads a private key from a PEM file, which nobody but its owner may
-// read.
+// ReadPrivateKey reads a private key from a PEM file. It is an error if other users may use the
+// file.
 func ReadPrivateKey(file string) (PrivateKey, error) {
-	var mode os.FileMode
 	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
-		mode = permissions(info)
+		if mode := permissions(info); mode&0o077 != 0 {
+			return fmt.Errorf("%s has the mode %04o: others than its owner may use it", file, mode)
+		}
 		return nil
 	})
 	if err != nil {
@@ -150,9 +147,6 @@ func ReadPrivateKey(file string) (PrivateKey, error) {
 	key, err := parsePrivateKey(data)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("key %s: %w", file, err)
-	}
-	if mode&0o077 != 0 {
-		return PrivateKey{}, fmt.Errorf("key: %s has the mode %04o: others than its owner may use it", file, mode)
 	}
 	key.File = file
 	return key, nil
@@ -166,21 +160,20 @@ func parsePrivateKey(data []byte) (PrivateKey, error) {
 	case strings.Contains(block.Type, "ENCRYPTED"):
 		return PrivateKey{}, errors.New("the key is encrypted; cosign's keys sign with cosign")
 	case block.Type != privateBlock:
-		return PrivateKey{}, fmt.Errorf("the PEM block is %.40q; want %q", block.Type, privateBlock)
+		return PrivateKey{}, fmt.Errorf("the PEM block is %.40q, must be %q", block.Type, privateBlock)
 	}
 	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return PrivateKey{}, errors.New("no private key in PKCS #8") // the cause may hold some of it
+		return PrivateKey{}, errors.New("not a private key in PKCS #8") // without the cause, which may have parts of the key
 	}
 	key, ok := private.(ed25519.PrivateKey)
 	if !ok {
-		return PrivateKey{}, fmt.Errorf("a key of the kind %T; want Ed25519", private)
+		return PrivateKey{}, fmt.Errorf("a key of type %T, must be Ed25519", private)
 	}
 	return newPrivateKey(key)
 }
 
-// Write writes the private key to a file that is not there yet, and that only its owner
-// may read.
+// Write writes the private key to a new file, which only its owner may read.
 func (k PrivateKey) Write(file string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -192,7 +185,7 @@ func (k PrivateKey) Write(file string) error {
 	}
 	err = pem.Encode(f, &pem.Block{Type: privateBlock, Bytes: der})
 	if err = cmp.Or(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(file)) // it was made just now
+		return errors.Join(err, os.Remove(file))
 	}
 	return nil
 }

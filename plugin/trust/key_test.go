@@ -41,7 +41,7 @@ func TestKeys(t *testing.T) {
 		{"a private key", "a private key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"},
 		{"a certificate", `the PEM block is "CERTIFICATE"`, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
 		{"no key in it", "asn1", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"},
-		{"RSA", "*rsa.PublicKey; want Ed25519, or ECDSA on P-256", string(publicPEM(t, &rsaKey.PublicKey))},
+		{"RSA", "*rsa.PublicKey, must be Ed25519, or ECDSA on P-256", string(publicPEM(t, &rsaKey.PublicKey))},
 		{"P-384", "ECDSA key on P-384", string(publicPEM(t, &ecdsaKey(t, elliptic.P384()).PublicKey))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestPrivateKeys(t *testing.T) {
 	}{
 		{"public.key", `the PEM block is "PUBLIC KEY"`, key.PEM()},
 		{"cosign.key", "the key is encrypted", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY"})},
-		{"broken.key", "no private key in PKCS #8", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})},
-		{"ec.key", "*ecdsa.PrivateKey; want Ed25519", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ec})},
+		{"broken.key", "not a private key in PKCS #8", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})},
+		{"ec.key", "*ecdsa.PrivateKey, must be Ed25519", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ec})},
 	} {
 		path := filepath.Join(dir, c.name)
 		write(t, path, string(c.data))

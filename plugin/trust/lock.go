@@ -16,34 +16,34 @@ import (
 // LockFile is the usual name of a lock file.
 const LockFile = "prober.plugins.lock"
 
-// LockKind is the kind of document that a lock file is.
+// LockKind is the kind of a lock file.
 const LockKind = "PluginLock"
 
 const maxLock = 1 << 20
 
-// Lock is a list of plugins, and of the bytes that each had when it was made.
+// Lock is a list of plugins with their digests.
 type Lock struct {
-	File    string // where it was read from
+	File    string // the file that it was read from
 	Plugins []Locked
 }
 
-// Locked is one plugin of a lock. Digest and Manifest are what is held against the
-// plugin that is loaded; the rest is for people.
+// Locked is one plugin of a lock. A plugin must have its Digest and Manifest; the rest is for
+// people.
 type Locked struct {
-	Name     string
-	Version  string
-	Digest   string // of the module
-	Manifest string // of the manifest beside the module; "": it is inside
-	Signer   string // id of a key that vouched for it; "": none
-	Source   string // where it was
+	Name     string `yaml:"name"`
+	Version  string `yaml:"version"`
+	Digest   string `yaml:"digest"`             // of the module
+	Manifest string `yaml:"manifest,omitempty"` // digest of the manifest beside the module; "" if it is inside
+	Signer   string `yaml:"signer,omitempty"`   // ID of a key that signed the plugin; "" for none
+	Source   string `yaml:"source"`             // path of the plugin
 
 	line int
 }
 
-// NewLock returns a lock of plugins. signer returns the id of the key that vouches for
-// one, or "".
+// NewLock returns a lock of plugins. signer returns the ID of the key that signed a plugin, or
+// "".
 func NewLock(plugins []plugin.Found, signer func(plugin.Found) string) *Lock {
-	l := &Lock{}
+	l := &Lock{Plugins: []Locked{}}
 	for _, f := range plugins {
 		l.Plugins = append(l.Plugins, Locked{
 			Name: f.Manifest.Name, Version: f.Manifest.Version, Digest: plugin.Digest(f.Module), Manifest: f.Beside,
@@ -54,7 +54,7 @@ func NewLock(plugins []plugin.Found, signer func(plugin.Found) string) *Lock {
 	return l
 }
 
-// Check returns an error when f is not in the lock, or is another one there.
+// Check returns an error if f is not in the lock, or has another digest there.
 func (l *Lock) Check(f plugin.Found) error {
 	at := slices.IndexFunc(l.Plugins, func(p Locked) bool { return p.Name == f.Manifest.Name })
 	if at < 0 {
@@ -63,9 +63,9 @@ func (l *Lock) Check(f plugin.Found) error {
 	p := l.Plugins[at]
 	var err error
 	if digest := plugin.Digest(f.Module); digest != p.Digest {
-		err = fmt.Errorf("its digest is %s, locked is %s", digest, p.Digest)
+		err = fmt.Errorf("its digest is %s, the lock has %s", digest, p.Digest)
 	} else if f.Beside != p.Manifest {
-		err = fmt.Errorf("the manifest beside it is not the one that was locked: %s, want %s", cmp.Or(f.Beside, "it is inside"), cmp.Or(p.Manifest, "the one inside"))
+		err = fmt.Errorf("the digest of the manifest beside it is %s, the lock has %s", cmp.Or(f.Beside, "none"), cmp.Or(p.Manifest, "none"))
 	}
 	if err != nil {
 		return &plugin.FieldError{
@@ -76,28 +76,13 @@ func (l *Lock) Check(f plugin.Found) error {
 	return nil
 }
 
-// lockDocument is what a lock file holds.
-type lockDocument struct {
-	APIVersion string      `yaml:"apiVersion"`
-	Kind       string      `yaml:"kind"`
-	Plugins    []lockEntry `yaml:"plugins"`
-}
-
-type lockEntry struct {
-	Name     string `yaml:"name"`
-	Version  string `yaml:"version"`
-	Digest   string `yaml:"digest"`
-	Manifest string `yaml:"manifest,omitempty"`
-	Signer   string `yaml:"signer,omitempty"`
-	Source   string `yaml:"source"`
-}
-
-// Encode returns the lock as a file. The same lock gives the same bytes.
+// Encode returns the contents of a lock file. The same lock always has the same bytes.
 func (l *Lock) Encode() ([]byte, error) {
-	doc := lockDocument{APIVersion: plugin.APIVersion, Kind: LockKind, Plugins: []lockEntry{}}
-	for _, p := range l.Plugins {
-		doc.Plugins = append(doc.Plugins, lockEntry{p.Name, p.Version, p.Digest, p.Manifest, p.Signer, p.Source})
-	}
+	doc := struct {
+		APIVersion string   `yaml:"apiVersion"`
+		Kind       string   `yaml:"kind"`
+		Plugins    []Locked `yaml:"plugins"`
+	}{plugin.APIVersion, LockKind, l.Plugins}
 	var b bytes.Buffer
 	b.WriteString("# Written by `prober plugin lock`, which also renews it.\n")
 	encoder := yaml.NewEncoder(&b)
@@ -106,8 +91,7 @@ func (l *Lock) Encode() ([]byte, error) {
 	return b.Bytes(), cmp.Or(err, encoder.Close())
 }
 
-// ReadLock reads a lock file, which nobody but its owner may be able to change or
-// replace.
+// ReadLock reads a lock file. It is an error if other users could change or replace the file.
 func ReadLock(file string) (*Lock, error) {
 	data, err := readFile(file, maxLock, onlyOurs(file))
 	if err != nil {
@@ -116,11 +100,11 @@ func ReadLock(file string) (*Lock, error) {
 	return ParseLock(file, data)
 }
 
-// ParseLock reads data, the contents of a lock file. Its errors are
-// [plugin.FieldError]s, joined where there are several.
+// ParseLock reads data, the contents of a lock file. Its errors are [plugin.FieldError]s, joined
+// if there are several.
 func ParseLock(file string, data []byte) (*Lock, error) {
 	d := lockDecoder{yamlpos.Decoder{File: file}}
-	l := &Lock{File: file}
+	l := &Lock{File: file, Plugins: []Locked{}}
 	if root := d.Parse(data, maxLock); root != nil {
 		d.lock(root, l)
 	}

@@ -68,9 +68,9 @@ func TestLock(t *testing.T) {
 		f    plugin.Found
 		want string
 	}{
-		{changed, file + `:11: plugins[1]: plugin "b" of b.wasm: its digest is ` + changed.Digest + ", locked is " + b.Digest},
-		{lying, file + `:11: plugins[1]: plugin "b" of b.wasm: its digest is ` + changed.Digest + ", locked is " + b.Digest},
-		{moved, `plugins[0]: plugin "a" of a.wasm: the manifest beside it is not the one that was locked: it is inside, want ` + a.Beside},
+		{changed, file + `:11: plugins[1]: plugin "b" of b.wasm: its digest is ` + changed.Digest + ", the lock has " + b.Digest},
+		{lying, file + `:11: plugins[1]: plugin "b" of b.wasm: its digest is ` + changed.Digest + ", the lock has " + b.Digest},
+		{moved, `plugins[0]: plugin "a" of a.wasm: the digest of the manifest beside it is none, the lock has ` + a.Beside},
 		{stranger, file + `: plugin "c" of c.wasm is not in the lock`},
 	} {
 		if err := got.Check(c.f); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -10,23 +10,22 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// Config is whom an operator trusts.
+// Config configures a [Policy].
 type Config struct {
-	// Keys are the keys whose signatures count. Without any, signatures are not looked
-	// at.
+	// Keys are the trusted keys. Without any, signatures are not checked.
 	Keys []Key
-	// Require refuses plugins that no key has signed. It needs a key.
+	// Require refuses plugins that no trusted key has signed. It needs a key.
 	Require bool
 }
 
-// Policy says which plugins may be loaded. It is safe for concurrent use. A nil Policy
-// asks for nothing.
+// Policy decides which plugins may be loaded. It is safe for concurrent use. A nil Policy
+// accepts all.
 type Policy struct {
 	keys    []Key
 	require bool
 }
 
-// New returns a policy. Its error tells of keys that make no sense together.
+// New returns a policy.
 func New(cfg Config) (*Policy, error) {
 	if cfg.Require && len(cfg.Keys) == 0 {
 		return nil, errors.New("signatures are required, and no key is trusted: no plugin could be loaded")
@@ -39,10 +38,10 @@ func New(cfg Config) (*Policy, error) {
 			return nil, fmt.Errorf("keys %s and %s are the same", cfg.Keys[at], k)
 		}
 	}
-	return &Policy{keys: slices.Clone(cfg.Keys), require: cfg.Require}, nil
+	return &Policy{cfg.Keys, cfg.Require}, nil
 }
 
-// ReadKeys reads files of public keys.
+// ReadKeys is [ReadKey] for several files.
 func ReadKeys(files []string) (keys []Key, err error) {
 	for _, file := range files {
 		key, keyErr := ReadKey(file)
@@ -52,26 +51,25 @@ func ReadKeys(files []string) (keys []Key, err error) {
 	return keys, err
 }
 
-// State is what is known of a plugin's signature.
+// State is the result of checking the signatures of a plugin.
 type State string
 
-// The states. A plugin that only unknown keys have signed is never loaded, and one that
-// nobody has signed is where signatures are not required.
+// The states. UnknownKey is always refused, Unsigned only if signatures are required.
 const (
-	Unchecked  State = "unchecked"   // no key is trusted, so nothing was looked at
-	Signed     State = "signed"      // by a key that is trusted
-	UnknownKey State = "unknown-key" // by others only
+	Unchecked  State = "unchecked"   // no key is trusted
+	Signed     State = "signed"      // a trusted key has signed it
+	UnknownKey State = "unknown-key" // only other keys have
 	Unsigned   State = "unsigned"
 )
 
-// Verdict is what [Policy.Check] found.
+// Verdict is the result of [Policy.Check].
 type Verdict struct {
 	State   State
-	Signers []Key    // that are trusted, and have signed
-	Unknown []string // ids of keys that say that they have, and are not trusted
+	Signers []Key    // trusted keys that have signed
+	Unknown []string // IDs of other keys in the signature files
 }
 
-// Signer returns the id of the first key that vouches for the plugin, or "".
+// Signer returns the ID of the first trusted key that has signed, or "".
 func (v Verdict) Signer() string {
 	if len(v.Signers) == 0 {
 		return ""
@@ -79,15 +77,11 @@ func (v Verdict) Signer() string {
 	return v.Signers[0].ID
 }
 
-// String says in words what was found.
+// String returns v as a phrase, such as "signed by …" or "not signed".
 func (v Verdict) String() string {
 	switch v.State {
 	case Signed:
-		names := make([]string, len(v.Signers))
-		for i, k := range v.Signers {
-			names[i] = k.String()
-		}
-		return "signed by " + strings.Join(names, ", ")
+		return "signed by " + joinKeys(v.Signers)
 	case UnknownKey:
 		return "signed by " + strings.Join(v.Unknown, ", ") + ", which is not trusted"
 	case Unsigned:
@@ -99,24 +93,28 @@ func (v Verdict) String() string {
 // Refusal is the error of a plugin that may not be loaded.
 type Refusal struct {
 	Path   string // of the plugin
-	State  State  // "" for a signature that is wrong
+	State  State  // "" for a wrong signature
 	Reason string
-	Keys   []Key // that are trusted
+	Keys   []Key // the trusted keys
 }
 
-// Error returns one line.
+// Error returns one line with the path, the reason and the trusted keys.
 func (r *Refusal) Error() string {
-	names := make([]string, len(r.Keys))
-	for i, k := range r.Keys {
+	return fmt.Sprintf("%s: %s; trusted keys: %s", r.Path, r.Reason, joinKeys(r.Keys))
+}
+
+func joinKeys(keys []Key) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
 		names[i] = k.String()
 	}
-	return fmt.Sprintf("%s: %s; trusted keys: %s", r.Path, r.Reason, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
-// Check decides about the plugin in f.Module, whatever the file at f.Path holds by now.
-// Without f.Signatures those in the files beside f.Path count. The error of a plugin that
-// may not be loaded is a [*Refusal]: one with a signature that is wrong, or that only
-// unknown keys have signed, and where signatures are required one that nobody has.
+// Check decides whether the plugin in f.Module may be loaded. It checks f.Signatures, or those in
+// the files beside f.Path if that is nil. Its error is a [*Refusal]: of a plugin with a wrong
+// signature, of one that only unknown keys have signed, and, if signatures are required, of one
+// that is not signed.
 func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 	if p == nil || len(p.keys) == 0 {
 		return Verdict{State: Unchecked}, nil
@@ -125,41 +123,45 @@ func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 	if signatures == nil {
 		signatures = beside(f.Path)
 	}
-	e := examination{keys: p.keys, found: &f}
+	e := examination{keys: p.keys, found: &f, Verdict: Verdict{State: Unsigned}}
 	for _, s := range signatures {
-		e.look(s)
+		e.check(s)
 	}
-	v := e.verdict()
+	if len(e.Signers) > 0 {
+		e.State = Signed
+	} else if len(e.Unknown) > 0 {
+		e.State = UnknownKey
+	}
+	refusal := &Refusal{Path: f.Path, Keys: p.keys}
 	switch {
 	case e.wrong != "":
-		return Verdict{}, p.refuse(f, "", e.wrong)
-	case v.State != Signed && e.unmatched != "":
-		return Verdict{}, p.refuse(f, "", e.unmatched)
-	case v.State == UnknownKey:
-		return Verdict{}, p.refuse(f, v.State, v.String())
-	case v.State != Signed && p.require:
-		return Verdict{}, p.refuse(f, v.State, v.String()+", and trust.require is set")
+		refusal.Reason = e.wrong
+	case e.State == Signed:
+		return e.Verdict, nil
+	case e.unmatched != "":
+		refusal.Reason = e.unmatched
+	case e.State == UnknownKey:
+		refusal.State, refusal.Reason = e.State, e.String()
+	case p.require:
+		refusal.State, refusal.Reason = e.State, e.String()+", and trust.require is set"
+	default:
+		return e.Verdict, nil
 	}
-	return v, nil
+	return Verdict{}, refusal
 }
 
-func (p *Policy) refuse(f plugin.Found, state State, reason string) error {
-	return &Refusal{Path: f.Path, State: state, Reason: reason, Keys: p.keys}
-}
-
-// examination gathers what a plugin's signatures say.
+// examination is a check of the signatures of a plugin.
 type examination struct {
 	keys  []Key
 	found *plugin.Found
 
-	signers   []Key
-	unknown   []string
-	wrong     string // why a signature is wrong, of the first one that is
-	unmatched string // the same of one that may be another's
+	Verdict
+	wrong     string // why the first wrong signature is wrong
+	unmatched string // why the first signature by none of keys is
 }
 
-// look takes one signature into account.
-func (e *examination) look(s plugin.Signature) {
+// check checks one signature.
+func (e *examination) check(s plugin.Signature) {
 	err := s.Err
 	if err == nil {
 		err = e.verify(s)
@@ -188,7 +190,7 @@ func (e *examination) verify(s plugin.Signature) error {
 	return err
 }
 
-// verifyBlob returns the key that cosign signed the module with.
+// verifyBlob returns the key with which cosign signed the module.
 func (e *examination) verifyBlob(s plugin.Signature) (Key, error) {
 	signature, err := parseCosign(s.Data, e.found.Module)
 	if err != nil {
@@ -204,7 +206,7 @@ func (e *examination) verifyBlob(s plugin.Signature) (Key, error) {
 	return key, nil
 }
 
-// lines takes a signature file of prober's into account.
+// lines checks a signature file of prober.
 func (e *examination) lines(data []byte) error {
 	if len(data) > maxSignature {
 		return fmt.Errorf("more than %d bytes", maxSignature)
@@ -217,12 +219,12 @@ func (e *examination) lines(data []byte) error {
 	for _, l := range lines {
 		at := slices.IndexFunc(e.keys, func(k Key) bool { return k.ID == l.keyID })
 		if at < 0 {
-			e.unknown = append(e.unknown, l.keyID)
+			e.Unknown = append(e.Unknown, l.keyID)
 			continue
 		}
 		public, ok := e.keys[at].public.(ed25519.PublicKey)
 		if !ok {
-			return fmt.Errorf("key %s is no Ed25519 key", e.keys[at])
+			return fmt.Errorf("key %s is not an Ed25519 key", e.keys[at])
 		}
 		if !ed25519.Verify(public, message, l.signature) {
 			return fmt.Errorf("the signature of key %s is not of this plugin, %s", e.keys[at], e.subject())
@@ -232,7 +234,7 @@ func (e *examination) lines(data []byte) error {
 	return nil
 }
 
-// subject names what should have been signed.
+// subject returns the digests that should have been signed.
 func (e *examination) subject() string {
 	text := plugin.Digest(e.found.Module)
 	if e.found.Beside != "" {
@@ -242,18 +244,7 @@ func (e *examination) subject() string {
 }
 
 func (e *examination) sign(key Key) {
-	if !slices.ContainsFunc(e.signers, func(k Key) bool { return k.ID == key.ID }) {
-		e.signers = append(e.signers, key)
+	if !slices.ContainsFunc(e.Signers, func(k Key) bool { return k.ID == key.ID }) {
+		e.Signers = append(e.Signers, key)
 	}
-}
-
-func (e *examination) verdict() Verdict {
-	v := Verdict{State: Unsigned, Signers: e.signers, Unknown: e.unknown}
-	switch {
-	case len(e.signers) > 0:
-		v.State = Signed
-	case len(e.unknown) > 0:
-		v.State = UnknownKey
-	}
-	return v
 }

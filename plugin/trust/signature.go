@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,11 +12,11 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// Suffix is what the name of a signature has behind the name of what it signs.
+// Suffix ends the name of a signature file. Before it is the name of the signed file.
 const Suffix = ".sig"
 
 const (
-	header     = "prober.dev/signature/v1" // of signature files and of what is signed
+	header     = "prober.dev/signature/v1" // of signature files and of the signed text
 	headerOf   = "prober.dev/signature/"   // of any version
 	algorithm  = "ed25519"
 	maxSigners = 16
@@ -29,11 +28,10 @@ type line struct {
 	signature []byte // ed25519.SignatureSize bytes
 }
 
-// base64Text is the one spelling of base64 that is read: no two texts mean the same.
+// base64Text accepts only one text for each signature.
 var base64Text = base64.StdEncoding.Strict()
 
-// parse reads a signature file. Anything that [format] would not have written is an
-// error.
+// parse reads a signature file. It accepts only what [format] returns.
 func parse(data []byte) ([]line, error) {
 	text, ok := strings.CutSuffix(string(data), "\n")
 	if !ok {
@@ -41,11 +39,11 @@ func parse(data []byte) ([]line, error) {
 	}
 	rows := strings.Split(text, "\n")
 	if rows[0] != header {
-		return nil, fmt.Errorf("the first line is %.40q; this version of prober reads %q", rows[0], header)
+		return nil, fmt.Errorf("the first line is %.40q, must be %q", rows[0], header)
 	}
 	rows = rows[1:]
 	if len(rows) == 0 || len(rows) > maxSigners {
-		return nil, fmt.Errorf("%d signatures; want 1 to %d", len(rows), maxSigners)
+		return nil, fmt.Errorf("%d signatures, must be 1 to %d", len(rows), maxSigners)
 	}
 	var lines []line
 	for i, row := range rows {
@@ -64,17 +62,17 @@ func parse(data []byte) ([]line, error) {
 func parseLine(row string) (l line, err error) {
 	fields := strings.Split(row, " ")
 	if len(fields) != 3 {
-		return l, fmt.Errorf("want %q, a key id and a signature", algorithm)
+		return l, fmt.Errorf("must be %q, the ID of a key and a signature", algorithm)
 	}
 	if fields[0] != algorithm {
-		return l, fmt.Errorf("the algorithm is %.20q; want %q", fields[0], algorithm)
+		return l, fmt.Errorf("the algorithm is %.20q, must be %q", fields[0], algorithm)
 	}
-	if id, err := hex.DecodeString(fields[1]); err != nil || len(id) != 16 || strings.ToLower(fields[1]) != fields[1] {
-		return l, fmt.Errorf("%.40q is no key id: want 32 hexadecimal digits in lower case", fields[1])
+	if _, err := parseKeyID(fields[1]); err != nil {
+		return l, err
 	}
 	signature, err := base64Text.DecodeString(fields[2])
 	if err != nil || len(signature) != ed25519.SignatureSize || strings.Contains(fields[2], "\r") {
-		return l, fmt.Errorf("%.40q is no signature: want %d bytes in base64", fields[2], ed25519.SignatureSize)
+		return l, fmt.Errorf("%.40q is not a signature: must be %d bytes in base64", fields[2], ed25519.SignatureSize)
 	}
 	return line{fields[1], signature}, nil
 }
@@ -89,7 +87,7 @@ func format(lines []line) []byte {
 	return b.Bytes()
 }
 
-// statement is what is signed of a plugin.
+// statement returns the text that a key signs for a plugin.
 func statement(f *plugin.Found) []byte {
 	text := header + "\nmodule " + plugin.Digest(f.Module) + "\n"
 	if f.Beside != "" {
@@ -98,10 +96,9 @@ func statement(f *plugin.Found) []byte {
 	return []byte(text)
 }
 
-// Sign returns the signature file of f with the signature of key, and those that others
-// made before, if any: the contents of the file until now. Those of keys that signed
-// other bytes make the plugin one that is refused, so leave them out unless f has
-// stayed the same.
+// Sign returns the signature file of f, with the signature of k and those in others, the previous
+// contents of the file; nil is none. A signature of other bytes makes the plugin refused, so pass
+// others only if f has not changed.
 func (k PrivateKey) Sign(f *plugin.Found, others []byte) ([]byte, error) {
 	var lines []line
 	if others != nil {
@@ -112,7 +109,7 @@ func (k PrivateKey) Sign(f *plugin.Found, others []byte) ([]byte, error) {
 		lines = slices.DeleteFunc(lines, func(l line) bool { return l.keyID == k.ID })
 	}
 	if len(lines) == maxSigners {
-		return nil, fmt.Errorf("%d keys have signed already; more are not allowed", maxSigners)
+		return nil, fmt.Errorf("%d keys have signed it, and no more are allowed", maxSigners)
 	}
 	return format(append(lines, line{k.ID, ed25519.Sign(k.private, statement(f))})), nil
 }
