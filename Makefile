@@ -62,7 +62,7 @@ plugins: $(PLUGINS:%=bin/plugins/%.wasm)
 $(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
 	@mkdir -p bin/plugins
 	cd examples/plugins/$* && GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -o $(CURDIR)/$@ .
-	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
 .PHONY: plugins-all
 plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plugins/%.wasm) $(AS_PLUGINS:%=bin/plugins/%.wasm) ## bin/plugins with those in C, Rust and AssemblyScript; needs their toolchains
@@ -70,7 +70,7 @@ plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plug
 $(C_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/main.c examples/plugins/%/plugin.yaml sdk/c/prober.h
 	@mkdir -p bin/plugins
 	$(CLANG) --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -Isdk/c -o $@ $<
-	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
 bin/rust/libprober.rlib: $(wildcard sdk/rust/src/*.rs)
 	@mkdir -p bin/rust
@@ -80,12 +80,12 @@ bin/rust/libprober.rlib: $(wildcard sdk/rust/src/*.rs)
 $(RUST_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: $$(wildcard examples/plugins/$$*/*.rs) examples/plugins/%/plugin.yaml bin/rust/libprober.rlib
 	@mkdir -p bin/plugins
 	$(RUSTC) --edition 2021 --target wasm32-wasi -O -D warnings --crate-type cdylib --crate-name $(subst -,_,$*) --extern prober=bin/rust/libprober.rlib -C strip=debuginfo -o $@ examples/plugins/$*/lib.rs
-	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
 $(AS_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/index.ts examples/plugins/%/plugin.yaml $(wildcard sdk/assemblyscript/*.ts)
 	@mkdir -p bin/plugins
 	$(ASC) $< -O --runtime stub --use abort=sdk/assemblyscript/index/abort -o $@
-	$(GO) run ./internal/embedmanifest examples/plugins/$*/plugin.yaml $@
+	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
 .PHONY: run
 run: build ## build and run the quickstart until Ctrl-C

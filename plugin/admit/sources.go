@@ -26,8 +26,6 @@ type SourcesConfig struct {
 	DockerConfig string // docker's config.json, with credentials; "": none
 	Version      string // of the program; "" is fine
 	Offline      bool   // asks no registry
-	// Patience and LastPatience are those of [oci.StoreConfig].
-	Patience, LastPatience time.Duration
 }
 
 // Sources fetches plugins from registries, and remembers the last answer about each. It is
@@ -137,7 +135,7 @@ func (s *Sources) store() (*oci.Store, error) {
 	if s.cfg.CacheDir == "" {
 		return nil, errors.New("plugin cache: there is neither a state folder nor a user's cache folder for it")
 	}
-	return oci.OpenStore(oci.StoreConfig{Dir: s.cfg.CacheDir, Patience: s.cfg.Patience, LastPatience: s.cfg.LastPatience})
+	return oci.OpenStore(oci.StoreConfig{Dir: s.cfg.CacheDir})
 }
 
 // recall returns the artifact of the registry's last answer. It asks no registry.

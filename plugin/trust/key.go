@@ -135,10 +135,9 @@ func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
 // ReadPrivateKey reads a private key from a PEM file. It is an error if other users may use the
 // file.
 func ReadPrivateKey(file string) (PrivateKey, error) {
+	var mode os.FileMode
 	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
-		if mode := permissions(info); mode&0o077 != 0 {
-			return fmt.Errorf("%s has the mode %04o: others than its owner may use it", file, mode)
-		}
+		mode = permissions(info)
 		return nil
 	})
 	if err != nil {
@@ -147,6 +146,9 @@ func ReadPrivateKey(file string) (PrivateKey, error) {
 	key, err := parsePrivateKey(data)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("key %s: %w", file, err)
+	}
+	if mode&0o077 != 0 {
+		return PrivateKey{}, fmt.Errorf("key: %s has the mode %04o: others than its owner may use it", file, mode)
 	}
 	key.File = file
 	return key, nil

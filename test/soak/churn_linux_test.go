@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/daeace23/prober/plugin"
 )
 
 // slots is how many pods there are that change.
@@ -74,13 +76,13 @@ func (w *world) makeVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	module, err := os.ReadFile(filepath.Join(plugins, "redis.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range w.goodVersions {
-		dir := t.TempDir()
-		module, text := filepath.Join(dir, "redis.wasm"), filepath.Join(dir, "plugin.yaml")
-		copyFile(t, filepath.Join(plugins, "redis.wasm"), module)
-		writeFile(t, text, strings.Replace(string(manifest), "version: 0.1.0", fmt.Sprintf("version: 0.1.%d", i), 1))
-		run(t, "go", "run", "../../internal/embedmanifest", text, module)
-		if w.goodVersions[i], err = os.ReadFile(module); err != nil {
+		text := strings.Replace(string(manifest), "version: 0.1.0", fmt.Sprintf("version: 0.1.%d", i), 1)
+		if w.goodVersions[i], err = plugin.Embed(module, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
