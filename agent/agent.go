@@ -286,7 +286,8 @@ func (a *Agent) close() {
 	a.kill()
 	a.retry.Stop()
 	a.host.close()
-	logs.CloseAll(a.stdout, a.stderr)
+	a.stdout.Close()
+	a.stderr.Close()
 }
 
 // writeFile creates or replaces a file atomically.

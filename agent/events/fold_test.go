@@ -1,4 +1,4 @@
-package events
+package events_test
 
 import (
 	"bytes"
@@ -13,12 +13,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/probe"
 )
 
-// foldedLog is an event log whose lines are without their time.
-func foldedLog(t *testing.T) (l *Log, lines func() string) {
+// foldedLog returns an event log, and a function that ends it and returns its lines without times.
+func foldedLog(t *testing.T) (l *events.Log, lines func() string) {
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "namespace" || a.Key == "pod" || a.Key == "object" || a.Key == "reason" {
@@ -26,7 +27,7 @@ func foldedLog(t *testing.T) (l *Log, lines func() string) {
 		}
 		return a
 	}})
-	l = New(Config{Logger: slog.New(handler), Tell: func(v1.Event) {}})
+	l = events.New(events.Config{Logger: slog.New(handler), Tell: func(v1.Event) {}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -40,7 +41,7 @@ func foldedLog(t *testing.T) (l *Log, lines func() string) {
 	}
 }
 
-func unhealthy(l *Log, pod types.UID, message string) {
+func unhealthy(l *events.Log, pod types.UID, message string) {
 	l.Event(manager.ContainerReference("default", "shop", pod, "web", false), "Warning", "Unhealthy", message)
 }
 
@@ -93,28 +94,23 @@ level=WARN msg="event repeated" message="Readiness no" times=2 in=3s
 	})
 }
 
-// TestFoldsAreBounded has more different warnings than are folded.
 func TestFoldsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
-		for i := range 2 * Max {
+		for i := range events.Max + 1 {
 			unhealthy(l, "1", fmt.Sprint(i))
 		}
-		folds := func() int {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(l.folds)
-		}
-		if n := folds(); n != Max {
-			t.Errorf("%d folds", n)
-		}
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		if n := folds(); n != 0 {
-			t.Errorf("%d folds of what did not come again", n)
-		}
-		if n := strings.Count(lines(), "\n"); n != 2*Max {
-			t.Errorf("%d lines", n)
+		unhealthy(l, "1", "0")                    // folded
+		unhealthy(l, "1", fmt.Sprint(events.Max)) // logged: there are too many folds
+		time.Sleep(4 * time.Minute)               // all folds end
+		unhealthy(l, "1", "1")                    // logged
+		got := lines()
+		for want, n := range map[string]int{
+			"level=WARN msg=event ": events.Max + 3, `msg="event repeated" message=0 times=1 `: 1, "\n": events.Max + 4,
+		} {
+			if got := strings.Count(got, want); got != n {
+				t.Errorf("%d times %q, want %d", got, want, n)
+			}
 		}
 	})
 }

@@ -93,15 +93,6 @@ func (w *Writer) Close() {
 	}
 }
 
-// CloseAll closes all writers at the same time.
-func CloseAll(writers ...*Writer) {
-	var closing sync.WaitGroup
-	for _, w := range writers {
-		closing.Go(w.Close)
-	}
-	closing.Wait()
-}
-
 func (w *Writer) run() {
 	defer close(w.done)
 	for range w.wake {

@@ -76,8 +76,8 @@ func TestWriterCountsFailedWrites(t *testing.T) {
 		}
 		w.Close()
 		want := "line 0\nline 1\n" + fmt.Sprintf(textLoss, 5) + "line 7\nline 8\n"
-		if got := out.text.String(); got != want || w.dropped.Load() != 5 {
-			t.Errorf("%d dropped, and got\n%s\nwant\n%s", w.dropped.Load(), got, want)
+		if got := out.text.String(); got != want || w.Dropped() != 5 {
+			t.Errorf("%d dropped, and got\n%s\nwant\n%s", w.Dropped(), got, want)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestWriterBoundsBytes(t *testing.T) {
 	for range 64 {
 		_, _ = w.Write(line)
 	}
-	if dropped := w.dropped.Load(); dropped < 32 {
+	if dropped := w.Dropped(); dropped < 32 {
 		t.Errorf("%d of 64 lines dropped, want 32 or more", dropped)
 	}
 	close(out.open)
