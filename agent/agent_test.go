@@ -23,8 +23,8 @@ func TestStateIsRestoredAfterRestart(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// The next agent will not probe for long, and knows all the same: it begins at a
-	// random moment of the first 114 years.
+	// The next agent has the status before its first tick, which is at a random time within 114
+	// years.
 	rarely := strings.ReplaceAll(web.external("shop"), "period: 20ms", "period: 1000000h")
 	r := start(t, rarely, func(c *agent.Config) { c.AddrFile = addr }, state)
 	status := awaitEvent(t, r.stream(), "pod", "known to be ready", podReady).Status.ContainerStatuses[0]
@@ -50,7 +50,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	if err := os.Rename(state, away); err != nil {
 		t.Fatal(err)
 	}
-	web.status.Store(http.StatusTeapot) // which is to be saved
+	web.status.Store(http.StatusTeapot) // a result to be saved
 	_, next := r.lines.await(t, 0, "state could not be saved")
 	if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "\n[!]state could not be saved since ") {
 		t.Errorf("%d %s", status, body)
@@ -67,7 +67,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	}
 }
 
-// stuck is a writer that never comes back until it is freed.
+// stuck is a writer that blocks until it is freed.
 type stuck struct{ freed chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) {

@@ -20,7 +20,7 @@ const (
 	evil      = "evil.com:9876"
 )
 
-// raw sends a request line and headers as they are, and returns the status.
+// raw sends a request line and headers unchanged, and returns the status.
 func (r *running) raw(head string) int {
 	r.t.Helper()
 	_, port, err := net.SplitHostPort(r.url[len("http://"):])
@@ -33,7 +33,7 @@ func (r *running) raw(head string) int {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, head+"Content-Length: 0\r\nConnection: close\r\n\r\n")
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil) // whose body may have no end
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil) // a stream has no end
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -46,8 +46,8 @@ func (r *running) raw(head string) int {
 	return res.StatusCode
 }
 
-// A browser whose DNS was rebound, a page of another site, and another user: none of them
-// reads or changes anything, whatever the agent listens on.
+// The requests are those of a browser after DNS rebinding, of a page of another site, and of another
+// user.
 func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
@@ -58,7 +58,7 @@ func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
 			for head, want := range map[string]int{
 				"GET /api/v1/pods HTTP/1.1\r\nHost: " + evil + "\r\n":                                                    http.StatusForbidden,
 				"GET /api/v1/stream HTTP/1.1\r\nHost: " + evil + "\r\n":                                                  http.StatusForbidden,
-				"GET http://127.0.0.1/api/v1/pods HTTP/1.1\r\nHost: " + evil + "\r\n":                                    http.StatusOK, // the target is the host then
+				"GET http://127.0.0.1/api/v1/pods HTTP/1.1\r\nHost: " + evil + "\r\n":                                    http.StatusOK, // the request target wins
 				"GET http://" + evil + "/api/v1/pods HTTP/1.1\r\n" + own:                                                 http.StatusForbidden,
 				"GET /api/v1/pods HTTP/1.0\r\n":                                                                          http.StatusForbidden,
 				"POST " + pausePath + " HTTP/1.1\r\nHost: " + evil + "\r\nOrigin: http://" + evil + "\r\n":               http.StatusForbidden,

@@ -7,8 +7,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// The plugin.yaml beside a module is its manifest, whatever names the module, and a change
-// of it is seen.
+// The plugin.yaml beside a module is its manifest, however the module is configured.
 func TestManifestBesideModuleIsWatched(t *testing.T) {
 	t.Parallel()
 	const manifest = "apiVersion: prober.dev/v1\nname: demo\nversion: "

@@ -9,8 +9,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// blockedSecret lets the look-up of BLOCKED wait, where nothing can interrupt it, until
-// release is called.
+// blockedSecret blocks the look-up of the variable BLOCKED until release is called.
 func blockedSecret(t *testing.T) (config func(*agent.Config), release func()) {
 	t.Helper()
 	released := make(chan struct{})
@@ -26,7 +25,7 @@ func blockedSecret(t *testing.T) (config func(*agent.Config), release func()) {
 	}, release
 }
 
-// blockedPod is a pod whose load waits for [blockedSecret].
+// blockedPod is a pod that refers to the variable of [blockedSecret].
 const blockedPod = `apiVersion: v1
 kind: Pod
 metadata:
@@ -58,7 +57,7 @@ func TestLongReloadIsReported(t *testing.T) {
 	}
 	release()
 	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
-	// The answer to a request comes after the end of its reload.
+	// The request returns after the end of its reload.
 	r.reload()
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[+]reload ok\n") {
 		t.Errorf("after the reload: %s", body)
@@ -93,7 +92,7 @@ spec:
 	r.lines.await(t, 0, "reload takes long", "of=manifests")
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
-	said.await(t, 0, "terminated") // though the load is still blocked
+	said.await(t, 0, "terminated") // although the reload is still blocked
 	release()
 	if err := <-stopped; err != nil {
 		t.Error(err)

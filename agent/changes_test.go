@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A container that is restarted again and again has another ID by the time that its
-// results are logged; the lines must name it all the same, and say why.
+// A container that keeps restarting has another ID when its results are logged. The lines have its
+// name and the reason.
 func TestLogNamesReplacedContainers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pods.yaml")

@@ -84,7 +84,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// The API's types know every field that an agent answers.
+// The types of package api have every field of a response.
 func TestAPITypesAreComplete(t *testing.T) {
 	t.Parallel()
 	_, r := newClient(t)

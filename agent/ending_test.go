@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// What manifests that were given up have asked of a plugin goes on while the agent runs, and
-// may do no harm: this is for the race detector.
+// A plugin still validates configs of manifests that were abandoned, while the agent runs. This is
+// for the race detector.
 func TestRunDuringAbandonedPrepare(t *testing.T) {
 	t.Parallel()
 	folder, web := t.TempDir(), newTarget(t)
@@ -31,7 +31,7 @@ func TestRunDuringAbandonedPrepare(t *testing.T) {
 		}()
 		lines.await(t, 0, "loading plugin", "handler=tester")
 		write(t, pods, web.external("one"))
-		if err := <-made; err != nil { // on a slow machine the plugin has been waited for to the end
+		if err := <-made; err != nil { // on a slow machine, New has waited for the plugin
 			select {
 			case <-deadline:
 				t.Fatal(err)

@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// IdleAfter sets how long a plugin stays loaded that no probe uses.
+// IdleAfter sets how long a plugin that no probe uses stays loaded.
 func IdleAfter(c *Config, d time.Duration) { c.idleAfter = d }
 
 // AskEvery sets how often registries are asked for tags.
 func AskEvery(c *Config, d time.Duration) { c.askEvery = d }
 
-// LongReload sets from when on a reload that is under way is told.
+// LongReload sets how long a reload takes before it is reported.
 func LongReload(c *Config, d time.Duration) { c.longReload = d }
 
-// RetrySecrets sets the pause until secrets that could not be used are tried again.
+// RetrySecrets sets the pause until secrets that could not be read are tried again.
 func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
 
-// FoldFirst sets how long a warning is folded that came again.
+// FoldFirst sets the first interval in which equal warnings are one line.
 func FoldFirst(c *Config, d time.Duration) { c.foldFirst = d }

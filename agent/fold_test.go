@@ -9,8 +9,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// TestRepeatedWarningsAreFolded has a probe that fails in the same way at every tick, until
-// it does not.
+// A probe fails in the same way at every tick, succeeds once, and fails again.
 func TestRepeatedWarningsAreFolded(t *testing.T) {
 	t.Parallel()
 	well := filepath.Join(t.TempDir(), "well")
@@ -28,7 +27,7 @@ spec:
 `, func(c *agent.Config) { agent.FoldFirst(c, 200*time.Millisecond) })
 	failure := []string{"reason=Unhealthy", "namespace=default pod=shop object=spec.containers{web}", `message="Readiness probe failed: not well\n"`}
 	_, next := r.lines.await(t, 0, append(failure, "level=WARN msg=event ")...)
-	for range 2 { // which are further and further apart
+	for range 2 { // the interval doubles
 		_, next = r.lines.await(t, next, append(failure, `level=WARN msg="event repeated"`, " times=", " in=")...)
 	}
 	if n := r.lines.count(0, next, append(failure, "msg=event ")...); n != 1 {
@@ -39,7 +38,7 @@ spec:
 	if err := os.Remove(well); err != nil {
 		t.Fatal(err)
 	}
-	_, next = r.lines.await(t, next, append(failure, "msg=event ")...) // the first again
+	_, next = r.lines.await(t, next, append(failure, "msg=event ")...) // the first of its kind again
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 //	  (func (export "validate_config") (result i32) i32.const REFUSE)
 //	  (func (export "_initialize") [unreachable]))
 type guestSpec struct {
-	text       string // that probe says; of at most 63 bytes
+	text       string // the output of probe, of at most 63 bytes
 	result     byte   // of probe, below 64
 	refuse     byte   // what validate_config returns, below 64
 	trapsStart bool   // in _initialize
@@ -74,7 +74,7 @@ func (g guestSpec) plugin(name, version string) []byte {
 	return withManifest(g.module(), "apiVersion: prober.dev/v1\nname: "+name+"\nversion: "+version+"\n")
 }
 
-// put puts a file in its place at once.
+// put creates or replaces a file atomically.
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

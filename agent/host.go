@@ -21,9 +21,9 @@ var hostTroubles = [...]struct {
 	short   string // in readyz
 }{
 	{probe.ReasonHostStall, "HostStall",
-		"The host stopped the agent or starved it of processor time: attempts ended late, which says nothing of their targets", "stalled"},
+		"The host stopped the agent or starved it of processor time: attempts ended late through no fault of their targets", "stalled"},
 	{probe.ReasonHostResources, "HostResources",
-		"The host had no descriptor, memory or port for the agent: attempts failed, which says nothing of their targets", "out of resources"},
+		"The host had no descriptor, memory or port for the agent: attempts failed through no fault of their targets", "out of resources"},
 }
 
 // hostWatch observes attempts that failed because of trouble of the host. It reports the first at
@@ -140,7 +140,7 @@ func (h *hostWatch) checks() (checks []healthCheck) {
 	for i := range hostTroubles {
 		if n, err := h.recent(i); n > 0 {
 			checks = append(checks, healthCheck{"host", "!", fmt.Sprintf(
-				"%s: %d attempts in the last minute said nothing of their targets: %s", hostTroubles[i].short, n, oneLine(err))})
+				"%s: %d attempts failed in the last minute: %s", hostTroubles[i].short, n, oneLine(err))})
 		}
 	}
 	return checks
@@ -162,6 +162,6 @@ func (h *hostWatch) close() {
 func (a *Agent) hostTrouble(i, attempts int, last error) {
 	about := &hostTroubles[i]
 	a.events.Host(about.event, about.message, attempts)
-	a.log.Warn("trouble of this host: attempts said nothing of their targets", "reason", string(about.reason),
+	a.log.Warn("attempts failed because of trouble of this host", "reason", string(about.reason),
 		"attempts", attempts, "error", last.Error())
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// troubled is a tick that failed for the host's own trouble.
+// troubled returns a tick that failed because of trouble of the host.
 func troubled(reason probe.Reason, attempts int, err error) *worker.Tick {
 	return &worker.Tick{Attempts: attempts, Err: fmt.Errorf("attempt: %w", &probe.Error{Reason: reason, Err: err})}
 }
 
-// lockedText is a writer whose text may be read meanwhile.
+// lockedText is a writer whose text may be read concurrently.
 type lockedText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -40,8 +40,8 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// Attempts that failed for the host's own trouble show in an event about the
-// host, in the log and in readyz, at most once a minute.
+// Attempts that failed because of trouble of the host are reported in an event, in the log and in
+// readyz, at most once a minute.
 func TestHostTroubleIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedText
@@ -58,7 +58,7 @@ func TestHostTroubleIsReported(t *testing.T) {
 		}
 		logged := func() int {
 			synctest.Wait()
-			return strings.Count(log.String(), "trouble of this host")
+			return strings.Count(log.String(), "because of trouble of this host")
 		}
 		probes := a.host.Observe(worker.Info{})
 		probes.Tick(&worker.Tick{Attempts: 1})
@@ -74,7 +74,7 @@ func TestHostTroubleIsReported(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			probes.Tick(troubled(probe.ReasonHostResources, 3, syscall.EADDRNOTAVAIL))
 		}
-		want := "[!]host out of resources: 301 attempts in the last minute said nothing of their targets: attempt: cannot assign requested address\n"
+		want := "[!]host out of resources: 301 attempts failed in the last minute: attempt: cannot assign requested address\n"
 		if got := readyz(); !strings.Contains(got, want) {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
@@ -90,7 +90,7 @@ func TestHostTroubleIsReported(t *testing.T) {
 			t.Errorf("a minute after the last: %s", got)
 		}
 		probes.Tick(troubled(probe.ReasonHostStall, 1, errors.New("late")))
-		if got := readyz(); !strings.Contains(got, "[!]host stalled: 1 attempts in the last minute") {
+		if got := readyz(); !strings.Contains(got, "[!]host stalled: 1 attempts failed in the last minute") {
 			t.Errorf("after a stall: %s", got)
 		}
 		events := a.events.List()

@@ -64,8 +64,7 @@ func TestChangedManifestsAreApplied(t *testing.T) {
 	}
 }
 
-// keepChanging writes the file at path again every so often, until the test ends or stop
-// is called.
+// keepChanging replaces the file at path periodically, until the test ends or stop is called.
 func keepChanging(t *testing.T, path, text string, every time.Duration) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -104,7 +103,7 @@ func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
 	}
 	stop := keepChanging(t, pods, many.String(), 5*time.Millisecond)
 	_, next := r.lines.await(t, 0, "manifests applied", "pods=300")
-	r.reload() // a request is answered meanwhile too
+	r.reload() // also on request
 	r.lines.await(t, next, "manifests applied", "pods=300", "cause=request")
 	stop()
 }
@@ -166,7 +165,7 @@ func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	write(t, pods, web)
 	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
 	_, next = r.lines.await(t, next, "manifests applied")
-	write(t, pods, web+"---\n"+pod(annotation)) // while the one before goes on
+	write(t, pods, web+"---\n"+pod(annotation)) // while its predecessor ends
 	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2", refuse: 1}.plugin("demo", "2.0.0"))
 	_, next = r.lines.await(t, next, "plugin loaded", "version=2.0.0")
@@ -183,7 +182,7 @@ func TestSignalReloads(t *testing.T) {
 	t.Parallel()
 	signals := make(chan os.Signal)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })
-	signals <- os.Interrupt // which one does not matter here
+	signals <- os.Interrupt // any signal
 	r.lines.await(t, 0, "manifests applied", "cause=signal")
 }
 

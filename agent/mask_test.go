@@ -17,7 +17,7 @@ import (
 
 const planted = "hunter2-hunter2"
 
-// secretive is a pod with a secret wherever a pod may have one.
+// secretive returns a pod with a secret in every field that may have one.
 func secretive(w *target) string {
 	return strings.NewReplacer("PORT", fmt.Sprint(w.port()), "SECRET", planted).Replace(`apiVersion: v1
 kind: Pod
@@ -50,8 +50,8 @@ spec:
 `)
 }
 
-// TestSecretsOfPodsAreMasked looks for a secret in the answers of all routes that read, in
-// the stream and in the log.
+// The test searches for a secret in the responses of all routes that read, in the stream and in the
+// log.
 func TestSecretsOfPodsAreMasked(t *testing.T) {
 	t.Parallel()
 	w := newTarget(t)
@@ -115,7 +115,7 @@ func podHas(p *v1.Pod, container string) bool {
 	return len(p.Status.ContainerStatuses) > 0 && p.Spec.Containers[0].Name == container
 }
 
-// leak fails the test where what was shown has the secret. It returns true.
+// leak fails the test if shown has the secret. It returns true.
 func leak(t *testing.T, where string, shown any) bool {
 	t.Helper()
 	text, err := json.Marshal(shown)

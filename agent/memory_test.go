@@ -13,8 +13,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// Memory is a source of pods that are in memory, and that another program runs: all of their
-// containers run for ever. It is the least that a source can be.
+// Memory is the smallest source of pods: they are in memory, and their containers are always running.
 type Memory struct {
 	host    pods.Host
 	manager *manager.Manager // set by Start
@@ -43,7 +42,7 @@ func (m *Memory) Open(_ context.Context, host pods.Host) (PodSource, error) {
 	return m, nil
 }
 
-// Set makes the pods those that there should be from the next reload on.
+// Set sets the desired pods for the next reload.
 func (m *Memory) Set(desired ...*v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +92,7 @@ func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {
 	}
 	m.store.SetPodStatus(pod, status)
 	err := m.manager.UpdatePod(ctx, pod)
-	m.manager.UpdatePodStatus(ctx, pod, &status) // whether its containers have started
+	m.manager.UpdatePodStatus(ctx, pod, &status) // sets whether its containers have started
 	m.store.SetPodStatus(pod, status)
 	m.watch <- pods.Change{Pod: pod}
 	return err

@@ -17,7 +17,7 @@ import (
 const dialGuest = "AGFzbQEAAAABFANgBH9/f38Bf2ADf39/AX9gAAF/Ai0CCXByb2Jlcl92MQpjb25maWdfZ2V0AAANcHJvYmVyX3YxX25ldARkaWFsAAED" +
 	"AgECBQMBAAEHEgIGbWVtb3J5AgAFcHJvYmUAAgoqASgBAX9BAEEDQRBBgAgQACEAQRAgAEF/EAEhAEEAQQAgAGsgAEEAShsLCwkBAEEACwN1cmw="
 
-// dialFolder is a folder with the plugin "dial", which asks for everything.
+// dialFolder returns a folder with the plugin "dial", which requests all addresses.
 func dialFolder(t *testing.T) string {
 	t.Helper()
 	module, err := base64.StdEncoding.DecodeString(dialGuest)
@@ -37,8 +37,7 @@ requests: [{capability: net, allow: ["tcp://*:*", "tcp://0.0.0.0/0:*", "tcp://[:
 	return folder
 }
 
-// A plugin with the widest grants is after the API of the agent, which may pause probes, and
-// after another server of the host.
+// A plugin with the widest grants dials the API of the agent and another server of the host.
 func TestPluginCannotDialAgent(t *testing.T) {
 	t.Parallel()
 	folder := dialFolder(t)
@@ -75,7 +74,7 @@ plugins:
 	var probes, containers strings.Builder
 	for name, url := range urls {
 		fmt.Fprintf(&probes, "%s: {readiness: {plugin: {name: dial, config: {url: %q}}, period: 20ms, timeout: 1m}}, ", name, url)
-		port := ownPort // to declare the agent's does not help
+		port := ownPort // the agent's port may not be declared
 		if name == "declared" {
 			port = declaredPort
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// memoryPod is a pod in memory, whose one container is asked for a path of the target.
+// memoryPod returns a pod with one container, whose probe sends requests to the target.
 func memoryPod(name string, w *target, password string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{
@@ -26,8 +26,8 @@ func memoryPod(name string, w *target, password string) *v1.Pod {
 	}
 }
 
-// A source that knows nothing of manifests or processes is enough for an agent: it probes the
-// pods, serves the API, reloads, and follows secrets.
+// An agent with a source other than pods/local probes pods, serves the API, reloads, and watches
+// secrets.
 func TestPodSourceInMemory(t *testing.T) {
 	t.Parallel()
 	web, dir := newTarget(t), t.TempDir()

@@ -84,7 +84,7 @@ func TestProcessPluginRuns(t *testing.T) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	// A file that others may write to is nothing to run: what runs goes on.
+	// A program that others can write to is not loaded; the version before goes on.
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,7 @@ func TestProcessPluginRuns(t *testing.T) {
 	awaitOutput(t, events, "nearly full")
 }
 
-// A plugin that ends at each attempt rests for longer and longer; what it does is no
-// business of the other probes.
+// A plugin that crashes at each attempt is started again with growing pauses.
 func TestCrashingPluginDelaysNoOtherProbe(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -141,7 +140,7 @@ func bit(is bool, bit int) int {
 	return 0
 }
 
-// The manifest beside a program that prober.yaml names is watched as well.
+// prober.yaml has the path of a program. The manifest beside it is watched too.
 func TestManifestBesideProgramIsWatched(t *testing.T) {
 	t.Parallel()
 	_, path := processFolder(t)
@@ -154,7 +153,7 @@ func TestManifestBesideProgramIsWatched(t *testing.T) {
 	r.lines.await(t, 0, "plugin loaded", "generation=2")
 }
 
-// Processes are asked to end all at the same time: none uses up the grace of another.
+// All processes are asked to end at the same time, so that each has its whole grace period.
 func TestStopEndsProcessPluginsTogether(t *testing.T) {
 	t.Parallel()
 	folder, dir := t.TempDir(), t.TempDir()

@@ -11,8 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A program of a registry runs here once the operator has said which one, and goes on
-// running where the registry is away.
+// A program of a registry needs a digest. It also runs while the registry is not available.
 func TestProgramOfRegistryRuns(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	_, path := processFolder(t)
@@ -32,7 +31,7 @@ func TestProgramOfRegistryRuns(t *testing.T) {
 	}
 }
 
-// A tag that leads back to an older version is followed, and told of.
+// A tag that is moved back to an older version is followed, with a warning.
 func TestTagMovedBackIsFollowedWithWarning(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
@@ -46,5 +45,5 @@ func TestTagMovedBackIsFollowedWithWarning(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	awaitOutput(t, events, "v1")
-	r.lines.await(t, 0, "level=WARN", "plugin is an older version than the tag had before", "handler=demo", "version=1.9.0", "newest=2.0.0")
+	r.lines.await(t, 0, "level=WARN", "the tag was moved to an older version of the plugin", "handler=demo", "version=1.9.0", "newest=2.0.0")
 }

@@ -30,8 +30,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// An attempt that is under way while the other one changes is tried again, however it was
-// begun.
+// The plugins change while an attempt to reload the pods is under way.
 func TestRetriesAttemptUnderWay(t *testing.T) {
 	var p progress
 	p.pods.begin(&p.plugins)

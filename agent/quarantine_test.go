@@ -53,7 +53,7 @@ func TestQuarantineIsReported(t *testing.T) {
 		t.Errorf("got %+v, last %+v", got, got.Last)
 	}
 	r.lines.await(t, 0, "msg=event", "reason=ProbeQuarantined", "Readiness probe is in quarantine until")
-	awaitProbe(t, events, "a tick that is skipped", rests) // the one that began the quarantine is over
+	awaitProbe(t, events, "a tick that is skipped", rests) // after the tick that began the quarantine
 	_, text := r.do("GET", "/metrics")
 	for _, want := range []string{
 		`prober_plugin_quarantined_probes{plugin="trap"} 1`, `prober_attempt_errors_total{handler="trap",reason="trap"} 15`,

@@ -118,7 +118,7 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	last := a.ended((*progress).ofPlugins, changed, err)
 	switch {
 	case err != nil && (textOf(err) != textOf(last.plugins.err) || r.isNews(known, a.pluginStamp)):
-		a.log.Error("plugins cannot all be used; what was there before goes on", "cause", r.cause, "error", err.Error())
+		a.log.Error("some plugins cannot be used; their last good versions go on", "cause", r.cause, "error", err.Error())
 	case err == nil && (changed || last.plugins.err != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}

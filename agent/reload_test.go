@@ -24,8 +24,8 @@ spec:
   - name: web
 `
 
-// withPlugins starts an agent on a folder with a plugin demo that says v1, and returns
-// that folder.
+// withPlugins starts an agent on a folder with a plugin demo, whose output is v1. It returns the
+// folder.
 func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, events <-chan event, folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -36,13 +36,13 @@ func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, event
 	return r, events, folder
 }
 
-// awaitOutput waits for an attempt that says text.
+// awaitOutput waits for a tick with this output.
 func awaitOutput(t *testing.T, events <-chan event, text string) streamedProbe {
 	t.Helper()
 	return awaitProbe(t, events, text, func(p *streamedProbe) bool { return p.Last != nil && p.Last.Output == text })
 }
 
-// metric returns the value of a series as /metrics shows it, "" when it does not.
+// metric returns the value of a series in /metrics, "" if there is none.
 func (r *running) metric(series string) string {
 	r.t.Helper()
 	_, text := r.do("GET", "/metrics")
@@ -68,12 +68,12 @@ func TestChangedPluginIsReplaced(t *testing.T) {
 	if strings.Count(text, "prober_plugin_info{") != 1 || !strings.Contains(text, `version="2.0.0"`) {
 		t.Errorf("%s in\n%s", line, text)
 	}
-	// Unchanged bytes, though in another file, do nothing; neither does being asked to.
+	// A new file with the same content changes nothing, also with a reload on request.
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
-	// Neither does another name of the file, and what is wrong with that one is its own.
+	// A new name of the file changes nothing. An error of the file under that name is reported.
 	moved := filepath.Join(folder, "moved.wasm")
 	if err := os.Rename(filepath.Join(folder, "demo.wasm"), moved); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestBadPluginChangesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			put(t, file, c.bad)
-			_, told := r.lines.await(t, next, "level=ERROR", "plugins cannot all be used", c.want)
+			_, told := r.lines.await(t, next, "level=ERROR", "some plugins cannot be used", c.want)
 			if n := r.lines.count(next, told, "level=ERROR"); n != 1 {
 				t.Errorf("it is told of in %d lines", n)
 			}
@@ -186,7 +186,7 @@ func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	r.lines.await(t, next, "manifests applied")
-	// Nobody uses demo any more, so that it goes without a trace.
+	// No probe uses demo, so that it is removed with its metrics.
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
 		t.Fatal(err)
 	}
@@ -217,15 +217,15 @@ func TestChangedConfigFileIsApplied(t *testing.T) {
 		{"plugins: 1\n", "must be a list"},
 	} {
 		put(t, file, []byte(head+c.bad))
-		_, next = r.lines.await(t, next, "plugins cannot all be used", c.want)
+		_, next = r.lines.await(t, next, "some plugins cannot be used", c.want)
 	}
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "must be a list") {
 		t.Errorf("got %s", body)
 	}
-	// A file that cannot be read is not called absent as well.
+	// A file that cannot be read is not reported as missing.
 	put(t, filepath.Join(folder, "demo.wasm"), []byte("oops"))
 	put(t, file, []byte(head+"plugins: [{name: demo}]\n"))
-	line, _ := r.lines.await(t, next, "plugins cannot all be used", file+":3: plugins[0]: plugin "+filepath.Join(folder, "demo.wasm")+": ")
+	line, _ := r.lines.await(t, next, "some plugins cannot be used", file+":3: plugins[0]: plugin "+filepath.Join(folder, "demo.wasm")+": ")
 	if strings.Contains(line, "none of the plugin folders") {
 		t.Errorf("got %s", line)
 	}
@@ -247,10 +247,10 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	awaitOutput(t, events, "v1")
 	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	awaitOutput(t, events, "v2")
-	if err := os.Remove(module); err != nil { // its entry is there, so that this is a mistake
+	if err := os.Remove(module); err != nil { // its entry remains: an error
 		t.Fatal(err)
 	}
-	_, next := r.lines.await(t, 0, "plugins cannot all be used", "plugins[0]", "no such file")
+	_, next := r.lines.await(t, 0, "some plugins cannot be used", "plugins[0]", "no such file")
 	awaitOutput(t, events, "v2")
 	put(t, file, []byte(head))
 	r.lines.await(t, next, "plugin withdrawn", "handler=demo", "probes=1")
@@ -269,7 +269,7 @@ func TestNewVersionIsInAPIBeforeItsFirstTick(t *testing.T) {
 	file, next := filepath.Join(folder, "demo.wasm"), 0
 	for i := range 3 {
 		put(t, file, []byte("oops"))
-		_, next = r.lines.await(t, next, "plugins cannot all be used")
+		_, next = r.lines.await(t, next, "some plugins cannot be used")
 		text, version := fmt.Sprint("w", i), fmt.Sprintf("2.0.%d", i)
 		put(t, file, guestSpec{text: text}.plugin("demo", version))
 		awaitOutput(t, events, text)

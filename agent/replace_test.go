@@ -31,14 +31,14 @@ import (
 
 const replacePeriod = 100 * time.Millisecond
 
-// TestReplacementsUnderLoadLoseNoTick replaces a plugin under load, again and again, with bad versions in
-// between. Every tick runs once, in the order of the versions, and succeeds.
+// The test replaces a plugin repeatedly under load, with bad versions in between. Every tick runs
+// once, in the order of the versions, and succeeds.
 func TestReplacementsUnderLoadLoseNoTick(t *testing.T) {
-	checkReplacements(t, replaceUnderLoad(t, 40, 20, 80)) // so few that any machine has time for them
+	checkReplacements(t, replaceUnderLoad(t, 40, 20, 80)) // few enough for any machine
 }
 
-// BenchmarkReplace replaces a plugin 1,000 times under 2,000 probes a second, and says
-// what that costs. One iteration is the whole measurement.
+// BenchmarkReplace measures 1,000 replacements of a plugin under 2,000 probes a second. One iteration
+// is the whole measurement.
 func BenchmarkReplace(b *testing.B) {
 	for b.Loop() {
 		r := replaceUnderLoad(b, 200, 100, 1000)
@@ -60,7 +60,7 @@ func BenchmarkReplace(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// checkReplacements holds what was seen against what a replacement may cost.
+// checkReplacements checks the faults and the growth of the footprint.
 func checkReplacements(t testing.TB, r *replacements) {
 	t.Helper()
 	for _, fault := range r.faults {
@@ -74,7 +74,7 @@ func checkReplacements(t testing.TB, r *replacements) {
 	}
 }
 
-// footprint is what the process holds.
+// footprint is the resources of the process.
 type footprint struct {
 	goroutines, files, mappings int
 	heap, resident              int64
@@ -98,12 +98,12 @@ func footprintNow(t testing.TB) (f footprint) {
 	return f
 }
 
-// replacements is what was seen of a run.
+// replacements is the result of a run.
 type replacements struct {
 	probes        int
 	before, after footprint
 	time          time.Duration
-	took          []time.Duration // of each that took place
+	took          []time.Duration // of each replacement
 	refused       int
 
 	mu      sync.Mutex
@@ -119,7 +119,7 @@ func (r *replacements) fault(format string, args ...any) {
 	}
 }
 
-// early reports whether there were fewer ticks than probes since they are noted.
+// early reports whether there were fewer ticks than probes since the log was enabled.
 func (r *replacements) early() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,7 @@ func (r *replacements) early() bool {
 // Observe implements [worker.Observer].
 func (r *replacements) Observe(worker.Info) worker.ProbeObserver { return &replacedProbe{of: r} }
 
-// replacedProbe holds the ticks of one probe against the schedule, and against each
-// other.
+// replacedProbe checks the schedule and the order of the ticks of one probe.
 type replacedProbe struct {
 	of      *replacements
 	due     time.Time
@@ -180,9 +179,9 @@ func (p *replacedProbe) Skipped(reason worker.SkipReason, ticks int) {
 // Close implements [worker.ProbeObserver].
 func (p *replacedProbe) Close() {}
 
-// replaceUnderLoad replaces a plugin n times, every time by other bytes, while its probes
-// tick, after some to warm up. Each tenth version is preceded by a bad one. Footprints are
-// taken when the probes are at rest: how many attempts are in flight says nothing.
+// replaceUnderLoad replaces a plugin n times, each time by other bytes, while its probes tick, after
+// some replacements to warm up. Before each tenth version comes a bad one. Footprints are taken
+// while no probe runs.
 func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 	t.Helper()
 	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
@@ -232,7 +231,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
-		good() // of the generation before, nothing is left
+		good() // ends the generation before
 		return footprintNow(t)
 	}
 	r.before = probed(warmUp, new([]time.Duration))

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// TestRestartReportsExitStatus has containers that end by a code and by a signal.
+// One container exits with a code, the other is killed by a signal.
 func TestRestartReportsExitStatus(t *testing.T) {
 	t.Parallel()
 	manifest := filepath.Join(t.TempDir(), "pod.yaml")

@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// secretPod is a pod whose probe shows a secret.
+// secretPod returns a pod whose probe prints a secret.
 func secretPod(reference string) string {
 	return `apiVersion: v1
 kind: Pod
@@ -20,8 +20,6 @@ spec:
 `
 }
 
-// TestManifestsAreAppliedOnceSecretIsAllowed has a manifest that was refused, and a prober.yaml that is
-// mended then.
 func TestManifestsAreAppliedOnceSecretIsAllowed(t *testing.T) {
 	t.Parallel()
 	web := newTarget(t)
@@ -37,8 +35,7 @@ func TestManifestsAreAppliedOnceSecretIsAllowed(t *testing.T) {
 	r.lines.await(t, next, "manifests applied")
 }
 
-// TestSecretNoLongerAllowedIsReported has a pod that runs, and a prober.yaml that takes its
-// secret away.
+// prober.yaml stops allowing the secret of a running pod.
 func TestSecretNoLongerAllowedIsReported(t *testing.T) {
 	t.Parallel()
 	config := allowing(t, "env:TOKEN")

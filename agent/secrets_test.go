@@ -16,10 +16,10 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// guarded is a web server that says which password came last.
+// guarded is a web server that records the password of the last request.
 type guarded struct {
 	*httptest.Server
-	said chan string // the passwords as they come; the last one alone waits
+	said chan string // has the last password
 }
 
 func newGuarded(t *testing.T) *guarded {
@@ -160,7 +160,7 @@ func TestReloadReadsSecretsAgain(t *testing.T) {
 	g.await(t, "two")
 }
 
-// A secret that cannot be used for a while is used later, though no file changes.
+// A secret cannot be read for a while. It is used later, although no file has changed.
 func TestUnreadableSecretIsRetried(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -187,7 +187,7 @@ func TestUnreadableSecretIsRetried(t *testing.T) {
 	}
 }
 
-// A typo in one manifest keeps no secret of another back.
+// A secret changes while another manifest is invalid.
 func TestChangedSecretIsUsedDespiteBrokenManifest(t *testing.T) {
 	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
@@ -204,7 +204,7 @@ func TestChangedSecretIsUsedDespiteBrokenManifest(t *testing.T) {
 	r.lines.await(t, next, "manifests cannot be used", "Pot")
 }
 
-// Manifests that were refused for the want of a secret are applied when it is there.
+// Manifests that were refused because of a missing secret are applied when it exists.
 func TestManifestIsAppliedOnceSecretExists(t *testing.T) {
 	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()

@@ -162,7 +162,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", live.ErrWithdrawn.Error()})
 		}
 		if p.Stale != "" {
-			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source cannot be had, the last good one is kept: " + p.Stale})
+			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
 	return slices.Concat(checks, a.stateChecks(), a.host.checks())

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// What the first page names is there.
+// All paths on the index page exist.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
@@ -44,8 +44,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// An address that is taken is an error before any plugin is pulled or compiled, and one
-// that New has taken is free again after its error.
+// An address in use is an error before any plugin is pulled or compiled. After an error, New has
+// released its address.
 func TestNewAddressInUseIsErrorBeforeLoading(t *testing.T) {
 	t.Parallel()
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "addr")
@@ -97,7 +97,7 @@ func TestAPIShowsProbes(t *testing.T) {
 	if _, next := r.lines.await(t, 0, "result changed", "pod=shop", "container=web", "kind=readiness", "result=success"); next == 0 {
 		t.Error("no line")
 	}
-	awaitEvent(t, r.stream(), "pod", "ready", podReady) // which follows the result
+	awaitEvent(t, r.stream(), "pod", "ready", podReady) // after the result
 	var pods v1.PodList
 	r.get("/api/v1/pods", &pods)
 	if pods.Kind != "PodList" || len(pods.Items) != 1 || !pods.Items[0].Status.ContainerStatuses[0].Ready {
@@ -109,7 +109,7 @@ func TestAPIShowsProbes(t *testing.T) {
 		t.Errorf("got %+v", p.Last)
 	}
 	_, next := r.lines.await(t, 0, "msg=event", "reason=Unhealthy", "statuscode: 418")
-	r.lines.await(t, next-1, "msg=event", "reason=Unhealthy", "statuscode: 418") // every one is told
+	r.lines.await(t, next-1, "msg=event", "reason=Unhealthy", "statuscode: 418") // each repetition too
 	var list v1.EventList
 	r.get("/api/v1/events", &list)
 	if list.Kind != "EventList" || len(list.Items) != 1 || list.Items[0].Count < 2 || list.Items[0].InvolvedObject.Name != "shop" ||
@@ -227,7 +227,7 @@ func TestInflightMetric(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		select {
 		case asked <- struct{}{}:
-		case <-answer: // nobody looks any more
+		case <-answer: // the test has ended
 		}
 		<-answer
 	}))
@@ -262,7 +262,7 @@ func TestStopEndsStreams(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	// A stream that holds the end up is cut off in the end.
+	// A stream that delayed the end would be cut off.
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Errorf("the stream has no end: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// withShadow starts an agent with a plugin demo that says v1, beside which the guest
-// runs. It returns the paths of both.
+// withShadow starts an agent with a plugin demo, whose output is v1, and a guest as its shadow. It
+// returns the paths of both.
 func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, own, beside string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,17 +68,17 @@ func TestShadowDecidesNothingUntilPromoted(t *testing.T) {
 	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusConflict || !strings.Contains(body, "no other version beside it") {
 		t.Errorf("%d %s", status, body)
 	}
-	// Nothing has changed in the files, so that nothing goes back.
+	// The files have not changed, so that the promotion remains.
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 	if got := r.plugin(); got.Version != "2.0.0" || got.Generation != 2 || got.Shadow != nil || got.Path != beside {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
-	// What is bad in the plugin's own place withdraws nothing, and what is good replaces it.
+	// A bad file in the plugin's own place changes nothing; a good one replaces the promoted version.
 	_, next := r.lines.await(t, 0, "plugin loaded", "generation=2")
 	put(t, own, []byte("oops"))
-	r.lines.await(t, next, "plugins cannot all be used", "not a WebAssembly module")
+	r.lines.await(t, next, "some plugins cannot be used", "not a WebAssembly module")
 	put(t, own, guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	awaitOutput(t, events, "v3")
 }
@@ -89,7 +89,7 @@ func TestShadowThatAgreesIsPromoted(t *testing.T) {
 	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
 		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
 	awaitOutput(t, events, "v2")
-	r.lines.await(t, 0, "plugin loaded", "version=2.0.0") // probes may show it a moment before
+	r.lines.await(t, 0, "plugin loaded", "version=2.0.0") // probes may use it a moment before
 	if got := r.plugin(); got.Version != "2.0.0" || got.Shadow != nil {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
@@ -100,20 +100,20 @@ func TestBadShadowIsReported(t *testing.T) {
 	r, events, _, beside := withShadow(t, guestSpec{text: "v2", result: 1})
 	_, next := r.lines.await(t, 0, "runs beside", "version=2.0.0")
 	put(t, beside, guestSpec{trapsProbe: true}.plugin("demo", "3.0.0"))
-	r.lines.await(t, next, "plugins cannot all be used", `plugin \"demo\": wasm error: unreachable (`+beside)
+	r.lines.await(t, next, "some plugins cannot be used", `plugin \"demo\": wasm error: unreachable (`+beside)
 	got := r.plugin()
 	if got.Error != "" || got.Shadow == nil || got.Shadow.Version != "2.0.0" || !strings.Contains(got.Shadow.Error, "unreachable") {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
 	awaitOutput(t, events, "v1")
-	put(t, beside, guestSpec{text: "v1"}.plugin("demo", "1.0.0")) // the very bytes that run
+	put(t, beside, guestSpec{text: "v1"}.plugin("demo", "1.0.0")) // the same bytes as the plugin
 	r.lines.await(t, next, "plugins reloaded")
 	if got := r.plugin(); got.Shadow != nil {
 		t.Errorf("got %+v", got.Shadow)
 	}
 }
 
-// Manifests that the old version refused are read again when another has taken its place.
+// The shadow accepts manifests that the plugin refuses.
 func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -77,7 +77,7 @@ func (h *hub) push(t *testing.T, tag string, module []byte) string {
 	return h.PushModule(t, "demo:"+tag, module)
 }
 
-// sourced is a prober.yaml with a plugin demo of a source, and more that is said of it.
+// sourced returns a prober.yaml with a plugin demo of a source, and more fields of it.
 func sourced(t *testing.T, source, more string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "prober.yaml")
@@ -106,15 +106,15 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	}
 	awaitOutput(t, events, "v2")
 
-	// What the registry has now is no plugin of that name, and then it is away.
+	// The registry has a plugin of another name, and then is not available.
 	h.push(t, "1", guestSpec{text: "v3"}.plugin("other", "3.0.0"))
 	for _, want := range []string{`its manifest calls the plugin "other"`, "the registry answered 410 Gone"} {
 		if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
-		_, next = r.lines.await(t, next, "level=WARN", "plugin is the last good one", strings.ReplaceAll(want, `"`, `\"`))
+		_, next = r.lines.await(t, next, "level=WARN", "plugin source is not available", strings.ReplaceAll(want, `"`, `\"`))
 		_, body := r.do("GET", "/readyz?verbose")
-		if p := r.plugin(); !strings.Contains(p.Stale, want) || !strings.Contains(body, "[!]plugin demo its source cannot be had, the last good one is kept: "+p.Stale) {
+		if p := r.plugin(); !strings.Contains(p.Stale, want) || !strings.Contains(body, "[!]plugin demo its source is not available, the last good version is kept: "+p.Stale) {
 			t.Errorf("got %+v and %s", p, body)
 		}
 		if got := r.metric(series); got != "1" {
@@ -125,10 +125,10 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	awaitOutput(t, events, "v2")
 	r.stop()
 
-	// An agent that begins while the registry is away goes on with the last good one.
+	// An agent that starts while the registry is not available uses the last good version.
 	r = start(t, asks, configure)
 	awaitOutput(t, r.stream(), "v2")
-	r.lines.await(t, 0, "plugin is the last good one", "the registry answered 410 Gone")
+	r.lines.await(t, 0, "plugin source is not available", "the registry answered 410 Gone")
 }
 
 func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
@@ -143,7 +143,7 @@ func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
 	}
 }
 
-// What cannot be had, or may not be loaded, is said in one line, and nothing starts.
+// The error of New is one line.
 func TestNewBadSourceIsError(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
@@ -164,7 +164,7 @@ func TestNewBadSourceIsError(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tc.source, err, tc.want)
 		}
 	}
-	// A cache that others can write to is none.
+	// A cache that others can write to is an error.
 	cache := filepath.Join(state, "plugins")
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestNewBadSourceIsError(t *testing.T) {
 	}
 }
 
-// A tag that has moved is noticed, and a digest is not asked for again.
+// Registries are queried for tags periodically, but not for digests.
 func TestMovedTagIsFollowed(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
@@ -190,16 +190,16 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	digest := h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	awaitOutput(t, events, "v2")
 	h.away.Store(true)
-	_, next := r.lines.await(t, 0, "plugin is the last good one", "the registry answered 410 Gone")
+	_, next := r.lines.await(t, 0, "plugin source is not available", "the registry answered 410 Gone")
 	h.away.Store(false)
-	r.lines.await(t, next, "plugin is what its source has again", "handler=demo")
+	r.lines.await(t, next, "plugin source is available again", "handler=demo")
 	if p := r.plugin(); p.Stale != "" || p.Version != "2.0.0" {
 		t.Errorf("got %+v", p)
 	}
 
 	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- {name: demo, plainHTTP: true, source: 'oci://"+h.Host+"/demo@"+digest+"'}\n"+
 		"- {name: tagged, plainHTTP: true, source: 'oci://"+h.Host+"/tagged:1'}\n"))
-	r.lines.await(t, next, "plugins cannot all be used", "tagged:1: not found")
+	r.lines.await(t, next, "some plugins cannot be used", "tagged:1: not found")
 	asked := h.asked("/v2/demo/")
 	for n := h.asked("/v2/tagged/"); h.asked("/v2/tagged/") < n+3; {
 		h.next(t)
@@ -209,8 +209,7 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	}
 }
 
-// A plugin cache that somebody has deleted while the agent runs is filled again with the next
-// change of a file.
+// The plugin cache is deleted while the agent runs. The next change of a file fills it.
 func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]func(host, digest string) string{
@@ -234,11 +233,11 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			asked := h.asked("")
 			put(t, file, append(text, "# changed\n"...))
 			h.after(t, asked)
-			r.reload() // ends after what the change has begun
+			r.reload() // ends after the reload for the change
 			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):]+".tar")); err != nil || len(kept) != 1 {
 				t.Errorf("kept are %q, %v", kept, err)
 			}
-			if p := r.plugin(); p.Error != "" || p.State != "running" || r.lines.has("plugins cannot all be used") {
+			if p := r.plugin(); p.Error != "" || p.State != "running" || r.lines.has("some plugins cannot be used") {
 				t.Errorf("got %+v", p)
 			}
 		})

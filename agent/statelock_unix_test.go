@@ -15,8 +15,8 @@ import (
 // Tests that lock a state directory twice are not parallel: a process that another test is
 // starting has a copy of the lock until it is executed.
 //
-// Two agents on one state directory would write over each other's files: the second says
-// whose it is. It is free again with the end of the first, and when one could not be made.
+// The error of a second agent has the process of the first. The lock is released when an agent
+// ends, and when New fails.
 func TestNewStateDirectoryInUseIsError(t *testing.T) {
 	state, web := filepath.Join(t.TempDir(), "state"), newTarget(t)
 	mine := func(c *agent.Config) { c.StateDir = state }
@@ -37,8 +37,7 @@ func TestNewStateDirectoryInUseIsError(t *testing.T) {
 	start(t, web.external("web"), mine)
 }
 
-// A full disk, of which a file that cannot be cut is the likeness, keeps no agent from its
-// start: it probes as before, and what it cannot save it says.
+// A named pipe, which cannot be truncated, stands for a full disk.
 func TestNewUnwritableLockIsIgnored(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

@@ -47,7 +47,6 @@ func TestStreamKeepsNewestStateOfEachObject(t *testing.T) {
 	}
 }
 
-// A stream ends up with the newest count of an event, however many happen at the same time.
 func TestStreamHasNewestCountOfConcurrentEvents(t *testing.T) {
 	w := logs.NewWriter(nil, "text")
 	defer w.Close()
@@ -72,7 +71,7 @@ func TestStreamHasNewestCountOfConcurrentEvents(t *testing.T) {
 	}
 }
 
-// slowReader takes a while to read what is written to it.
+// slowReader is a response writer that takes a while for each write.
 type slowReader struct {
 	*httptest.ResponseRecorder
 	each   time.Duration
@@ -87,7 +86,7 @@ func (s *slowReader) Write(p []byte) (int, error) {
 
 func (s *slowReader) SetWriteDeadline(time.Time) error { return nil }
 
-// A stream to a slow reader pauses for a second at most, however many there are.
+// The pause is at most a second, for any number of streams.
 func TestStreamPauseIsBoundedForSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := New(t.Context(), Config{Source: NewMemory().Open, Listen: "127.0.0.1:0"})
@@ -95,7 +94,7 @@ func TestStreamPauseIsBoundedForSlowReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.close()
-		for range 9 { // others, whose readers are away
+		for range 9 { // whose readers do not read
 			defer a.hub.detach(a.hub.attach())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -103,7 +102,7 @@ func TestStreamPauseIsBoundedForSlowReader(t *testing.T) {
 		var busy sync.WaitGroup
 		busy.Go(func() {
 			for ctx.Err() == nil {
-				a.hub.pod("u") // there is always something to tell
+				a.hub.pod("u") // there are always changes
 				time.Sleep(10 * time.Millisecond)
 			}
 		})

@@ -32,8 +32,7 @@ func newShelf(t *testing.T) *shelf {
 
 func (s *shelf) path(name string) string { return filepath.Join(s.dir, name) }
 
-// A running agent takes signatures as seriously as one that starts: what is not vouched
-// for replaces nothing, and the last good version goes on.
+// A version without a valid signature replaces nothing.
 func TestReplacementMustBeSigned(t *testing.T) {
 	t.Parallel()
 	shelf := newShelf(t)
@@ -66,7 +65,7 @@ func TestReplacementMustBeSigned(t *testing.T) {
 	r.lines.await(t, 0, "level=WARN", "plugin is not signed", "handler=demo")
 	trusted("unsigned")
 
-	// Signed later, the same bytes are vouched for from then on.
+	// The running version is signed later.
 	v1 := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
 	signed(v1, path)
 	reload(http.StatusOK)
@@ -74,7 +73,7 @@ func TestReplacementMustBeSigned(t *testing.T) {
 	write(t, file, configHead+"trust: {require: true, keys: [ops.pub]}\n")
 	reload(http.StatusOK)
 
-	// Other bytes under the old signature.
+	// Another version with the old signature.
 	v2 := guestSpec{text: "v2"}.plugin("demo", "2.0.0")
 	put(t, path, v2)
 	if body := reload(http.StatusInternalServerError); !strings.Contains(body, "the signature of key "+shelf.key.ID) || !strings.Contains(body, plugin.Digest(v2)) {
@@ -82,7 +81,7 @@ func TestReplacementMustBeSigned(t *testing.T) {
 	}
 	awaitOutput(t, events, "v1")
 
-	// Without any.
+	// Without a signature.
 	if err := os.Remove(path + trust.Suffix); err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +90,14 @@ func TestReplacementMustBeSigned(t *testing.T) {
 	}
 	awaitOutput(t, events, "v1")
 
-	// With its own.
+	// With its own signature.
 	signed(v2, path)
 	awaitOutput(t, events, "v2")
 	r.lines.await(t, 0, "plugin loaded", "version=2.0.0", "signer="+shelf.key.ID)
 	trusted("signed")
 }
 
-// A lock holds for what replaces a plugin as for the plugin.
+// A version that is not in the lock file replaces nothing.
 func TestReplacementMustBeLocked(t *testing.T) {
 	t.Parallel()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
@@ -130,8 +129,8 @@ func TestReplacementMustBeLocked(t *testing.T) {
 	awaitOutput(t, events, "v2")
 }
 
-// What may not be loaded is shown with the reason: in the place of what runs, beside it,
-// and by itself.
+// Versions that may not be loaded are reported: of a running plugin, of its shadow, and of a plugin
+// that does not run.
 func TestRefusedVersionsAreReported(t *testing.T) {
 	t.Parallel()
 	shelf := newShelf(t)
@@ -185,7 +184,7 @@ func TestRefusedVersionsAreReported(t *testing.T) {
 	refused(other, "", module)(all["other"].Refused, all["other"].Error)
 }
 
-// pluginsByName is what the agent shows of its plugins.
+// pluginsByName returns the response of /api/v1/plugins by name.
 func (r *running) pluginsByName() map[string]api.PluginStatus {
 	r.t.Helper()
 	var list struct{ Items []api.PluginStatus }

@@ -76,7 +76,7 @@ func TestChangedNagiosCommandIsUsed(t *testing.T) {
 		c.PluginDirs, c.ConfigFile = []string{folder}, config
 	})
 	events := r.stream()
-	for _, text := range []string{"v1", "v2", "v2", "v3"} { // the second time with the same bytes
+	for _, text := range []string{"v1", "v2", "v2", "v3"} { // v2 twice
 		script(text)
 		awaitOutput(t, events, text)
 	}
@@ -94,7 +94,7 @@ func TestPluginIsLoadedOnceConfigFileIsValid(t *testing.T) {
 	})
 	path := r.manifest
 	write(t, config, good+"oops: 1\n")
-	_, next := r.lines.await(t, 0, "plugins cannot all be used", "oops")
+	_, next := r.lines.await(t, 0, "some plugins cannot be used", "oops")
 	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
 	_, _ = r.lines.await(t, next, "manifests cannot be used", "oops")
 	write(t, config, good)

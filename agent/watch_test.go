@@ -20,11 +20,11 @@ func TestChangedFileModeIsSeen(t *testing.T) {
 	if err := os.WriteFile(program, []byte("a program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, next := r.lines.await(t, 0, "plugins cannot all be used", "prober-plugin-late is not executable")
+	_, next := r.lines.await(t, 0, "some plugins cannot be used", "prober-plugin-late is not executable")
 	if err := os.Chmod(program, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, next = r.lines.await(t, next, "plugins cannot all be used", "prober-plugin-late is writable to others")
+	_, next = r.lines.await(t, next, "some plugins cannot be used", "prober-plugin-late is writable to others")
 	if err := os.Chmod(program, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +43,11 @@ func TestReloadLogsErrorOnce(t *testing.T) {
 	defer r.lines.mu.Unlock()
 	var told int
 	for _, line := range r.lines.text {
-		if containsAll(line, []string{"plugins cannot all be used", "cause=request"}) || containsAll(line, []string{"plugins cannot all be used", "other manifests"}) {
+		if containsAll(line, []string{"some plugins cannot be used", "cause=request"}) || containsAll(line, []string{"some plugins cannot be used", "other manifests"}) {
 			told++
 		}
 	}
-	if told > 1 { // none, where the change was seen before
+	if told > 1 { // none, if the poll has found the change before
 		t.Errorf("told %d times in\n%s", told, strings.Join(r.lines.text, ""))
 	}
 }
@@ -64,7 +64,7 @@ func TestPluginIsRetriedWithMoreMemory(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
-	r.lines.await(t, 0, "plugins cannot all be used", "no instance of the plugin is free: totalMemory, which all plugins share")
+	r.lines.await(t, 0, "some plugins cannot be used", "no instance of the plugin is free: totalMemory, which all plugins share")
 	write(t, config, configHead)
 	awaitOutput(t, events, "v2")
 }

@@ -103,7 +103,7 @@ func TestWebConfigTLSAndUsers(t *testing.T) {
 	r.lines.await(t, 0, "request refused", "reason=config", "TLS and credentials are required where other hosts can connect")
 }
 
-// readsStream reads the first line of the stream, which goes on.
+// readsStream reads the first line of the stream.
 func readsStream(t *testing.T, r *running, client *http.Client, credentials string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", r.url+"/api/v1/stream", nil)
@@ -142,7 +142,7 @@ func TestNewUnsafeListenIsError(t *testing.T) {
 	}
 }
 
-// A second agent of a user finds the default socket taken. It goes on without.
+// A second agent of a user runs without the default socket, which is in use.
 func TestSocketInUse(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(shortDir(t), "s")
@@ -172,7 +172,7 @@ func TestAllowedHosts(t *testing.T) {
 	}
 }
 
-// The terminal gets the token that New made, and the log does not.
+// The terminal shows the token that New made; the log does not.
 func TestShowTokenWritesToken(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.ShowToken = true })

@@ -8,7 +8,6 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// TestGuardCheck has requests as browsers and tools send them over TCP.
 func TestGuardCheck(t *testing.T) {
 	guard := &access.Guard{Token: access.NewToken(), Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9876}, Socket: "/run/s"}
 	token := guard.Token.Value()

@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a user who is not the one who runs the tests.
+// nobody is another user than the one who runs the tests.
 const nobody = 65534
 
-// TestSocketRefusesOtherUsers connects as another user, where the tests may become one:
-// elsewhere the modes in TestSocketIsPrivate have to do.
+// The test connects as another user, if it can become one. TestSocketIsPrivate checks the modes.
 func TestSocketRefusesOtherUsers(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "s")
-	if err := os.Chmod(dir, 0o755); err != nil { // only the mode of the socket is in the way
+	if err := os.Chmod(dir, 0o755); err != nil { // so that the mode of the socket decides
 		t.Fatal(err)
 	}
 	listen(t, path)

@@ -136,7 +136,7 @@ func TestDefaultSocket(t *testing.T) {
 	}
 }
 
-// TestSocketInLooseFolder has a folder in which every user can put a socket of his own.
+// All users can create a socket in the folder.
 func TestSocketInLooseFolder(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "loose")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {

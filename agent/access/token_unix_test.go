@@ -56,8 +56,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// A token that is replaced takes effect with the next request, and a file that cannot be
-// read lets nobody in.
+// A new token takes effect with the next request. A file that cannot be read refuses all.
 func TestTokenFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(text string) {

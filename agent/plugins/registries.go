@@ -33,15 +33,15 @@ func (s *Set) logPulled(r *admit.Refreshed) {
 	log := s.cfg.Log.With("handler", r.Name, "source", r.Source)
 	switch {
 	case r.Stale != nil:
-		log.Warn("plugin is the last good one: its source cannot be had", "digest", r.Found.Digest, "error", r.Stale.Error())
+		log.Warn("plugin source is not available; the last good version goes on", "digest", r.Found.Digest, "error", r.Stale.Error())
 	case r.WasStale && r.Err == nil:
-		log.Info("plugin is what its source has again", "digest", r.Found.Digest)
+		log.Info("plugin source is available again", "digest", r.Found.Digest)
 	}
 	if r.Newest != "" {
-		log.Warn("plugin is an older version than the tag had before", "version", r.Found.Manifest.Version, "newest", r.Newest)
+		log.Warn("the tag was moved to an older version of the plugin", "version", r.Found.Manifest.Version, "newest", r.Newest)
 	}
 	if r.Unkept != nil {
-		log.Warn("plugin cannot be kept for when its registry is away", "error", r.Unkept.Error())
+		log.Warn("plugin cannot be stored in the plugin cache", "error", r.Unkept.Error())
 	}
 }
 

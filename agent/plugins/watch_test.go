@@ -29,8 +29,6 @@ func open(t *testing.T, cfg plugins.Config) *plugins.Set {
 	return s
 }
 
-// Several plugins under development are no change by themselves: they were read again and
-// again.
 func TestStampIsStableWithDevPlugins(t *testing.T) {
 	dir := t.TempDir()
 	cfg := plugins.Config{DevPlugins: make(map[string]string)}
@@ -46,7 +44,7 @@ func TestStampIsStableWithDevPlugins(t *testing.T) {
 	}
 }
 
-// What prober.yaml names is watched once that was read. That is no change of a file.
+// The files that prober.yaml names are watched after it was read.
 func TestOnlyMoreFiles(t *testing.T) {
 	dir := t.TempDir()
 	config, named := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "named.lock")
