@@ -120,7 +120,7 @@ func (g *holes) fall(t *testing.T, n int) {
 
 // Attempts that wait for a black hole hold no more memory than their share, however much
 // their guests take once they run.
-func TestBlackHolesLeaveMemoryToTheOthers(t *testing.T) {
+func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 	g := newHoles(t, 4<<20, plugin.Limits{})
 	prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
 	if got, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil || got.Result != probe.Failure {
@@ -134,7 +134,7 @@ func TestBlackHolesLeaveMemoryToTheOthers(t *testing.T) {
 
 // One attempt that takes all of its time does not send a probe among the black holes; two
 // in a row do.
-func TestSlowAttemptsOfAPromptProbe(t *testing.T) {
+func TestSlowAttemptOfPromptProbe(t *testing.T) {
 	for slow, wantErr := range map[int]error{1: nil, 2: probe.ErrNoSlot} {
 		t.Run(fmt.Sprint(slow), func(t *testing.T) {
 			g := newHoles(t, 0, plugin.Limits{Instances: 8})

@@ -50,7 +50,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return b.carryOut(c, in, start)
 }
 
-// begin gets a call its slot and its instance, which end gives back.
+// begin takes a slot and an instance for a call. The caller gives them back with end.
 func (b *bound) begin(c *call) (in *instance, err error) {
 	if !c.Acquire() {
 		return nil, ErrNoInstance
@@ -63,14 +63,14 @@ func (b *bound) begin(c *call) (in *instance, err error) {
 	return b.plugin.take(c)
 }
 
-// end ends what a call has begun, and gives back what it holds.
+// end closes the connections of a call, and gives back its slot and its instance.
 func (b *bound) end(c *call, in *instance, normal bool) {
 	defer b.plugin.back(c, in, normal)
 	c.Release()
 	c.Finish()
 }
 
-// carryOut calls the guest, and gives back what the attempt holds.
+// carryOut calls the guest, and ends the call.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
 	again := false
 	defer func() { b.end(c, in, again) }()
@@ -91,10 +91,10 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	return out, b.named(err)
 }
 
-// cutOff is the answer of an attempt whose context has ended before its guest answered.
+// cutOff returns the outcome of an attempt whose context ended before its guest returned.
 func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, error) {
 	if err == context.DeadlineExceeded {
-		switch trouble := c.HostTrouble(); { // of the target nothing is known
+		switch trouble := c.HostTrouble(); { // errors that tell nothing about the target
 		case c.Starved(start):
 			err = ErrNoInstance
 		case trouble != nil:
@@ -106,8 +106,8 @@ func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, erro
 	return out, err
 }
 
-// ended is the answer of an attempt whose context has ended: a deadline is a
-// Failure, and anything else is of no interest to anyone.
+// ended returns the outcome of an attempt whose context ended: a Failure at the deadline, an
+// error otherwise.
 func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Outcome, error) {
 	if err != context.DeadlineExceeded {
 		return probe.Outcome{}, b.named(err)
@@ -115,19 +115,19 @@ func (b *bound) ended(err error, req *probe.Request, start time.Time) (probe.Out
 	return attempt.TimedOut(req, b.plugin.host.since(start)), nil
 }
 
-// validate asks the guest whether it takes the config, as soon as there is an instance
-// to ask.
-func (b *bound) validate(ctx context.Context, target probe.Target) error {
+// whenFree calls do until it gets an instance or ctx ends.
+func whenFree(ctx context.Context, do func() error) error {
 	for {
-		err := b.tryValidate(ctx, target)
+		err := do()
 		if !errors.Is(err, ErrNoInstance) || ctx.Err() != nil {
 			return err
 		}
-		guest.Wait(ctx, nil, sched.Patience)
+		guest.SystemClock{}.Wait(ctx, nil, sched.Patience)
 	}
 }
 
-func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
+// validate calls the guest's validate_config.
+func (b *bound) validate(ctx context.Context, target probe.Target) error {
 	c := newCall(ctx, b, &probe.Request{Target: target}, nil, sched.Prompt)
 	in, err := b.begin(c)
 	if err != nil {
@@ -148,5 +148,5 @@ func (b *bound) tryValidate(ctx context.Context, target probe.Target) error {
 	return nil
 }
 
-// named says which plugin an error comes from.
+// named adds the name of the plugin to an error.
 func (b *bound) named(err error) error { return attempt.Named(b.plugin.guest.Manifest.Name, err) }

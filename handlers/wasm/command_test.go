@@ -77,7 +77,7 @@ func command(t testing.TB, source string, edit func(*plugin.Manifest)) *wasm.Han
 
 func execCodes(m *plugin.Manifest) { m.ExitCodes = plugin.ExecCodes }
 
-func TestCommandAnswers(t *testing.T) {
+func TestCommandOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		printed string
@@ -119,7 +119,7 @@ func TestCommandAnswers(t *testing.T) {
 	}
 }
 
-func TestCommandBreaks(t *testing.T) {
+func TestCommandErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		reason     probe.Reason
@@ -153,7 +153,7 @@ func TestCommandBreaks(t *testing.T) {
 	}
 }
 
-func TestCommandKeepsTheContract(t *testing.T) {
+func TestCommandHandlerSuite(t *testing.T) {
 	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
 		return probetest.HandlerUnderTest{
 			Good:     command(t, program("well", toStdout), nil),
@@ -178,7 +178,7 @@ func TestCommandIsLimited(t *testing.T) {
 	}
 }
 
-func TestCommandIsTold(t *testing.T) {
+func TestCommandSeesRequest(t *testing.T) {
 	req := probe.Request{
 		Kind: probe.Liveness, Attempt: 2, Target: probe.Target{Host: "10.0.0.7", Port: 5432},
 		Pod: &probe.Pod{Namespace: "shop", Name: "db-0"}, Container: &probe.Container{Name: "db"},
@@ -215,7 +215,7 @@ func TestCommandIsTold(t *testing.T) {
 	})
 }
 
-func TestCommandIsRecognised(t *testing.T) {
+func TestCommandIsDetected(t *testing.T) {
 	const reactor = `(module (memory (export "memory") 1) (func (export "probe") (result i32) i32.const 0))`
 	for _, c := range []struct {
 		name, source string
@@ -262,7 +262,8 @@ var goProgram = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(out)
 })
 
-func TestProgramOfGo(t *testing.T) {
+func TestGoProgram(t *testing.T) {
+	t.Parallel()
 	module, err := goProgram()
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestCompilerFillsCache(t *testing.T) {
 	}
 }
 
-func TestCompilerTellsWhatIsWrong(t *testing.T) {
+func TestCompilerReturnsErrorOfModule(t *testing.T) {
 	h, _ := compiling(t)
 	broken := tableGuest("\x6a") // an addition of nothing
 	_, err := h.Load(t.Context(), plugin.Found{Module: broken, Manifest: plugin.Minimal("broken")})
@@ -68,7 +68,7 @@ func TestCompilerIsEndedWithLoad(t *testing.T) {
 	}
 }
 
-func TestBombIsStoppedAndNotTriedAgain(t *testing.T) {
+func TestCompilerLimitsStopModuleForAnHour(t *testing.T) {
 	for want, limits := range map[string]struct {
 		time   time.Duration
 		memory uint64
@@ -93,7 +93,7 @@ func TestBombIsStoppedAndNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestMissingCompilerLeavesBoundsAlone(t *testing.T) {
+func TestMissingCompilerCompilesInProcess(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Compiler: filepath.Join(t.TempDir(), "gone")})
 	if err != nil {
 		t.Fatal(err)

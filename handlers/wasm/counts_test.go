@@ -17,7 +17,7 @@ const (
 func section(id byte, body string) string { return string([]byte{id, byte(len(body))}) + body }
 
 // A few bytes must not take the memory of the whole process, which no recover gets back.
-func TestModulesThatSayTheyHaveMore(t *testing.T) {
+func TestModuleCountsAreBounded(t *testing.T) {
 	function := section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(5, "\x01\x00\x01") +
 		section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00")
 	code := func(locals string) string { return section(10, "\x01"+string(sized([]byte(locals+"\x41\x00\x0b")))) }
@@ -64,7 +64,7 @@ func TestModulesThatSayTheyHaveMore(t *testing.T) {
 }
 
 // A function that is small, and for which the compiler takes seconds and gigabytes.
-func TestFunctionsThatAreTooMuchForTheCompiler(t *testing.T) {
+func TestExpensiveFunctionsAreRefused(t *testing.T) {
 	thousand := "\xe8\x07" + strings.Repeat("\x7f", 1000)
 	const loop, block = "\x03\x40\x0b", "\x02\x40\x0b"
 	for what, c := range map[string]struct{ locals, body, want string }{

@@ -11,7 +11,7 @@ import (
 )
 
 // A plugin that cannot be loaded for want of memory names what the operator has set.
-func TestNoRoomForTheFirstInstance(t *testing.T) {
+func TestLoadWithoutMemoryNamesTotalMemory(t *testing.T) {
 	for _, total := range []uint64{1 << 10, 1 << 16} { // not even a page; none for the image
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total, Interpreter: true})
 		if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestDenialsHoldForEveryWay dials what is denied by its name, by its address, and by other
+// TestDenialsHoldForEveryCapability dials what is denied by its name, by its address, and by other
 // names of it.
-func TestDenialsHoldForEveryWay(t *testing.T) {
+func TestDenialsHoldForEveryCapability(t *testing.T) {
 	w := &wire{names: map[string][]string{
 		"db.internal": {"10.0.0.7", "fd00::7"}, "db.internal.": {"10.0.0.7", "fd00::7"},
 		"db": {"10.0.0.7"}, "alias.example": {"10.0.0.7"}, "mapped.example": {"::ffff:10.0.0.7"},

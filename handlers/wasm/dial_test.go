@@ -76,7 +76,7 @@ func TestGuestDialsItsTarget(t *testing.T) {
 	}
 }
 
-func TestGuestDialsAUnixSocket(t *testing.T) {
+func TestGuestDialsUnixSocket(t *testing.T) {
 	path := socketPath(t)
 	serve(t, "unix", path)
 	target := probe.Target{Unix: path}
@@ -86,7 +86,7 @@ func TestGuestDialsAUnixSocket(t *testing.T) {
 	}
 }
 
-func TestGuestIsToldWhatWentWrong(t *testing.T) {
+func TestGuestReadsLastError(t *testing.T) {
 	target := probe.Target{Host: "127.0.0.1", Port: 1}
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
 	want := "dial tcp " + nobody + ": connect: connection refused"
@@ -95,7 +95,7 @@ func TestGuestIsToldWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesThatAreNotThere(t *testing.T) {
+func TestUnknownCapabilities(t *testing.T) {
 	m := plugin.Minimal("greedy")
 	m.Requests = []plugin.Request{{Capability: "net"}, {Capability: "dns", Optional: true}}
 	p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: m})
@@ -223,9 +223,9 @@ func TestCustomDialer(t *testing.T) {
 	}
 }
 
-// TestWhereATargetMayBe asks a guest to dial its target, and looks where the host
+// TestTargetAddressClasses asks a guest to dial its target, and looks where the host
 // dials.
-func TestWhereATargetMayBe(t *testing.T) {
+func TestTargetAddressClasses(t *testing.T) {
 	names := map[string][]string{
 		"db":        {"10.0.0.9"},
 		"mixed":     {"127.0.0.1", "169.254.169.254", "10.0.0.9"},

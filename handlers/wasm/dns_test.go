@@ -1,11 +1,8 @@
 package wasm_test
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +22,7 @@ var (
 	home  = &dnsmessage.AResource{A: [4]byte{10, 0, 0, 9}}
 )
 
-func TestGuestLooksNamesUp(t *testing.T) {
+func TestGuestLooksUpNames(t *testing.T) {
 	name := dnsmessage.MustNewName
 	bodies := map[dnsmessage.Type]dnsmessage.ResourceBody{
 		dnsmessage.TypeA:     home,
@@ -59,7 +56,7 @@ func TestGuestLooksNamesUp(t *testing.T) {
 	}
 }
 
-func TestGuestAsksManyNamesWithoutWaiting(t *testing.T) {
+func TestConcurrentLookUps(t *testing.T) {
 	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} })
 	f := answerOf(t, resolve(t, resolver(t, "dnspoll", z), map[string]any{"name": "db.test"}, false))
 	if seen := z.seen(); len(f.Answers) != 1 || f.Answers[0].Data != "10.0.0.9" || seen != "udpe udpe udpe udpe" {
@@ -73,7 +70,7 @@ func TestGuestAsksManyNamesWithoutWaiting(t *testing.T) {
 
 // What is asked again, and of whom: each case tells what the guest learns, and over what
 // the two servers were asked.
-func TestNameserversAreAskedInTurn(t *testing.T) {
+func TestNameserversAreAskedInOrder(t *testing.T) {
 	good := func(q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} }
 	code := func(c dnsmessage.RCode) func(string, dnsmessage.Message) [][]byte {
 		return func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, c)} }
@@ -103,6 +100,7 @@ func TestNameserversAreAskedInTurn(t *testing.T) {
 		{"EDNS is not at fault", code(dnsmessage.RCodeFormatError), silent, "FORMERR", "udpe udp,"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			first, second := nameserver(t, c.first), nameserver(t, c.second)
 			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, unhurried))
 			told := []string{f.RCode}
@@ -118,6 +116,7 @@ func TestNameserversAreAskedInTurn(t *testing.T) {
 }
 
 func TestLostQuestionIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	lost := true
 	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte {
 		if lost {
@@ -132,31 +131,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A host that stood still when it was to dial says nothing of the server.
-func TestAServerThatWasDialledTooLateIsAskedAgain(t *testing.T) {
-	z := nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} })
-	for late, want := range map[int]probe.Result{1: probe.Success, 2: probe.Failure} {
-		h, err := wasm.New(wasm.Config{
-			CacheDir: testCache(scratch), Interpreter: interpreter, DNSServers: []string{z.addr},
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if late--; late >= 0 {
-					return nil, os.ErrDeadlineExceeded
-				}
-				return new(net.Dialer).DialContext(ctx, network, addr)
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { h.Close() })
-		p := loadAs(t, h, "dns", asking("dns", allow), grants(t, "dns")...)
-		if got := resolve(t, p, map[string]any{"name": "db.test"}, unhurried); got.Result != want {
-			t.Errorf("got %+v, want %v", got, want)
-		}
-	}
-}
-
-func TestLongAnswersComeOverTCP(t *testing.T) {
+func TestLongDNSAnswersUseTCP(t *testing.T) {
 	var long []dnsmessage.ResourceBody
 	for i := range 240 {
 		long = append(long, &dnsmessage.TXTResource{TXT: []string{strings.Repeat(string(rune('a'+i%26)), 250)}})
@@ -249,6 +224,7 @@ func TestHostileNameservers(t *testing.T) {
 		}), "or 262144 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, c.want == timedOut)
 			said := strings.Contains(got.Output, c.want) || c.want == timedOut && strings.Contains(got.Output, "i/o timeout") // of a dial, on a busy machine
 			if !said || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
@@ -264,7 +240,7 @@ func TestHostileNameservers(t *testing.T) {
 	})
 }
 
-func TestLookUpEndsAtTheDeadline(t *testing.T) {
+func TestLookUpEndsAtDeadline(t *testing.T) {
 	z := nameserver(t, func(string, dnsmessage.Message) [][]byte { return nil })
 	target := probe.Target{Host: "10.0.0.7", Port: 53}
 	b := bind(t, resolver(t, "dns", z), `{"req":{"name":"db.test"}}`, target)
@@ -273,7 +249,7 @@ func TestLookUpEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestLookUpsThatAreRefused(t *testing.T) {
+func TestInvalidLookUpsAreRefused(t *testing.T) {
 	p := resolver(t, "dns", nameserver(t, func(_ string, q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0)} }))
 	var got []string
 	for _, req := range []map[string]any{
@@ -305,7 +281,7 @@ func TestLookUpsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNameserversOfAHost(t *testing.T) {
+func TestDefaultNameservers(t *testing.T) {
 	if _, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), DNSServers: []string{"dns.internal:53"}}); err == nil || !strings.Contains(err.Error(), `nameserver "dns.internal:53": want an IP and a port`) {
 		t.Errorf("got %v", err)
 	}

@@ -144,7 +144,7 @@ func TestLookUpsNeedRequests(t *testing.T) {
 
 // A grant of udp is enough for a long answer over tcp from the same server, unless that is
 // denied.
-func TestGrantsOfLongAnswers(t *testing.T) {
+func TestGrantsOfLongDNSAnswers(t *testing.T) {
 	z := nameserver(t, func(network string, q dnsmessage.Message) [][]byte {
 		if strings.HasPrefix(network, "udp") {
 			return cut(q)
@@ -180,7 +180,7 @@ func TestGrantsOfLongAnswers(t *testing.T) {
 	}
 }
 
-func TestGuestsAreToldTheirFeatures(t *testing.T) {
+func TestRequestListsFeatures(t *testing.T) {
 	for _, c := range []struct {
 		requests []plugin.Request
 		grants   []string
@@ -200,7 +200,7 @@ func TestGuestsAreToldTheirFeatures(t *testing.T) {
 }
 
 // Look-ups that come to nothing are counted too.
-func TestLookupsThatAreRefusedAreCounted(t *testing.T) {
+func TestRefusedLookUpsAreCounted(t *testing.T) {
 	var log bytes.Buffer
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {

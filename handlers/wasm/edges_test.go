@@ -61,7 +61,7 @@ func (deaf) Read([]byte) (int, error)    { return 0, io.EOF }
 func (deaf) Write(p []byte) (int, error) { return len(p), nil }
 
 // No guest gets the host to panic, whatever numbers it thinks of.
-func TestNumbersAtTheEdge(t *testing.T) {
+func TestImportsWithEdgeValues(t *testing.T) {
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DNSServers: []string{"10.0.0.9:53"},
 		DialContext: func(context.Context, string, string) (net.Conn, error) {

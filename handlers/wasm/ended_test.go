@@ -31,7 +31,7 @@ func (c endedContext) Err() error {
 
 // A host call that begins after the deadline reaches nobody, though nothing has ended the
 // guest yet.
-func TestNobodyIsReachedAfterTheDeadline(t *testing.T) {
+func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		isolation plugin.Isolation
 		trace     probe.Tracer

@@ -66,8 +66,8 @@ func asking(name string, requests ...plugin.Request) *plugin.Manifest {
 	return m
 }
 
-// TestAttacks lets a guest dial where it should not get to, and looks at the wire.
-func TestAttacks(t *testing.T) {
+// TestDialAttacksAreDenied lets a guest dial where it should not get to, and looks at the wire.
+func TestDialAttacksAreDenied(t *testing.T) {
 	w := &wire{names: map[string][]string{
 		"db.internal":      {"10.0.0.9"},
 		"rebound.internal": {"127.0.0.1"},
@@ -184,7 +184,7 @@ func TestRebindingBetweenDials(t *testing.T) {
 }
 
 // A name that was not granted is not looked up: the query itself would carry data out.
-func TestNamesAreNotLookedUpInVain(t *testing.T) {
+func TestUnneededNamesAreNotLookedUp(t *testing.T) {
 	w := &wire{}
 	h := w.host(t)
 	target := probe.Target{Host: "10.0.0.7", Port: 80}
@@ -285,7 +285,7 @@ func TestNoTarget(t *testing.T) {
 
 // A guest's spelling of its target's name leads where the target's own does: with a dot
 // at its end a name is looked up as it is, and without one below the search domains.
-func TestTheTargetIsLookedUpAsItIsNamed(t *testing.T) {
+func TestTargetNameKeepsTrailingDot(t *testing.T) {
 	for _, c := range [][2]string{{"db.internal.", "tcp://db.internal:5432"}, {"db.internal", "tcp://DB.internal.:5432"}, {"db.internal", ""}} {
 		w := &wire{names: map[string][]string{"db.internal.": {"10.0.0.7"}, "db.internal": {"10.0.0.7"}}}
 		p := load(t, w.host(t), "dialurl", plugin.Reset)

@@ -94,7 +94,7 @@ func TestGuestLogsAreTraced(t *testing.T) {
 	}
 }
 
-func TestFloodedLogIsCut(t *testing.T) {
+func TestLogFloodIsCut(t *testing.T) {
 	p := load(t, host, "flood", plugin.Reset)
 	lines, bytes := 0, 0
 	due := newDue(t)
@@ -112,7 +112,7 @@ func TestFloodedLogIsCut(t *testing.T) {
 	}
 }
 
-func TestFloodedTraceIsCut(t *testing.T) {
+func TestTraceFloodIsCut(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestFloodedTraceIsCut(t *testing.T) {
 	}
 }
 
-func TestCallsLeaveNothingBehind(t *testing.T) {
+func TestResetRestoresState(t *testing.T) {
 	b := bind(t, goGuest(t), `{"do":"state"}`, probe.Target{})
 	for range 3 {
 		got, err := attempt(t, b, probe.Request{}, 5*time.Second)
@@ -168,7 +168,7 @@ func TestGuestValidatesItsConfig(t *testing.T) {
 	}
 }
 
-func TestConfigIsHeldAgainstTheSchema(t *testing.T) {
+func TestConfigIsValidatedAgainstSchema(t *testing.T) {
 	manifest, err := plugin.ParseManifest("plugin.yaml", []byte(`
 apiVersion: prober.dev/v1
 name: schema
@@ -306,7 +306,7 @@ func TestMemoryBudget(t *testing.T) {
 }
 
 // What is too long is refused, rather than cut to something else.
-func TestNamesThatAreTooLong(t *testing.T) {
+func TestLongNamesAreRefused(t *testing.T) {
 	if got, err := attempt(t, load(t, host, "longkey", plugin.Reset), probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 		t.Errorf("config_get: got %+v, %v", got, err)
 	}
@@ -331,7 +331,7 @@ func TestIdleInstancesMakeRoom(t *testing.T) {
 	}
 }
 
-func TestLimitsOfARun(t *testing.T) {
+func TestLimitsOfOneCall(t *testing.T) {
 	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
 	for config, want := range map[string]string{
 		`{"do":"handles","hold":true}`: ": more than 8 open handles",
@@ -345,7 +345,7 @@ func TestLimitsOfARun(t *testing.T) {
 	}
 }
 
-func TestReadLimitOfARun(t *testing.T) {
+func TestReadLimitOfOneCall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 }
 
 // What a guest does to its files is not there for the next call.
-func TestClosedFilesAreOpenAgain(t *testing.T) {
+func TestClosedStandardStreamsStayOpen(t *testing.T) {
 	code := assemble(t, `(module
   (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
   (memory (export "memory") 1)

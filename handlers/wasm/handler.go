@@ -96,7 +96,7 @@ func (p *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	}
 	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := b.validate(ctx, target); err != nil {
+	if err := whenFree(ctx, func() error { return b.validate(ctx, target) }); err != nil {
 		return nil, err
 	}
 	return b, nil

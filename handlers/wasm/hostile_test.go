@@ -53,8 +53,8 @@ func targetOf(l net.Listener) probe.Target {
 	return probe.Target{Host: addr.IP.String(), Port: addr.Port}
 }
 
-func TestHostileGuestsEndAtTheDeadline(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+func TestHostileGuestsEndAtDeadline(t *testing.T) {
+	const timeout = 50 * time.Millisecond
 	target := blackHole(t)
 	for _, name := range []string{"spin", "sleep", "poll", "flood", "spam", "hang", "handles"} {
 		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
@@ -76,7 +76,7 @@ func TestHostileGuestsEndAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestFaultsAreErrors(t *testing.T) {
+func TestGuestFaultsAreErrors(t *testing.T) {
 	for name, want := range map[string]struct {
 		reason probe.Reason
 		text   string
@@ -190,7 +190,7 @@ func TestInitializeIsNamed(t *testing.T) {
 }
 
 // What a guest takes is bounded while it lasts, not only by its end.
-func TestWhatAHostileGuestHasTaken(t *testing.T) {
+func TestHostileGuestReachesLimits(t *testing.T) {
 	for name, limit := range map[string]plugin.LimitName{"handles": "handles", "spam": "logLines", "flood": "logBytes"} {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, host, name, plugin.Reset)
@@ -209,10 +209,10 @@ func TestWhatAHostileGuestHasTaken(t *testing.T) {
 	}
 }
 
-// TestHostileGuestsHoldNobodyUp runs native probes beside guests of every bad kind, with
+// TestHostileGuestsDoNotBlockOthers runs native probes beside guests of every bad kind, with
 // the garbage collector at work: without termination checks a guest that loops would
 // stop the process.
-func TestHostileGuestsHoldNobodyUp(t *testing.T) {
+func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	const (
 		natives = 1000
 		period  = 50 * time.Millisecond

@@ -48,7 +48,7 @@ func troubled(t *testing.T, compat probe.Compat, dial func(addr string) error) *
 
 // A connection that the host itself cannot make says nothing of the target: where a guest
 // calls that a Failure, or does not come to an end, the attempt is an error.
-func TestHostTrouble(t *testing.T) {
+func TestHostTroubleIsError(t *testing.T) {
 	const request = `{"req":{"url":"http:///"}}`
 	out := func(string) error { return dialErr("socket", syscall.EMFILE) }
 	refused := func(string) error { return dialErr("connect", syscall.ECONNREFUSED) }

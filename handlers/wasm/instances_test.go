@@ -44,7 +44,7 @@ func TestLimitsOfInstances(t *testing.T) {
 }
 
 // After a burst, instances that are not needed any more go sooner than the last one.
-func TestInstancesOfABurst(t *testing.T) {
+func TestInstancesAfterBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
 			here, there := net.Pipe()
@@ -82,7 +82,7 @@ func TestInstancesOfABurst(t *testing.T) {
 }
 
 // A guest that gets no memory while it starts says nothing of the plugin.
-func TestNoMemoryToStartIn(t *testing.T) {
+func TestStartWithoutMemoryIsSkipped(t *testing.T) {
 	began := make(chan struct{}, 1)
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: 2 << 20,
@@ -136,7 +136,7 @@ func TestNoMemoryToStartIn(t *testing.T) {
 
 // Attempts that wait for a black hole do not hold all the instances that the plugin may
 // have.
-func TestBlackHolesLeaveInstancesToTheOthers(t *testing.T) {
+func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 	began := make(chan struct{}, 10)
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true,

@@ -139,7 +139,7 @@ func randomHost(t testing.TB) *wasm.Host {
 	return h
 }
 
-func TestResetIsAsGoodAsFresh(t *testing.T) {
+func TestResetEqualsFresh(t *testing.T) {
 	const hostFor = 500 // modules; each leaves a file in the cache
 	resets := 0
 	for first := 0; first < *modules; first += hostFor {

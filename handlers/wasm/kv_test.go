@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestProbesKeep(t *testing.T) {
+func TestKVIsKeptPerProbe(t *testing.T) {
 	p := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv")...)
 	say := func(h probe.Handler) string {
 		got, err := attempt(t, h, probe.Request{}, 5*time.Second)
@@ -50,7 +50,7 @@ func TestProbesKeep(t *testing.T) {
 }
 
 // What a call that failed has kept is as if it had not been.
-func TestErrorsKeepNothing(t *testing.T) {
+func TestErrorsDiscardKV(t *testing.T) {
 	p := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv")...)
 	b := bind(t, p, `{"add":"x","code":8}`, probe.Target{})
 	for range 3 {
@@ -91,7 +91,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 }
 
 // A key costs the host more than its bytes.
-func TestKeysAreBounded(t *testing.T) {
+func TestKVKeysAreBounded(t *testing.T) {
 	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_kv" "set" (func $set (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -15,7 +15,7 @@ import (
 )
 
 // An instance whose call did not end normally is not used again, whatever the reason.
-func TestAnErrorThrowsTheInstanceAway(t *testing.T) {
+func TestErrorDiscardsInstance(t *testing.T) {
 	for name, want := range map[string]probe.Reason{
 		"code":      probe.ReasonProtocol,
 		"badresult": probe.ReasonProtocol,
@@ -33,7 +33,7 @@ func TestAnErrorThrowsTheInstanceAway(t *testing.T) {
 	}
 }
 
-func TestPooledInstancesRemember(t *testing.T) {
+func TestPooledInstanceKeepsState(t *testing.T) {
 	m := plugin.Minimal("counter")
 	m.Isolation, m.Stateful = plugin.Pooled, true
 	p := loadAs(t, host, "counter", m)

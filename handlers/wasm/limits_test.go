@@ -91,7 +91,7 @@ func TestLimitsOfHTTP(t *testing.T) {
 }
 
 // A guest that floods everything is told of each limit once, however often it tries.
-func TestLimitsOfWhatAGuestSays(t *testing.T) {
+func TestLimitsOfOutput(t *testing.T) {
 	p := loadAs(t, host, "flood", limited(plugin.Limits{Message: 100, LogLines: 2, Stdio: 5000, Series: 3}))
 	lines := 0
 	flood := func(p *wasm.Handler, limits ...plugin.LimitName) {
@@ -159,7 +159,7 @@ func TestLimitsOfResults(t *testing.T) {
 }
 
 // A datagram of no bytes goes out like any other, and counts as one.
-func TestLimitOfEmptyDatagrams(t *testing.T) {
+func TestEmptyDatagramsCount(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestLimitsAtLoad(t *testing.T) {
 	}
 }
 
-func TestLimitOfWhatIsKept(t *testing.T) {
+func TestLimitOfKV(t *testing.T) {
 	m := asking("kv", plugin.Request{Capability: "kv"})
 	m.Limits.KV = 6
 	p := loadAs(t, host, "kv", m, grants(t, "kv")...)
@@ -259,7 +259,7 @@ func TestLimitOfWhatIsKept(t *testing.T) {
 	wantHits(t, p, map[plugin.LimitName]uint64{"kv": 5})
 }
 
-func TestLimitsAreTheDefaults(t *testing.T) {
+func TestLimitsDefault(t *testing.T) {
 	p := loadAs(t, host, "ok", plugin.Minimal("ok"))
 	if diff := cmp.Diff(plugin.Resolve(plugin.Limits{}, plugin.Limits{}), p.Limits()); diff != "" {
 		t.Errorf("(-default +got)\n%s", diff)

@@ -98,7 +98,7 @@ func localAddresses(t *testing.T) []string {
 	return hosts
 }
 
-func TestOwnListenerIsNeverReached(t *testing.T) {
+func TestOwnListenerIsDenied(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "127.0.0.1:0", ":0"} {
 		l, err := net.Listen("tcp", listen)
 		if err != nil {
@@ -159,7 +159,7 @@ func getting(t *testing.T, url string) string {
 	return request(t, map[string]any{"url": url, "redirects": 3}, false)
 }
 
-func TestOwnSocketIsNeverReached(t *testing.T) {
+func TestOwnSocketIsDenied(t *testing.T) {
 	path := socketPath(t)
 	l := serve(t, "unix", path)
 	link := path + ".link"

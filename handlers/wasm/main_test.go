@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,9 +19,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What the tests share, because a guest of Go takes seconds to compile.
+// The fixtures that the tests share: a Go guest takes seconds to build and to compile.
 var (
-	host    *wasm.Host // with the disk cache that the next run of the tests finds again; read-only after TestMain
+	host    *wasm.Host // with a disk cache that outlives the tests; read-only after TestMain
 	scratch string     // a folder; read-only after TestMain
 
 	buildOnce = sync.OnceValues(func() ([]byte, error) { return buildGo(scratch, "./testdata/guest") })
@@ -57,6 +58,8 @@ func TestMain(m *testing.M) {
 	if wasm.IsCompiler(os.Args) {
 		os.Exit(wasm.CompilerMain())
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "16") // parallel tests of this package wait most of the time
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -83,7 +86,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// testCache is a folder that outlives the test where there is one.
+// testCache returns a folder that outlives the tests, or else one in fallback.
 func testCache(fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -92,8 +95,8 @@ func testCache(fallback string) string {
 	return filepath.Join(base, "prober-test", "wasm")
 }
 
-// buildGo builds a guest. It looks at the sources too, since go test notices only what
-// the test itself has opened and would keep a result from before they changed.
+// buildGo builds a guest. It opens the sources too, so that go test does not use a cached result
+// after they have changed.
 func buildGo(dir, pkg string) ([]byte, error) {
 	for _, pattern := range []string{pkg + "/*.go", "../../sdk/*.go", "../../sdk/sdkhttp/*.go", "../../internal/abi/*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -125,7 +128,7 @@ func bind(t testing.TB, h probe.Preparer, config string, target probe.Target) pr
 	return b
 }
 
-// patience is how long what goes well may take on the slowest machine.
+// patience is how long a step that succeeds may take on a slow machine.
 const patience = 2 * time.Minute
 
 // first returns a tracer that calls do at the first event.
@@ -134,8 +137,8 @@ func first(do func()) probe.Tracer {
 	return func(probe.TraceEvent) { once() }
 }
 
-// attempt makes one attempt with a timeout. One of seconds is not to be reached, so that
-// it is longer than it says.
+// attempt makes one attempt. A timeout of 5 s or more must not be reached, and is extended to
+// patience.
 func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
 	req.Spec.Timeout = timeout
@@ -147,8 +150,8 @@ func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Dura
 	return h.Probe(ctx, req)
 }
 
-// overrun makes an attempt that is to come to its deadline. Where the host was too busy
-// for that to tell anything, it makes another with more time.
+// overrun makes an attempt that must reach its deadline. If it was skipped because the host was
+// busy, overrun makes another with more time.
 func overrun(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
 	req.Spec.Timeout = timeout

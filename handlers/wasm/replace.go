@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/probe"
 )
@@ -16,9 +15,8 @@ var (
 	_ probe.Trier     = (*bound)(nil)
 )
 
-// Inherit implements [probe.Inheritor]: what a probe keeps is its own, and no new
-// version of the plugin takes that away. Neither does it make the probe one of which
-// nothing is known.
+// Inherit implements [probe.Inheritor]: with a new version of the plugin, the probe keeps its
+// key-value store and its history class.
 func (b *bound) Inherit(from probe.Handler) {
 	if old, ok := from.(*bound); ok {
 		b.store = old.store
@@ -29,25 +27,20 @@ func (b *bound) Inherit(from probe.Handler) {
 // tryTimeout is the timeout of the attempt that [bound.Try] makes.
 const tryTimeout = time.Second
 
-// Try implements [probe.Trier]. It calls probe out of reach of the network, of names
-// and of what the probe keeps. The guest finds that its host calls fail, so that its
-// verdict, and an error of its own, say nothing; nor does a deadline, since it may wait
-// for a target. But it must not trap, and must keep the contract.
+// Try implements [probe.Trier]. It calls the guest's probe without network, DNS and kv. The
+// verdict, an error that the guest returns and the deadline mean nothing, because its host calls
+// fail. A trap or a breach of the contract is an error.
 func (b *bound) Try(ctx context.Context) error {
 	ctx, cancel := b.plugin.host.cfg.Clock.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	for {
-		err := b.try(ctx)
-		if !errors.Is(err, ErrNoInstance) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil // the host is busy, which says nothing of the guest
-		}
-		guest.Wait(ctx, nil, sched.Patience)
+	err := whenFree(ctx, func() error { return b.try(ctx) })
+	if errors.Is(err, ErrNoInstance) { // the host is busy
+		return nil
 	}
+	return err
 }
 
+// try is Try with an instance that is free now.
 func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
 	c := newCall(ctx, b, &request, nil, sched.Prompt)
@@ -69,13 +62,13 @@ func (b *bound) try(ctx context.Context) error {
 	return err
 }
 
-// Keeper is implemented by the handlers that [Handler.Prepare] returns. It shows what
-// the probe keeps from attempt to attempt, to tests and to whoever explains a probe.
+// Keeper is implemented by the handlers that [Handler.Prepare] returns. It gives tests of
+// plugins access to the key-value store of the probe.
 type Keeper interface {
 	probe.Handler
-	// Kept returns a copy of what is kept.
+	// Kept returns a copy of the stored values.
 	Kept() map[string][]byte
-	// Keep replaces what is kept.
+	// Keep replaces the stored values.
 	Keep(data map[string][]byte)
 }
 

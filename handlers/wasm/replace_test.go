@@ -15,7 +15,7 @@ import (
 
 // A new version of a plugin finds what its probes have kept, and their quarantine is
 // over.
-func TestProbesKeepOverAReplacement(t *testing.T) {
+func TestReplacementKeepsKV(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	replace := func() {
 		p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "kv"), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
@@ -46,7 +46,7 @@ func TestProbesKeepOverAReplacement(t *testing.T) {
 }
 
 // A probe that is bound anew, as with a secret that has rotated, finds what it has kept.
-func TestProbesKeepOverANewBinding(t *testing.T) {
+func TestNewBindingKeepsKV(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "kv"), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
 	if err != nil {
@@ -71,9 +71,9 @@ func TestProbesKeepOverANewBinding(t *testing.T) {
 
 // What is tried before it replaces another must not trap; its verdict does not count,
 // since it reaches nothing.
-func TestTry(t *testing.T) {
+func TestTryReturnsTrapsOnly(t *testing.T) {
 	for name, want := range map[string]string{
-		"ok": "", "dialurl": "", "guesterr": "", "spin": "", "sleep": "",
+		"ok": "", "dialurl": "", "guesterr": "", "spin": "",
 		"trap": "wasm error: unreachable", "code": "returned 42",
 	} {
 		h, err := load(t, host, name, plugin.Reset).Prepare([]byte("{}"), probe.Target{Host: "127.0.0.1", Port: 1})
@@ -92,7 +92,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-func TestTotalMemoryChanges(t *testing.T) {
+func TestSetTotalMemory(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,8 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 	}
 }
 
-// TestSecretAtTheLimitOfAMessage has a secret of which only a part is within the limit.
-func TestSecretAtTheLimitOfAMessage(t *testing.T) {
+// TestSecretAtMessageLimitIsRedacted has a secret of which only a part is within the limit.
+func TestSecretAtMessageLimitIsRedacted(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
 	if err != nil {

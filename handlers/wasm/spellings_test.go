@@ -57,9 +57,9 @@ func dialling(t *testing.T, url string) string {
 	return string(doc)
 }
 
-// TestSpellings dials every spelling with the widest grants there are. Its resolver knows
+// TestSpellingsOfDeniedAddresses dials every spelling with the widest grants there are. Its resolver knows
 // all names, and none of them leads anywhere but to what is refused.
-func TestSpellings(t *testing.T) {
+func TestSpellingsOfDeniedAddresses(t *testing.T) {
 	evil := []netip.Addr{
 		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("10.66.6.6"),
 		netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:169.254.169.254"), netip.MustParseAddr("64:ff9b::a42:606"),

@@ -21,6 +21,7 @@ func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	if interpreter {
 		return // its stacks are small
 	}
+	t.Parallel()
 	const total, attempts = 128 << 20, 40
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total})
 	if err != nil {
@@ -77,7 +78,7 @@ func TestStacksOfComputingGuestsAreBounded(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if _, err := p.Probe(ctx, probe.Request{}); probe.ReasonOf(err) == probe.ReasonMemory && strings.Contains(err.Error(), "its stack takes more memory") {
 				ended.Add(1)

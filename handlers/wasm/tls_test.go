@@ -105,7 +105,7 @@ func TestGuestDialsTLS(t *testing.T) {
 	}
 }
 
-func TestTLSWithAPeerThatIsSilent(t *testing.T) {
+func TestTLSHandshakeWithSilentPeerEndsAtDeadline(t *testing.T) {
 	target := blackHole(t)
 	p := load(t, host, "dialurl", plugin.Reset)
 	got, err := overrun(t, bind(t, p, `{"url":"tls://"}`, target), probe.Request{Target: target}, 100*time.Millisecond)
@@ -200,7 +200,7 @@ func TestGuestSendsDatagrams(t *testing.T) {
 	}
 }
 
-func TestDatagramsThatFail(t *testing.T) {
+func TestFailingDatagrams(t *testing.T) {
 	addr := netip.MustParseAddrPort(nobody)
 	target := probe.Target{Host: addr.Addr().String(), Port: int(addr.Port())}
 	got, err := attempt(t, load(t, host, "udp", plugin.Reset), probe.Request{Target: target}, 5*time.Second)
@@ -210,7 +210,7 @@ func TestDatagramsThatFail(t *testing.T) {
 }
 
 // A target that is a unix socket is dialled with TLS as any other.
-func TestTLSOverASocket(t *testing.T) {
+func TestTLSOverUnixSocket(t *testing.T) {
 	path := socketPath(t)
 	web(t, func(s *httptest.Server) {
 		l, err := net.Listen("unix", path)

@@ -37,7 +37,7 @@ func (w *watched) Write(p []byte) (int, error) {
 
 // A connection that was dialled with TLS is cut at the deadline, without a farewell: where
 // the peer reads nothing any more, that would wait for five seconds more.
-func TestTLSEndsWithoutAFarewell(t *testing.T) {
+func TestTLSEndsWithoutCloseNotify(t *testing.T) {
 	config, _ := secured(t)
 	stay := make(chan struct{})
 	target := accept(t, func(conn net.Conn) {
@@ -45,7 +45,17 @@ func TestTLSEndsWithoutAFarewell(t *testing.T) {
 		_ = tls.Server(conn, config).Handshake()
 		<-stay
 	})
-	defer close(stay)
+	t.Cleanup(func() { close(stay) })
+	for _, isolation := range []plugin.Isolation{plugin.Pooled, plugin.Reset, plugin.Fresh} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			endTLS(t, target, isolation)
+		})
+	}
+}
+
+// endTLS makes an attempt whose guest writes until the deadline.
+func endTLS(t *testing.T, target probe.Target, isolation plugin.Isolation) {
 	var farewells atomic.Int32
 	h, err := wasm.New(wasm.Config{
 		CacheDir: testCache(scratch), Interpreter: interpreter,
@@ -61,16 +71,14 @@ func TestTLSEndsWithoutAFarewell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
-	for _, isolation := range []plugin.Isolation{plugin.Pooled, plugin.Reset, plugin.Fresh} {
-		m := plugin.Minimal("tlswall")
-		m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
-		p := loadAs(t, h, "tlswall", m)
-		if got, err := overrun(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
-			t.Errorf("%s: got %+v, %v", isolation, got, err)
-		}
-		if n := farewells.Swap(0); n != 0 {
-			t.Errorf("%s: %d farewells", isolation, n)
-		}
+	t.Cleanup(func() { h.Close() })
+	m := plugin.Minimal("tlswall")
+	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
+	p := loadAs(t, h, "tlswall", m)
+	if got, err := overrun(t, p, probe.Request{Target: target}, time.Second); err != nil || got.Result != probe.Failure {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if n := farewells.Load(); n != 0 {
+		t.Errorf("%d farewells", n)
 	}
 }

@@ -39,7 +39,7 @@ func hang(t *testing.T, h probe.Handler, target probe.Target, pattern string) {
 	}
 }
 
-func TestHangOfAGuestNamesWhatItDid(t *testing.T) {
+func TestTimeoutDetailsNameActivity(t *testing.T) {
 	const took = `for [0-9.]+m?s; `
 	for name, pattern := range map[string]string{
 		"spin":  `^guest: computing ` + took + `no host call since it began$`,
@@ -47,6 +47,7 @@ func TestHangOfAGuestNamesWhatItDid(t *testing.T) {
 		"hang":  `^read tcp 127.0.0.1:\d+: waiting ` + took + `connected after .*; 0 bytes sent, 0 received; before: waited .* in 1 host call$`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			hang(t, load(t, host, name, plugin.Reset), blackHole(t), pattern)
 		})
 	}
@@ -96,7 +97,7 @@ func TestHangOfAGuestNamesWhatItDid(t *testing.T) {
 	})
 }
 
-func TestHangOfADialNamesTheStage(t *testing.T) {
+func TestTimeoutDetailsNameDialStage(t *testing.T) {
 	waits := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
@@ -110,29 +111,34 @@ func TestHangOfADialNamesTheStage(t *testing.T) {
 	web := plugin.Request{Capability: "http", Allow: []string{"http://*:*/*", "https://*:*/*"}}
 	const took = `waiting for [0-9.]+m?s; `
 	t.Run("dial", func(t *testing.T) {
+		t.Parallel()
 		p := loadAs(t, h, "dialurl", asking("dialurl", everything), grants(t, "tcp://*:*", "tls://*:*")...)
 		b := bind(t, p, `{"url":"tcp://192.0.2.1:80"}`, probe.Target{})
 		hang(t, b, probe.Target{}, `^dial tcp://192.0.2.1:80: `+took+`no answer to the SYN from 192.0.2.1:80$`)
 	})
 	t.Run("http", func(t *testing.T) {
+		t.Parallel()
 		p := loadAs(t, h, "http", asking("http", web), grants(t, "http://*:*/*")...)
 		b := bind(t, p, `{"req":{"url":"http://192.0.2.1/x"}}`, probe.Target{})
 		hang(t, b, probe.Target{}, `^http GET http://192.0.2.1/x: `+took+`no answer to the SYN from 192.0.2.1:80$`)
 	})
 	target := blackHole(t) // it takes connections and says nothing
 	t.Run("tls", func(t *testing.T) {
+		t.Parallel()
 		p := loadAs(t, host, "dialurl", asking("dialurl", everything), grants(t, "tcp://*:*", "tls://*:*")...)
 		b := bind(t, p, `{"url":"tls://"}`, target)
 		hang(t, b, target, `^dial tls://: `+took+`the TLS handshake is not finished$`)
 	})
 	t.Run("headers", func(t *testing.T) {
+		t.Parallel()
 		p := loadAs(t, host, "http", asking("http", web), grants(t, "http://*:*/*")...)
 		b := bind(t, p, `{"req":{"url":"http:///x"}}`, target)
 		hang(t, b, target, `^http GET http:///x: `+took+`no response headers from 127.0.0.1:\d+$`)
 	})
 }
 
-func TestHangOfALookUpNamesTheQuestion(t *testing.T) {
+func TestTimeoutDetailsNameQuestion(t *testing.T) {
+	t.Parallel()
 	silent := nameserver(t, func(string, dnsmessage.Message) [][]byte { return nil })
 	b := bind(t, resolver(t, "dns", silent), `{"req":{"name":"db.test"}}`, probe.Target{})
 	hang(t, b, probe.Target{}, `^dns .*db.test.*: waiting for .*; no answer from the resolver`)

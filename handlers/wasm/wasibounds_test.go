@@ -19,7 +19,7 @@ func asksWASI(function, params, call string) string {
 }
 
 // What a function of WASI is given bounds how long it takes, and nothing interrupts it.
-func TestWASIIsBounded(t *testing.T) {
+func TestWASIParametersAreBounded(t *testing.T) {
 	const i2, i3, i4, i5 = "i32 i32", "i32 i32 i32", "i32 i32 i32 i32", "i32 i32 i32 i32 i32"
 	for _, c := range []struct{ function, params, call, want string }{
 		{"fd_write", i4, "i32.const 1 i32.const 64 i32.const 1024 i32.const 0", "100"},

@@ -113,7 +113,7 @@ func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Durat
 
 // A guest that waits for the host when its deadline comes is unwound, and nothing that it
 // would have done next happens. An instance of isolation reset is used again.
-func TestDeadlineOfAWaitingGuest(t *testing.T) {
+func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
 	over := false // a data race, if it were read later
 	trace := func(e probe.TraceEvent) {
 		if over {
@@ -157,7 +157,8 @@ func TestDeadlineOfAWaitingGuest(t *testing.T) {
 }
 
 // The target of a guest that is unwound sees one connection and no byte.
-func TestDeadlineOfAWaitingGuestEndsItsTraffic(t *testing.T) {
+func TestDeadlineEndsTraffic(t *testing.T) {
+	t.Parallel()
 	const timeout = 250 * time.Millisecond
 	for then := range 8 {
 		conns, bytes, target := countingServer(t)
@@ -213,7 +214,7 @@ func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Targe
 }
 
 // An attempt that is cancelled ends its guest in the same way.
-func TestCancelOfAWaitingGuest(t *testing.T) {
+func TestCancelUnwindsWaitingGuest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	h := dialHost(t, func(ctx context.Context) (net.Conn, error) {
@@ -231,7 +232,7 @@ func TestCancelOfAWaitingGuest(t *testing.T) {
 }
 
 // A guest that computes when its deadline comes is closed with its instance.
-func TestDeadlineOfAComputingGuestDropsTheInstance(t *testing.T) {
+func TestDeadlineOfComputingGuestDiscardsInstance(t *testing.T) {
 	p := load(t, host, "spin", plugin.Reset)
 	got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
 	if err != nil || got.Reason != probe.ReasonDeadline {
@@ -243,7 +244,7 @@ func TestDeadlineOfAComputingGuestDropsTheInstance(t *testing.T) {
 }
 
 // A guest of Go works again after it was unwound inside of its client library.
-func TestGoGuestWorksAfterADeadline(t *testing.T) {
+func TestGoGuestWorksAfterDeadline(t *testing.T) {
 	var due *dueContext
 	h := dialHost(t, func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()

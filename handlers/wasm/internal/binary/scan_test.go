@@ -137,9 +137,9 @@ func FuzzScanAgainstWazero(f *testing.F) {
 	})
 }
 
-// TestScanEndsInstructionsWhereWazeroDoes has every opcode with immediates of every length,
+// TestScanReadsImmediatesAsWazero has every opcode with immediates of every length,
 // and a ref.func behind it.
-func TestScanEndsInstructionsWhereWazeroDoes(t *testing.T) {
+func TestScanReadsImmediatesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	var opcodes [][]byte
 	for op := range 256 {
@@ -170,8 +170,8 @@ func TestScanEndsInstructionsWhereWazeroDoes(t *testing.T) {
 	}
 }
 
-// TestScanFindsWhatWazeroFinds grows functions of random bytes: what wazero accepts stays.
-func TestScanFindsWhatWazeroFinds(t *testing.T) {
+// TestScanFindsFeaturesAsWazero grows functions of random bytes: what wazero accepts stays.
+func TestScanFindsFeaturesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	seen := make(map[string]int)
 	for seed := range *scans {

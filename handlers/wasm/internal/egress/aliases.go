@@ -18,7 +18,7 @@ const (
 	refreshTimeout = 250 * time.Millisecond // of looking up a known name again
 )
 
-// knownNames caches the addresses of names that grants deny.
+// knownNames caches the addresses of denied names.
 type knownNames struct {
 	mu    sync.Mutex
 	names map[string]*knownName
@@ -29,15 +29,15 @@ type knownName struct {
 	looked, used time.Time
 }
 
-// addressesOf returns all forms of the addresses of a name, at most a few seconds old. If the
-// look-up fails it returns the last known ones. A name that does not exist has none.
+// addressesOf returns all forms of the addresses of a name, which are at most a few seconds old.
+// If the look-up fails it returns the last known ones. A name that does not exist has none.
 func (n *Network) addressesOf(ctx context.Context, name string) ([]netip.Addr, error) {
 	now := n.Clock.Now()
 	last := n.known.use(name, now)
 	if last != nil && now.Sub(last.looked) < knownFor {
 		return last.addrs, nil
 	}
-	if last != nil { // do not spend the attempt on it
+	if last != nil { // the last known addresses must do if this takes long
 		var cancel context.CancelFunc
 		ctx, cancel = n.Clock.WithTimeout(ctx, refreshTimeout)
 		defer cancel()
@@ -61,7 +61,7 @@ func (n *Network) addressesOf(ctx context.Context, name string) ([]netip.Addr, e
 	return addrs, nil
 }
 
-// use returns what is known of a name, or nil.
+// use returns the entry of a name, or nil.
 func (k *knownNames) use(name string, now time.Time) *knownName {
 	k.mu.Lock()
 	defer k.mu.Unlock()

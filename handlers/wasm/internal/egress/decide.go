@@ -22,8 +22,7 @@ func denyf(format string, args ...any) error {
 
 const ownListener = "a listener of prober itself, which no plugin may reach"
 
-// dial is a dial that is being decided on. Its decisions are pure: they depend on its fields
-// alone.
+// dial is a dial that is being decided on. The decisions depend on its fields only.
 type dial struct {
 	plugin.Dial
 	*Policy
@@ -35,8 +34,8 @@ func (d *dial) denyf(format string, args ...any) error {
 	return denyf("%s: %s", d.text, fmt.Sprintf(format, args...))
 }
 
-// decideName returns why the name of the dial may not even be looked up, or nil: queries
-// would carry data of the guest out.
+// decideName returns an error if the name of the dial may not be looked up: the query itself can
+// carry data out.
 func (d *dial) decideName() error {
 	switch {
 	case d.onTarget:
@@ -51,8 +50,8 @@ func (d *dial) decideName() error {
 	return nil
 }
 
-// decideGrant returns why the address of the dial may not be dialled, or nil: it must be the
-// target or granted, and not be denied.
+// decideGrant returns an error unless the address of the dial is the target or granted, and not
+// denied.
 func (d *dial) decideGrant() error {
 	if !d.onTarget && !d.Permissions.allows(d.Capability, d.Dial) {
 		return d.denyf("%s is neither the probe's target nor granted", d.Addr)
@@ -60,8 +59,8 @@ func (d *dial) decideGrant() error {
 	return d.decideDenials()
 }
 
-// decideDenials returns the error of an address that is a listener of this program, or that
-// a grant denies: as it is dialled, or by the name of the target.
+// decideDenials returns an error if the address is a listener of this program, or if a grant
+// denies it, by the name of the dial or of the target.
 func (d *dial) decideDenials() error {
 	if d.Network.listensOn(d.Scheme, netip.AddrPortFrom(d.Addr, d.Port).String()) {
 		return d.denyf("%s is %s", d.Addr, ownListener)
@@ -80,15 +79,14 @@ func (d *dial) denyGrant(g plugin.Grant) error {
 	return d.denyf("%s is denied by the grant %q", d.Addr, g)
 }
 
-// alias is a name that the dial must not lead to, and the grant that denies it.
+// alias is a denied name and the grant that denies it.
 type alias struct {
 	name  string
 	grant plugin.Grant
 }
 
-// aliases returns the names whose addresses the dial must not have: those that grants deny,
-// and that of the target if it is denied. A denial counts only if it matches everything else
-// of the dial.
+// aliases returns the denied names whose addresses the dial must not have, including the name of
+// the target. The grant must match the rest of the dial.
 func (d *dial) aliases() (all []alias) {
 	names := d.Permissions.deniedNames()
 	if _, literal := parseLiteral(d.Target.Host); d.Target.Host != "" && !literal {
@@ -102,9 +100,9 @@ func (d *dial) aliases() (all []alias) {
 	return all
 }
 
-// decideClass returns why an address of this kind may not be dialled, or nil. Addresses that
-// belong to no host are always refused; link-local, metadata and loopback addresses unless a
-// grant names them. The pod may also reach its own declared loopback ports.
+// decideClass returns an error for the class of the address. Addresses that belong to no host are
+// always refused. Link-local, metadata and loopback addresses are refused unless a grant names
+// them, or a loopback port is one that the pod declares.
 func (d *dial) decideClass() error {
 	granted := d.Permissions.names(d.Dial)
 	for _, form := range netaddr.Forms(d.Addr) {
@@ -120,8 +118,8 @@ func (d *dial) decideClass() error {
 	return nil
 }
 
-// isOwnLoopback reports whether a loopback address is the pod's own, at a port that one of
-// its containers declares, or the host of the target that is dialled.
+// isOwnLoopback reports whether a loopback address is the pod's own, at a declared port, or the
+// target's.
 func (d *dial) isOwnLoopback(addr netip.Addr) bool {
 	own, ok := parseLiteral(d.PodIP)
 	if ok && (own == addr && d.isDeclared() || d.onTarget && own.IsLoopback()) {
@@ -144,14 +142,14 @@ func (d *dial) isDeclared() bool {
 		d.Container != nil && slices.ContainsFunc(d.Container.Ports, matches)
 }
 
-// named returns the dial as if it had been made by name.
+// named returns the dial with another name.
 func (d *dial) named(name string) plugin.Dial {
 	to := d.Dial
 	to.Name = CanonicalName(name)
 	return to
 }
 
-// CheckLookUp returns a *[Denied] if a name may not be looked up for its own sake.
+// CheckLookUp returns a *[Denied] if a name may not be looked up by prober_v1_dns.
 func (p *Permissions) CheckLookUp(name string) error {
 	if !p.mayLookUp(name) {
 		return denyf("dns: look-ups of %q are not both asked for and granted", name)
@@ -159,8 +157,8 @@ func (p *Permissions) CheckLookUp(name string) error {
 	return nil
 }
 
-// CheckHost returns a *[Denied] if an HTTP request to the endpoint may not have that Host:
-// only the target may be asked for other hosts than that of the URL.
+// CheckHost returns a *[Denied] if an HTTP request to the endpoint may not have that Host header.
+// Only requests to the target may have another host than that of the URL.
 func (e *Endpoint) CheckHost(host, urlHost string) error {
 	if host != "" && host != urlHost && !e.OnTarget {
 		return denyf("the Host %.80q is not that of the URL, and that is not the probe's target", host)

@@ -27,14 +27,14 @@ type Network struct {
 	known knownNames
 }
 
-// Clock is the time that names are known by.
+// Clock is the clock of the cache of names.
 type Clock interface {
 	Now() time.Time
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
-// Policy is where the guest of one call may dial with one capability: to the target of its
-// probe, and to what the permissions of its plugin cover.
+// Policy decides where one call may dial with one capability: to the target of the probe, and
+// where the permissions of the plugin allow it.
 type Policy struct {
 	Network     *Network
 	Permissions *Permissions
@@ -45,18 +45,17 @@ type Policy struct {
 	Container   *probe.Container // may be nil
 }
 
-// Endpoint is where a dial goes, after names were resolved and every address was decided on.
+// Endpoint is an allowed destination of a dial, with resolved names.
 type Endpoint struct {
 	Network  string // "tcp", "udp" or "unix"
 	Secure   bool   // with TLS
 	OnTarget bool   // it is the target of the probe
-	Host     string // as it was named
+	Host     string // as the guest named it
 	Options  url.Values
 	Addrs    []string
 }
 
-// Resolve returns where rawURL leads, or a *[Denied] if the guest may not go there. See
-// abi.DialURL.
+// Resolve returns the endpoint of rawURL, or a *[Denied] if the guest may not dial it.
 func (p *Policy) Resolve(ctx context.Context, rawURL string) (Endpoint, error) {
 	if rawURL == "" {
 		rawURL = "tcp://"
@@ -93,7 +92,7 @@ func (p *Policy) Resolve(ctx context.Context, rawURL string) (Endpoint, error) {
 	}
 }
 
-// Unix decides on the path of a socket.
+// Unix returns the endpoint of a socket, or a *[Denied].
 func (p *Policy) Unix(path string) (Endpoint, error) {
 	if unescaped, err := url.PathUnescape(path); err == nil {
 		path = unescaped
@@ -111,8 +110,8 @@ func (p *Policy) Unix(path string) (Endpoint, error) {
 	return Endpoint{Network: "unix", Addrs: []string{path}}, nil
 }
 
-// Dial decides on host:port, which is that of the target if it is "". The path is that of a
-// URL, or "".
+// Dial returns the endpoint of host:port, or a *[Denied]. An empty addr means the target. The path
+// is that of a URL, or "".
 func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint, error) {
 	if addr == "" && p.Target == (probe.Target{}) {
 		return Endpoint{}, fmt.Errorf("dial %s: the probe has no target", scheme)
@@ -148,7 +147,7 @@ func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, t
 	return d.checkAliases(ctx)
 }
 
-// addresses returns what of host may be dialled.
+// addresses returns the addresses of host that may be dialled.
 func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	if host == "" {
 		return nil, fmt.Errorf("%s: the probe's target has no host", d.text)
@@ -173,7 +172,7 @@ func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	return d.check(ctx, addrs)
 }
 
-// literal decides on an address, which is the target's if the target's host is it or
+// literal decides on an address. It is the target's if the host of the target is this address or
 // resolves to it.
 func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 	target, literal := parseLiteral(d.Target.Host)
@@ -207,7 +206,7 @@ func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// check returns the addresses that may be dialled, or why none may.
+// check returns the addresses that may be dialled, or an error if there is none.
 func (d *dial) check(ctx context.Context, addrs []netip.Addr) ([]string, error) {
 	var kept []string
 	err := d.denyf("not the probe's target")

@@ -9,16 +9,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Permissions are what a plugin may do: what it requests in its manifest, as far as the
-// operator grants it. They are read-only.
+// Permissions are what the manifest of a plugin requests and the operator grants. They are
+// read-only.
 type Permissions struct {
 	granted   []plugin.Grant
 	requested map[string][]plugin.Grant // by capability
 	optional  map[string]bool           // capabilities that the plugin works without
 }
 
-// NewPermissions returns what the requests of a manifest amount to under grants. The error
-// of a capability that is required and not granted has the reason "denied".
+// NewPermissions returns the permissions of requests under grants. If a required capability is
+// not granted, it returns an error with the reason "denied".
 func NewPermissions(requests []plugin.Request, grants []plugin.Grant) (*Permissions, error) {
 	p := &Permissions{granted: grants, requested: make(map[string][]plugin.Grant), optional: make(map[string]bool)}
 	for _, r := range requests {
@@ -35,8 +35,8 @@ func NewPermissions(requests []plugin.Request, grants []plugin.Grant) (*Permissi
 	return p, nil
 }
 
-// CheckImports returns the error of an import module whose capability the plugin does not
-// have and cannot do without.
+// CheckImports returns an error if the plugin imports a module whose capability it does not have,
+// unless the capability is optional.
 func (p *Permissions) CheckImports(modules []string) error {
 	for _, module := range modules {
 		capability, ok := plugin.CapabilityOfModule(module)
@@ -55,7 +55,7 @@ func notGranted(format string, args ...any) error {
 	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf(format, args...)}
 }
 
-// Has reports whether the plugin has anything of a capability.
+// Has reports whether the plugin has a capability at least in part.
 func (p *Permissions) Has(name string) bool {
 	capability, _ := plugin.CapabilityNamed(name)
 	if capability.Grant == "" {
@@ -84,7 +84,7 @@ func (p *Permissions) denies(d plugin.Dial) (plugin.Grant, bool) {
 	return plugin.Grant{}, false
 }
 
-// deniedNames returns the names that grants deny one by one.
+// deniedNames returns the names that grants deny, without wildcards.
 func (p *Permissions) deniedNames() (names []string) {
 	for _, g := range p.granted {
 		if name, below := g.Name(); g.Deny() && name != "" && !below {
@@ -126,7 +126,7 @@ func (p *Permissions) mayResolve(capability string, d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, named) || p.mayLookUp(d.Name) && slices.ContainsFunc(p.granted, ranged)
 }
 
-// mayLookUp reports whether a name may be looked up for its own sake.
+// mayLookUp reports whether a name may be looked up by prober_v1_dns.
 func (p *Permissions) mayLookUp(name string) bool {
 	about := func(deny bool) func(plugin.Grant) bool {
 		return func(g plugin.Grant) bool { return g.Deny() == deny && g.MayLookUp(name) }

@@ -22,19 +22,19 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A command is a program for WASI that exports _start, and no probe. Each attempt runs it
-// once, in an instance of its own and in the sandbox of every guest. It finds the request
-// on stdin and in its environment, and answers with its exit code and what it prints.
+// A command is a WASI program: it exports _start, and no probe. Each attempt runs it in a new
+// instance, in the same sandbox as other guests. It reads the request from stdin and its
+// environment. Its result is its exit code and what it prints.
 
-// commandConfig adds what a command sees of the outside. c is
-// the attempt that the instance is for; nil while the plugin is loaded.
+// commandConfig adds stdin and environment of a command to config. c is the attempt; nil while
+// the plugin is loaded.
 func (w *World) commandConfig(config wazero.ModuleConfig, c *Call) wazero.ModuleConfig {
 	config = config.WithStdin(&stdin{w: w})
 	if c == nil {
 		return config
 	}
 	for _, v := range c.environment() {
-		if !strings.Contains(v[1], "\x00") { // WASI has no way to say it
+		if !strings.Contains(v[1], "\x00") { // WASI cannot represent it
 			config = config.WithEnv(v[0], v[1])
 		}
 	}
@@ -61,8 +61,7 @@ func (s *stdin) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// environment is what a command finds of the request in its environment: what is said,
-// and nothing for what is not.
+// environment returns the environment of a command. Variables without a value are left out.
 func (c *Call) environment() [][2]string {
 	q := c.req
 	vars := [][2]string{
@@ -84,6 +83,7 @@ func (c *Call) environment() [][2]string {
 	return slices.DeleteFunc(vars, func(v [2]string) bool { return v[1] == "" })
 }
 
+// positive returns n as text, or "" unless it is positive.
 func positive(n int64) string {
 	if n <= 0 {
 		return ""
@@ -91,8 +91,8 @@ func positive(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// configVars are the scalars of a config, PROBE_CONFIG_MAXLAG for maxLag. Of keys that
-// differ in more than letters and digits only, the first in order counts.
+// configVars returns the scalars of a config, PROBE_CONFIG_MAXLAG for maxLag. Of keys with the
+// same variable, the first in alphabetical order counts.
 func configVars(config []byte) (vars [][2]string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(config, &fields) != nil {
@@ -111,7 +111,7 @@ func configVars(config []byte) (vars [][2]string) {
 	return vars
 }
 
-// variable returns key in the letters of variables.
+// variable returns key in upper case, with underscores for other characters.
 func variable(key string) string {
 	return strings.Map(func(c rune) rune {
 		if 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
@@ -121,8 +121,8 @@ func variable(key string) string {
 	}, strings.ToUpper(key))
 }
 
-// Exited returns the exit code of a command whose call ended with err; ok is false where
-// it did not come to one.
+// Exited returns the exit code of a command whose call returned err. ok is false if the command
+// did not exit, but was ended or trapped.
 func (w *World) Exited(err error) (code int32, ok bool) {
 	if err == nil {
 		return 0, true
@@ -131,17 +131,16 @@ func (w *World) Exited(err error) (code int32, ok bool) {
 	if !ok || w.call.ctx.Err() != nil {
 		return 0, false
 	}
-	// A program of Go that panics exits with 2 as well, which would make a Failure of the
-	// target out of a plugin that is broken.
+	// A Go program that panics exits with 2, which must not count as a Failure of the target.
 	if exit.ExitCode() == 2 && w.stderr.goTrace && w.plugin.Manifest.ExitCodes != plugin.ExecCodes {
 		return 0, false
 	}
 	return int32(min(exit.ExitCode(), math.MaxInt32)), true
 }
 
-// readCommand takes in what a command printed, as far as it did not say it to the host by
-// functions, and returns its exit code in the numbers of a reactor. A command that says
-// nothing on stdout is taken by the first line that it wrote to stderr.
+// readCommand reads what a command printed, and returns the verdict of its exit code. Without
+// output on stdout the message is the first line of stderr. A message that was set with a host
+// function takes precedence.
 func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	message, numbers := perfdata.Split(strings.ToValidUTF8(string(w.stdout.kept), "\uFFFD"))
 	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(w.stderr.first, "\uFFFD"))
@@ -161,6 +160,7 @@ func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	return code, nil
 }
 
+// after returns the first line of message as the end of an error.
 func after(message string) string {
 	if message == "" {
 		return ""

@@ -13,10 +13,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// network is the network of one call. It belongs to the call's goroutine, but for
-// what the pumps of its connections share.
+// network is the connections of one call. It belongs to the call's goroutine. The pumps of the
+// connections use wake only.
 type network struct {
-	conns   []*conn // by handle; nil where closed
+	conns   []*conn // by handle; nil if closed
 	open    int
 	dials   []time.Time
 	read    int
@@ -25,7 +25,7 @@ type network struct {
 	pumps   sync.WaitGroup
 }
 
-// mayDial counts a dial against the limits of the run.
+// mayDial counts a dial, and returns an error above the limits of the call.
 func (c *Call) mayDial() error {
 	n, now := &c.net, c.host.Clock.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
@@ -39,14 +39,14 @@ func (c *Call) mayDial() error {
 	return nil
 }
 
-// add returns a handle for c, which is closed when the call ends: nothing else ends
-// a Read of every kind of connection.
+// add returns a handle for c. The connection is closed when ctx ends, because nothing else ends
+// a Read of any kind of connection.
 func (n *network) add(ctx context.Context, c *conn) int32 {
 	if n.wake == nil {
 		n.wake = make(chan struct{}, 1)
 	}
 	c.ctx = ctx
-	if c.raw == nil { // TLS may wrap it later; of a dial with TLS it has already
+	if c.raw == nil { // else it was dialled with TLS
 		c.raw = c.Conn
 	}
 	raw := c.raw
@@ -75,38 +75,37 @@ func (n *network) close(handle int32) {
 	n.open--
 }
 
-// closeAll closes what is open and waits for the goroutines of the call.
+// closeAll closes the open connections and waits for their goroutines.
 func (n *network) closeAll() {
 	for i, c := range n.conns {
 		if c != nil {
-			_ = c.raw.Close() // without the farewell of TLS, which may have to wait
+			_ = c.raw.Close() // without the close_notify of TLS, which may block
 			n.close(int32(i) + 1)
 		}
 	}
 	n.pumps.Wait()
 }
 
-// Bytes that a pump reads at a time, at first and where much comes; of UDP the longest
-// datagram.
+// Sizes of the buffers of pumps in bytes.
 const (
 	firstBuffer = 2 << 10
-	pumpBuffer  = 16 << 10
-	datagram    = 64 << 10
+	pumpBuffer  = 16 << 10 // the largest, except of UDP
+	datagram    = 64 << 10 // of UDP
 )
 
-// conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest,
-// because that is the one way to read from any net.Conn without blocking.
+// conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest, because that
+// is the only way to read from any net.Conn without blocking.
 type conn struct {
 	net.Conn
-	raw          net.Conn // the same, without the TLS
+	raw          net.Conn // the connection below TLS
 	network      string   // "tcp", "udp", "tls" or "unix"
-	host         string   // as it was named
+	host         string   // as the guest named it
 	dns, connect time.Duration
 	handshake    time.Duration   // of TLS
 	serverName   string          // of TLS
 	ctx          context.Context // of the call
-	stop         func() bool     // of the watcher that closes the connection with the call
-	more         chan struct{}   // tells the pump that the guest has taken everything; nil before the pump starts
+	stop         func() bool     // stops watching ctx
+	more         chan struct{}   // signals the pump that the guest has read everything; nil before the pump starts
 	pumped       chan struct{}   // closed when the pump has ended
 
 	sent, received atomic.Int64
@@ -116,8 +115,7 @@ type conn struct {
 	err  error
 }
 
-// ready reports whether there is something to read, and sees to it that there will
-// be.
+// ready reports whether there is something to read, and starts the pump if necessary.
 func (c *conn) ready(n *network) bool {
 	if r, ok := readinessOf(c.Conn); ok {
 		return r.Ready()
@@ -136,7 +134,7 @@ func (c *conn) ready(n *network) bool {
 	return len(c.data) > 0 || c.err != nil
 }
 
-// readinessOf returns what tells whether a Read of c returns at once, if it can tell.
+// readinessOf returns the readiness of c, if it implements it.
 func readinessOf(c net.Conn) (r readiness, ok bool) {
 	if a, isAnswer := c.(*answer); isAnswer {
 		r, ok = a.Reader.(readiness)
@@ -178,7 +176,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 	}
 }
 
-// take moves what was read to p.
+// take copies what was read to p.
 func (c *conn) take(p []byte) (n int, err error) {
 	if r, ok := readinessOf(c.Conn); ok {
 		if len(p) == 0 || !r.Ready() {
@@ -194,7 +192,7 @@ func (c *conn) take(p []byte) (n int, err error) {
 		return 0, c.err
 	}
 	if n = copy(p, c.data); c.network == "udp" && n > 0 {
-		c.data = nil // the rest of a datagram is lost, as everywhere
+		c.data = nil // the rest of a datagram is dropped, as by the system
 	} else {
 		c.data = c.data[n:]
 	}
@@ -204,12 +202,12 @@ func (c *conn) take(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// write writes for as long as the guest asks for, the call's end at most.
+// write writes p, until the guest's timeout or the end of the call.
 func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 	deadline, _ := c.ctx.Deadline()
-	// A write of TLS that was broken off can not be taken up again.
+	// A write of TLS that was interrupted cannot be continued.
 	if timeoutMs >= 0 && c.network != "tls" {
-		// Without any time net.Conn does not even try.
+		// With a timeout of 0 net.Conn would not try at all.
 		until := clock.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
 		if deadline.IsZero() || until.Before(deadline) {
 			deadline = until
@@ -233,7 +231,7 @@ func (c *conn) info() []byte {
 	})
 }
 
-// close closes the connection, and lets its pump end.
+// close closes the connection and ends its pump.
 func (c *conn) close() {
 	_ = c.Conn.Close()
 	c.stop()

@@ -21,17 +21,15 @@ type args []uint64
 
 func (a args) i32(i int) int32 { return int32(a[i]) }
 
-// span returns the bytes of the guest's memory that a pointer and a length point to;
-// they stay the guest's.
+// span returns the bytes of the guest's memory at a pointer and a length. They are not copied.
 func (a args) span(mem api.Memory, i int) ([]byte, bool) {
 	return mem.Read(uint32(a[i]), uint32(a[i+1]))
 }
 
-// hostFunc carries out one import. What it returns is dropped where the import has
-// no result.
+// hostFunc is one import. Its result is dropped if the import has none.
 type hostFunc func(c *Call, mem api.Memory, a args) int64
 
-// i32 makes a hostFunc of a function with an i32 as its result.
+// i32 returns a hostFunc for a function with a result of type i32.
 func i32(f func(c *Call, mem api.Memory, a args) int32) hostFunc {
 	return func(c *Call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
 }
@@ -97,9 +95,8 @@ func (p *Plugin) Instantiate(ctx context.Context, runtime wazero.Runtime, module
 	return nil
 }
 
-// instantiate gives a runtime the functions of one import module.
-// Those of a capability that the plugin can do without, and was not granted, answer
-// -EPERM.
+// instantiate gives a runtime the functions of one import module. Those of an optional
+// capability that was not granted return -EPERM.
 func (p *Plugin) instantiate(ctx context.Context, runtime wazero.Runtime, module string) error {
 	builder := runtime.NewHostModuleBuilder(module)
 	funcs := hostFuncs(module)
@@ -123,7 +120,7 @@ func (p *Plugin) instantiate(ctx context.Context, runtime wazero.Runtime, module
 	return err
 }
 
-// withheld is every function of a capability that was not granted.
+// withheld returns the function of a capability that was not granted.
 func withheld(capability string) hostFunc {
 	return func(c *Call, _ api.Memory, _ args) int64 {
 		c.plugin.Denied.Add(1)
@@ -132,7 +129,7 @@ func withheld(capability string) hostFunc {
 	}
 }
 
-// adapt makes a function of wazero of f, the import of that name.
+// adapt returns f, the import of that name, as a function of wazero.
 func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		c, ok := ctx.Value(callKey{}).(*Call)
@@ -152,8 +149,8 @@ func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	}
 }
 
-// put writes data to the buffer that a pointer and a length point to, if it fits,
-// and returns its length.
+// put writes data to the buffer at a pointer and a length, if it fits, and returns the length
+// of data.
 func (c *Call) put(mem api.Memory, a args, i int, data []byte) int32 {
 	if len(data) > int(uint32(a[i+1])) {
 		return int32(len(data))
@@ -214,11 +211,11 @@ func resultWrite(c *Call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-// beforeRedaction is how much more than the limit is read of a text that may have secrets in
-// it: one that crosses the limit is taken out before the text is cut.
+// beforeRedaction is how many bytes beyond the limit are read of a text that may contain
+// secrets: a secret at the limit is redacted before the text is cut.
 const beforeRedaction = 16 << 10
 
-// message keeps the beginning of a longer text: output is cut, never an error.
+// message sets the message. A text beyond the limit is cut.
 func message(c *Call, mem api.Memory, a args) int32 {
 	most := uint32(c.plugin.Limits.Message)
 	if uint32(a[1]) > most {
@@ -284,8 +281,8 @@ func logEnabled(c *Call, _ api.Memory, _ args) int32 {
 	return 0
 }
 
-// deadlineMs rounds up, so that a guest that keeps its own clock does not give up
-// before the host does: that would make an error of what is a time-out.
+// deadlineMs rounds up, so that a guest with a timer of its own does not give up before the
+// deadline.
 func deadlineMs(c *Call, _ api.Memory, _ args) int64 {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {

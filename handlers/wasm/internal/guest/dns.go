@@ -24,11 +24,11 @@ func dnsFuncs() map[string]hostFunc {
 
 const maxDNSRequest = 2 << 10 // bytes of the request's document
 
-// lookups are those of one call, and the connections that they are carried out over.
+// lookups are the look-ups of one call and their connections.
 type lookups struct {
 	net   network
-	begun int       // those that came to nothing included
-	asked []*lookup // by handle; nil where the answer was read
+	begun int       // including those that failed at once
+	asked []*lookup // by handle; nil if the answer was read
 	buf   []byte    // for one message
 }
 
@@ -39,8 +39,8 @@ func (n *lookups) get(handle int32) *lookup {
 	return n.asked[handle-1]
 }
 
-// dnsLookup sends the question. What else there is to do is done when the guest waits
-// for the answer.
+// dnsLookup sends the question to the first server. The rest is done when the guest waits for
+// the answer.
 func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	switch {
 	case c.starting || c.offline:
@@ -79,7 +79,7 @@ func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	return int32(len(c.dns.asked))
 }
 
-// newLookup returns the look-up that a guest asks for, if the grants allow its name.
+// newLookup returns a look-up, if the grants allow its name.
 func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
 	l := &lookup{call: c, text: r.Name, began: c.host.Clock.Now()}
 	l.until, _ = c.ctx.Deadline()
@@ -95,7 +95,7 @@ func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
 	return l, c.plugin.Permissions.CheckLookUp(l.question.Name())
 }
 
-// newQuestion returns the question that a guest asks, if its name is one that grants decide on.
+// newQuestion returns a question, if its name is the root or one that grants can match.
 func newQuestion(name, typ string, id uint16) (dnswire.Question, error) {
 	q, err := dnswire.NewQuestion(name, typ, id)
 	if isRoot := q.Name() == ""; err == nil && !isRoot && !plugin.ValidHost(q.Name()) {
@@ -107,9 +107,9 @@ func newQuestion(name, typ string, id uint16) (dnswire.Question, error) {
 	return q, nil
 }
 
-// dnsServers returns whom to ask: the host's own servers, or the one that the guest
-// names, if the grants allow it to be dialled over udp. They allow tcp to it then, which
-// long answers need, unless that is denied.
+// dnsServers returns the servers of a look-up: the host's, or the one that the guest names, if
+// the grants allow to dial it over UDP. Long answers may then come over TCP, unless that is
+// denied.
 func (c *Call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsServer, error) {
 	if named == "" {
 		addrs := c.host.DNSServers
@@ -170,8 +170,7 @@ func dnsRead(c *Call, mem api.Memory, a args) int32 {
 	return n
 }
 
-// settle goes on with all look-ups until l is done, or the time is over that the guest
-// gives.
+// settle advances all look-ups until l is done, the guest's timeout or the end of the call.
 func (c *Call) settle(ctx context.Context, l *lookup, timeoutMs int32) {
 	clock, start := c.host.Clock, c.host.Clock.Now()
 	for {

@@ -3,7 +3,6 @@ package guest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,37 +18,36 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lookup is one question of a guest. It is asked of its servers in turn, and again, until
-// one answers; how long each is waited for is a share of the time that is left.
+// lookup is one question of a guest. It asks its servers in turn, again and again, until one
+// answers. Each has a share of the remaining time.
 type lookup struct {
 	call     *Call
 	question dnswire.Question
-	text     string    // the question, for people
-	began    time.Time // by the clock
-	until    time.Time // when it has failed; zero: never
+	text     string // of the question
+	began    time.Time
+	until    time.Time // the deadline; zero means none
 	servers  []*dnsServer
-	turns    int       // how often a server's turn has come
-	next     time.Time // when the next one's comes
+	turns    int       // turns of servers so far
+	next     time.Time // when the next turn begins
 
-	spare *dnswire.Answer // an answer that is to be had if no better one comes, …
-	from  string          // … and the server that gave it
+	spare *dnswire.Answer // an answer with an error code, if no better one comes
+	from  string          // the server of the spare answer
 	rcode int
 	doc   []byte // the answer
 	err   error  // why there is none
 }
 
-// at returns the servers at addrs, of which host is the name; "" where they are the
-// host's own.
-func (l *lookup) at(addrs []string, host string) (servers []*dnsServer) {
+// at returns the servers at addrs. named is the name that the guest gave; "" for the host's own.
+func (l *lookup) at(addrs []string, named string) (servers []*dnsServer) {
 	for _, addr := range addrs[:min(len(addrs), maxDNSServers)] {
-		servers = append(servers, &dnsServer{lookup: l, addr: addr, host: host})
+		servers = append(servers, &dnsServer{lookup: l, addr: addr, host: named})
 	}
 	return servers
 }
 
 func (l *lookup) done() bool { return l.doc != nil || l.err != nil }
 
-// due is when there is something to do, even if no server answers.
+// due returns when advance must be called, even if no server answers.
 func (l *lookup) due() time.Time {
 	if !l.until.IsZero() && l.until.Before(l.next) {
 		return l.until
@@ -57,8 +55,8 @@ func (l *lookup) due() time.Time {
 	return l.next
 }
 
-// advance takes what the servers have answered, and asks the next one when it is time.
-// It waits for nothing, but for connections to be made.
+// advance reads the answers of the servers, and asks the next server when its turn has come. It
+// blocks for dials only.
 func (l *lookup) advance(ctx context.Context) {
 	for !l.done() {
 		for _, s := range l.servers {
@@ -79,7 +77,7 @@ func (l *lookup) advance(ctx context.Context) {
 	}
 }
 
-// live is how many servers may still answer.
+// live returns the number of servers that may still answer.
 func (l *lookup) live() (n int) {
 	for _, s := range l.servers {
 		if s.err == nil {
@@ -89,9 +87,10 @@ func (l *lookup) live() (n int) {
 	return n
 }
 
-// current is the server whose turn it is.
+// current returns the server whose turn it is.
 func (l *lookup) current() *dnsServer { return l.servers[max(0, l.turns-1)%len(l.servers)] }
 
+// askNext begins the turn of the next server.
 func (l *lookup) askNext(ctx context.Context, now time.Time) {
 	l.turns++
 	for l.current().err != nil {
@@ -101,8 +100,8 @@ func (l *lookup) askNext(ctx context.Context, now time.Time) {
 	l.current().ask(ctx)
 }
 
-// share is how long the server is waited for whose turn it is: so that each has two
-// turns in the time that is left, and no longer than seconds, more of them each round.
+// share returns the length of the current turn: each server gets two turns in the remaining
+// time, of at most one second, and twice as much in each further round.
 func (l *lookup) share(now time.Time) time.Duration {
 	rounds := (l.turns - 1) / len(l.servers)
 	most := time.Second << min(rounds, 5)
@@ -113,7 +112,7 @@ func (l *lookup) share(now time.Time) time.Duration {
 	return max(time.Millisecond, min(left, most))
 }
 
-// fail ends the look-up without an answer, or with the spare one.
+// fail ends the look-up with the spare answer, or else with an error.
 func (l *lookup) fail(err error) {
 	if l.spare != nil {
 		l.succeed(l.from, *l.spare)
@@ -144,34 +143,31 @@ func (l *lookup) close() {
 	}
 }
 
-// maxStrays is how many messages of a server that answer nothing are passed over:
-// whoever guesses at the ID of an answer does not have more guesses.
+// maxStrays is the number of messages from a server that may not match the question. It limits
+// the guesses at the ID of an answer.
 const maxStrays = 100
 
 // dnsServer is a server of one look-up.
 type dnsServer struct {
 	lookup *lookup
 	addr   string // an IP and a port
-	host   string // as the guest named it; "" where it is the host's own
+	host   string // as the guest named it; "" for the host's own
 	handle int32  // of the connection; 0 without
 	tcp    bool   // it is asked over tcp
-	slow   bool   // the host was too slow to dial it once
 	plain  bool   // it is asked without EDNS
 	strays int
 	part   []byte // of an answer over tcp
-	err    error  // why it is given up
+	err    error  // why it is not asked any more; nil if it is
 }
 
-// ask sends the question, unless the answer over tcp is on its way.
+// ask sends the question, unless an answer over TCP is awaited.
 func (s *dnsServer) ask(ctx context.Context) {
 	if s.tcp && s.handle != 0 {
 		return
 	}
 	var err error
 	if s.handle == 0 {
-		if err = s.dial(ctx); s.stoodStill(ctx, err) {
-			return // until its next turn
-		}
+		err = s.dial(ctx)
 	}
 	if err == nil {
 		msg := s.lookup.question.Pack(!s.plain)
@@ -185,24 +181,14 @@ func (s *dnsServer) ask(ctx context.Context) {
 	}
 }
 
-// stoodStill reports whether err, of a dial, may be the host's own fault, for the first time:
-// over udp there is nothing to wait for, so that the time was over before it was tried.
-func (s *dnsServer) stoodStill(ctx context.Context, err error) bool {
-	var timeout interface{ Timeout() bool }
-	if s.tcp || s.slow || ctx.Err() != nil || !errors.As(err, &timeout) || !timeout.Timeout() {
-		return false
-	}
-	s.slow = true
-	return true
-}
-
 func (s *dnsServer) dial(ctx context.Context) error {
 	l, cfg := s.lookup, s.lookup.call.host
-	ctx, cancel := cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
-	defer cancel()
 	network := "udp"
 	if s.tcp {
 		network = "tcp"
+		var cancel context.CancelFunc
+		ctx, cancel = cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
+		defer cancel()
 	}
 	raw, err := cfg.DialContext(ctx, network, s.addr)
 	if err != nil {
@@ -221,12 +207,13 @@ func (s *dnsServer) close() {
 	}
 }
 
+// giveUp records that the server is not asked any more.
 func (s *dnsServer) giveUp(err error) {
 	s.err = fmt.Errorf("%s: %w", s.addr, err)
 	s.close()
 }
 
-// hear takes what the server has sent.
+// hear reads what the server has sent.
 func (s *dnsServer) hear(ctx context.Context) {
 	n := &s.lookup.call.dns
 	if n.buf == nil {
@@ -253,7 +240,7 @@ func (s *dnsServer) hear(ctx context.Context) {
 	}
 }
 
-// read decides on what a message of the server means.
+// read handles a message of the server.
 func (s *dnsServer) read(ctx context.Context, msg []byte) {
 	l := s.lookup
 	a, err := l.question.Read(msg, s.tcp)
@@ -266,11 +253,11 @@ func (s *dnsServer) read(ctx context.Context, msg []byte) {
 		s.giveUp(&limit{errno: abi.EPROTO, text: "a broken answer: " + err.Error()})
 	case a.Truncated:
 		s.askAtLength(ctx)
-	case a.Code == 1 && !s.plain: // FORMERR: it may be EDNS that it does not take
+	case a.Code == 1 && !s.plain: // FORMERR: it may not support EDNS
 		s.close()
 		s.plain, s.part = true, nil
 		s.ask(ctx)
-	case (a.Code == 2 || a.Code == 4 || a.Code == 5) && l.live() > 1: // SERVFAIL, NOTIMP, REFUSED: another may know more
+	case (a.Code == 2 || a.Code == 4 || a.Code == 5) && l.live() > 1: // SERVFAIL, NOTIMP, REFUSED: another server may answer
 		l.spare, l.from = &a, s.addr
 		s.giveUp(dnswire.ErrStray)
 	default:
@@ -278,7 +265,7 @@ func (s *dnsServer) read(ctx context.Context, msg []byte) {
 	}
 }
 
-// askAtLength asks over tcp, where an answer of any length goes.
+// askAtLength asks over TCP, for answers that are too long for UDP.
 func (s *dnsServer) askAtLength(ctx context.Context) {
 	s.close()
 	s.tcp = true
@@ -294,11 +281,11 @@ func (s *dnsServer) askAtLength(ctx context.Context) {
 
 const (
 	resolvConf    = "/etc/resolv.conf"
-	resolvConfAge = 5 * time.Second // after which the file is read again
-	maxDNSServers = 3               // that one look-up asks
+	resolvConfAge = 5 * time.Second // then the file is read again
+	maxDNSServers = 3               // of one look-up
 )
 
-// CheckServers says what is wrong with Config.DNSServers.
+// CheckServers returns an error unless each of addrs is an IP and a port.
 func CheckServers(addrs []string) error {
 	for _, addr := range addrs {
 		if _, err := netip.ParseAddrPort(addr); err != nil {
@@ -308,26 +295,26 @@ func CheckServers(addrs []string) error {
 	return nil
 }
 
-// nameservers are those of the system.
+// nameservers are the nameservers of the system.
 type nameservers struct {
 	mu   sync.Mutex
 	read time.Time
 	list []string
 }
 
-// addresses returns the nameservers as the file has had them a few seconds ago.
+// addresses returns the nameservers in resolv.conf, which is read every few seconds.
 func (n *nameservers) addresses() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := time.Now(); n.list == nil || now.Sub(n.read) >= resolvConfAge {
-		text, _ := os.ReadFile(resolvConf) // without one it is the system's default
+		text, _ := os.ReadFile(resolvConf) // without a file the default is returned
 		n.list, n.read = parseResolvConf(string(text)), now
 	}
 	return n.list
 }
 
-// parseResolvConf returns the nameservers of a resolv.conf; where there are none, a
-// server on this host is meant.
+// parseResolvConf returns the nameservers of a resolv.conf. The default is a server on this
+// machine.
 func parseResolvConf(text string) (addrs []string) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -30,41 +30,40 @@ func httpFuncs() map[string]hostFunc {
 
 const (
 	maxHTTPRequest = 64 << 10 // bytes of the request's document
-	maxHTTPHead    = 64 << 10 // bytes of the answer's
+	maxHTTPHead    = 64 << 10 // bytes of the response header
 )
 
-// exchange is one request with its redirects, and what became of it. It carries out
-// every hop: each is authorised, and goes where the authorised address is.
+// exchange is one request with its redirects, and the header of the response. It is the
+// transport of each hop: it decides whether the grants allow it, and dials the allowed address.
 type exchange struct {
 	call      *Call
 	options   abi.TLSOptions
-	onSocket  bool // the target's, which socketHost stands for
+	onSocket  bool // socketHost means the target's socket
 	transport http.Transport
 	head      abi.HTTPHead
-	sent      time.Time // the last hop
+	sent      time.Time // when the last hop began
 	hops      int
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
 
-// socketHost stands for the target in URLs where that is a unix socket.
+// socketHost is the host in URLs of a target that is a unix socket.
 const socketHost = "localhost"
 
 // hopKey is the key of the hop in its context.
 type hopKey struct{}
 
-// hop is where a request goes, and until when there is time to get there: net/http dials
-// without the deadline of the request.
+// hop is the endpoint of a request, and the deadline of its dial: net/http dials without the
+// deadline of the request.
 type hop struct {
 	to    egress.Endpoint
-	until time.Time // zero: for ever
+	until time.Time // zero means none
 }
 
-// tlsKey is the key of the TLS in the context of a hop.
+// tlsKey is the key of the TLS configuration in the context of a hop.
 type tlsKey struct{}
 
-// TLSConfig is how the guest wants the TLS of a hop made, for [Config.RoundTrip]; nil if
-// ctx is not that of one.
+// TLSConfig returns the TLS configuration of a hop; nil if ctx is not that of a hop.
 func TLSConfig(ctx context.Context) *tls.Config {
 	config, _ := ctx.Value(tlsKey{}).(*tls.Config)
 	return config
@@ -107,7 +106,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// answer is the body of an answer, as much of a connection as its pump needs.
+// answer is the body of a response, as a connection for its pump.
 type answer struct {
 	net.Conn // nil
 	io.Reader
@@ -122,7 +121,7 @@ func (a *answer) Close() error {
 	return nil
 }
 
-// exchange sends a request, and returns when the head of the answer is there.
+// exchange sends a request, and returns when it has the header of the response.
 func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
 	named, err := webURL(r.URL)
 	if err != nil {
@@ -132,7 +131,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	case len(r.TLS.ALPN) > 0:
 		return nil, errors.New("http: tls: alpn: the host chooses it")
 	case strings.EqualFold(r.Method, http.MethodConnect):
-		return nil, errors.New("http: CONNECT leads past the grants")
+		return nil, errors.New("http: the method CONNECT is not allowed")
 	case c.web.open >= c.plugin.Limits.Handles:
 		return nil, &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open answers", c.web.open)}
 	}
@@ -184,7 +183,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}}, nil
 }
 
-// webURL reads a URL.
+// webURL parses a URL.
 func webURL(text string) (url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" {
@@ -193,7 +192,7 @@ func webURL(text string) (url.URL, error) {
 	return *u, nil
 }
 
-// onTarget returns u, with the target's host where it has none.
+// onTarget returns u, with the target's host if it has none.
 func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 	switch t := c.req.Target; {
 	case u.Host != "":
@@ -207,7 +206,7 @@ func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 	return &u, nil
 }
 
-// httpError takes off what net/http says of the URL, which the guest knows.
+// httpError returns err without the URL that net/http adds, which the guest knows.
 func httpError(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -215,7 +214,7 @@ func httpError(err error) error {
 	return fmt.Errorf("http: %w", err)
 }
 
-// tell notes the head of the answer.
+// tell records the header of the response.
 func (x *exchange) tell(resp *http.Response) {
 	x.head.Status, x.head.Proto, x.head.URL = resp.StatusCode, resp.Proto, resp.Request.URL.String()
 	x.head.Headers = make(map[string]string, len(resp.Header))
@@ -224,7 +223,7 @@ func (x *exchange) tell(resp *http.Response) {
 	}
 }
 
-// RoundTrip implements [http.RoundTripper]: one hop, if the grants allow it.
+// RoundTrip implements [http.RoundTripper]. It makes one hop, if the grants allow it.
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := x.call
 	if err := c.mayDial(); err != nil {
@@ -253,7 +252,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	return x.transport.RoundTrip(req.WithContext(ctx))
 }
 
-// countAgain counts a body that a redirect has sent once more.
+// countAgain counts the body of a redirected request, which is sent again.
 func (x *exchange) countAgain(n int64) error {
 	if x.hops++; x.hops == 1 || n <= 0 {
 		return nil
@@ -267,7 +266,7 @@ func (x *exchange) countAgain(n int64) error {
 	return nil
 }
 
-// endpoint returns where a hop goes, if the grants allow it.
+// endpoint returns the endpoint of a hop, if the grants allow it.
 func (x *exchange) endpoint(ctx context.Context, u *url.URL) (egress.Endpoint, error) {
 	p := x.call.egress(plugin.CapabilityHTTP)
 	if x.onSocket && u.Host == socketHost {
@@ -282,7 +281,7 @@ func (x *exchange) endpoint(ctx context.Context, u *url.URL) (egress.Endpoint, e
 	return p.Dial(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
 }
 
-// carry has [Config.RoundTrip] carry out the hop.
+// carry makes the hop with RoundTrip of the configuration.
 func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response, error) {
 	config, err := x.call.tlsConfig(to.Host, x.options)
 	if err != nil {
@@ -301,11 +300,11 @@ func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response,
 	return resp, err
 }
 
-// dial connects to the endpoint of the hop, whatever net/http makes of its name.
+// dial connects to the endpoint of the hop. It ignores the address that net/http passes.
 func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	hop, ok := ctx.Value(hopKey{}).(*hop)
 	if !ok {
-		return nil, errors.New("http: a dial that nobody asked for")
+		return nil, errors.New("http: dial without a hop")
 	}
 	start := x.call.host.Clock.Now()
 	if !hop.until.IsZero() {
@@ -322,6 +321,7 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return raw, nil
 }
 
+// dialTLS connects to the endpoint of the hop, and makes the TLS handshake.
 func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	raw, err := x.dial(ctx, network, addr)
 	if err != nil {
@@ -339,7 +339,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	return c.Conn, nil
 }
 
-// webAnswer returns the answer of a handle, or a negative number.
+// webAnswer returns the response of a handle, or the number of an error.
 func (c *Call) webAnswer(handle int32) (*answer, int32) {
 	conn := c.web.get(handle)
 	if conn == nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// draft is what one call has made of a store: nothing of it stays unless the call ends
-// normally.
+// draft is the changes of one call to a store. They are committed if the call ends normally.
 type draft struct {
-	store   *attempt.Store    // nil where there is none to keep anything in
+	store   *attempt.Store    // nil if kv cannot be used
 	data    map[string][]byte // nil until the first use
 	changed bool
 }
@@ -38,7 +37,7 @@ func (d *draft) write() map[string][]byte {
 	return d.data
 }
 
-// commit keeps what was changed.
+// commit stores the changes.
 func (d *draft) commit() {
 	if d.changed {
 		d.store.Replace(d.data)
@@ -51,7 +50,7 @@ func kvFuncs() map[string]hostFunc {
 
 const maxKVKey = 256 // bytes
 
-// kvKey returns the key of a call, or a negative number.
+// kvKey returns the key of a host call, or the number of an error.
 func (c *Call) kvKey(mem api.Memory, a args) (string, int32) {
 	if c.kv.store == nil {
 		return "", c.fail(abi.EPERM, "kv can be reached from probe only")

@@ -60,7 +60,7 @@ func netDial(c *Call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// egress returns where a capability may dial in this call.
+// egress returns the policy of the dials of a capability in this call.
 func (c *Call) egress(capability string) *egress.Policy {
 	return &egress.Policy{
 		Network: &c.host.Network, Permissions: c.plugin.Permissions, Capability: capability,
@@ -68,7 +68,7 @@ func (c *Call) egress(capability string) *egress.Policy {
 	}
 }
 
-// dial connects to rawURL if the grants allow it.
+// dial connects to rawURL, if the grants allow it.
 func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
 	if err := c.mayDial(); err != nil {
 		return nil, err
@@ -103,9 +103,9 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	return made, nil
 }
 
-// dialAny tries the addresses in turn, each with its share of the time that is left. Of
-// several errors it returns the last one that is not the host's own, if there is such a
-// one: a host without IPv6 says nothing of a target that refuses over IPv4.
+// dialAny tries the addresses in order, each with its share of the remaining time. It returns
+// the last error that is not the host's own, if there is one: a host without IPv6 tells nothing
+// about a target that refuses over IPv4.
 func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
 	for i, addr := range to.Addrs {
 		share := ctx
@@ -127,7 +127,7 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 	return nil, err
 }
 
-// dialFault is the reason of a Failure after a dial that failed with err.
+// dialFault returns the reason of a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
 	if probe.IsHostResources(err) {
 		return probe.ReasonHostResources
@@ -148,6 +148,7 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 	}
 }
 
+// dialError records and traces that a dial failed, and returns the number of its error.
 func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
 	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources && !c.host.Compat.Has(probe.CompatHostTrouble) {
@@ -255,8 +256,8 @@ func netRead(c *Call, mem api.Memory, a args) int32 {
 	return c.readFrom(&c.net, conn, plugin.LimitNetRead, mem, a)
 }
 
-// readFrom waits for data as long as the guest asks for, and hands out what is there.
-// which is the limit that bounds what is read.
+// readFrom reads from conn, until the guest's timeout or the end of the call. which is the limit
+// of the bytes that are read.
 func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a args) int32 {
 	buf, ok := a.span(mem, 1)
 	if !ok {
@@ -276,7 +277,7 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 	return c.handOut(n, conn, buf)
 }
 
-// handOut moves to the guest what has been read.
+// handOut copies what the pump has read to the guest.
 func (c *Call) handOut(from *network, conn *conn, buf []byte) int32 {
 	n, err := conn.take(buf)
 	if n > 0 || err != nil {
@@ -291,14 +292,14 @@ func (c *Call) handOut(from *network, conn *conn, buf []byte) int32 {
 	case err != nil:
 		return c.fail(errnoOf(err), "%v", err)
 	case len(buf) == 0:
-		return abi.EINVAL.Code() // 0 means the end
+		return abi.EINVAL.Code() // 0 would mean the end
 	case c.ctx.Err() != nil:
 		return c.fail(abi.ETIMEDOUT, "read: timed out")
 	}
 	return abi.EAGAIN.Code()
 }
 
-// await returns when ready does or the time that the guest gave is over.
+// await waits until ready returns true, the guest's timeout or the end of the call.
 func (c *Call) await(n *network, w waiting, timeoutMs int32, ready func() bool) {
 	if ready() || timeoutMs == abi.NonBlocking {
 		return
@@ -328,7 +329,7 @@ func netWrite(c *Call, mem api.Memory, a args) int32 {
 		return c.badPointer()
 	}
 	room := c.plugin.Limits.NetWrite - c.net.written
-	empty := len(data) == 0 && conn.network == "udp" // it goes out as well, and counts as one byte
+	empty := len(data) == 0 && conn.network == "udp" // an empty datagram counts as one byte
 	if len(data) > room || empty && room == 0 {
 		c.Hit(plugin.LimitNetWrite)
 	}
@@ -376,8 +377,8 @@ func netInfo(c *Call, mem api.Memory, a args) int32 {
 
 const maxPoll = 64 // handles
 
-// netPoll waits until one of the handles has data, an end or an error to read, and
-// returns its index.
+// netPoll waits until one of the handles has data, its end or an error to read, and returns its
+// index.
 func netPoll(c *Call, mem api.Memory, a args) int32 {
 	n := uint32(a[1])
 	if n > maxPoll {

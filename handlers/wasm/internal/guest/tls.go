@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,17 +23,9 @@ import (
 // tlsError is the error of a handshake.
 type tlsError struct{ err error }
 
-func (e *tlsError) Error() string { return "tls: " + trimTLS(e.err.Error()) }
+// Error returns the error with the prefix "tls: ", which some errors of crypto/tls have already.
+func (e *tlsError) Error() string { return "tls: " + strings.TrimPrefix(e.err.Error(), "tls: ") }
 func (e *tlsError) Unwrap() error { return e.err }
-
-// trimTLS takes off the package's name, which some errors begin with.
-func trimTLS(text string) string {
-	const prefix = "tls: "
-	if len(text) > len(prefix) && text[:len(prefix)] == prefix {
-		return text[len(prefix):]
-	}
-	return text
-}
 
 func (e *tlsError) errno() abi.Errno {
 	var timeout interface{ Timeout() bool }
@@ -74,7 +67,7 @@ func tlsOptions(query url.Values) (abi.TLSOptions, error) {
 
 const maxALPN = 16
 
-// tlsConfig is what a handshake with host is made with.
+// tlsConfig returns the configuration of a handshake with host.
 func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
 	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, Time: c.host.Clock.Now}
 	if config.ServerName == "" {
@@ -100,7 +93,7 @@ func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
 	return config, nil
 }
 
-// secure makes the TLS of a connection.
+// secure makes the TLS handshake of a connection.
 func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	config, err := c.tlsConfig(to.host, o)
 	if err != nil {
@@ -144,7 +137,7 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	start := c.host.Clock.Now()
 	c.idle(waiting{call: "starttls", conn: conn, stage: stageHandshake}, func(ctx context.Context) {
 		if err = conn.halt(); err == nil {
-			_ = conn.SetWriteDeadline(time.Time{}) // that of the last write would end the handshake
+			_ = conn.SetWriteDeadline(time.Time{}) // remove that of the last write
 			err = c.secure(ctx, conn, options)
 		}
 	})
@@ -160,8 +153,8 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-// halt ends the pump, so that someone else can read from the connection. What was read
-// before TLS and not asked for would pass for what came after: it is an error.
+// halt ends the pump, so that the handshake can read from the connection. Bytes that were read
+// before TLS are an error, because the guest would take them for encrypted ones.
 func (c *conn) halt() error {
 	if c.more == nil {
 		return nil
@@ -183,7 +176,7 @@ func (c *conn) halt() error {
 	return err
 }
 
-// tlsInfo is what a guest is told of the TLS of a connection; nil without any.
+// tlsInfo returns what the guest sees of the TLS of a connection; nil without TLS.
 func tlsInfo(c net.Conn, serverName string) *abi.TLSInfo {
 	secured, ok := c.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {

@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -14,16 +13,16 @@ import (
 // waiting is what a guest waits for in a host call.
 type waiting struct {
 	call  string // its name, or sleeping; "" while the guest computes
-	where string // what it is about, if conn does not tell
+	where string // the URL or question, if there is no conn
 	conn  *conn
-	stage string // how far the call has come
-	addr  string // that it has come to
+	stage string // what is awaited
+	addr  string // from which it is awaited
 }
 
 // sleeping is the call of a guest that sleeps: poll_oneoff of WASI.
 const sleeping = "sleep"
 
-// The stages of calls that take several steps.
+// The stages of host calls with several steps.
 const (
 	stageLookup    = "no answer from the resolver"
 	stageDial      = "no answer to the SYN"
@@ -31,52 +30,51 @@ const (
 	stageHeaders   = "no response headers"
 )
 
-// record is what a guest did in its call. It belongs to the goroutine of the call, but for
-// the stage, which mu of the call guards.
+// record is what a guest did in its call. It belongs to the goroutine of the call, except the
+// stage and addr, which mu of the call guards.
 type record struct {
 	waiting
-	since time.Time // when the wait began, or when the guest went on
+	since time.Time // when the wait, or the computation, began
 	last  string    // the host call that it waited for before
-	name  string    // the host call that came last, the present one included
-	calls int       // host calls that did not wait, since the guest went on
+	name  string    // the last host call, including the current one
+	calls int       // host calls without a wait since the computation began
 	total totals    // of all waits that have ended
 	row   row
 }
 
-// totals are of several waits.
+// totals are the totals of several waits.
 type totals struct {
 	waits, sleeps int
 	waited, slept time.Duration
 }
 
-// row is the waits, one after the other, for the same: the SDK of Go polls, with a pause
-// that grows, and a guest may wait in small pieces to do something else meanwhile.
+// row is consecutive waits for the same thing. The Go SDK, for example, polls with growing
+// pauses.
 type row struct {
 	waiting
 	begun    time.Time
 	waits    int
-	before   totals // of all waits before
-	received int64  // over the connection, before
+	before   totals // of all waits before the row
+	received int64  // bytes over the connection before the row
 }
 
-// goesOn reports whether a wait for w belongs to the row.
-func (r *row) goesOn(w *waiting) bool {
+// continues reports whether a wait for w belongs to the row.
+func (r *row) continues(w *waiting) bool {
 	return r.call == w.call && r.where == w.where && r.conn == w.conn && (w.conn == nil || w.conn.received.Load() == r.received)
 }
 
-// stage notes how far the call has come that the guest waits for. It may be called from
-// any goroutine.
+// stage records what the current host call waits for. It may be called from any goroutine.
 func (c *Call) stage(stage, addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record.stage, c.record.addr = stage, addr
 }
 
-// waitsLocked notes that the guest waits from now on.
+// waitsLocked records that the guest begins to wait.
 func (c *Call) waitsLocked(w waiting) {
 	d := &c.record
 	d.waiting, d.since = w, c.host.Clock.Now()
-	if !d.row.goesOn(&w) {
+	if !d.row.continues(&w) {
 		d.row = row{waiting: w, begun: d.since, before: d.total}
 		if w.conn != nil {
 			d.row.received = w.conn.received.Load()
@@ -85,7 +83,7 @@ func (c *Call) waitsLocked(w waiting) {
 	d.row.waits++
 }
 
-// goesOnLocked notes that the guest goes on, if it waited.
+// goesOnLocked records that the guest continues, if it waited.
 func (c *Call) goesOnLocked() {
 	d := &c.record
 	if d.call == "" {
@@ -100,7 +98,7 @@ func (c *Call) goesOnLocked() {
 	d.waiting, d.last, d.calls, d.since = waiting{}, d.call, 0, now
 }
 
-// doing is what the guest was doing when its time was over.
+// doing returns what the guest was doing when its call ended.
 func (c *Call) doing() *explain.Wait {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +122,7 @@ func (c *Call) doing() *explain.Wait {
 	return w
 }
 
-// computes tells of a guest that does not wait.
+// computes describes a guest that does not wait.
 func (d *record) computes(w *explain.Wait) {
 	w.Call, w.Doing = "guest", "computing"
 	since := "it began"
@@ -141,7 +139,7 @@ func (d *record) computes(w *explain.Wait) {
 	w.Saw = []string{calls + " since " + since}
 }
 
-// waitsFor tells of a guest that waits.
+// waitsFor describes a guest that waits.
 func (d *record) waitsFor(w *explain.Wait) {
 	w.Call, w.Where = d.call, d.where
 	if d.call == sleeping {
@@ -166,7 +164,7 @@ func (d *record) waitsFor(w *explain.Wait) {
 	w.Saw = append(w.Saw, explain.Bytes(d.conn.sent.Load(), d.conn.received.Load()))
 }
 
-// repeats tells of a guest that waited for the same several times in a row until now.
+// repeats adds that the guest waited several times in a row.
 func (d *record) repeats(w *explain.Wait, now time.Time) {
 	if d.row.waits < 2 {
 		return
@@ -179,7 +177,7 @@ func (d *record) repeats(w *explain.Wait, now time.Time) {
 	w.Saw = append(w.Saw, text)
 }
 
-// sum tells of what the guest did before.
+// sum describes the waits before.
 func (d *totals) sum() string {
 	var parts []string
 	if d.slept > 0 {
@@ -194,7 +192,7 @@ func (d *totals) sum() string {
 	return "before: " + strings.Join(parts, ", ")
 }
 
-// polled is what a poll waits for.
+// polled returns what a poll waits for.
 func polled(conns []*conn) waiting {
 	w := waiting{call: "poll"}
 	if len(conns) == 1 {
@@ -205,7 +203,7 @@ func polled(conns []*conn) waiting {
 	return w
 }
 
-// count returns n with a noun that takes an s where there is not one of it.
+// count returns n with noun, in the plural unless n is 1.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -213,36 +211,31 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// place says where the connection leads to.
+// place returns network and address of the connection, or the URL of a response.
 func (c *conn) place() string {
-	if c.raw == nil {
+	switch {
+	case c.raw == nil:
 		return ""
-	}
-	if c.network == "http" { // the body of an answer
+	case c.network == "http":
 		return c.host
+	case c.raw.RemoteAddr() == nil:
+		return c.network
+	default:
+		return c.network + " " + c.raw.RemoteAddr().String()
 	}
-	return remote(c.network, c.raw)
 }
 
-func remote(network string, c net.Conn) string {
-	if addr := c.RemoteAddr(); addr != nil {
-		return network + " " + addr.String()
-	}
-	return network
-}
-
-// Explain adds to out, which a deadline has brought about, what the guest was doing.
+// Explain adds what the guest was doing to the outcome of a call that reached its deadline.
 func (c *Call) Explain(out *probe.Outcome) {
 	if out.Reason == probe.ReasonDeadline && out.Details == "" {
 		out.Details = explain.Details{Waiting: c.doing().String()}.String()
 	}
 }
 
-// TraceEnd tells the tracer, if there is one, what the guest was doing when its time was
-// over.
+// TraceEnd traces what the guest was doing when its call ended.
 func (c *Call) TraceEnd(ended error) {
 	_, real := c.host.Clock.(SystemClock)
-	if real && ended != context.DeadlineExceeded { // nobody waits for the answer; of a test's clock, the real time may be over
+	if real && ended != context.DeadlineExceeded { // it was cancelled; a simulated clock has only this error
 		return
 	}
 	if c.req != nil && c.req.Trace != nil {

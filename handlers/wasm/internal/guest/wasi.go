@@ -19,10 +19,9 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// instantiateWASI gives a runtime wazero's functions, but for those with which
-// a guest closes its files: it has stdin, stdout and stderr only, and no reset opens them
-// again for the next call. Those that take as long as what they are given are kept within
-// bounds, see wasiBounds.
+// instantiateWASI gives a runtime the functions of wazero, except those that close files: a
+// guest has stdin, stdout and stderr only, and a reset would not open them again. Functions
+// whose time depends on their parameters are bounded, see wasiBounds.
 func instantiateWASI(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder(binary.WASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
@@ -37,6 +36,7 @@ func instantiateWASI(ctx context.Context, runtime wazero.Runtime) error {
 	return err
 }
 
+// closeFile is fd_close: it does nothing.
 func closeFile(_ context.Context, stack []uint64) {
 	errno := abi.OK
 	if uint32(stack[0]) > 2 {
@@ -47,12 +47,12 @@ func closeFile(_ context.Context, stack []uint64) {
 
 func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENOTSUP) }
 
-// World is what one instance sees of the outside: its streams, its clock, and the call that
-// runs in it. It belongs to whoever runs the instance.
+// World is what one instance sees of the host: its streams, its clock, and the call that runs
+// in it. It belongs to the goroutine that runs the instance.
 type World struct {
 	plugin *Plugin
 	memory *memory.Memory
-	call   *Call // what runs now
+	call   *Call // the current call
 	stdout lineWriter
 	stderr lineWriter
 }
@@ -65,30 +65,30 @@ func NewWorld(p *Plugin, m *memory.Memory) *World {
 	return w
 }
 
-// Begin makes c the call that runs in the instance.
+// Begin makes c the current call.
 func (w *World) Begin(c *Call) {
 	w.call = c
 	w.stdout.reset()
 	w.stderr.reset()
 }
 
-// Flush logs lines that have no end.
+// Flush logs unfinished lines.
 func (w *World) Flush() {
 	w.stdout.flush()
 	w.stderr.flush()
 }
 
-// Call returns the call that began last.
+// Call returns the current call.
 func (w *World) Call() *Call { return w.call }
 
-// Said returns the first line of stderr.
+// Said returns the first line of stderr in the current call.
 func (w *World) Said() string { return w.stderr.first }
 
-// Config is the outside world of the instance: no files, no sockets, no arguments, an empty
-// stdin, and the host's clock. of is the attempt that the instance is for, nil while the
-// plugin is loaded.
+// Config returns the configuration of the instance: no files, no sockets, no arguments, an
+// empty stdin, and the host's clock. of is the attempt that the instance is made for; nil while
+// the plugin is loaded.
 func (w *World) Config(of *Call) wazero.ModuleConfig {
-	// A Go guest in a small memory dies unless it knows how small.
+	// Without GOMEMLIMIT a Go guest runs out of a small memory.
 	host := w.plugin.Host
 	limit := strconv.FormatUint(w.memory.Limit()*6/10, 10)
 	config := wazero.NewModuleConfig().
@@ -109,8 +109,7 @@ func (w *World) Config(of *Call) wazero.ModuleConfig {
 	return config
 }
 
-// sleep ends with the current call: wazero's own sleeps on past the deadline, for
-// 292 years after poll({fd}, 1, -1).
+// sleep ends with the current call. That of wazero would sleep past the deadline.
 func (w *World) sleep(ns int64) {
 	w.call.idle(waiting{call: sleeping}, func(ctx context.Context) {
 		w.plugin.Host.Clock.Wait(ctx, nil, time.Duration(ns))
@@ -118,26 +117,8 @@ func (w *World) sleep(ns int64) {
 	w.call.unwindIfEnded()
 }
 
-// Wait returns when ctx ends, wake is signalled or d has passed; a negative d never
-// passes. It reports whether wake was signalled.
-func Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
-	var passed <-chan time.Time
-	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		passed = t.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-passed:
-	case <-wake:
-		return true
-	}
-	return false
-}
-
-// random is the host's randomness, until the call ends: a guest may ask for as
-// many bytes as it has memory.
+// random reads the host's source of randomness until the call ends. A guest may ask for as many
+// bytes as it has memory.
 type random struct{ w *World }
 
 const randomChunk = 64 << 10
@@ -149,21 +130,20 @@ func (r random) Read(p []byte) (int, error) {
 	return r.w.plugin.Host.Rand.Read(p[:min(len(p), randomChunk)])
 }
 
-// lineWriter hands what a guest writes to stdout or stderr to the log, line by line.
+// lineWriter logs the lines that a guest writes to stdout or stderr.
 type lineWriter struct {
-	w     *World
-	name  string
-	line  []byte
-	first string // the first line of the run
-	// keeps says that what is written is kept rather than logged: the answer of a command.
-	keeps   bool
+	w       *World
+	name    string
+	line    []byte
+	first   string // the first line of the call
+	keeps   bool   // the bytes are kept instead: they are the result of a command
 	kept    []byte
-	goTrace bool // the runtime of Go has told of its goroutines, as it does when it dies
+	goTrace bool // there was a stack trace of Go, as a panic prints it
 }
 
 const maxLine = 2 << 10
 
-// Write implements [io.Writer]. What is over the limit of the run is dropped.
+// Write implements [io.Writer]. Bytes beyond the limit of the call are dropped.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	c := w.w.call
 	if c.ctx.Err() != nil {
@@ -180,7 +160,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	for _, b := range keep {
-		// A secret is not parted: neither part of it would be found.
+		// With secrets, long lines are not split: a split secret would not be redacted.
 		if b == '\n' || len(w.line) >= maxLine && !c.hasSecrets() {
 			w.flush()
 		}
@@ -191,7 +171,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush logs the line that has been gathered.
+// flush logs the current line.
 func (w *lineWriter) flush() {
 	if len(w.line) == 0 {
 		return
@@ -205,32 +185,43 @@ func (w *lineWriter) flush() {
 	w.w.call.logLine(w.name, line)
 }
 
-// reset forgets the run.
+// reset begins a new call.
 func (w *lineWriter) reset() { w.line, w.first, w.kept, w.goTrace = w.line[:0], "", nil, false }
 
-// What a guest may give to one function of WASI. A path of 32 MiB, in a world without
-// files, kept wazero busy for a second past the deadline and took as much again of the
-// host's memory; nothing interrupts a host function.
+// Limits of the parameters of WASI functions. Nothing interrupts a host function: a path of
+// 32 MiB kept wazero busy for a second past the deadline.
 const (
 	maxVectors = 1024 // of a read or write, and subscriptions of a poll; as IOV_MAX
 	maxPath    = 4096 // bytes; as PATH_MAX
 
-	tooLongName abi.Errno = 37 // ENAMETOOLONG, which the contract's own functions do not answer
+	tooLongName abi.Errno = 37 // ENAMETOOLONG, which the contract's own functions do not return
 )
 
-// wasiBounds returns, by the name of a function, which of its parameters say how many
-// vectors or subscriptions there are, and which how long a path is.
-func wasiBounds() (vectors, paths map[string][]int) {
-	vectors = map[string][]int{"fd_read": {2}, "fd_pread": {2}, "fd_write": {2}, "fd_pwrite": {2}, "poll_oneoff": {2}}
-	paths = map[string][]int{
-		"path_create_directory": {2}, "path_filestat_get": {3}, "path_filestat_set_times": {3}, "path_link": {3, 6}, "path_open": {3},
-		"path_readlink": {2}, "path_remove_directory": {2}, "path_rename": {2, 5}, "path_symlink": {1, 4}, "path_unlink_file": {2},
-	}
-	return vectors, paths
+// wasiBound bounds parameters of a function, which returns errno above most.
+type wasiBound struct {
+	params []int
+	most   uint32
+	errno  abi.Errno
 }
 
-// boundWASI puts functions that look at what they are given in the place of wazero's. It
-// has wazero's own from a runtime of its own, which is the one way to get at them.
+// wasiBounds returns the bounds by the name of the function: of the number of vectors or
+// subscriptions, and of the length of paths.
+func wasiBounds() map[string]wasiBound {
+	bounds := make(map[string]wasiBound)
+	for _, name := range []string{"fd_read", "fd_pread", "fd_write", "fd_pwrite", "poll_oneoff"} {
+		bounds[name] = wasiBound{[]int{2}, maxVectors, abi.EINVAL}
+	}
+	for name, params := range map[string][]int{
+		"path_create_directory": {2}, "path_filestat_get": {3}, "path_filestat_set_times": {3}, "path_link": {3, 6}, "path_open": {3},
+		"path_readlink": {2}, "path_remove_directory": {2}, "path_rename": {2, 5}, "path_symlink": {1, 4}, "path_unlink_file": {2},
+	} {
+		bounds[name] = wasiBound{params, maxPath, tooLongName}
+	}
+	return bounds
+}
+
+// boundWASI replaces functions of wazero by bounded ones. The only way to get at wazero's own is
+// to compile them in another runtime.
 func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)
@@ -240,30 +231,26 @@ func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 	if err != nil {
 		return err
 	}
-	vectors, paths := wasiBounds()
-	for name, def := range compiled.ExportedFunctions() {
-		f, ok := def.GoFunction().(api.GoModuleFunction)
-		switch {
-		case vectors[name] != nil && ok:
-			f = bounded(f, vectors[name], maxVectors, abi.EINVAL)
-		case paths[name] != nil && ok:
-			f = bounded(f, paths[name], maxPath, tooLongName)
-		case vectors[name] != nil || paths[name] != nil:
-			return fmt.Errorf("%s.%s is no function of the host", binary.WASI, name)
-		default:
-			continue
+	functions := compiled.ExportedFunctions()
+	for name, bound := range wasiBounds() {
+		def, ok := functions[name]
+		if !ok {
+			return fmt.Errorf("wazero has no %s.%s", binary.WASI, name)
 		}
-		builder.NewFunctionBuilder().WithGoModuleFunction(f, def.ParamTypes(), def.ResultTypes()).Export(name)
+		f, ok := def.GoFunction().(api.GoModuleFunction)
+		if !ok {
+			return fmt.Errorf("%s.%s is not a function of the host", binary.WASI, name)
+		}
+		builder.NewFunctionBuilder().WithGoModuleFunction(bound.apply(f), def.ParamTypes(), def.ResultTypes()).Export(name)
 	}
 	return nil
 }
 
-// bounded is f as long as the parameters at the indices are not above most, and answers
-// errno otherwise.
-func bounded(f api.GoModuleFunction, indices []int, most uint32, errno abi.Errno) api.GoModuleFunc {
+// apply returns f with bounded parameters.
+func (b wasiBound) apply(f api.GoModuleFunction) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
-		if slices.ContainsFunc(indices, func(i int) bool { return uint32(stack[i]) > most }) {
-			stack[0] = uint64(errno)
+		if slices.ContainsFunc(b.params, func(i int) bool { return uint32(stack[i]) > b.most }) {
+			stack[0] = uint64(b.errno)
 			return
 		}
 		f.Call(ctx, mod, stack)

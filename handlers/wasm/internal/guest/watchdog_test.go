@@ -26,9 +26,9 @@ func (c *endsWhenAsked) Err() error {
 	return c.Context.Err()
 }
 
-// TestGuestIsInterruptedWhenCallEndsAsWaitEnds: a guest that goes on computing after its call
+// TestResumeAfterEndInterruptsGuest: a guest that goes on computing after its call
 // has ended would never be ended.
-func TestGuestIsInterruptedWhenCallEndsAsWaitEnds(t *testing.T) {
+func TestResumeAfterEndInterruptsGuest(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := &endsWhenAsked{Context: parent}
 	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Class is the history class of a probe. It says how long its next attempt is expected to
-// hold what it takes.
+// Class is the history class of a probe: how long its next attempt is expected to last.
 type Class int32
 
 const (
@@ -15,7 +14,7 @@ const (
 	Slow                 // the last attempt took nearly all of its timeout, and the one before was not prompt: its target may be a black hole
 )
 
-// ClassOf returns the class of a probe whose last attempt took so much of its timeout.
+// ClassOf returns the class of an attempt by the share of the timeout that it took.
 func ClassOf(took, timeout time.Duration) Class {
 	if took > timeout-timeout/10 {
 		return Slow
@@ -23,9 +22,8 @@ func ClassOf(took, timeout time.Duration) Class {
 	return Prompt
 }
 
-// Next returns the class of a probe of class c after an attempt which, taken alone, makes
-// it now. One slow attempt of a prompt probe may be this host's own fault: the probe
-// becomes Unknown, so that it does not share a quarter with black holes.
+// Next returns the class of a probe of class c after an attempt of class now. One slow attempt of
+// a prompt probe may be the fault of this host: then the probe becomes Unknown.
 func (c Class) Next(now Class) Class {
 	if c == Prompt && now == Slow {
 		return Unknown
@@ -33,9 +31,9 @@ func (c Class) Next(now Class) Class {
 	return now
 }
 
-// Quota keeps attempts that wait for a black hole until their deadline from taking all that
-// there is. Slow probes get a quarter at most, unknown ones a half, and both together a
-// half. What is left is for prompt ones. A total of 0 bounds nothing.
+// Quota keeps attempts that wait for a black hole from taking the whole total. Slow probes get a
+// quarter at most, unknown ones a half, and both together a half. The rest is for prompt ones. A
+// total of 0 means no bound.
 type Quota struct {
 	mu    sync.Mutex
 	total uint64
@@ -45,8 +43,8 @@ type Quota struct {
 // NewQuota returns a quota of total.
 func NewQuota(total uint64) *Quota { return &Quota{total: total} }
 
-// Acquire takes n for an attempt, and reports whether its class has that much left. A class
-// that has taken nothing always has.
+// Acquire takes n for an attempt of class c, and reports whether there was room. A class that has
+// taken nothing always has room.
 func (q *Quota) Acquire(c Class, n uint64) bool {
 	if c == Prompt {
 		return true
@@ -64,7 +62,7 @@ func (q *Quota) Acquire(c Class, n uint64) bool {
 	return true
 }
 
-// mostLocked is what all attempts of a class may take.
+// mostLocked returns how much all attempts of a class may take.
 func (q *Quota) mostLocked(c Class) uint64 {
 	if c == Slow {
 		return q.total / 4
@@ -72,11 +70,10 @@ func (q *Quota) mostLocked(c Class) uint64 {
 	return q.total / 2
 }
 
-// Release gives back what was taken.
+// Release gives n back.
 func (q *Quota) Release(c Class, n uint64) { q.Adjust(c, n, 0) }
 
-// Adjust changes what an attempt has taken, whether or not there is room: it keeps out
-// later attempts.
+// Adjust changes what an attempt has taken, even if there is no room.
 func (q *Quota) Adjust(c Class, from, to uint64) {
 	if c == Prompt {
 		return
@@ -88,7 +85,7 @@ func (q *Quota) Adjust(c Class, from, to uint64) {
 	}
 }
 
-// Resize changes the total, which neither is nor becomes 0.
+// Resize changes the total. Neither the old nor the new one may be 0.
 func (q *Quota) Resize(total uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestQuotaKeepsAHalfForPromptProbes(t *testing.T) {
+func TestQuotaKeepsHalfForPromptProbes(t *testing.T) {
 	s := NewQuota(100)
 	take := func(of Class) (n int) {
 		for s.Acquire(of, 10) {
@@ -31,7 +31,7 @@ func TestQuotaKeepsAHalfForPromptProbes(t *testing.T) {
 }
 
 // What needs more than its half gets in when nothing else is there of its kind.
-func TestQuotaLetsInOneThatIsTooLarge(t *testing.T) {
+func TestQuotaAdmitsOneLargeAttempt(t *testing.T) {
 	s := NewQuota(100)
 	if !s.Acquire(Slow, 80) || s.Acquire(Slow, 80) {
 		t.Error("want one and no more")

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Patience is how long no slot may be released until an extra one is added.
+// Patience is the time without a released slot after which an extra one is added.
 const Patience = 10 * time.Millisecond
 
-// Slots is a semaphore that bounds the guests that compute at the same time. Guests that
-// wait for the host release their slots. If none is released for [Patience] its holders
-// loop, and one more slot is added, so that they do not block the others. It goes when
-// nobody waits for it.
+// Slots is a semaphore of the guests that compute at the same time. Guests that wait for the host
+// release their slots. If no slot is released for [Patience], its holders may loop: then an extra
+// slot is added, so that they do not block the others. It is removed when nobody waits.
 type Slots struct {
 	mayAdd func() bool // asked before a slot is added, without the lock
 
@@ -26,7 +25,7 @@ type Slots struct {
 	last    time.Time       // when a slot was last handed over or added
 }
 
-// NewSlots returns n slots. Before an extra one is added, mayAdd is asked.
+// NewSlots returns n slots. Extra ones are added only if mayAdd returns true.
 func NewSlots(n int, mayAdd func() bool) *Slots { return &Slots{free: n, mayAdd: mayAdd} }
 
 // TryAcquire takes a slot if one is free.

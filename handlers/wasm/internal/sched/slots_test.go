@@ -39,7 +39,7 @@ func TestSlotsAddOneWhenNoneIsReleased(t *testing.T) {
 	})
 }
 
-func TestSlotsAddNoneThatMayNotBeAdded(t *testing.T) {
+func TestSlotsAddNoneWithoutPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(0, func() bool { return false })
 		ctx, cancel := context.WithTimeout(t.Context(), 10*Patience)
@@ -50,7 +50,7 @@ func TestSlotsAddNoneThatMayNotBeAdded(t *testing.T) {
 	})
 }
 
-func TestSlotsAcquireEndsWithTheContext(t *testing.T) {
+func TestSlotsAcquireEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, yes)
 		s.Acquire(t.Context())
