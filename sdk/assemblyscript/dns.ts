@@ -1,4 +1,4 @@
-// Names that the host looks up. The manifest requests the capability "dns".
+// DNS lookups by the host. The manifest requests the capability "dns".
 
 import * as host from "./host";
 import { items, lookup, quote } from "./json";
@@ -8,7 +8,7 @@ export class DnsRecord {
   constructor(readonly name: string, readonly type: string, readonly ttl: i32, readonly data: string) {}
 }
 
-/** What a look-up found. */
+/** The answer to a lookup. */
 export class DnsAnswer {
   /** "NOERROR", "NXDOMAIN", "SERVFAIL", …. */
   readonly rcode: string;
@@ -30,7 +30,7 @@ function field(doc: string, name: string): string {
   return value === null ? "" : value;
 }
 
-/** Looks a name up; null when that fails. type is "A", "AAAA", "TXT" and so on; server is
+/** Looks up a name; returns null if that fails. type is "A", "AAAA", "TXT" and so on; server is
  * "" for the system's, "target" or "host:port". */
 export function resolve(name: string, type: string, server: string = "", timeoutMs: i32 = host.UNTIL_DEADLINE): DnsAnswer | null {
   let doc = '{"name":' + quote(name) + ',"type":' + quote(type);

@@ -1,4 +1,4 @@
-// The host's functions, and the texts and buffers that cross the border.
+// The functions of the host, with their strings and buffers.
 
 // @ts-ignore: decorator
 @external("prober_v1", "request_read")
@@ -84,7 +84,7 @@ export declare function kvDelete(key: usize, len: i32): i32;
 @external("wasi_snapshot_preview1", "clock_time_get")
 export declare function clockTimeGet(clock: i32, precision: i64, to: usize): i32;
 
-/** The numbers that host calls answer with, negative; those of WASI preview 1. */
+/** The error numbers of WASI preview 1. Host calls return their negatives. */
 export enum Errno {
   EACCES = 2,
   EAGAIN = 6,
@@ -101,10 +101,10 @@ export enum Errno {
   ETIMEDOUT = 73,
 }
 
-/** Waits as long as the probe may take. */
+/** Waits until the deadline. */
 export const UNTIL_DEADLINE: i32 = -1;
 
-/** A text as the host takes it: p and n. */
+/** A string for the host: p and n. */
 export class Bytes {
   private data: ArrayBuffer;
 
@@ -121,7 +121,7 @@ export class Bytes {
   }
 }
 
-/** A buffer for what the host has to say. A call that needs more room is made again. */
+/** A buffer for results of the host. A call that needs a larger one is repeated. */
 export class Buffer {
   private data: ArrayBuffer;
 
@@ -137,7 +137,7 @@ export class Buffer {
     return this.data.byteLength;
   }
 
-  /** Whether n bytes fit; if not, the buffer has grown. */
+  /** Reports whether n bytes fit; if not, it enlarges the buffer. */
   fits(n: i32): bool {
     if (n <= this.data.byteLength) return true;
     this.data = new ArrayBuffer(n);

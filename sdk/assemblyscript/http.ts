@@ -1,9 +1,9 @@
-// HTTP requests that the host makes. The manifest requests the capability "http".
+// HTTP requests by the host. The manifest requests the capability "http".
 
 import * as host from "./host";
 import { lookup, lookupRaw, quote } from "./json";
 
-/** Gets a URL; one without a host ("http:///healthz") goes to the probe's target. */
+/** Gets a URL; one without a host ("http:///healthz") is one of the target. */
 export function get(url: string): HttpResponse | null {
   return new HttpRequest(url).send();
 }
@@ -14,9 +14,9 @@ export class HttpRequest {
   body: string = "";
   /** How many redirects are followed, at most 3. */
   redirects: i32 = 0;
-  /** 0 is until the probe's deadline. */
+  /** 0 means until the deadline. */
   timeoutMs: i32 = 0;
-  /** Options of TLS as JSON, such as {"verify":"none"}. */
+  /** TLS options as JSON, such as {"verify":"none"}. */
   tls: string = "{}";
   private headers: string = "";
 
@@ -27,7 +27,7 @@ export class HttpRequest {
     return this;
   }
 
-  /** Makes the request. The head of the answer is there when it returns; null when it
+  /** Makes the request, and returns when the header of the response has come; null if it
    * fails. */
   send(): HttpResponse | null {
     const req = new host.Bytes(
@@ -40,7 +40,7 @@ export class HttpRequest {
   }
 }
 
-/** An answer. */
+/** A response. */
 export class HttpResponse {
   /** The head as JSON: status, headers, timings, certificates. */
   readonly head: string;
@@ -57,18 +57,18 @@ export class HttpResponse {
     return text === null ? 0 : I32.parseInt(text);
   }
 
-  /** The value of a header, by its name in lower case. */
+  /** Returns the value of a header, by its name in lower case. */
   header(name: string): string | null {
     const headers = lookupRaw(this.head, "headers");
     return headers === null ? null : lookup(headers, name);
   }
 
-  /** Reads of the body: the number of bytes, 0 at the end, or a negative number. */
+  /** Reads from the body; returns the number of bytes, 0 at the end, or a negative number. */
   read(into: ArrayBuffer): i32 {
     return host.httpRead(this.handle, changetype<usize>(into), into.byteLength, host.UNTIL_DEADLINE);
   }
 
-  /** The body as text, at most max bytes of it; null when it could not be read. */
+  /** Returns the body as a string, cut to max bytes; null if reading fails. */
   text(max: i32 = 65536): string | null {
     const buf = new ArrayBuffer(max);
     let done = 0;

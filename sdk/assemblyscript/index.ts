@@ -1,4 +1,4 @@
-// What the author of a plugin in AssemblyScript imports.
+// The SDK for plugins in AssemblyScript.
 //
 //   import { dial, failure, lastError, Result, success } from "prober";
 //
@@ -8,8 +8,8 @@
 //     return success("connected");
 //   }
 //
-// Nothing here throws: AssemblyScript cannot catch. What a host call could not do is a
-// null or a negative number, and lastError has the words.
+// Nothing here throws: AssemblyScript cannot catch. A host call that fails returns null or a
+// negative number, and lastError returns the message.
 
 import * as host from "./host";
 import { lookup } from "./json";
@@ -23,13 +23,13 @@ export { items, lookup, lookupRaw, quote } from "./json";
 
 /** What a probe returns. Make one with success and the like. */
 export enum Result {
-  /** No verdict could be reached; it is tried again. */
+  /** There is no verdict; the host tries again. */
   Error = -1,
   Success = 0,
-  /** Well, with something to tell. */
+  /** Healthy, with something to report. */
   Warning = 1,
   Failure = 2,
-  /** Nothing can be said. It counts as a Failure, and is not tried again. */
+  /** Not known. It counts as a Failure and is not tried again. */
   Unknown = 3,
 }
 
@@ -55,19 +55,19 @@ export function unknown(text: string): Result {
   return say(Result.Unknown, text);
 }
 
-/** No verdict: the probe itself is at fault, and is tried again. */
+/** There is no verdict: the plugin failed, and the host tries again. */
 export function error(text: string): Result {
   return say(Result.Error, text);
 }
 
-/** Measures something. The unit may be "". False for a bad name, or one too many. */
+/** Adds a metric. The unit may be "". Returns false for an invalid name or one metric too many. */
 export function metric(name: string, unit: string, value: f64): bool {
   const n = new host.Bytes(name);
   const u = new host.Bytes(unit);
   return host.metric(n.p, n.n, u.p, u.n, value) >= 0;
 }
 
-/** Gives the whole result as JSON: labels of metrics, and details. */
+/** Sets the whole result as JSON, with labels of metrics and details. */
 export function resultJSON(doc: string): bool {
   const b = new host.Bytes(doc);
   return host.resultWrite(b.p, b.n) >= 0;
@@ -80,33 +80,33 @@ export enum Level {
   Error,
 }
 
-/** Hands a line to the host's log. */
+/** Writes a line to the log of the host. */
 export function log(level: Level, text: string): void {
   if (host.logEnabled(level) == 0) return;
   const b = new host.Bytes(text);
   host.log(level, b.p, b.n);
 }
 
-/** The milliseconds that are left; i64.MAX_VALUE when there is no end. */
+/** Returns the remaining milliseconds, i64.MAX_VALUE without a deadline. */
 export function deadline(): i64 {
   return host.deadlineMs();
 }
 
-/** The seconds since 1970. Date.now is no function of this host's. */
+/** Returns the seconds since 1970. The host does not have Date.now. */
 export function now(): f64 {
   const ns = new ArrayBuffer(8);
   host.clockTimeGet(0, 1, changetype<usize>(ns));
   return <f64>load<i64>(changetype<usize>(ns)) / 1e9;
 }
 
-/** What went wrong in the last host call that failed. */
+/** Returns the message of the last host call that failed. */
 export function lastError(): string {
   const b = new host.Buffer(512);
   const n = host.lastError(b.p, b.cap);
   return n > 0 && n <= b.cap ? b.text(n) : "host call failed";
 }
 
-/** One attempt's question. */
+/** The request of one attempt. */
 export class Request {
   /** The request as JSON. */
   readonly json: string;
@@ -118,7 +118,7 @@ export class Request {
     this.json = n < 0 ? "{}" : b.text(n);
   }
 
-  /** The value at a dotted path such as "pod.labels.app"; "" where there is none. */
+  /** Returns the value at a dotted path such as "pod.labels.app", or "". */
   text(path: string): string {
     const value = lookup(this.json, path);
     return value === null ? "" : value;
@@ -152,8 +152,8 @@ export class Request {
   }
 }
 
-/** The value of the config at a dotted path: a text without its quotes, anything else as
- * JSON; null where there is none. The host has held it against the manifest's schema. */
+/** Returns the value of the config at a dotted path: a string without its quotes, anything
+ * else as JSON, or null. The host has validated the config with the schema of the manifest. */
 export function configText(path: string): string | null {
   const key = new host.Bytes(path);
   const b = new host.Buffer(128);
@@ -162,26 +162,26 @@ export function configText(path: string): string | null {
   return n < 0 ? null : b.text(n);
 }
 
-/** The text at path. */
+/** Returns the string at path. */
 export function configString(path: string, fallback: string): string {
   const text = configText(path);
   return text === null ? fallback : text;
 }
 
-/** The number at path; not a number where something else is there. */
+/** Returns the number at path; NaN for another value. */
 export function configNumber(path: string, fallback: f64): f64 {
   const text = configText(path);
   return text === null ? fallback : F64.parseFloat(text);
 }
 
-/** The truth value at path. */
+/** Returns the bool at path. */
 export function configBool(path: string, fallback: bool): bool {
   const text = configText(path);
   return text === null ? fallback : text == "true";
 }
 
-/** The milliseconds of the duration at path, written as "1m30s"; not a number for a text
- * that is none. */
+/** Returns the milliseconds of the duration at path, a string such as "1m30s"; NaN for another
+ * string. */
 export function configMillis(path: string, fallback: f64): f64 {
   const text = configText(path);
   return text === null ? fallback : parseMillis(text);
@@ -213,8 +213,8 @@ function unitMillis(unit: string): f64 {
   return unit == "h" ? 3600e3 : NaN;
 }
 
-/** What a failed assertion, an index out of range and the like end in: compile with
- * --use abort=…/index/abort, and the log says where. */
+/** Logs where an assertion failed, an index was out of range and the like. Compile with
+ * --use abort=…/index/abort. */
 export function abort(text: string | null, file: string | null, line: u32, column: u32): void {
   const where = (file === null ? "?" : file) + ":" + line.toString() + ":" + column.toString();
   const said = String.UTF8.encode((text === null ? "abort" : text) + " at " + where);

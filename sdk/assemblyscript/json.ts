@@ -1,25 +1,24 @@
-// As much JSON as a probe needs: a value by its path, and texts to be written.
+// The JSON that a probe needs: finding a value by its path, and writing strings.
 //
-// Under --runtime stub nothing is freed: what a function allocates is what it returns, and
-// a little that does not depend on the document.
+// With --runtime stub nothing is freed, so functions allocate little beyond what they return.
 
 /**
- * The value at a dotted path ("tls.peer.0.notAfter") as text: a string without its quotes
- * and escapes, anything else as it stands. A number steps into an array. null where
- * nothing, or null, is there.
+ * Returns the value at a dotted path ("tls.peer.0.notAfter"): a string without its quotes
+ * and escapes, anything else unchanged. A number is an index into an array. Returns null if
+ * there is no value or it is null.
  */
 export function lookup(doc: string, path: string): string | null {
   const at = find(doc, path);
   return at < 0 ? null : text(doc, at, end);
 }
 
-/** The value at a dotted path as JSON. */
+/** Returns the value at a dotted path as JSON. */
 export function lookupRaw(doc: string, path: string): string | null {
   const at = find(doc, path);
   return at < 0 ? null : doc.substring(at, end);
 }
 
-/** The values of the array at a dotted path as JSON, in one pass; [] where none is there. */
+/** Returns the values of the array at a dotted path as JSON, or []. */
 export function items(doc: string, path: string): string[] {
   const values: string[] = [];
   let at = find(doc, path);
@@ -36,7 +35,7 @@ export function items(doc: string, path: string): string[] {
   return values;
 }
 
-/** A text as JSON. */
+/** Returns a string as JSON. */
 export function quote(text: string): string {
   let size = 2;
   for (let i = 0; i < text.length; i++) {
@@ -64,10 +63,10 @@ export function quote(text: string): string {
   return String.UTF16.decodeUnsafe(changetype<usize>(out), <usize>n << 1);
 }
 
-/** Where the value ends that find or member found last. */
+/** The end of the value that find or member found last. */
 let end: i32 = 0;
 
-/** Where the value at a dotted path begins; negative where nothing, or null, is there. */
+/** Returns where the value at a dotted path begins; negative for none or null. */
 function find(doc: string, path: string): i32 {
   let at = space(doc, 0, doc.length);
   end = doc.length;
@@ -77,7 +76,7 @@ function find(doc: string, path: string): i32 {
   return at >= 0 && is(doc, at, end, "null") ? -1 : at;
 }
 
-/** Where a member of the value between two indices begins; negative where there is none. */
+/** Returns where a member of the value between two indices begins; negative for none. */
 function member(doc: string, from: i32, to: i32, name: string): i32 {
   const object = from < to && doc.charCodeAt(from) == 0x7b;
   if (!object && (from >= to || doc.charCodeAt(from) != 0x5b)) return -1;
@@ -106,7 +105,7 @@ function member(doc: string, from: i32, to: i32, name: string): i32 {
   return -1;
 }
 
-/** The number that a step into an array is; negative where it is none. */
+/** Returns a step of a path as an index; negative if it is not a number. */
 function indexOf(name: string): i32 {
   let n = 0;
   for (let i = 0; i < name.length; i++) {
@@ -117,7 +116,7 @@ function indexOf(name: string): i32 {
   return name.length == 0 ? -1 : n;
 }
 
-/** Whether the key between two indices is a name. */
+/** Reports whether the key between two indices equals a name. */
 function named(doc: string, from: i32, to: i32, name: string): bool {
   if (doc.charCodeAt(from) != 0x22) return is(doc, from, to, name);
   for (let i = from; i < to; i++) {
@@ -140,7 +139,7 @@ function space(doc: string, at: i32, to: i32): i32 {
   return at;
 }
 
-/** Where the value that begins at an index ends. */
+/** Returns the end of the value that begins at an index. */
 function valueEnd(doc: string, at: i32, to: i32): i32 {
   let depth = 0;
   let quoted = false;
@@ -164,7 +163,7 @@ function valueEnd(doc: string, at: i32, to: i32): i32 {
   return to;
 }
 
-/** The value between two indices as text. */
+/** Returns the value between two indices as a string. */
 function text(doc: string, from: i32, to: i32): string {
   if (from >= to || doc.charCodeAt(from) != 0x22) return doc.substring(from, to);
   const out = new StaticArray<u16>(to - from);
@@ -188,7 +187,7 @@ function text(doc: string, from: i32, to: i32): string {
   return String.UTF16.decodeUnsafe(changetype<usize>(out), <usize>n << 1);
 }
 
-/** The number that the hexadecimal digits between two indices are. */
+/** Returns the number of the hexadecimal digits between two indices. */
 function hex(doc: string, from: i32, to: i32): i32 {
   let n = 0;
   for (let i = from; i < to; i++) {

@@ -1,9 +1,8 @@
-// What one attempt leaves for the next one of the same probe. The manifest requests the
-// capability "kv".
+// Values that a probe keeps from attempt to attempt. The manifest requests the capability "kv".
 
 import * as host from "./host";
 
-/** The value under a key, null where there is none. */
+/** Returns the value of a key, or null. */
 export function kvGet(key: string): string | null {
   const k = new host.Bytes(key);
   const b = new host.Buffer(256);
@@ -12,15 +11,15 @@ export function kvGet(key: string): string | null {
   return n < 0 ? null : b.text(n);
 }
 
-/** Puts a value under a key: 0, or a negative number. It lasts only if the attempt ends
- * normally. */
+/** Sets the value of a key; returns 0 or a negative number. The value is kept only if the
+ * attempt ends normally. */
 export function kvSet(key: string, value: string): i32 {
   const k = new host.Bytes(key);
   const v = new host.Bytes(value);
   return host.kvSet(k.p, k.n, v.p, v.n);
 }
 
-/** Removes what is under a key, if anything: 0, or a negative number. */
+/** Removes a key, if it exists; returns 0 or a negative number. */
 export function kvDelete(key: string): i32 {
   const k = new host.Bytes(key);
   return host.kvDelete(k.p, k.n);

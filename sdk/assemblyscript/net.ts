@@ -1,9 +1,9 @@
-// Connections that the host makes, where the operator's grants allow it. The manifest
+// Connections that the host dials, if the grants of the operator allow it. The manifest
 // requests the capability "net".
 
 import * as host from "./host";
 
-/** Connects to the probe's target; null when that fails. */
+/** Connects to the target; returns null if that fails. */
 export function dial(): Conn | null {
   return dialURL("", host.UNTIL_DEADLINE);
 }
@@ -15,14 +15,14 @@ export function dialURL(url: string, timeoutMs: i32 = host.UNTIL_DEADLINE): Conn
   return handle < 0 ? null : new Conn(handle);
 }
 
-/** Waits until one of the connections has something to read, and returns its index. */
+/** Waits until one of the connections has data to read, and returns its index. */
 export function poll(conns: Conn[], timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
   const handles = new StaticArray<i32>(conns.length);
   for (let i = 0; i < conns.length; i++) handles[i] = conns[i].handle;
   return host.netPoll(changetype<usize>(handles), conns.length, timeoutMs);
 }
 
-/** The characters that a line of readLine may have. */
+/** The maximum length of a line for readLine. */
 export const MAX_LINE = 8192;
 
 /** A connection. The host closes it when the probe returns. */
@@ -33,12 +33,12 @@ export class Conn {
 
   constructor(readonly handle: i32) {}
 
-  /** Reads into a buffer: the number of bytes, 0 at the end, or a negative number. */
+  /** Reads into a buffer; returns the number of bytes, 0 at the end, or a negative number. */
   read(into: ArrayBuffer, timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
     return host.netRead(this.handle, changetype<usize>(into), into.byteLength, timeoutMs);
   }
 
-  /** Writes all bytes: 0, or a negative number. */
+  /** Writes all bytes; returns 0 or a negative number. */
   write(data: ArrayBuffer, timeoutMs: i32 = host.UNTIL_DEADLINE): i32 {
     for (let done = 0; done < data.byteLength; ) {
       const n = host.netWrite(this.handle, changetype<usize>(data) + done, data.byteLength - done, timeoutMs);
@@ -48,14 +48,14 @@ export class Conn {
     return 0;
   }
 
-  /** Writes a text: 0, or a negative number. */
+  /** Writes a string; returns 0 or a negative number. */
   writeText(text: string): i32 {
     return this.write(String.UTF8.encode(text));
   }
 
-  /** Reads a line that ends in LF or CRLF, without its end; null when the connection ends
-   * or fails before, or the line has more than MAX_LINE characters. Not to be mixed with
-   * read. */
+  /** Reads a line that ends in LF or CRLF, and returns it without its end. Returns null if the
+   * connection ends or fails first, or the line has more than MAX_LINE characters. Do not mix
+   * it with read. */
   readLine(): string | null {
     let end = this.rest.indexOf("\n", this.at);
     while (end < 0) {
@@ -68,7 +68,7 @@ export class Conn {
     return this.rest.substring(from, end > from && this.rest.charCodeAt(end - 1) == 0x0d ? end - 1 : end);
   }
 
-  /** Reads more of a line; false at the end, and when that fails. */
+  /** Reads more of a line; returns false at the end and on errors. */
   private readAhead(): bool {
     let buf = this.buf;
     if (buf === null) {
@@ -83,25 +83,25 @@ export class Conn {
     return true;
   }
 
-  /** Whether the last readLine found the end of the connection. */
+  /** Reports whether the last readLine reached the end of the connection. */
   ended: bool = false;
 
-  /** Whether the last readLine found a line that is too long. */
+  /** Reports whether the line of the last readLine was too long. */
   overlong: bool = false;
 
-  /** What readLine has read ahead, and not handed out. */
+  /** What readLine has read and not returned yet. */
   get ahead(): string {
     return this.rest.substring(this.at);
   }
 
-  /** Secures the connection; the host makes the handshake. options are JSON such as
-   * {"serverName":"db","verify":"none"}, or "". False when it fails. */
+  /** Starts TLS, by the host. options are JSON such as {"serverName":"db","verify":"none"}, or
+   * "". Returns false if that fails. */
   startTLS(options: string = ""): bool {
     const b = new host.Bytes(options);
     return host.netStarttls(this.handle, b.p, b.n) >= 0;
   }
 
-  /** What the host knows of the connection, as JSON: addresses, timings, certificates. */
+  /** Returns a description of the connection as JSON: addresses, timings, certificates. */
   info(): string {
     const b = new host.Buffer(1024);
     let n = host.netInfo(this.handle, b.p, b.cap);

@@ -1,5 +1,5 @@
 /*
- * prober.h: what the author of a plugin in C includes.
+ * prober.h: the SDK for plugins in C.
  *
  *   #include "prober.h"
  *
@@ -13,7 +13,7 @@
  * It needs no library: it builds for wasm32-wasi with wasi-libc, and for wasm32 with
  * -nostdlib alone. Nothing here allocates. Functions are static, so several files of a
  * plugin may include it. A negative int is the negative of one of the PROBER_E numbers;
- * prober_error_text has the words for it.
+ * prober_error_text returns the message.
  */
 #ifndef PROBER_H
 #define PROBER_H
@@ -37,7 +37,7 @@ typedef enum {
 	PROBER_UNKNOWN = 3, /* nothing can be said; counts as a Failure */
 } prober_result;
 
-/* The numbers that host calls answer with, negative; those of WASI preview 1. */
+/* The error numbers of WASI preview 1. Host calls return their negatives. */
 enum {
 	PROBER_EACCES = 2, /* denied by the operator's grants */
 	PROBER_EAGAIN = 6,
@@ -62,12 +62,12 @@ enum {
 
 typedef enum { PROBER_DEBUG, PROBER_INFO, PROBER_WARN, PROBER_ERR } prober_level;
 
-/* Time-outs of prober_read, prober_write and prober_poll, besides milliseconds. */
+/* Timeouts of prober_read, prober_write and prober_poll, besides milliseconds. */
 enum { PROBER_NONBLOCKING = 0, PROBER_UNTIL_DEADLINE = -1 };
 
 enum { PROBER_MAX_LINE = 512 }; /* bytes of a formatted message or log line */
 
-/* ---- The host's functions, as docs/abi.md has them ---- */
+/* ---- The functions of the host: see docs/abi.md ---- */
 
 #define PROBER_HOST(module, name) extern PROBER_IMPORT(module, #name) int32_t
 PROBER_HOST("prober_v1", request_read) prober_v1_request_read(char *buf, uint32_t cap);
@@ -103,9 +103,9 @@ PROBER_HOST("prober_v1_kv", get) prober_v1_kv_get(const char *key, uint32_t n, c
 PROBER_HOST("prober_v1_kv", set) prober_v1_kv_set(const char *key, uint32_t n, const void *value, uint32_t m);
 PROBER_HOST("prober_v1_kv", delete) prober_v1_kv_delete(const char *key, uint32_t n);
 
-/* ---- Memory and text ---- */
+/* ---- Memory and strings ---- */
 
-/* Without a libc the compiler still calls these. */
+/* The compiler calls these even without a libc. */
 #ifndef __wasi__
 #define PROBER_LIBC(name) __attribute__((weak, no_builtin(name)))
 PROBER_LIBC("memcpy") void *memcpy(void *to, const void *from, size_t n) {
@@ -153,7 +153,7 @@ PROBER_FUNC bool prober_starts(const char *text, size_t n, const char *word) {
 	return n >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* prober_text is a text that grows in a buffer of fixed size; what is over is cut. */
+/* prober_text is a string in a buffer of fixed size, where it is cut. */
 typedef struct {
 	char *buf;
 	size_t n, cap;
@@ -201,7 +201,7 @@ PROBER_FUNC void prober_add_double(prober_text *t, double v, int precision) {
 	}
 }
 
-/* prober_add_quoted adds a text as a string of JSON. */
+/* prober_add_quoted adds a string as JSON. */
 PROBER_FUNC void prober_add_quoted(prober_text *t, const char *s, size_t n) {
 	prober_add(t, "\"", 1);
 	for (size_t i = 0; i < n; i++) {
@@ -229,7 +229,7 @@ PROBER_FUNC int64_t prober_argument(int size, bool is_signed, va_list *args) {
 	return is_signed ? (int64_t)v : (int64_t)(unsigned)v;
 }
 
-/* prober_directive adds what one % of a format stands for, and returns what follows. */
+/* prober_directive adds the value of one directive of a format, and returns what follows. */
 PROBER_FUNC const char *prober_directive(prober_text *t, const char *f, va_list *args) {
 	char pad = *f == '0' ? '0' : ' ';
 	int width = prober_digits(&f, args), precision = -1, size = 0;
@@ -318,15 +318,15 @@ PROBER_RESULT(prober_failure, PROBER_FAILURE)
 PROBER_RESULT(prober_unknown, PROBER_UNKNOWN)
 PROBER_RESULT(prober_error, PROBER_ERROR)
 
-/* prober_metric measures something; unit may be "". */
+/* prober_metric adds a metric; unit may be "". */
 PROBER_FUNC int prober_metric(const char *name, const char *unit, double value) {
 	return prober_v1_metric(name, (uint32_t)strlen(name), unit, (uint32_t)strlen(unit), value);
 }
 
-/* prober_result_json gives the whole result as JSON: labels of metrics, and details. */
+/* prober_result_json sets the whole result as JSON, with labels of metrics and details. */
 PROBER_FUNC int prober_result_json(const char *doc, size_t n) { return prober_v1_result_write(doc, (uint32_t)n); }
 
-/* prober_log hands a line to the host's log. */
+/* prober_log writes a line to the log of the host. */
 PROBER_FUNC PROBER_FORMAT(2, 3) void prober_log(prober_level level, const char *f, ...) {
 	if (!prober_v1_log_enabled(level)) return;
 	char line[PROBER_MAX_LINE];
@@ -336,7 +336,7 @@ PROBER_FUNC PROBER_FORMAT(2, 3) void prober_log(prober_level level, const char *
 	va_end(args);
 }
 
-/* prober_deadline_ms is the time left; INT64_MAX when there is no end. */
+/* prober_deadline_ms returns the remaining time, INT64_MAX without a deadline. */
 PROBER_FUNC int64_t prober_deadline_ms(void) { return prober_v1_deadline_ms(); }
 
 /* prober_now_ns is the time since 1970, prober_ticks_ns that of a clock which is never
@@ -353,10 +353,10 @@ PROBER_FUNC uint64_t prober_ticks_ns(void) {
 	return ns;
 }
 
-/* prober_random fills a buffer with bytes that nobody can foresee. */
+/* prober_random fills a buffer with random bytes. */
 PROBER_FUNC bool prober_random(void *buf, size_t n) { return prober_wasi_random_get(buf, (uint32_t)n) == 0; }
 
-/* prober_error_text says what went wrong in the last host call that failed. It is
+/* prober_error_text returns the message of the last host call that failed. It is
    overwritten by the next call. */
 PROBER_FUNC const char *prober_error_text(void) {
 	static char text[PROBER_MAX_LINE];
@@ -372,7 +372,7 @@ PROBER_FUNC const char *prober_error_text(void) {
    is more than cap nothing was written. */
 PROBER_FUNC int prober_request(char *buf, size_t cap) { return prober_v1_request_read(buf, (uint32_t)cap); }
 
-/* prober_config writes the value at a dotted path: a text without its quotes, anything
+/* prober_config writes the value at a dotted path: a string without its quotes, anything
    else as JSON. It returns the length, and ends the text with a 0; -PROBER_ENOENT when
    nothing is there, -PROBER_EMSGSIZE when cap is too small. */
 PROBER_FUNC int prober_config(const char *path, char *buf, size_t cap) {
@@ -389,7 +389,7 @@ PROBER_FUNC int prober_bad_config(const char *path, const char *text, const char
 	return -PROBER_EINVAL;
 }
 
-/* prober_parse_double reads a decimal number that is all of text. */
+/* prober_parse_double reads a decimal number, which must be all of text. */
 PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	double v = 0, place = 1;
 	bool negative = n > 0 && *s == '-', point = false;
@@ -451,7 +451,7 @@ PROBER_FUNC int prober_config_bool(const char *path, bool *value) {
 	return 0;
 }
 
-/* prober_unit is the seconds of the unit that begins at s and *used its length; 0 for none. */
+/* prober_unit returns the seconds of the unit at s, 0 for none, and sets *used to its length. */
 PROBER_FUNC double prober_unit(const char *s, size_t n, size_t *used) {
 	*used = n > 1 && s[1] == 's' ? 2 : 1;
 	if (*used == 2) return s[0] == 'm' ? 1e-3 : s[0] == 'u' ? 1e-6 : 0;
@@ -487,14 +487,14 @@ PROBER_FUNC int prober_config_millis(const char *path, int64_t *value) {
 	return 0;
 }
 
-/* ---- JSON, for the request, prober_info and the heads of answers ---- */
+/* ---- JSON, for the request, prober_info and prober_http_head ---- */
 
 PROBER_FUNC const char *prober_json_space(const char *p, const char *end) {
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) p++;
 	return p;
 }
 
-/* prober_json_end returns what follows the value at p: end for a broken one. */
+/* prober_json_end returns the end of the value at p; end if it is malformed. */
 PROBER_FUNC const char *prober_json_end(const char *p, const char *end) {
 	int depth = 0;
 	bool quoted = false;
@@ -606,7 +606,7 @@ PROBER_FUNC int prober_json(const char *doc, size_t size, const char *path, char
 
 /* ---- Connections ---- */
 
-/* prober_dial connects to the probe's target and returns a handle, or a negative number.
+/* prober_dial connects to the target and returns a handle, or a negative number.
    What is open is closed by the host when the probe returns. */
 PROBER_FUNC int prober_dial(void) { return prober_v1_net_dial("", 0, PROBER_UNTIL_DEADLINE); }
 
@@ -659,16 +659,16 @@ PROBER_FUNC int prober_write(int conn, const void *data, size_t n) {
 
 PROBER_FUNC int prober_write_text(int conn, const char *text) { return prober_write(conn, text, strlen(text)); }
 
-/* prober_poll waits until one of n connections has something to read, and returns its
+/* prober_poll waits until one of n connections has data to read, and returns its
    index. */
 PROBER_FUNC int prober_poll(const int32_t *conns, size_t n, int timeout_ms) {
 	return prober_v1_net_poll(conns, (uint32_t)n, timeout_ms);
 }
 
-/* prober_info writes what the host knows of a connection, as JSON: addresses, timings. */
+/* prober_info writes a description of a connection as JSON: addresses, timings. */
 PROBER_FUNC int prober_info(int conn, char *buf, size_t cap) { return prober_v1_net_info(conn, buf, (uint32_t)cap); }
 
-/* prober_starttls secures a connection; the host makes the handshake. options are JSON
+/* prober_starttls starts TLS on a connection, by the host. options are JSON
    such as {"serverName":"db","verify":"none"}, or "". */
 PROBER_FUNC int prober_starttls(int conn, const char *options) {
 	return prober_v1_net_starttls(conn, options, (uint32_t)strlen(options));
@@ -676,7 +676,7 @@ PROBER_FUNC int prober_starttls(int conn, const char *options) {
 
 PROBER_FUNC int prober_close(int conn) { return prober_v1_net_close(conn); }
 
-/* ---- HTTP, DNS and what a probe keeps; each a capability to request ---- */
+/* ---- HTTP, DNS and kv; each is a capability to request ---- */
 
 /* prober_http makes a request: JSON such as {"url":"http:///healthz","method":"GET"},
    where a URL without a host goes to the target. It returns a handle once the head is
@@ -685,12 +685,12 @@ PROBER_FUNC int prober_http(const char *request, const void *body, size_t n) {
 	return prober_v1_http_do(request, (uint32_t)strlen(request), body, (uint32_t)n);
 }
 
-/* prober_http_head writes the head of an answer as JSON: status, headers, timings. */
+/* prober_http_head writes the head of a response as JSON: status, headers, timings. */
 PROBER_FUNC int prober_http_head(int answer, char *buf, size_t cap) {
 	return prober_v1_http_head(answer, buf, (uint32_t)cap);
 }
 
-/* prober_http_status returns the status of an answer, or a negative number. */
+/* prober_http_status returns the status of a response, or a negative number. */
 PROBER_FUNC int prober_http_status(int answer) {
 	static char head[4096];
 	char text[16];
@@ -703,21 +703,21 @@ PROBER_FUNC int prober_http_status(int answer) {
 	return (int)status;
 }
 
-/* prober_http_read reads of the body: the number of bytes, 0 at the end. */
+/* prober_http_read reads from the body; it returns the number of bytes, 0 at the end. */
 PROBER_FUNC int prober_http_read(int answer, void *buf, size_t cap) {
 	return prober_v1_http_read(answer, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
 PROBER_FUNC int prober_http_close(int answer) { return prober_v1_http_close(answer); }
 
-/* prober_dns looks a name up: JSON such as {"name":"db.internal","type":"A"}. It writes
+/* prober_dns looks up a name: JSON such as {"name":"db.internal","type":"A"}. It writes
    the answer as JSON and returns its length; above cap nothing was written. */
 PROBER_FUNC int prober_dns(const char *request, char *buf, size_t cap) {
 	int h = prober_v1_dns_lookup(request, (uint32_t)strlen(request), PROBER_UNTIL_DEADLINE);
 	return h < 0 ? h : prober_v1_dns_read(h, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
-/* prober_kv_get, _set and _delete: what one attempt leaves for the next one of the same
+/* prober_kv_get, _set and _delete: values that are kept for the next attempt of the same
    probe. get returns the length, or -PROBER_ENOENT; above cap nothing was written. */
 PROBER_FUNC int prober_kv_get(const char *key, char *buf, size_t cap) {
 	return prober_v1_kv_get(key, (uint32_t)strlen(key), buf, (uint32_t)cap);

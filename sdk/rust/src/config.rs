@@ -1,13 +1,13 @@
-//! The config of a probe, held against the manifest's schema by the host. Values are
-//! found by a dotted path; a number steps into an array. Each function answers its
-//! fallback where there is no value, and an error for a value of another type.
+//! The config of a probe, which the host has validated with the schema of the manifest.
+//! Functions find a value by a dotted path; a number is an index into an array. They return
+//! the fallback if there is no value, and an error for a value of another type.
 
 use crate::{host, json, pull, Error, Result};
 use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The value at path: a text without its quotes, anything else as JSON.
+/// Returns the value at path: a string without its quotes, anything else as JSON.
 pub fn get(path: &str) -> Result<Option<String>> {
     match pull(128, |buf, cap| unsafe { host::config_get(path.as_ptr(), path.len(), buf, cap) }) {
         Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
@@ -16,12 +16,12 @@ pub fn get(path: &str) -> Result<Option<String>> {
     }
 }
 
-/// The text at path.
+/// Returns the string at path.
 pub fn string(path: &str, fallback: &str) -> Result<String> {
     Ok(get(path)?.unwrap_or_else(|| fallback.into()))
 }
 
-/// The number or truth value at path: `config::value("max", 10)?`.
+/// Returns the number or bool at path: `config::value("max", 10)?`.
 pub fn value<T: FromStr>(path: &str, fallback: T) -> Result<T> {
     match get(path)? {
         None => Ok(fallback),
@@ -29,7 +29,7 @@ pub fn value<T: FromStr>(path: &str, fallback: T) -> Result<T> {
     }
 }
 
-/// The duration at path, written as "1m30s".
+/// Returns the duration at path, a string such as "1m30s".
 pub fn duration(path: &str, fallback: Duration) -> Result<Duration> {
     match get(path)? {
         None => Ok(fallback),
@@ -37,7 +37,7 @@ pub fn duration(path: &str, fallback: Duration) -> Result<Duration> {
     }
 }
 
-/// The list of texts at path, empty where there is none.
+/// Returns the list of strings at path, or an empty one.
 pub fn strings(path: &str) -> Result<Vec<String>> {
     match get(path)? {
         None => Ok(Vec::new()),

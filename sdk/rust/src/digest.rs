@@ -1,6 +1,6 @@
-//! The digests that logins are made of, and base64. The standard library has none.
+//! The digests that logins need, and base64. The standard library has none of them.
 
-/// SHA-1, for protocols that still want it.
+/// Returns the SHA-1 digest, for protocols that still need it.
 pub fn sha1(data: &[u8]) -> [u8; 20] {
     let mut h: [u32; 5] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
     for block in padded(data, 0).chunks_exact(64) {
@@ -33,7 +33,7 @@ pub fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {
     Hmac::new(key).sum(data)
 }
 
-/// PBKDF2 with HMAC-SHA-256, as SCRAM makes a key of a password.
+/// Returns the key of PBKDF2 with HMAC-SHA-256, as in SCRAM.
 pub fn pbkdf2_sha256(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 32] {
     let hmac = Hmac::new(password);
     let mut last = hmac.sum(&[salt, &[0, 0, 0, 1]].concat());
@@ -60,7 +60,7 @@ pub fn to_base64(data: &[u8]) -> String {
     text
 }
 
-/// None for a text that is no base64.
+/// Returns None if text is not base64.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     let mut data = Vec::new();
     let digits = text.trim_end_matches('=').as_bytes();
@@ -118,7 +118,7 @@ struct Sha256([u32; 8]);
 impl Sha256 {
     const START: Sha256 = Sha256([0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19]);
 
-    /// What comes of data, the last after whole blocks of so many bytes.
+    /// Adds the last data, after whole blocks of so many bytes, and returns the digest.
     fn finish(mut self, data: &[u8], before: usize) -> [u8; 32] {
         for block in padded(data, before).chunks_exact(64) {
             self.block(block);
@@ -146,7 +146,7 @@ impl Sha256 {
     }
 }
 
-/// The data, a one, zeros and the length in bits: whole blocks.
+/// Returns the padded data: a one, zeros and the length in bits follow it, to whole blocks.
 fn padded(data: &[u8], before: usize) -> Vec<u8> {
     let size = (data.len() + 1 + 8 + 63) / 64 * 64;
     let mut all = Vec::with_capacity(size);

@@ -1,17 +1,17 @@
-//! Names that the host looks up. The manifest requests the capability "dns".
+//! DNS lookups by the host. The manifest requests the capability "dns".
 
 use crate::net::millis;
 use crate::{check, host, json, pull};
 use std::io;
 use std::time::Duration;
 
-/// What a look-up found.
+/// The answer to a lookup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// "NOERROR", "NXDOMAIN", "SERVFAIL", ….
     pub rcode: String,
     pub records: Vec<Record>,
-    /// How long it took.
+    /// How long the lookup took.
     pub seconds: f64,
 }
 
@@ -24,7 +24,7 @@ pub struct Record {
     pub data: String,
 }
 
-/// Looks a name up. kind is "A", "AAAA", "TXT" and so on; server is "" for the system's,
+/// Looks up a name. kind is "A", "AAAA", "TXT" and so on; server is "" for the system's,
 /// "target" or "host:port".
 pub fn lookup(name: &str, kind: &str, server: &str, timeout: Option<Duration>) -> io::Result<Answer> {
     let mut fields = vec![("name", json::quote(name)), ("type", json::quote(kind))];

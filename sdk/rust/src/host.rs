@@ -1,5 +1,5 @@
-//! The host's functions. Outside of a guest, where unit tests run, each answers
-//! "not supported".
+//! The functions of the host. In a native program, such as a unit test, each returns "not
+//! supported".
 
 macro_rules! imports {
     ($($module:literal { $($import:literal $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)?;)* })*) => {

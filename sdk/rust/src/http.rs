@@ -1,26 +1,26 @@
-//! HTTP requests that the host makes. The manifest requests the capability "http".
+//! HTTP requests by the host. The manifest requests the capability "http".
 
 use crate::{check, host, json, pull};
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// A request. A URL without a host ("http:///healthz") goes to the probe's target.
+/// A request. A URL without a host ("http:///healthz") is one of the target.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// "GET" when empty.
+    /// "GET" if empty.
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// How many redirects are followed, at most 3.
     pub redirects: u32,
-    /// Until the probe's deadline when None.
+    /// None means until the deadline.
     pub timeout: Option<Duration>,
-    /// Options of TLS as JSON, such as {"verify":"none"}, or "".
+    /// TLS options as JSON, such as {"verify":"none"}, or "".
     pub tls: String,
 }
 
-/// An answer, whose body can be read. It is closed when it is dropped.
+/// A response, which reads its body. It is closed when it is dropped.
 #[derive(Debug)]
 pub struct Response {
     handle: i32,
@@ -33,7 +33,7 @@ pub fn get(url: &str) -> io::Result<Response> {
 }
 
 impl Request {
-    /// Makes the request, and returns when the head of the answer is there.
+    /// Makes the request, and returns when the header of the response has come.
     pub fn send(&self) -> io::Result<Response> {
         let doc = self.to_json();
         let handle = check(unsafe { host::http_do(doc.as_ptr(), doc.len(), self.body.as_ptr(), self.body.len()) })?;
@@ -67,12 +67,12 @@ impl Response {
         json::lookup(&self.head, "status").and_then(|s| s.parse().ok()).unwrap_or_default()
     }
 
-    /// The value of a header, by its name in lower case.
+    /// Returns the value of a header, by its name in lower case.
     pub fn header(&self, name: &str) -> Option<String> {
         json::lookup(json::lookup(&self.head, "headers")?, name).map(json::text)
     }
 
-    /// The head as JSON: status, headers, timings, certificates.
+    /// Returns the head as JSON: status, headers, timings, certificates.
     pub fn head(&self) -> &str {
         &self.head
     }

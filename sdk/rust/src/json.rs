@@ -1,7 +1,7 @@
-//! As much JSON as a probe needs: a value by its path, and texts to be written.
+//! The JSON that a probe needs: finding a value by its path, and writing strings.
 
-/// Finds the value at a dotted path ("tls.peer.0.notAfter"). A number steps into an
-/// array. None where nothing, or null, is there.
+/// Finds the value at a dotted path ("tls.peer.0.notAfter"). A number is an index into an
+/// array. Returns None if there is no value or it is null.
 pub fn lookup<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
     let mut value = doc.trim();
     for step in path.split('.') {
@@ -10,7 +10,7 @@ pub fn lookup<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
     Some(value).filter(|v| *v != "null")
 }
 
-/// A value as text: a string without its quotes and escapes, anything else as it stands.
+/// Returns a value as a string: a string without quotes and escapes, anything else unchanged.
 pub fn text(value: &str) -> String {
     match value.strip_prefix('"').and_then(|v| v.strip_suffix('"')) {
         Some(quoted) => unescape(quoted),
@@ -18,12 +18,12 @@ pub fn text(value: &str) -> String {
     }
 }
 
-/// The items of an array, none of anything else.
+/// Returns the items of an array, or none for anything else.
 pub fn items(value: &str) -> Vec<&str> {
     (0..).map_while(|i: usize| member(value, &i.to_string())).collect()
 }
 
-/// A text as JSON.
+/// Returns a string as JSON.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -38,7 +38,7 @@ pub fn quote(text: &str) -> String {
     out + "\""
 }
 
-/// An object of values that are JSON already.
+/// Returns an object whose values are JSON already.
 pub fn object<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let fields: Vec<String> = fields.into_iter().map(|(name, value)| quote(name) + ":" + &value).collect();
     format!("{{{}}}", fields.join(","))
@@ -73,7 +73,7 @@ fn member<'a>(doc: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
-/// The length of the value at the beginning of doc.
+/// Returns the length of the value at the beginning of doc.
 fn end(doc: &str) -> usize {
     let (mut depth, mut quoted, mut escaped) = (0, false, false);
     for (i, c) in doc.bytes().enumerate() {

@@ -1,6 +1,6 @@
-//! What the author of a plugin in Rust depends on.
+//! The SDK for plugins in Rust.
 //!
-//! A plugin is a function, and [`plugin!`] makes the guest's exports of it:
+//! A plugin is a function, which [`plugin!`] exports from the guest:
 //!
 //! ```ignore
 //! use prober::{Outcome, Request};
@@ -15,9 +15,9 @@
 //! }
 //! ```
 //!
-//! The outcome is the verdict about the target. An error means that no verdict could be
-//! reached, and is tried again. The standard library is all that the crate needs; it
-//! builds with rustc 1.63 for wasm32-wasi and wasm32-unknown-unknown.
+//! The outcome is the verdict about the target. An error means that there is no verdict, and
+//! the host tries again. The crate needs only the standard library, and builds with rustc 1.63
+//! for wasm32-wasi and wasm32-unknown-unknown.
 
 pub mod config;
 pub mod digest;
@@ -35,7 +35,7 @@ use std::time::Duration;
 /// What a probe function returns.
 pub type Result<T = Outcome> = std::result::Result<T, Error>;
 
-/// Why no verdict could be reached.
+/// Why there is no verdict.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -71,18 +71,18 @@ impl From<&str> for Error {
     }
 }
 
-/// The four verdicts about a target.
+/// The four results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Success = 0,
-    /// Well, with something to tell.
+    /// Healthy, with something to report.
     Warning = 1,
     Failure = 2,
-    /// Nothing can be said. It counts as a Failure, and is not tried again.
+    /// Not known. It counts as a Failure and is not tried again.
     Unknown = 3,
 }
 
-/// A verdict, the line that explains it and what was measured.
+/// A result with its message and metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub verdict: Verdict,
@@ -92,10 +92,10 @@ pub struct Outcome {
     pub details: String,
 }
 
-/// Something that was measured.
+/// A number that was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metric {
-    /// Of the form `[a-z_][a-z0-9_]*`.
+    /// It must match `[a-z_][a-z0-9_]*`.
     pub name: String,
     pub unit: String,
     pub value: f64,
@@ -154,7 +154,7 @@ impl Metric {
     }
 }
 
-/// One attempt's question.
+/// The request of one attempt.
 pub struct Request {
     doc: String,
 }
@@ -170,7 +170,7 @@ impl Request {
         &self.doc
     }
 
-    /// The value at a dotted path, "" where there is none.
+    /// Returns the value at a dotted path, or "".
     pub fn text(&self, path: &str) -> String {
         json::lookup(&self.doc, path).map(json::text).unwrap_or_default()
     }
@@ -205,13 +205,13 @@ impl Request {
         self.number("target.port") as u16
     }
 
-    /// The path of the target's socket, "" of one that is reached over TCP.
+    /// The path of the target's unix socket, "" if there is none.
     pub fn unix(&self) -> String {
         self.text("target.unix")
     }
 }
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Debug = 0,
@@ -220,7 +220,7 @@ pub enum Level {
     Error = 3,
 }
 
-/// Hands a line to the host's log.
+/// Writes a line to the log of the host.
 pub fn log(level: Level, text: impl fmt::Display) {
     if unsafe { host::log_enabled(level as i32) } != 0 {
         let text = text.to_string();
@@ -228,7 +228,7 @@ pub fn log(level: Level, text: impl fmt::Display) {
     }
 }
 
-/// The time that is left, and None where there is no end.
+/// Returns the remaining time, or None without a deadline.
 pub fn deadline() -> Option<Duration> {
     match unsafe { host::deadline_ms() } {
         i64::MAX => None,
@@ -236,7 +236,7 @@ pub fn deadline() -> Option<Duration> {
     }
 }
 
-/// Fills a buffer with bytes that nobody can foresee.
+/// Fills a buffer with random bytes.
 pub fn random(buf: &mut [u8]) -> io::Result<()> {
     match unsafe { host::random_get(buf.as_mut_ptr(), buf.len()) } {
         0 => Ok(()),
@@ -244,9 +244,9 @@ pub fn random(buf: &mut [u8]) -> io::Result<()> {
     }
 }
 
-/// Makes the exports of a guest: `plugin!(probe)`, or `plugin!(probe, validate)` with a
-/// function `fn() -> prober::Result<()>` that knows more of the config than the
-/// manifest's schema can say.
+/// Exports the functions of a guest: `plugin!(probe)`, or `plugin!(probe, validate)` with a
+/// function `fn() -> prober::Result<()>` that checks what the schema of the manifest cannot
+/// express.
 #[macro_export]
 macro_rules! plugin {
     ($probe:path) => {
@@ -285,7 +285,7 @@ pub fn run_validate(validate: fn() -> Result<()>) -> i32 {
     }
 }
 
-// A panic ends in a trap, which says nothing by itself.
+// A panic ends in a trap, which has no message.
 fn log_panics() {
     std::panic::set_hook(Box::new(|info| log(Level::Error, info)));
 }
@@ -309,7 +309,7 @@ fn answer(out: Outcome) -> Result<Verdict> {
     Ok(out.verdict)
 }
 
-/// Reads what a host call with a caller's buffer has to say.
+/// Returns the result of a host call that fills a buffer.
 fn pull(size: usize, call: impl Fn(*mut u8, usize) -> i32) -> io::Result<Vec<u8>> {
     let mut buf = vec![0; size];
     loop {
@@ -322,7 +322,7 @@ fn pull(size: usize, call: impl Fn(*mut u8, usize) -> i32) -> io::Result<Vec<u8>
     }
 }
 
-/// The answer of a host call as a number, or as the error that it stands for.
+/// Returns the result of a host call, or its error.
 fn check(code: i32) -> io::Result<usize> {
     if code >= 0 {
         return Ok(code as usize);

@@ -1,4 +1,4 @@
-//! Connections that the host makes, where the operator's grants allow it. The manifest
+//! Connections that the host dials, if the grants of the operator allow it. The manifest
 //! requests the capability "net".
 
 use crate::{check, host, pull};
@@ -6,47 +6,47 @@ use std::convert::TryFrom;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-/// A connection. It is closed when it is dropped. A read or write that reaches the
-/// probe's deadline ends the attempt.
+/// A connection. It is closed when it is dropped. A read or write ends at the deadline, and
+/// the attempt with it.
 #[derive(Debug)]
 pub struct Conn {
     handle: i32,
     timeout: Option<Duration>,
 }
 
-/// Connects to the probe's target.
+/// Connects to the target.
 pub fn dial_target() -> io::Result<Conn> {
     dial("", None)
 }
 
-/// Connects to "tcp://host:port", "udp://…", "tls://…" or "unix:///path", within the
-/// timeout or else the probe's deadline.
+/// Connects to "tcp://host:port", "udp://…", "tls://…" or "unix:///path", within the timeout
+/// or, without one, until the deadline.
 pub fn dial(url: &str, timeout: Option<Duration>) -> io::Result<Conn> {
     let handle = check(unsafe { host::net_dial(url.as_ptr(), url.len(), millis(timeout)) })?;
     Ok(Conn { handle: handle as i32, timeout: None })
 }
 
 impl Conn {
-    /// Sets how long a read or write may take. None, which it is at first, is until the
-    /// probe's deadline; zero does not wait. One that takes longer is WouldBlock.
+    /// Sets how long a read or write may take. None, the default, means until the deadline;
+    /// zero does not wait. One that takes longer fails with WouldBlock.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// Secures the connection; the host makes the handshake. options are JSON such as
+    /// Starts TLS, by the host. options are JSON such as
     /// {"serverName":"db","verify":"none"}, or "".
     pub fn start_tls(&mut self, options: &str) -> io::Result<()> {
         check(unsafe { host::net_starttls(self.handle, options.as_ptr(), options.len()) }).map(|_| ())
     }
 
-    /// What the host knows of the connection, as JSON: addresses, timings, certificates.
+    /// Returns a description of the connection as JSON: addresses, timings, certificates.
     pub fn info(&self) -> io::Result<String> {
         let doc = pull(512, |buf, cap| unsafe { host::net_info(self.handle, buf, cap) })?;
         Ok(String::from_utf8_lossy(&doc).into_owned())
     }
 }
 
-/// Waits until one of the connections has something to read, and returns its index.
+/// Waits until one of the connections has data to read, and returns its index.
 pub fn poll(conns: &[&Conn], timeout: Option<Duration>) -> io::Result<usize> {
     let handles: Vec<i32> = conns.iter().map(|c| c.handle).collect();
     check(unsafe { host::net_poll(handles.as_ptr(), handles.len(), millis(timeout)) })
@@ -77,7 +77,7 @@ impl Drop for Conn {
     }
 }
 
-/// A time-out as the host takes it: -1 is until the deadline.
+/// Returns a timeout for the host: -1 means until the deadline.
 pub(crate) fn millis(timeout: Option<Duration>) -> i32 {
     match timeout {
         None => -1,
