@@ -1,5 +1,5 @@
-// Dns looks a name up, at the server that is probed or at the host's own, and holds the
-// records against what is expected.
+// Dns looks up a name, at the target or at the servers of the host, and compares the records
+// with the expected ones.
 
 import {
   configMillis, configNumber, configString, configText, DnsAnswer, DnsRecord, failure, lastError, lookup, metric, resolve,
@@ -10,7 +10,7 @@ const MAX_NAME = 253;
 const MAX_LABEL = 63;
 const MAX_SHOWN = 8; // records in a message
 
-/** The texts of a list in the config. */
+/** Returns the strings of a list in the config. */
 function list(path: string): string[] {
   const items: string[] = [];
   for (let i = 0; ; i++) {
@@ -21,7 +21,7 @@ function list(path: string): string[] {
   return items;
 }
 
-/** Why the host would not ask for a name, "" where it would. */
+/** Returns why a name cannot be looked up, or "". */
 function badName(name: string): string {
   const labels = plain(name).split(".");
   for (let i = 0; i < labels.length; i++) {
@@ -32,7 +32,7 @@ function badName(name: string): string {
   return String.UTF8.byteLength(plain(name)) > MAX_NAME ? "more than " + MAX_NAME.toString() + " bytes" : "";
 }
 
-/** What the schema can not say of the config. */
+/** Checks what the schema of the config cannot express. */
 export function validate_config(): i32 {
   const name = configString("name", "");
   const bad = badName(name);
@@ -45,12 +45,12 @@ export function validate_config(): i32 {
   return 0;
 }
 
-/** A name without the dot at its end. */
+/** Returns a name without the dot at its end. */
 function plain(name: string): string {
   return name.endsWith(".") ? name.substring(0, name.length - 1) : name;
 }
 
-/** What to ask for: an IPv4 address of PTR is turned into its name. */
+/** Returns the name of the question. For PTR an IPv4 address becomes its name. */
 function question(name: string, type: string): string {
   const parts = plain(name).split(".");
   if (type != "PTR" || parts.length != 4) return name;
@@ -64,12 +64,12 @@ function question(name: string, type: string): string {
   return parts.reverse().join(".") + ".in-addr.arpa";
 }
 
-/** How values are compared: only the text of TXT has capitals that matter. */
+/** Returns a value for comparison: only TXT is case-sensitive. */
 function canonical(value: string, type: string): string {
   return type == "TXT" ? value : plain(value).toLowerCase();
 }
 
-/** Whether a value is as a pattern says, in which * stands for anything. */
+/** Reports whether a value matches a pattern, in which * stands for anything. */
 function matches(value: string, pattern: string): bool {
   const parts = pattern.split("*");
   const last = parts.length - 1;
@@ -84,7 +84,7 @@ function matches(value: string, pattern: string): bool {
   return value.length - at >= parts[last].length && value.endsWith(parts[last]);
 }
 
-/** Whether any of the values is as the pattern says. */
+/** Reports whether any of the values matches the pattern. */
 function some(values: string[], pattern: string): bool {
   for (let i = 0; i < values.length; i++) {
     if (matches(values[i], pattern)) return true;
@@ -92,7 +92,7 @@ function some(values: string[], pattern: string): bool {
   return false;
 }
 
-/** What is wrong with the values, "" where nothing is. */
+/** Returns how the values differ from the expected ones, or "". */
 function unexpected(values: string[], expected: string[], how: string): string {
   let missing = 0;
   let first = "";
@@ -115,20 +115,20 @@ function millis(seconds: f64): string {
   return (<i64>Math.round(seconds * 1000)).toString() + "ms";
 }
 
-/** The values for people. */
+/** Returns the values for a message. */
 function shown(values: string[]): string {
   let text = values.slice(0, MAX_SHOWN).join(", ");
   if (text.length > 500) text = text.substring(0, 500) + "…";
   return values.length > MAX_SHOWN ? text + " and " + (values.length - MAX_SHOWN).toString() + " more" : text;
 }
 
-/** One attempt's answer and what is asked of it. */
+/** The answer of one attempt, with its requirements. */
 class Check {
   readonly asked: string;
   readonly server: string;
   readonly seconds: f64;
   readonly values: string[] = [];
-  /** The least of the records, in seconds; -1 without any. */
+  /** The lowest TTL of the records, in seconds; -1 without records. */
   ttl: f64 = -1;
 
   constructor(readonly answer: DnsAnswer, name: string, readonly type: string) {
@@ -140,7 +140,7 @@ class Check {
     for (let i = 0; i < answer.records.length; i++) this.take(answer.records[i]);
   }
 
-  /** Takes a record of the type that was asked for: a CNAME on the way to it does not count. */
+  /** Adds a record, if it has the type of the question. */
   private take(r: DnsRecord): void {
     if (r.type != this.type) return;
     this.values.push(canonical(r.data, this.type));
@@ -154,7 +154,7 @@ class Check {
     if (this.ttl >= 0) metric("ttl_seconds", "s", this.ttl);
   }
 
-  /** Why the answer is a Failure, "" where it is none. */
+  /** Returns why the answer is a Failure, or "". */
   fault(): string {
     const want = configString("rcode", "NOERROR");
     if (this.answer.rcode != want) return this.answer.rcode + this.server + (want == "NOERROR" ? "" : ", not " + want);

@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-var errObject = errors.New("want an object of texts")
+var errObject = errors.New("must be an object of strings")
 
 // fields returns the members of a JSON object of texts. The document is known to be JSON.
 func fields(doc []byte) ([]field, error) {
@@ -28,7 +28,7 @@ func fields(doc []byte) ([]field, error) {
 		}
 		rest = strings.TrimLeft(rest, " \t\r\n:")
 		if f.value, rest, ok = text(rest); !ok {
-			return nil, fmt.Errorf("%.40s: want a text", f.name)
+			return nil, fmt.Errorf("%.40s: must be a string", f.name)
 		}
 		all = append(all, f)
 	}

@@ -126,9 +126,9 @@ func TestCall(t *testing.T) {
 
 func TestBadMetadata(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"metadata":{"a":1}}`:                       "a: want a text",
-		`{"metadata":[]}`:                            "want an object of texts",
-		`{"metadata":{"a b":"x"}}`:                   `"a b" is no name`,
+		`{"metadata":{"a":1}}`:                       "a: must be a string",
+		`{"metadata":[]}`:                            "must be an object of strings",
+		`{"metadata":{"a b":"x"}}`:                   `"a b" is not a valid name`,
 		`{"metadata":{"te":"x"}}`:                    "te: the name belongs to gRPC",
 		`{"metadata":{"a":"se\ncret"}}`:              "a: the value has more than printable ASCII",
 		`{"metadata":{ "b" : "\u00e9", "a" : "b" }}`: "b: the value has more than printable ASCII",

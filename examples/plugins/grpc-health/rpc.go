@@ -29,7 +29,7 @@ func (f field) check() error {
 	}
 	switch {
 	case f.name == "" || strings.IndexFunc(f.name, bad) >= 0:
-		return fmt.Errorf("%.40q is no name, which has a-z, 0-9 and any of - _ . in it", f.name)
+		return fmt.Errorf("%.40q is not a valid name: it may have a-z, 0-9, -, _ and .", f.name)
 	case strings.HasPrefix(f.name, "grpc-") || f.name == "te" || f.name == "content-type" || f.name == "connection":
 		return fmt.Errorf("%s: the name belongs to gRPC", f.name)
 	case strings.IndexFunc(f.value, func(c rune) bool { return c < ' ' || c > '~' }) >= 0:

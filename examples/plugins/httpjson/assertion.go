@@ -50,7 +50,7 @@ func assertions(c *sdk.Config) ([]assertion, error) {
 				err = one.Err()
 			}
 		} else {
-			err = fmt.Errorf(": want an object")
+			err = fmt.Errorf(": must be an object")
 		}
 		if err != nil {
 			err = fmt.Errorf("config.assertions[%d]%w", i, err)
@@ -60,7 +60,7 @@ func assertions(c *sdk.Config) ([]assertion, error) {
 		return err == nil
 	})
 	if err == nil && len(all) == 0 {
-		err = errors.New("config: want a field, a jsonPath or assertions")
+		err = errors.New("config: must have a field, a jsonPath or assertions")
 	}
 	return all, err
 }
@@ -146,14 +146,14 @@ func parseTest(source string) (t test, err error) {
 	}
 	switch t.operator {
 	case "":
-		return t, fmt.Errorf("%.60q: want one of <, <=, >, >=, ==, !=, =~, !~ and what to compare with", source)
+		return t, fmt.Errorf("%.60q: must be one of <, <=, >, >=, ==, !=, =~, !~ and a value", source)
 	case "=~", "!~":
 		if t.regex, err = regexp.Compile(t.operand); err != nil {
 			return t, fmt.Errorf("%.60q: %w", source, err)
 		}
 	case "<", "<=", ">", ">=":
 		if _, ok := number(t.operand); !ok {
-			return t, fmt.Errorf("%.60q: %.40q is no number", source, t.operand)
+			return t, fmt.Errorf("%.60q: %.40q is not a number", source, t.operand)
 		}
 	}
 	return t, nil

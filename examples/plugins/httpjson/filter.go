@@ -22,7 +22,7 @@ func (p *parser) and() (condition, error) { return p.chain("&&", p.not) }
 // chain reads conditions with an operator in between.
 func (p *parser) chain(operator string, one func() (condition, error)) (condition, error) {
 	if p.depth++; p.depth > 3*maxDepth {
-		return nil, p.fail("want less nesting")
+		return nil, p.fail("expected less nesting")
 	}
 	defer func() { p.depth-- }()
 	var parts []condition
@@ -67,7 +67,7 @@ func (p *parser) basic() (condition, error) {
 	if p.next("(") {
 		c, err := p.or()
 		if err == nil && !p.next(")") {
-			err = p.fail("want )")
+			err = p.fail("expected )")
 		}
 		return c, err
 	}
@@ -82,7 +82,7 @@ func (p *parser) basic() (condition, error) {
 		}
 	}
 	if !path {
-		return nil, p.fail("want a comparison")
+		return nil, p.fail("expected a comparison")
 	}
 	return func(root, v value) bool { return left(root, v) != nil }, nil
 }
@@ -110,7 +110,7 @@ func (p *parser) operand() (o operand, path bool, err error) {
 	if word := string(literal); word != "true" && word != "false" && word != "null" {
 		if _, err := strconv.ParseFloat(word, 64); err != nil || literal.kind() != '0' {
 			p.at = start
-			return nil, false, p.fail("want @, $, a text in quotes, a number, true, false or null")
+			return nil, false, p.fail("expected @, $, a quoted string, a number, true, false or null")
 		}
 	}
 	return func(value, value) value { return literal }, false, nil

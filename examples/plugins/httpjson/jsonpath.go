@@ -132,7 +132,7 @@ func parsePath(text string) (jsonPath, error) {
 	}
 	path, err := p.segments()
 	if err == nil && p.at < len(p.text) {
-		err = p.fail("want . or [")
+		err = p.fail("expected . or [")
 	}
 	if err != nil {
 		return nil, err
@@ -206,10 +206,10 @@ func (p *parser) shorthand() ([]selector, error) {
 		p.at++
 	}
 	if p.at == start {
-		return nil, p.fail("want a name")
+		return nil, p.fail("expected a name")
 	}
 	if p.at < len(p.text) && p.text[p.at] == '-' {
-		return nil, p.fail("want a name with - in quotes, as in ['a-b'],")
+		return nil, p.fail("expected a name with - in quotes, as in ['a-b'],")
 	}
 	return []selector{byName(p.text[start:p.at])}, nil
 }
@@ -230,7 +230,7 @@ func (p *parser) brackets() (selectors []selector, err error) {
 			return selectors, nil
 		}
 		if !p.next(",") {
-			return nil, p.fail("want , or ]")
+			return nil, p.fail("expected , or ]")
 		}
 	}
 }
@@ -253,12 +253,12 @@ func (p *parser) selector() (selector, error) {
 	n, err := strconv.Atoi(p.text[start:p.at])
 	if err != nil {
 		p.at = start
-		return nil, p.fail("want a name in quotes, a number, * or ?")
+		return nil, p.fail("expected a name in quotes, a number, * or ?")
 	}
 	return byIndex(n), nil
 }
 
-// quoted reads a text in quotes of either kind.
+// quoted reads a quoted string of either kind.
 func (p *parser) quoted() (string, error) {
 	quote := p.text[p.at]
 	var b strings.Builder
@@ -270,12 +270,12 @@ func (p *parser) quoted() (string, error) {
 		case c == '\\' && i+1 < len(p.text):
 			i++
 			if strings.IndexByte(`\/'"`, p.text[i]) < 0 {
-				return "", p.fail(`want no escape but \\, \/, \' and \"`)
+				return "", p.fail(`the only escapes are \\, \/, \' and \"`)
 			}
 			b.WriteByte(p.text[i])
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return "", p.fail("want the other quote of a name")
+	return "", p.fail("expected the other quote of a name")
 }

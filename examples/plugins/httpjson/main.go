@@ -52,15 +52,15 @@ func headers(c *sdk.Config) (map[string]string, error) {
 		return all, nil
 	}
 	if doc.kind() != '{' {
-		return nil, errors.New("config.headers: want an object of texts")
+		return nil, errors.New("config.headers must be an object of strings")
 	}
 	var err error
 	doc.members(func(name string, v value) bool {
 		switch text := v.text(); {
 		case v.kind() != '"':
-			err = fmt.Errorf("config.headers.%.40s: want a text", name)
+			err = fmt.Errorf("config.headers.%.40s: must be a string", name)
 		case name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == ':' }):
-			err = fmt.Errorf("config.headers: %.40q is no name of a header", name)
+			err = fmt.Errorf("config.headers: %.40q is not a header name", name)
 		case strings.ContainsAny(text, "\r\n\x00"):
 			err = fmt.Errorf("config.headers.%.40s: the value has more than one line", name)
 		default:

@@ -125,11 +125,11 @@ func TestServerThatHangs(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for config, want := range map[string]string{
-		`{}`:                                     "config: want a field, a jsonPath or assertions",
+		`{}`:                                     "config: must have a field, a jsonPath or assertions",
 		`{"field":"a","jsonPath":"$.a"}`:         "config.jsonPath: there is a field too",
 		`{"field":"a","count":true}`:             "config.count: needs a jsonPath",
 		`{"field":"a","ca":"x"}`:                 "config.ca: is of no use without tls",
-		`{"field":"a","headers":{"a:":"x"}}`:     `config.headers: "a:" is no name of a header`,
+		`{"field":"a","headers":{"a:":"x"}}`:     `config.headers: "a:" is not a header name`,
 		`{"field":"a","failIf":"=~ ("}`:          "config.failIf: ",
 		`{"field":"a","path":"stats"}`:           "config.path: the value does not match pattern",
 		`{"field":"a","fail":{}}`:                "config.fail: minProperties",

@@ -6,7 +6,7 @@
 
 enum { ANSWER_MAX = 16 << 10 };
 
-/* stats is what the plugin looks at; -1 where the server does not say. */
+/* stats has the statistics that the plugin checks; -1 if the server does not report one. */
 struct stats {
 	double uptime, bytes, limit, connections, most_connections, items, evictions;
 };
@@ -78,7 +78,7 @@ static prober_result judge(struct stats s, double max_memory, double max_connect
 	return prober_success("up for %.0f s, %.0f items, %.1f%% of the memory in use", s.uptime, s.items, memory);
 }
 
-/* stranger shows the first line of what is no statistics, as far as it is text. */
+/* stranger returns the printable start of an answer that has no statistics. */
 static prober_result stranger(const char *answer, int n) {
 	int line = 0;
 	while (line < n && line < 80 && answer[line] >= ' ' && answer[line] <= '~') line++;

@@ -1,6 +1,6 @@
 //! Mysql reads the greeting of a MySQL or MariaDB server, logs in and pings it. A server
-//! that refuses is a Failure. On request it looks at how far a replica is behind, and at
-//! how many connections are left.
+//! that refuses is a Failure. Optionally it checks the lag of a replica and the number of
+//! connections in use.
 
 mod login;
 mod wire;
@@ -12,13 +12,13 @@ use wire::{Error, Session};
 
 prober::plugin!(probe, validate);
 
-/// The server's numbers for a login that is refused because of who it is.
+/// The error numbers of the server for a rejected user.
 const ACCESS_DENIED: [u16; 3] = [1044, 1045, 1698];
 const SYNTAX_ERROR: u16 = 1064;
 
 struct Config {
     credentials: Credentials,
-    /// How to secure the connection, as JSON; None in clear text.
+    /// The TLS options as JSON; None without TLS.
     tls: Option<String>,
     max_lag: Option<Duration>,
     max_connections: Option<f64>,
@@ -83,7 +83,7 @@ fn ask(c: &Config) -> Result<Outcome, Error> {
     Ok(out.metric("greeting_seconds", "s", greeted.as_secs_f64()))
 }
 
-/// Logs in, and asks what the config wants to know.
+/// Logs in, and makes the checks of the config.
 fn greet(s: &mut Session, c: &Config) -> Result<Outcome, Error> {
     let product = product(&s.greeting.version);
     if let Some(options) = &c.tls {
@@ -99,8 +99,8 @@ fn greet(s: &mut Session, c: &Config) -> Result<Outcome, Error> {
         Ok(Login::Wanted(method)) => {
             return Ok(Outcome::warning(format!("{} takes connections, and asks for a login by {}", product, method)));
         }
-        // Nobody is asked for no more than to be turned away. A client that hangs up after
-        // the greeting is blocked by the server before long, see max_connect_errors.
+        // A user that does not exist is rejected, which is enough. The server would block a
+        // client that closes the connection after the greeting: see max_connect_errors.
         Err(Error::Server { code, .. }) if !c.has_user() && ACCESS_DENIED.contains(&code) => {
             return Ok(Outcome::success(format!("{} takes connections", product)));
         }
@@ -122,7 +122,7 @@ fn replication(s: &mut Session, c: &Config, product: &str) -> Result<Outcome, Er
         None => return Ok(Outcome::success(format!("{} answers", product))),
     };
     let status = match s.query("SHOW REPLICA STATUS") {
-        // Servers of before MariaDB 10.5 and MySQL 8.0.22 know only the old name.
+        // Servers before MariaDB 10.5 and MySQL 8.0.22 know only the old name.
         Err(Error::Server { code: SYNTAX_ERROR, .. }) => s.query("SHOW SLAVE STATUS")?,
         status => status?,
     };
@@ -160,7 +160,7 @@ fn connections(s: &mut Session, max: f64, mut out: Outcome) -> Result<Outcome, E
     Ok(out.metric("connections_used_ratio", "", ratio))
 }
 
-/// "MariaDB 10.11.6" of "5.5.5-10.11.6-MariaDB-0+deb12u1".
+/// Returns "MariaDB 10.11.6" for "5.5.5-10.11.6-MariaDB-0+deb12u1".
 fn product(version: &str) -> String {
     let version: String = version.chars().filter(|c| !c.is_control()).take(60).collect();
     let number = version.strip_prefix("5.5.5-").unwrap_or(&version);

@@ -1,4 +1,4 @@
-//! Logging in: by mysql_native_password, by caching_sha2_password, or over to whom can.
+//! Logins with mysql_native_password and caching_sha2_password.
 
 use crate::wire::{Error, Reader, Session, CONNECT_WITH_DB, PLUGIN_AUTH, PROTOCOL_41, SECURE_CONNECTION, SSL};
 use prober::digest::{sha1, sha256};
@@ -6,7 +6,7 @@ use prober::digest::{sha1, sha256};
 /// How a login ended.
 pub enum Login {
     Ready,
-    /// The server wants what is not spoken here.
+    /// The server wants a method that is not implemented here.
     Wanted(String),
 }
 
@@ -22,7 +22,7 @@ const MAX_ROUNDS: usize = 8;
 const MAX_PACKET: u32 = 1 << 20;
 const UTF8: u8 = 33;
 
-/// How a login begins; that is all there is before TLS.
+/// Returns the start of a login, which is all that comes before TLS.
 pub fn hello(s: &Session, c: &Credentials, tls: bool) -> Vec<u8> {
     let mut flags = PROTOCOL_41 | SECURE_CONNECTION | (s.greeting.capabilities & PLUGIN_AUTH);
     if tls {
@@ -73,8 +73,8 @@ pub fn log_in(s: &mut Session, c: &Credentials, tls: bool) -> Result<Login, Erro
     Err(Error::Protocol("a login without an end".into()))
 }
 
-/// What proves that the password is known, without telling it; None for a method that is
-/// not known here. Who has no password proves nothing.
+/// Returns the proof that the client knows the password; None for a method that is not
+/// implemented here. Without a password it is empty.
 fn answer(method: &str, c: &Credentials, salt: &[u8]) -> Option<Vec<u8>> {
     let password = c.password.as_bytes();
     let (once, mask) = match method {

@@ -1,13 +1,13 @@
-//! As much of MySQL's client protocol, version 10, as a few questions need.
+//! The part of version 10 of the client protocol of MySQL that a few queries need.
 
 use prober::net::Conn;
 use std::fmt;
 use std::io::{self, Read, Write};
 
-/// What kept the server from answering.
+/// Why the server did not answer.
 pub enum Error {
     Io(io::Error),
-    /// The server said it.
+    /// The server returned an error.
     Server { code: u16, text: String },
     Protocol(String),
 }
@@ -33,7 +33,7 @@ fn broken(what: &str) -> Error {
     Error::Protocol(what.into())
 }
 
-/// Of the capability flags those that matter here.
+/// The capability flags that are used here.
 pub const CONNECT_WITH_DB: u32 = 1 << 3;
 pub const PROTOCOL_41: u32 = 1 << 9;
 pub const SSL: u32 = 1 << 11;
@@ -47,12 +47,12 @@ const NULL: u8 = 0xfb;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
 
-/// What a server says first.
+/// The greeting of a server.
 pub struct Greeting {
     pub version: String,
     pub capabilities: u32,
     pub salt: Vec<u8>,
-    /// The method of login that it would like, "" of an old server.
+    /// The default login method; "" for an old server.
     pub method: String,
 }
 
@@ -101,7 +101,7 @@ impl Session {
         self.greeting.capabilities & capabilities == capabilities
     }
 
-    /// Secures the connection; hello is how a login begins that goes on over TLS.
+    /// Starts TLS; hello is the start of the login.
     pub fn start_tls(&mut self, hello: &[u8], options: &str) -> Result<(), Error> {
         self.send(hello)?;
         Ok(self.conn.start_tls(options)?)
@@ -114,7 +114,7 @@ impl Session {
         Ok(self.conn.write_all(&[&packet, body].concat())?)
     }
 
-    /// The next packet, which is not empty; one that tells an error is the error.
+    /// Returns the next packet, which is not empty. An error packet becomes an error.
     pub fn receive(&mut self) -> Result<Vec<u8>, Error> {
         let mut head = [0; 4];
         self.conn.read_exact(&mut head)?;
@@ -177,7 +177,7 @@ impl Session {
     }
 }
 
-/// What a query answers.
+/// The answer to a query.
 pub struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<Option<String>>>,
@@ -188,13 +188,12 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The value of the first row in a column of that name; None where it is NULL or not
-    /// there.
+    /// Returns the value of a column in the first row; None if it is NULL or does not exist.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.at(self.columns.iter().position(|c| c.eq_ignore_ascii_case(name))?)
     }
 
-    /// The value in a column of the first row.
+    /// Returns the value at an index of the first row.
     pub fn at(&self, column: usize) -> Option<&str> {
         self.rows.first()?.get(column)?.as_deref()
     }
@@ -204,7 +203,7 @@ fn is_eof(body: &[u8]) -> bool {
     body[0] == EOF && body.len() < 9
 }
 
-/// The name of a column: the fifth of its texts.
+/// Returns the name of a column: the fifth string of its definition.
 fn column(body: &[u8]) -> Option<String> {
     let mut r = Reader(body);
     (0..4).try_for_each(|_| r.text().map(|_| ()))?;
@@ -216,7 +215,7 @@ fn row(body: &[u8], count: u64) -> Option<Vec<Option<String>>> {
     (0..count).map(|_| r.value()).collect()
 }
 
-/// What an error packet says. The mark of an SQLSTATE is left out.
+/// Returns the message of an error packet, without its SQLSTATE.
 fn told(body: &[u8]) -> Error {
     let mut r = Reader(&body[1..]);
     let code = match r.number(2) {
@@ -230,7 +229,7 @@ fn told(body: &[u8]) -> Error {
     Error::Server { code, text: String::from_utf8_lossy(text).into_owned() }
 }
 
-/// What is left of a packet.
+/// The rest of a packet.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -240,12 +239,12 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// A number of n bytes.
+    /// Reads a number of n bytes.
     fn number(&mut self, n: usize) -> Option<u64> {
         Some(self.take(n)?.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)))
     }
 
-    /// A number that says itself how long it is.
+    /// Reads a length-encoded number.
     fn length(&mut self) -> Option<u64> {
         match self.take(1)?[0] {
             0xfc => self.number(2),
@@ -256,7 +255,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text that ends with a zero byte, or with the packet.
+    /// Reads a string that ends with a zero byte or with the packet.
     pub fn until_zero(&mut self) -> Option<std::borrow::Cow<'a, str>> {
         let n = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
         let text = String::from_utf8_lossy(self.take(n)?);
@@ -264,13 +263,13 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// A text after its length.
+    /// Reads a string after its length.
     fn text(&mut self) -> Option<String> {
         let n = usize::try_from(self.length()?).ok()?;
         Some(String::from_utf8_lossy(self.take(n)?).into_owned())
     }
 
-    /// A text, or NULL.
+    /// Reads a string or NULL.
     fn value(&mut self) -> Option<Option<String>> {
         if self.0.first() == Some(&NULL) {
             return self.take(1).map(|_| None);

@@ -1,13 +1,13 @@
 /*
- * Nats connects to a NATS server as a client does: it reads the server's INFO, secures
- * the connection where the server wants that, logs in and waits for the PONG to a PING.
- * What the server objects to is a Failure; a server that is about to leave is a Warning.
+ * Nats connects to a NATS server as a client does: it reads the INFO of the server, starts
+ * TLS if the server requires it, logs in and waits for the PONG to a PING. An error of the
+ * server is a Failure; a server that is about to shut down is a Warning.
  */
 #include "prober.h"
 
 enum { LINE_MAX = 32 << 10, SECRET_MAX = 4 << 10, CA_MAX = 32 << 10, LINES = 100 };
 
-/* config is what the operator has set; texts that are empty are not. */
+/* config is the config of the probe; empty strings are not set. */
 struct config {
 	char user[256], password[SECRET_MAX], token[SECRET_MAX], server_name[256], verify[8], ca[CA_MAX];
 	bool tls;
@@ -29,7 +29,7 @@ static bool read_config(struct config *c) {
 	return prober_config_bool("tls", &c->tls) == 0;
 }
 
-/* lines is what has come of the server, a line at a time. */
+/* lines reads the server line by line. */
 struct lines {
 	int conn;
 	size_t from, to; /* of what was read ahead */
@@ -61,14 +61,14 @@ static int next_line(struct lines *l, char **line) {
 	return (int)n;
 }
 
-/* shown is how much of a line is fit to be shown. */
+/* shown returns the length of the printable start of a line. */
 static int shown(const char *line, int n) {
 	int i = 0;
 	while (i < n && i < 120 && line[i] >= ' ' && line[i] <= '~') i++;
 	return i;
 }
 
-/* info is what matters of the server's INFO. */
+/* info has the fields of INFO that the plugin uses. */
 struct info {
 	char name[64], version[32];
 	double max_payload;
@@ -137,7 +137,7 @@ static void log_in(int conn, const struct config *c, bool tls) {
 	(void)prober_write(conn, t.buf, t.n);
 }
 
-/* await_pong answers what the server asks meanwhile; its INFO may be a newer one. */
+/* await_pong answers each PING, and reads each INFO, until the PONG comes. */
 static bool await_pong(struct lines *l, struct info *info) {
 	char *line;
 	for (int i = 0; i < LINES; i++) {
@@ -162,7 +162,7 @@ static bool await_pong(struct lines *l, struct info *info) {
 
 static double since(uint64_t begun) { return (double)(prober_ticks_ns() - begun) / 1e9; }
 
-/* greet reads the first line and secures the connection. */
+/* greet reads the first line and starts TLS if necessary. */
 static bool greet(struct lines *l, const struct config *c, struct info *info, bool *tls) {
 	char *line;
 	int n = next_line(l, &line);

@@ -1,14 +1,14 @@
 /*
  * Ntp asks a time server for the time, as an SNTP client of version 4 does (RFC 5905),
  * and compares it with the clock of the host. A server that is not synchronised, that
- * turns clients away or whose time is far off is a Failure; one that is a little off is a
+ * rejects clients or whose time is far off is a Failure; one that is a little off is a
  * Warning.
  */
 #include "prober.h"
 
 enum { PACKET = 48, REQUEST_MAX = 8 << 10, TRIES = 3, MAX_STRATUM = 15, UNKNOWN_LEAP = 3 };
 
-/* seconds of 1900 to 1970, as NTP counts them. */
+/* seconds from 1900, where NTP begins, to 1970. */
 static const uint64_t ntp_epoch = 2208988800u;
 
 struct config {
@@ -23,7 +23,7 @@ struct sent {
 	uint64_t time, ticks;
 };
 
-/* answer is what a server says. Times are NTP's: seconds, and 2^-32 of them. */
+/* answer is the answer of a server. Its times are in units of 2^-32 seconds, as in NTP. */
 struct answer {
 	int leap, stratum;
 	double root_delay, root_dispersion, offset, delay;
@@ -41,7 +41,7 @@ static uint64_t ntp_now(void) {
 	return (ns / 1000000000u + ntp_epoch) << 32 | (ns % 1000000000u << 32) / 1000000000u;
 }
 
-/* between is the seconds from a to b. What is between eras of 136 years comes out right. */
+/* between returns the seconds from a to b, also across the end of an era of 136 years. */
 static double between(uint64_t a, uint64_t b) { return (double)(int64_t)(b - a) / 4294967296.0; }
 
 static int ask(int conn, struct sent *s) {
@@ -52,7 +52,7 @@ static int ask(int conn, struct sent *s) {
 	return prober_write(conn, packet, sizeof packet);
 }
 
-/* answers returns the request that a packet answers; 0 for one of somebody else. */
+/* answers returns the request that a packet answers, or 0. */
 static const struct sent *answers(const unsigned char *packet, int n, const struct sent *s, int count) {
 	if (n < PACKET || (packet[0] & 7) != 4) return 0;
 	for (int i = 0; i < count; i++)
@@ -76,7 +76,7 @@ static struct answer parse(const unsigned char *p, const struct sent *s) {
 	return a;
 }
 
-/* dial connects to the target, on NTP's own port where it names none. */
+/* dial connects to the target, by default on port 123. */
 static int dial(void) {
 	static char request[REQUEST_MAX], host[256], url[300];
 	char port[8];

@@ -1,7 +1,6 @@
-//! Postgres logs in to a PostgreSQL server and asks it SELECT 1. A server that refuses,
-//! or that is still starting, is a Failure; a standby that lags is a Warning. Where the
-//! server wants a login that this plugin cannot do (MD5, GSSAPI, …), its question is proof
-//! enough that it takes connections.
+//! Postgres logs in to a PostgreSQL server and runs SELECT 1. A server that refuses, or that
+//! is still starting, is a Failure; a standby that lags is a Warning. A server that asks for
+//! a login that this plugin does not implement (MD5, GSSAPI, …) accepts connections.
 
 mod scram;
 mod wire;
@@ -16,7 +15,7 @@ struct Config {
     user: String,
     database: String,
     password: Option<String>,
-    /// How to secure the connection, as JSON; None in clear text.
+    /// The TLS options as JSON; None without TLS.
     tls: Option<String>,
     max_lag: Duration,
 }
@@ -51,7 +50,7 @@ fn probe(_: &Request) -> prober::Result {
     Ok(ask(&c).unwrap_or_else(Outcome::failure))
 }
 
-/// The lag of a standby in seconds: 0 on a primary, and where all that came is replayed.
+/// Selects the lag of a standby in seconds: 0 on a primary, and if everything is replayed.
 const LAG: &str = "SELECT CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT FROM pg_last_wal_replay_lsn() \
     THEN coalesce(extract(epoch FROM now() - pg_last_xact_replay_timestamp()), 0) ELSE 0 END, pg_is_in_recovery()";
 

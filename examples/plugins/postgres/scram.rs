@@ -1,5 +1,5 @@
-//! SCRAM-SHA-256 (RFC 7677), by which client and server prove to each other that they
-//! know the password, without telling it.
+//! SCRAM-SHA-256 (RFC 7677), in which client and server prove to each other that they know
+//! the password, without sending it.
 
 use prober::digest::{from_base64, hmac_sha256, pbkdf2_sha256, sha256, to_base64};
 
@@ -8,20 +8,20 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 const HEADER: &str = "n,,"; // no channel binding
 const MAX_ROUNDS: u32 = 1_000_000;
 
-/// A login, from the client's first message on.
+/// A login that begins with the first message of the client.
 pub struct Scram {
     bare: String,
     nonce: String,
 }
 
-/// What the client says in the end, and what the server must then say.
+/// The last message of the client, and the signature that the server must answer with.
 pub struct Proof {
     pub message: String,
     pub wanted: String,
 }
 
 impl Scram {
-    /// The server knows the user's name already.
+    /// The server has the name of the user already.
     pub fn new(random: &[u8]) -> Scram {
         let nonce = to_base64(random);
         Scram { bare: format!("n=,r={}", nonce), nonce }
@@ -31,7 +31,7 @@ impl Scram {
         HEADER.to_string() + &self.bare
     }
 
-    /// The answer to the server's first message; None if that is broken.
+    /// Returns the answer to the first message of the server; None if that is malformed.
     pub fn prove(&self, server: &str, password: &str) -> Option<Proof> {
         let field = |name: &str| server.split(',').find_map(|f| f.strip_prefix(name));
         let (nonce, salt) = (field("r=")?, from_base64(field("s=")?)?);

@@ -1,4 +1,4 @@
-//! As much of PostgreSQL's protocol, version 3.0, as a few questions need.
+//! The part of version 3.0 of the protocol of PostgreSQL that a few queries need.
 
 use crate::scram::{Proof, Scram, MECHANISM};
 use prober::net::Conn;
@@ -6,10 +6,10 @@ use std::convert::TryFrom;
 use std::fmt;
 use std::io::{self, Read, Write};
 
-/// What kept the server from answering.
+/// Why the server did not answer.
 pub enum Error {
     Io(io::Error),
-    /// The server said it: severity, SQLSTATE and message.
+    /// The server returned an error: severity, SQLSTATE and message.
     Server(String),
     Protocol(String),
 }
@@ -38,13 +38,13 @@ fn broken(what: &str) -> Error {
 /// How a login ended.
 pub enum Login {
     Ready,
-    /// The server wants a method that is not spoken here, or a password that is not there.
+    /// The server wants a method that is not implemented here, or a password that is not set.
     Wanted(String),
 }
 
 pub struct Session {
     conn: Conn,
-    /// What the server told at the login.
+    /// The parameters that the server sent at the login.
     pub version: String,
 }
 
@@ -58,7 +58,7 @@ impl Session {
         Session { conn, version: String::new() }
     }
 
-    /// Secures the connection; false where the server does not offer it.
+    /// Starts TLS; returns false if the server does not offer it.
     pub fn start_tls(&mut self, options: &str) -> Result<bool, Error> {
         self.send(None, &SSL_REQUEST.to_be_bytes())?;
         let mut answer = [0];
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Goes through a login by SCRAM, up to where the server has proved itself.
+    /// Makes a login with SCRAM, until the server has sent its proof.
     fn scram(&mut self, password: &str) -> Result<(), Error> {
         let mut random = [0; NONCE];
         prober::random(&mut random)?;
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// The text of a step of SASL.
+    /// Returns the text of a step of SASL.
     fn sasl(&mut self, step: i32) -> Result<String, Error> {
         match self.receive()? {
             (b'R', body) if number(&body) == Some(step) => Ok(String::from_utf8_lossy(&body[4..]).into_owned()),
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// The texts of the first row of an answer.
+    /// Returns the values of the first row of an answer.
     pub fn query(&mut self, sql: &str) -> Result<Vec<String>, Error> {
         self.send(Some(b'Q'), &[sql.as_bytes(), b"\0"].concat())?;
         let mut row = None;
@@ -146,7 +146,7 @@ impl Session {
         Ok(self.conn.write_all(&message)?)
     }
 
-    /// The next message; one that tells an error is the error.
+    /// Returns the next message. An error message becomes an error.
     fn receive(&mut self) -> Result<(u8, Vec<u8>), Error> {
         let mut head = [0; 5];
         self.conn.read_exact(&mut head)?;
@@ -174,7 +174,7 @@ fn number(bytes: &[u8]) -> Option<i32> {
     Some(i32::from_be_bytes(<[u8; 4]>::try_from(bytes.get(..4)?).ok()?))
 }
 
-/// Whether a mechanism is among those of SASL.
+/// Reports whether a mechanism is in the list of SASL mechanisms.
 fn offers(body: &[u8], mechanism: &str) -> bool {
     body.split(|b| *b == 0).any(|name| name == mechanism.as_bytes())
 }
@@ -190,7 +190,7 @@ fn method_name(method: i32, rest: &[u8]) -> String {
     }
 }
 
-/// The columns of a row; NULL is an empty text.
+/// Returns the columns of a row; NULL becomes an empty string.
 fn columns(body: &[u8]) -> Option<Vec<String>> {
     let count = u16::from_be_bytes(<[u8; 2]>::try_from(body.get(..2)?).ok()?);
     let mut rest = &body[2..];
@@ -203,7 +203,7 @@ fn columns(body: &[u8]) -> Option<Vec<String>> {
     Some(row)
 }
 
-/// What an error message says: "FATAL: the database system is starting up (57P03)".
+/// Returns the text of an error message: "FATAL: the database system is starting up (57P03)".
 fn told(body: &[u8]) -> String {
     let field = |kind: u8| {
         let found = body.split(|b| *b == 0).find(|f| f.first() == Some(&kind));

@@ -152,7 +152,7 @@ func (f info) lag() (lag time.Duration, replicas int, err error) {
 func seconds(text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no number of seconds", text)
+		return 0, fmt.Errorf("%.40q is not a number of seconds", text)
 	}
 	return max(0, time.Duration(n)*time.Second), nil
 }

@@ -153,7 +153,7 @@ func TestVerdicts(t *testing.T) {
 		{"replication off", server{info: replica("down", -1)}, `{"replication":false}`, probe.Success, "PONG"},
 		{"a strange role", server{info: lines("role:sentinel")}, `{}`, probe.Failure, `unknown role "sentinel"`},
 		{"loading", server{garbage: "-LOADING Redis is loading the dataset in memory\r\n"}, `{}`, probe.Failure, "PING: LOADING"},
-		{"no redis at all", server{garbage: "HTTP/1.1 400 Bad Request\r\n\r\n"}, `{}`, probe.Failure, `PING: "HTTP/1.1 400 Bad Request" is no reply of redis`},
+		{"no redis at all", server{garbage: "HTTP/1.1 400 Bad Request\r\n\r\n"}, `{}`, probe.Failure, `PING: "HTTP/1.1 400 Bad Request" is not a reply of redis`},
 		{"a line without an end", server{garbage: "+" + strings.Repeat("x", 10_000)}, `{}`, probe.Failure, "a line without an end"},
 		{"a huge reply", server{garbage: "$999999999\r\n"}, `{}`, probe.Failure, "a reply of 999999999 bytes"},
 	} {

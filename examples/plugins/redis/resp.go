@@ -59,7 +59,7 @@ func (c *client) reply() (string, error) {
 		}
 		return string(body[:n]), nil
 	default:
-		return "", fmt.Errorf("%.40q is no reply of redis", line)
+		return "", fmt.Errorf("%.40q is not a reply of redis", line)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Smtp greets a mail server and says EHLO. Where the config wants it, the connection is
-// secured with STARTTLS and the end of the certificate is looked at.
+// Smtp reads the greeting of a mail server and sends EHLO. Optionally it starts TLS with
+// STARTTLS and checks when the certificate expires.
 
 import {
   configBool, configNumber, configString, Conn, deadline, dial, failure, lastError, Level, log, lookup, metric, now, quote, Result,
@@ -11,14 +11,14 @@ class Reply {
   code: string = "";
   lines: string[] = [];
 
-  /** Why there is no reply, "" where there is one. */
+  /** Why there is no reply, or "". */
   broken: string = "";
 
   is(code: string): bool {
     return this.broken == "" && this.code == code;
   }
 
-  /** What to tell of a reply that was not wanted. */
+  /** Returns the message for an unexpected reply. */
   explain(to: string): string {
     if (this.broken != "") return to + ": " + this.broken;
     return to + ": the server says " + this.code + " " + this.lines[0].substring(0, 200);

@@ -224,7 +224,7 @@ func element(r io.Reader, tag byte) ([]byte, error) {
 	}
 	n := int(head[1])
 	if head[0] != tag || n == 0x80 || n > 0x84 {
-		return nil, fmt.Errorf("%q is no answer of LDAP", head[:])
+		return nil, fmt.Errorf("%q is not an LDAP response", head[:])
 	}
 	if n > 0x80 { // Active Directory spells every length with four bytes
 		var long [4]byte
