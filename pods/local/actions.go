@@ -16,7 +16,7 @@ type viewState uint8
 
 const (
 	absent   viewState = iota // never started
-	running                   // or about to, or being killed
+	running                   // also while its postStart hook runs, and while it is being killed
 	finished                  // ended
 )
 
@@ -32,24 +32,24 @@ func (d decision) is(r results.Result) bool { return d.found && d.result == r }
 type view struct {
 	state             viewState
 	exitCode          int32
-	again             bool // it was killed in order to be restarted
+	again             bool // it was killed to be restarted
 	stopping          bool // it is being killed
-	changed           bool // its definition is no longer the one that runs
-	external          bool // nothing restarts it when a probe fails
+	changed           bool // its definition has changed since it was started
+	external          bool // a failed probe does not restart it
 	liveness, startup decision
 	hasStartup        bool // it has a startup probe
 }
 
-// killing is a container to kill and why.
+// killing describes the kill of a container.
 type killing struct {
 	container *v1.Container
 	message   string    // of the event
 	cause     killCause // for the grace period and the restart
-	restart   bool      // to start it again
-	whole     bool      // with the whole pod
+	restart   bool      // the container is started again
+	whole     bool      // the whole pod is ended
 }
 
-// killCause says why a container is killed.
+// killCause is why a container is killed.
 type killCause string
 
 const (
@@ -61,10 +61,10 @@ const (
 
 // actions are what to do with a pod now.
 type actions struct {
-	killPod     bool // nothing is left to keep or start
+	killPod     bool // no container is left to keep or start
 	initialized bool // regular containers may run
 	kill        []killing
-	start       []*v1.Container // init containers first; those in kill once they have ended
+	start       []*v1.Container // init containers first; those in kill after their end
 }
 
 // computeActions returns what to do with a pod, as the kubelet's computePodActions does for a
@@ -85,9 +85,9 @@ func computeActions(pod *v1.Pod, views map[string]view) actions {
 			starts = append(starts, c)
 		case v.state == finished:
 		default:
-			kill, condemned := v.condemned(c, pod)
+			kill, ok := v.kill(c, pod)
 			switch {
-			case !condemned:
+			case !ok:
 				kept++
 			case kill.restart:
 				starts = append(starts, c)
@@ -104,17 +104,17 @@ func computeActions(pod *v1.Pod, views map[string]view) actions {
 	return a
 }
 
-// restarts reports whether a container that has ended is to run again.
+// restarts reports whether a container that has ended is to be restarted.
 func (v view) restarts(c *v1.Container, pod *v1.Pod) bool {
 	return v.again || v.external || manager.ContainerShouldRestart(c, &pod.Spec, v.exitCode)
 }
 
-// condemned reports whether a running regular container is to be killed, and why.
-func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool) {
+// kill reports whether a running regular container is to be killed, and describes the kill.
+func (v view) kill(c *v1.Container, pod *v1.Pod) (k killing, ok bool) {
 	if v.stopping {
 		return killing{}, false
 	}
-	// There is no exit code yet, so that restart rules say nothing.
+	// There is no exit code yet, so restart rules do not apply.
 	k = killing{container: c, restart: pod.Spec.RestartPolicy != v1.RestartPolicyNever}
 	if c.RestartPolicy != nil {
 		k.restart = *c.RestartPolicy != v1.ContainerRestartPolicyNever
@@ -137,7 +137,7 @@ func (v view) condemned(c *v1.Container, pod *v1.Pod) (k killing, condemned bool
 	return k, true
 }
 
-// initContainers decides about init containers and reports whether the pod is initialized. It
+// initContainers adds the actions of init containers and reports whether the pod is initialized. It
 // goes from the last one to the first: the last that was started shows the progress of the pod.
 func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialized bool) {
 	specs := pod.Spec.InitContainers
@@ -145,7 +145,7 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 		return true
 	}
 	initialized = slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return views[c.Name].state == running })
-	past := initialized // the present one was passed before
+	past := initialized // a later container was started
 	var starts []int
 	for i, c := range slices.Backward(specs) {
 		sidecar, v := manager.IsSidecar(&c), views[c.Name]
@@ -181,8 +181,8 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 	return initialized
 }
 
-// initContainer decides about one init container that was started: whether the next
-// one may start, and whether this one is to be started again.
+// initContainer adds the actions of an init container that was started. done reports whether the
+// next one may start, and again whether this one is to be restarted.
 func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, again bool) {
 	switch {
 	case manager.IsSidecar(c) && v.state == running:
@@ -201,10 +201,10 @@ func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, aga
 	}
 }
 
-// sidecar decides about a running sidecar. It is killed for its probes whatever the
-// restart policy says, and its liveness does not hold up the next container.
+// sidecar adds the actions of a running sidecar. A failed probe kills it whatever the restart policy
+// is. Its liveness does not delay the next container.
 func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
-	condemn := func(cause killCause, what string) {
+	kill := func(cause killCause, what string) {
 		if !v.stopping {
 			again = true
 			a.kill = append(a.kill, killing{container: c, message: fmt.Sprintf("Init container %s %s", c.Name, what), cause: cause, restart: true})
@@ -212,19 +212,19 @@ func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 	}
 	switch {
 	case v.external:
-		if v.changed { // however its startup probe does: that may fail for ever
-			condemn(causeChanged, "definition changed")
+		if v.changed { // whatever its startup probe results in: it may fail forever
+			kill(causeChanged, "definition changed")
 		}
 		return !v.hasStartup || v.startup.is(results.Success), again
 	case v.hasStartup && !v.startup.is(results.Success):
 		if v.startup.is(results.Failure) {
-			condemn(causeStartup, "failed startup probe")
+			kill(causeStartup, "failed startup probe")
 		}
 		return false, again
 	case v.changed:
-		condemn(causeChanged, "definition changed")
+		kill(causeChanged, "definition changed")
 	case v.liveness.is(results.Failure):
-		condemn(causeLiveness, "failed liveness probe")
+		kill(causeLiveness, "failed liveness probe")
 	}
 	return true, again
 }

@@ -97,7 +97,7 @@ spec:
 	if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // it waits for the exec probe
 		t.Fatalf("%q, %v", said, err)
 	}
-	// A process that is about to run another program has no environment for a moment.
+	// A process that is being executed has no environment for a moment.
 	for giveUp := time.Now().Add(patience); len(marked(t, mark)) < 8; {
 		if time.Now().After(giveUp) {
 			t.Fatalf("%d processes before the kill, want at least 8", len(marked(t, mark)))
@@ -154,8 +154,8 @@ spec:
 	awaitEndOf(t, mark)
 }
 
-// awaitEndOf waits until no process is left that is marked. One that was about to run
-// another program when it was looked for is found the next time.
+// awaitEndOf waits until no process with the mark is left. It looks again for processes that were
+// being executed.
 func awaitEndOf(t *testing.T, mark string) {
 	t.Helper()
 	for left := marked(t, mark); len(left) > 0 && !t.Failed(); left = marked(t, mark) {
@@ -165,12 +165,12 @@ func awaitEndOf(t *testing.T, mark string) {
 	}
 }
 
-// awaitEnd waits until a process has ended, its zombie aside.
+// awaitEnd waits until a process has ended. It may be a zombie.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it has
+		return // it has ended
 	}
 	defer unix.Close(fd)
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

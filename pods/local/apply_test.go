@@ -191,8 +191,7 @@ func TestEnvironmentUnknownContainer(t *testing.T) {
 	}
 }
 
-// A probe that could not be had is had as soon as it can be, though its pod is the same.
-func TestApplyAgainAddsMissingProbe(t *testing.T) {
+func TestApplyAgainAddsRefusedProbe(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -218,8 +217,7 @@ spec:
 	w.awaitTicks(t, "pod/a/readiness", 1)
 }
 
-// Whoever hears that a probe is missing may call Apply at once.
-func TestUnprobedMayCallApply(t *testing.T) {
+func TestRequestReloadMayCallApply(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -254,13 +252,13 @@ spec:
 	if err := w.pods.Apply(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	w.apply(t, text) // waits for the end of the pod before, and lacks a probe then
+	w.apply(t, text) // runs after the end of the previous pod, without its probe
 	w.touch(t, "end")
 	<-applied
 	w.awaitTicks(t, "pod/a/readiness", 1)
 }
 
-// belated is a handler that is not there at first, and takes its time when it is.
+// belated is a handler that refuses the first probe. Later it waits for permission.
 type belated struct {
 	probe.Handler
 	calls                  atomic.Int32
@@ -280,8 +278,8 @@ func (b *belated) Prepare([]byte, probe.Target) (probe.Handler, error) {
 // Release implements [probe.Releaser].
 func (b *belated) Release() { close(b.unused) }
 
-// A probe that a pod no longer asks for does not come back because its start had begun.
-func TestApplyWhileProbeStarts(t *testing.T) {
+// The loop of the pod adds a probe that Apply removes at the same time.
+func TestProbeRemovedWhileAddedStaysRemoved(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -302,7 +300,7 @@ spec:
 	if err := w.pods.Apply(t.Context(), load(t, text)); err == nil || !strings.Contains(err.Error(), "not yet") {
 		t.Errorf("got %v", err)
 	}
-	<-b.asked // by the loop of the pod, which has begun its container
+	<-b.asked // by the loop of the pod, which has started the container
 	w.apply(t, strings.Replace(text, "a: {readiness: {plugin: {name: belated}, period: 30ms, timeout: 1m}}", "", 1))
 	close(b.granted)
 	select {
@@ -315,8 +313,8 @@ spec:
 	}
 }
 
-// twice is a handler that is not there when Apply asks for it, and takes its time for the
-// loop of a pod, which asks for it once and then, as the pod has changed, once more.
+// twice is a handler that refuses Apply. The loop of a pod waits for permission, once, and again
+// because the pod has changed meanwhile.
 type twice struct {
 	probe.Handler
 	calls                  atomic.Int32
@@ -338,8 +336,7 @@ func (h *twice) Prepare([]byte, probe.Target) (probe.Handler, error) {
 // Release implements [probe.Releaser].
 func (h *twice) Release() { h.unused <- struct{}{} }
 
-// Nor does it come back when the pod changes twice in that time.
-func TestApplyTwiceWhileProbeStarts(t *testing.T) {
+func TestProbeRemovedWhileAddedTwiceStaysRemoved(t *testing.T) {
 	t.Parallel()
 	const text = `
 apiVersion: v1
@@ -363,13 +360,13 @@ spec:
 			t.Errorf("got %v", err)
 		}
 		if x == "2" {
-			h.granted <- struct{}{} // to the loop, which sees now that the pod has changed
+			h.granted <- struct{}{} // to the loop, which then sees that the pod has changed
 		}
 		<-h.asked
 	}
 	w.apply(t, strings.Replace(text, "PROBE", "", 1))
 	close(h.granted)
-	for n := range 3 { // what it was given at first, what that was to be changed to, and what was added then
+	for n := range 3 { // the first probe, its change, and the probe that was added then
 		select {
 		case <-h.unused:
 		case <-time.After(patience):

@@ -26,22 +26,22 @@ type container struct {
 	spec     *v1.Container
 	external bool
 
-	state      viewState
-	id         string // of the incarnation that runs or ran last
-	hash       string // of the definition that it was started from
-	dir        string
-	env        []string
-	process    *process.Process // nil for an external target
-	posted     bool             // its postStart hook has ended: it counts as running
-	preStopped bool             // its preStop hook has ended
-	started    time.Time
-	restarts   int32
-	end        *v1.ContainerStateTerminated // of the present incarnation, while finished
-	last       *v1.ContainerStateTerminated // of the one before
-	stopping   *stopping                    // nil: it is not being killed
-	again      bool                         // it was killed to be restarted
-	cause      killCause                    // of that kill
-	killed     bool                         // it was killed to be restarted, and no start was tried since
+	state       viewState
+	id          string // of the incarnation that runs or ran last
+	hash        string // of the definition that it was started from
+	dir         string
+	env         []string
+	process     *process.Process // nil for an external target
+	postStarted bool             // its postStart hook has ended: it counts as running
+	preStopped  bool             // its preStop hook has ended
+	started     time.Time
+	restarts    int32
+	end         *v1.ContainerStateTerminated // of the present incarnation, while finished
+	last        *v1.ContainerStateTerminated // of the one before
+	stopping    *stopping                    // nil: it is not being killed
+	again       bool                         // it was killed to be restarted
+	cause       killCause                    // of that kill
+	killed      bool                         // it was killed to be restarted, and no start was tried since
 
 	startedText string // of the event Started; "" for the first start; read-only while c is launched
 
@@ -86,7 +86,7 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 		}
 	case c.state == absent:
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonInitializing}
-	case c.state == running && !c.posted:
+	case c.state == running && !c.postStarted:
 		s.ContainerID = "" // as in the kubelet: a container with an ID that does not run has failed its probes
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
 	case c.state == running:

@@ -20,8 +20,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// patient is an agent with one external target, in a bubble. It is the handler of all
-// probes, and notes what is told of the target.
+// patient is an agent with one external target, in a bubble. It is the handler of all probes, and
+// records events and restarts.
 type patient struct {
 	pods    *local.Pods
 	manager *manager.Manager
@@ -86,7 +86,7 @@ func newPatient(t *testing.T, compat manager.Compat, stateDir, text string) (p *
 	return p, end
 }
 
-// wait lets d pass, and returns the container's status and what is decided of it.
+// wait lets d pass, and returns the status and the decided result of the container.
 func (p *patient) wait(d time.Duration, kind probe.Kind) (v1.ContainerStatus, results.Result) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -141,7 +141,7 @@ func TestDeadExternalTargetStaysFailure(t *testing.T) {
 	}
 }
 
-// wantNoRestart wants events of failed attempts only.
+// wantNoRestart reports events other than those of failed attempts, and restarts.
 func (p *patient) wantNoRestart(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -183,7 +183,7 @@ func TestDeadExternalTargetStaysFailureAfterAgentRestart(t *testing.T) {
 	})
 }
 
-// Another address is another target: it is probed afresh, and nothing was restarted.
+// Another address is another target: its probes start again, without a restart.
 func TestChangedExternalTargetGetsNewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := strings.ReplaceAll(patientPod, "KIND", "liveness")

@@ -13,10 +13,10 @@ import (
 // defaultPath is the PATH of a container when neither the container nor the agent sets one.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// surroundings returns the working directory, the environment and the command line of a
-// container. The environment has PATH and HOME of the agent, HOSTNAME, and the variables of
-// the container; nothing else of the agent.
-func surroundings(pod *v1.Pod, c *v1.Container) (l process.Launch) {
+// launchOf returns the working directory, the environment and the command line of a container. The
+// environment has PATH and HOME of the agent, HOSTNAME, and the variables of the container. It has
+// no other variables of the agent.
+func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch) {
 	path := os.Getenv("PATH")
 	if path == "" {
 		path = defaultPath
@@ -28,7 +28,7 @@ func surroundings(pod *v1.Pod, c *v1.Container) (l process.Launch) {
 	var own []v1.EnvVar
 	for _, e := range c.Env {
 		if e.ValueFrom != nil {
-			continue // unsupported, which Source.AllowUnsupported accepted
+			continue // unsupported, and accepted by Source.AllowUnsupported
 		}
 		e.Value = manager.ExpandCommand([]string{e.Value}, own)[0]
 		own = setEnv(own, e)
@@ -42,6 +42,7 @@ func surroundings(pod *v1.Pod, c *v1.Container) (l process.Launch) {
 	return l
 }
 
+// setEnv sets a variable in env, and returns env.
 func setEnv(env []v1.EnvVar, e v1.EnvVar) []v1.EnvVar {
 	if i := slices.IndexFunc(env, func(o v1.EnvVar) bool { return o.Name == e.Name }); i >= 0 {
 		env[i] = e

@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// target is an HTTP server whose health can be switched.
+// target is an HTTP server that can be made unhealthy.
 type target struct {
 	bad  atomic.Bool
 	port string
@@ -119,7 +119,7 @@ func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 	}
 
 	second := newWorld(t, keep)
-	second.apply(t, external, vars("1h")...) // only what was kept can make it ready
+	second.apply(t, external, vars("1h")...) // only the saved results can make it ready
 	second.awaitPod(t, "pod", "running", func(p *v1.Pod) bool { return running(p, "e") })
 	second.awaitTicks(t, "pod/c/liveness", 3)
 	second.awaitTicks(t, "pod/d/readiness", 3)
@@ -142,7 +142,7 @@ func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 		}
 	}
 
-	t.Run("a pod that is gone is forgotten", func(t *testing.T) {
+	t.Run("state of removed pod is removed", func(t *testing.T) {
 		second.delete(t, "pod")
 		if files, _ := filepath.Glob(filepath.Join(state, "*")); len(files) > 0 {
 			t.Errorf("left in the state directory: %q", files)
@@ -170,7 +170,7 @@ func TestReadyPodStaysReadyAfterAgentRestart(t *testing.T) {
 	})
 }
 
-// logLines passes the lines of a log on.
+// logLines receives the lines of a log.
 type logLines chan string
 
 func (l logLines) Write(p []byte) (int, error) {
@@ -178,7 +178,7 @@ func (l logLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await returns the next line, which must have all words in it.
+// await receives the next line, which must contain all words.
 func (l logLines) await(t *testing.T, words ...string) {
 	t.Helper()
 	select {
@@ -193,8 +193,7 @@ func (l logLines) await(t *testing.T, words ...string) {
 	}
 }
 
-// State that could not be saved is saved when that is possible again.
-func TestStateIsSavedOnceFolderIsBack(t *testing.T) {
+func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	lines := make(logLines, 64)

@@ -24,10 +24,10 @@ const helperArgument = "__helper"
 // linuxHelpers are the helpers that need Linux.
 var linuxHelpers = make(map[string]func(argument string) int)
 
-// helper is what containers run where a shell would not do.
+// helper runs a program that a shell cannot replace.
 func helper(name string, args []string) int {
 	switch name {
-	case "http": // ADDRESS DIR: healthy while DIR/bad is missing; says so
+	case "http": // ADDRESS DIR: healthy while DIR/bad is missing
 		return serveHTTP(args[0], args[1])
 	case "grpc": // ADDRESS: the health protocol
 		return serveGRPC(args[0])

@@ -39,7 +39,7 @@ func (p *pod) hook(ctx context.Context, c *container, spec *v1.Container, h *v1.
 	}
 }
 
-// httpHook sends the request of a hook. Any response is a success.
+// httpHook sends the HTTP request of a hook. Every response is a success.
 func (p *pod) httpHook(ctx context.Context, spec *v1.Container, h *v1.HTTPGetAction) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.hookURL(spec, h), nil)
 	if err != nil {

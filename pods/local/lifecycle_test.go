@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// graceful is a container that writes its name at its start and its end, and makes a file
-// when it is ready for its end.
+// graceful is a command that writes its name at its start and its end, and creates a file when it
+// handles SIGTERM.
 func graceful(name string) string {
 	return fmt.Sprintf(`[sh, -c, "trap 'echo %[1]s-end >> DIR/log; exit 0' TERM; echo %[1]s >> DIR/log; touch DIR/%[1]s-up; while true; do sleep 0.05; done"]`, name)
 }
@@ -92,7 +92,7 @@ func TestPreStopHookRunsAfterFailedProbe(t *testing.T) {
 	}
 }
 
-// The pod is deleted while a container of it is in the preStop hook of a restart.
+// The pod is deleted while a container runs the preStop hook of a restart.
 func TestPreStopHookRunsAgainAtEndOfPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,8 +23,8 @@ type pod struct {
 	name  types.NamespacedName
 	begun metav1.Time
 	wake  chan struct{}  // holds a token while there is something to do
-	done  chan struct{}  // closed when the pod has ended and left nothing behind
-	jobs  sync.WaitGroup // kills, hooks and waits under way
+	done  chan struct{}  // closed when the pod has ended and no process of it is left
+	jobs  sync.WaitGroup // kills, hooks and waits in progress
 
 	savePause time.Duration // between attempts to save; 0 after a success; owned by the loop
 	saveAt    time.Time     // of the next attempt; owned by the loop
@@ -117,7 +117,7 @@ func (p *pod) current() *v1.Pod {
 	return withStatus(spec, status)
 }
 
-// published returns the spec of the pod with the time of its deletion.
+// published returns the spec of the pod, with the time of its deletion if it is being deleted.
 func (p *pod) published() *v1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +161,7 @@ func (p *pod) terminateLocked(now <-chan struct{}) {
 	p.sync()
 }
 
-// loop brings the pod to its desired state after every change, until it is terminated and has
+// loop brings the pod to its desired state after every change, until the pod is deleted and has
 // ended.
 func (p *pod) loop() {
 	defer close(p.done)
@@ -219,7 +219,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// act starts and kills containers.
+// act starts and kills containers. retry is the time of the next start after a back-off, or zero.
 func (p *pod) act() (retry time.Time) {
 	began := time.Now()
 	p.mu.Lock()
@@ -309,6 +309,7 @@ func (p *pod) viewsLocked() map[string]view {
 	return views
 }
 
+// decided returns the decided result of a container.
 func (p *pod) decided(kind probe.Kind, id string) decision {
 	var d decision
 	d.result, d.found = p.owner.manager.Results(kind).Get(id)
@@ -317,13 +318,10 @@ func (p *pod) decided(kind probe.Kind, id string) decision {
 
 // dropRemovedLocked stops the containers that the spec no longer has.
 func (p *pod) dropRemovedLocked() {
-	names := sets.New[string]()
-	for _, c := range slices.Concat(p.spec.Spec.InitContainers, p.spec.Spec.Containers) {
-		names.Insert(c.Name)
-	}
+	desired := containerNames(p.spec)
 	for name, c := range p.containers {
 		switch {
-		case names.Has(name):
+		case desired.Has(name):
 		case !c.running():
 			delete(p.containers, name)
 		case c.stopping == nil:

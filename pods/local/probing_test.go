@@ -62,15 +62,15 @@ func (s scenario) manifest(form string) string {
 // listening is a startup probe that waits for a server.
 const listening = `startup: {tcpSocket: {port: PORT}, period: 50ms, timeout: 1m, failureThreshold: 1000}`
 
-// onceUp is the command of a probe that waits until the container has made its file, and
-// takes that away, for the next container; then it does what it is told.
+// onceUp is the command of a probe that waits for the file of the container, removes it, and then
+// runs a shell command.
 func onceUp(container, then string) string {
 	return `[sh, -c, "until test -f DIR/` + container + `-up; do sleep 0.05; done; rm DIR/` + container + `-up; ` + then + `"]`
 }
 
 const forever = `[sleep, "1000"]`
 
-// restarts waits for the container to be restarted n times.
+// restarts waits for n restarts of the container.
 func restarts(n int32) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		w.awaitPod(t, "pod", "restarted", func(p *v1.Pod) bool { return status(p, "c").RestartCount >= n })
@@ -85,7 +85,7 @@ func restarts(n int32) func(*testing.T, *world) {
 	}
 }
 
-// staysUp lets a probe tick and wants no restart.
+// staysUp waits for ticks of a probe and fails after a restart.
 func staysUp(kind string) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		w.awaitTicks(t, "pod/c/"+kind, 8)
@@ -108,7 +108,7 @@ func staysUnready(t *testing.T, w *world) {
 	})
 }
 
-// turnsBad lets the container be probed with success, and then makes it unhealthy.
+// turnsBad waits for a success, and then makes the container unhealthy.
 func turnsBad(t *testing.T, w *world) {
 	w.awaitTicks(t, "pod/c/liveness", 2)
 	w.never(t, "healthy at first", "Killing")
@@ -116,7 +116,7 @@ func turnsBad(t *testing.T, w *world) {
 	restarts(1)(t, w)
 }
 
-// restartsStubborn waits for a container that ignores SIGTERM to be restarted.
+// restartsStubborn waits for the restart of a container that ignores SIGTERM.
 func restartsStubborn(t *testing.T, w *world) {
 	restarts(1)(t, w)
 	w.awaitOutput(t, "ignored SIGTERM", 1)
@@ -303,7 +303,7 @@ func TestReadyImmediatelyAfterStartup(t *testing.T) {
         readiness: {exec: {command: ["true"]}, period: PERIOD}`}
 			w.apply(t, s.manifest(form), "PERIOD", "50ms")
 			w.awaitTicks(t, "pod/c/startup", 3)
-			// From here on the next periodic tick is an hour away.
+			// From here on, the next periodic tick is in an hour.
 			w.apply(t, s.manifest(form), "PERIOD", "1h")
 			w.awaitTicks(t, "pod/c/startup", 2)
 			w.touch(t, "up")

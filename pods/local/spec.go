@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -82,6 +83,15 @@ func (p *pod) hashOf(c *v1.Container) string {
 		fmt.Fprintf(h, " %q=%q", e.Name, e.Value)
 	}
 	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+// containerNames returns the names of all containers of the pod.
+func containerNames(spec *v1.Pod) sets.Set[string] {
+	names := sets.New[string]()
+	for _, c := range slices.Concat(spec.Spec.InitContainers, spec.Spec.Containers) {
+		names.Insert(c.Name)
+	}
+	return names
 }
 
 // samePod reports whether two specs of a pod are equivalent.

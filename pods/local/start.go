@@ -39,7 +39,7 @@ func (p *pod) start(c *container) bool {
 		return false
 	}
 	p.beginLocked(c)
-	l := surroundings(p.spec, c.spec)
+	l := launchOf(p.spec, c.spec)
 	l.Mark = p.owner.host.Mark
 	c.dir, c.env = l.Dir, l.Env
 	external := c.external
@@ -124,12 +124,12 @@ func (p *pod) launch(c *container, l process.Launch) {
 
 // runningLocked sets the state of c to running. proc is nil for an external target.
 func (p *pod) runningLocked(c *container, proc *process.Process) {
-	c.state, c.process, c.started, c.posted = running, proc, time.Now(), true
+	c.state, c.process, c.started, c.postStarted = running, proc, time.Now(), true
 	if proc == nil {
 		return
 	}
 	if h := c.spec.Lifecycle; h != nil && h.PostStart != nil {
-		c.posted = false
+		c.postStarted = false
 		spec := c.spec
 		p.jobs.Go(func() { p.postStart(c, proc, spec) })
 	}
@@ -165,7 +165,7 @@ func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container)
 	if c.process != proc || !c.running() {
 		return
 	}
-	c.posted = true
+	c.postStarted = true
 	if err != nil && c.stopping == nil {
 		p.stopLocked(c, killing{message: eventPostStart}, nil)
 	}
@@ -186,7 +186,7 @@ func (p *pod) killLocked(c *container, k killing) {
 // renewLocked gives an external target a new ID.
 func (p *pod) renewLocked(c *container) {
 	p.beginLocked(c)
-	l := surroundings(p.spec, c.spec)
+	l := launchOf(p.spec, c.spec)
 	c.dir, c.env = l.Dir, l.Env
 	p.runningLocked(c, nil)
 	p.sync()

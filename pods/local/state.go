@@ -258,7 +258,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 			continue
 		}
 		c.id, c.hash, c.restarts = kept.ID, kept.Hash, kept.Restarts
-		l := surroundings(p.spec, c.spec)
+		l := launchOf(p.spec, c.spec)
 		c.dir, c.env = l.Dir, l.Env
 		p.runningLocked(c, nil)
 		c.started = kept.StartedAt

@@ -16,7 +16,7 @@ import (
 )
 
 // show writes the decided result of a container into the status of the pod. It reads the present
-// result: updates may be late.
+// result, because updates may be late.
 func (p *pod) show(kind probe.Kind, containerID string) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
@@ -37,7 +37,7 @@ func (p *pod) publish() {
 	defer p.publishing.Unlock()
 	p.mu.Lock()
 	spec, status := p.spec, p.statusLocked()
-	p.comebackLocked(&status)
+	p.restartsAreWaitingLocked(&status)
 	fresh := p.shown != spec
 	p.shown = spec
 	p.mu.Unlock()
@@ -84,10 +84,10 @@ func (p *pod) statusLocked() v1.PodStatus {
 	return status
 }
 
-// comebackLocked shows a container that was killed to be restarted as waiting. Shown as
-// terminated it would lose its probes when its policy is Never: they are added before the
-// status shows the new start.
-func (p *pod) comebackLocked(status *v1.PodStatus) {
+// restartsAreWaitingLocked makes a container that was killed to be restarted a waiting one.
+// Terminated, it would lose its probes if its policy is Never: they are added before the status
+// shows the new start.
+func (p *pod) restartsAreWaitingLocked(status *v1.PodStatus) {
 	if p.terminating || p.complete {
 		return
 	}
@@ -101,7 +101,7 @@ func (p *pod) comebackLocked(status *v1.PodStatus) {
 	}
 }
 
-// keepStarted carries Started over for containers that are still the same.
+// keepStarted copies Started from old for containers that still run.
 func keepStarted(old, status *v1.PodStatus) {
 	for _, lists := range [...][2][]v1.ContainerStatus{
 		{old.ContainerStatuses, status.ContainerStatuses}, {old.InitContainerStatuses, status.InitContainerStatuses},
@@ -115,7 +115,7 @@ func keepStarted(old, status *v1.PodStatus) {
 	}
 }
 
-// startedSince reports whether a container runs, or has started, that had not in old.
+// startedSince reports whether a container has started since old and is not ready.
 func startedSince(old, status *v1.PodStatus) bool {
 	both := func(s *v1.PodStatus) []v1.ContainerStatus {
 		return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
@@ -128,6 +128,7 @@ func startedSince(old, status *v1.PodStatus) bool {
 	})
 }
 
+// statusNamed returns the status of a container, or nil.
 func statusNamed(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	for i := range statuses {
 		if statuses[i].Name == name {
@@ -137,7 +138,7 @@ func statusNamed(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus
 	return nil
 }
 
-// setConditions sets the pod's conditions, with the times of those that are as in old.
+// setConditions sets the conditions of the pod. Those that are equal in old keep their times.
 func setConditions(pod *v1.Pod, old, status *v1.PodStatus) {
 	all := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses)
 	for _, c := range [...]v1.PodCondition{
@@ -155,7 +156,7 @@ func setConditions(pod *v1.Pod, old, status *v1.PodStatus) {
 	}
 }
 
-// initializedCondition says whether all init containers have done their part.
+// initializedCondition returns the condition Initialized, as the kubelet does.
 func initializedCondition(pod *v1.Pod, status *v1.PodStatus) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodInitialized, Status: v1.ConditionTrue}
 	if status.Phase == v1.PodSucceeded {
@@ -182,9 +183,8 @@ func initializedCondition(pod *v1.Pod, status *v1.PodStatus) v1.PodCondition {
 	return c
 }
 
-// phaseOf computes the phase of a pod as the kubelet does. ended says that none of its
-// containers will be started any more.
-// again names containers that will be started whatever their restart policy says.
+// phaseOf returns the phase of a pod, as the kubelet does. ended means that no container of it will
+// be started any more. The containers in again will be started whatever their restart policy is.
 func phaseOf(pod *v1.Pod, status *v1.PodStatus, ended, initialized bool, again map[string]bool) v1.PodPhase {
 	n := initPhase(pod, status, again)
 	if n.failed {
@@ -212,9 +212,9 @@ func phaseOf(pod *v1.Pod, status *v1.PodStatus, ended, initialized bool, again m
 
 // census counts containers for the phase.
 type census struct {
-	failed         bool // an init container, for good
-	pending        bool // an init container has yet to run
-	sidecarPending bool // a sidecar has yet to start
+	failed         bool // an init container has failed and is not restarted
+	pending        bool // an init container has not completed
+	sidecarPending bool // a sidecar has not started
 	running, waiting, unknown,
 	stopped, restarting, succeeded int
 }
@@ -275,7 +275,7 @@ func (n *census) regular(c *v1.Container, spec *v1.PodSpec, s *v1.ContainerStatu
 	}
 }
 
-// terminated returns how a container that does not run has ended, or nil.
+// terminated returns the end of a container that does not run, or nil.
 func terminated(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	if s.State.Terminated != nil {
 		return s.State.Terminated

@@ -54,13 +54,13 @@ func (p *pod) end() bool {
 // the regular containers, in reverse order.
 func (p *pod) stopAllLocked() (left int) {
 	var before []*process.Process // a sidecar waits for them
-	stop := func(c *container, order []*process.Process) {
+	stop := func(c *container, after []*process.Process) {
 		switch {
 		case c == nil || !c.running():
 			return
 		case c.stopping == nil || !c.stopping.whole:
 			c.again = false
-			p.stopLocked(c, killing{whole: true}, order)
+			p.stopLocked(c, killing{whole: true}, after)
 		}
 		if !c.running() {
 			return
@@ -74,24 +74,13 @@ func (p *pod) stopAllLocked() (left int) {
 	for i := len(p.spec.Spec.InitContainers) - 1; i >= 0; i-- {
 		stop(p.containers[p.spec.Spec.InitContainers[i].Name], before)
 	}
-	for _, c := range p.containers { // removed from the spec
-		if !p.hasLocked(c) {
+	desired := containerNames(p.spec)
+	for name, c := range p.containers {
+		if !desired.Has(name) {
 			stop(c, nil)
 		}
 	}
 	return left
-}
-
-// hasLocked reports whether the spec has c.
-func (p *pod) hasLocked(c *container) bool {
-	for _, list := range [...][]v1.Container{p.spec.Spec.InitContainers, p.spec.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == c.name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // stopLocked begins to kill a container. It replaces a kill in progress. The SIGTERM waits for the

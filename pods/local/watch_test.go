@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Two goroutines may change the status of one pod, and the one that was first may tell
-// of it last.
+// Of two goroutines that change the status of a pod, the first may send its change last.
 func TestLateChangeHasPresentStatus(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	present, known := v1.PodStatus{Phase: v1.PodRunning}, true

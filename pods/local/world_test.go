@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == helperArgument {
 		os.Exit(helper(os.Args[2], os.Args[3:]))
 	}
-	// Most of these tests wait for processes: a processor can carry many of them.
+	// Most of these tests wait for processes, and use little processor time.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
@@ -50,11 +50,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must happen: far longer than that takes on
-// the slowest machine.
+// patience is the timeout of every wait, far longer than on the slowest machine.
 const patience = 3 * time.Minute
 
-// world is an agent: pods, the manager that probes them, and what was seen of both.
+// world is an agent: pods, the manager that probes them, and a record of both.
 type world struct {
 	pods    *local.Pods
 	manager *manager.Manager
@@ -143,7 +142,7 @@ func (w *world) tickCount(key string) int {
 	return w.ticks[key]
 }
 
-// restarted notes a restart, which whoever hears of it must find in the pod's status.
+// restarted records a restart. The status of the pod must already have it.
 func (w *world) restarted(t *testing.T, r pods.Restart) {
 	for _, pod := range w.pods.Pods() {
 		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -155,7 +154,7 @@ func (w *world) restarted(t *testing.T, r pods.Restart) {
 	w.note(func() { w.restarts = append(w.restarts, r) })
 }
 
-// testHost returns a host that ignores what it is told.
+// testHost returns a host that ignores all calls.
 func testHost() pods.Host {
 	return pods.Host{
 		Logger: slog.New(slog.DiscardHandler), Recorder: noEvents{}, Output: io.Discard, Mark: procgroup.NewMark(),
@@ -173,7 +172,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config, *pods.Host)) *world
 	if goruntime.GOOS != "linux" {
 		t.Skip("local pods need Linux")
 	}
-	dir, err := os.MkdirTemp("", "local") // t.TempDir has the test's name in it, which is no plain YAML
+	dir, err := os.MkdirTemp("", "local") // the path of t.TempDir has the test's name, which may need quotes in YAML
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +254,7 @@ func (w *world) note(do func()) {
 	w.changed = make(chan struct{})
 }
 
-// await waits until done says so. It is asked with mu held, at every change.
+// await waits until done returns true. It calls done with mu held, after every change.
 func (w *world) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -288,13 +287,13 @@ func describe(pods map[string]*v1.Pod) string {
 	return b.String()
 }
 
-// awaitPod waits until the pod is as done wants it.
+// awaitPod waits until done returns true for the pod.
 func (w *world) awaitPod(t *testing.T, name, what string, done func(*v1.Pod) bool) {
 	t.Helper()
 	w.await(t, name+" "+what, func() bool { return w.latest[name] != nil && done(w.latest[name]) })
 }
 
-// awaitEvent waits for an event whose text holds all parts.
+// awaitEvent waits for an event whose text contains all parts.
 func (w *world) awaitEvent(t *testing.T, parts ...string) {
 	t.Helper()
 	w.await(t, "event "+strings.Join(parts, " … "), func() bool { return w.countEvents(parts...) > 0 })
@@ -316,7 +315,7 @@ func (w *world) awaitOutput(t *testing.T, text string, n int) {
 	w.await(t, fmt.Sprintf("output %q %d times", text, n), func() bool { return strings.Count(w.output.String(), text) >= n })
 }
 
-// history calls do with every status of a pod that was seen.
+// history calls do with every observed status of a pod.
 func (w *world) history(name string, do func(*v1.Pod)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -334,7 +333,7 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 	}
 }
 
-// load reads manifests given as text, in which $NAME of vars is replaced. "" is no pod.
+// load reads manifests from text, with the replacements in vars. An empty text has no pods.
 func load(t *testing.T, text string, vars ...string) []*v1.Pod {
 	t.Helper()
 	if text == "" {
@@ -370,9 +369,8 @@ func (w *world) touch(t *testing.T, name string) {
 // portsGiven is how many freePort has given out.
 var portsGiven atomic.Int32
 
-// freePort returns a port of loopback that nothing listens on, and that is given out once
-// only. It is none of those that the system gives to who asks for any: another test could
-// have it before it is used.
+// freePort returns an unused port of loopback, each once. It is not an ephemeral port: the system
+// could give that to another test before it is used.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {

@@ -37,7 +37,7 @@ func validateContainer(c *v1.Container, path *field.Path, init bool) (errs field
 	return errs
 }
 
-// validateStrings checks the strings that a process gets: none may contain NUL.
+// validateStrings returns the errors of the strings that a process gets. They cannot contain NUL.
 func validateStrings(c *v1.Container, path *field.Path) (errs field.ErrorList) {
 	check := func(path *field.Path, s string) {
 		if strings.ContainsRune(s, 0) {
@@ -90,7 +90,7 @@ func validatePorts(ports []v1.ContainerPort, path *field.Path) (errs field.Error
 	return errs
 }
 
-// validateRestart checks the restart policy and the restart rules of a container.
+// validateRestart returns the errors of the restart policy and the restart rules of a container.
 func validateRestart(c *v1.Container, path *field.Path, init bool) (errs field.ErrorList) {
 	rules := path.Child("restartPolicyRules")
 	if c.RestartPolicy == nil {

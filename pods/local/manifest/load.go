@@ -88,7 +88,7 @@ func (l *loader) document(n *yamlpos.Node) {
 	}
 }
 
-// scalar returns the text of a field of n, such as apiVersion.
+// scalar returns the text of a field of n, such as apiVersion, or "".
 func scalar(n *yamlpos.Node, name string) string {
 	if v := yamlpos.Field(n, name); v != nil && v.Kind == yamlpos.Scalar {
 		return v.Value
@@ -96,7 +96,7 @@ func scalar(n *yamlpos.Node, name string) string {
 	return ""
 }
 
-// checkType checks apiVersion and kind.
+// checkType reports whether apiVersion and kind are valid, and adds the errors.
 func (l *loader) checkType(n *yamlpos.Node, path string, kinds ...string) bool {
 	ok := true
 	check := func(name string, want ...string) {
@@ -110,7 +110,7 @@ func (l *loader) checkType(n *yamlpos.Node, path string, kinds ...string) bool {
 	return ok
 }
 
-// pod reads, completes and checks one pod.
+// pod adds one pod, with its defaults, and its errors.
 func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
 	pod := &v1.Pod{}
 	if !l.checkType(n, path, kinds...) || !l.d.Into(n, path, pod) {
@@ -180,7 +180,7 @@ func fieldErrors(err error) (list field.ErrorList) {
 	return field.ErrorList{&field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text}}
 }
 
-// conflicts returns an error when another pod has the name or the UID of pod.
+// conflicts returns an error if another pod has the name or the UID of pod.
 func (l *loader) conflicts(pod *v1.Pod) (errs field.ErrorList) {
 	meta, name := field.NewPath("metadata"), nameOf(pod)
 	if other, ok := l.names[name]; ok {

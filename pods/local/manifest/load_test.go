@@ -144,7 +144,7 @@ func TestLoadProblems(t *testing.T) {
 				`pod.yaml:9: spec.containers[2].name: "d" is set twice`,
 			}},
 		{"address", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    prober.dev/address: 10.0.0.1:80\nspec: {containers: [{name: c}]}\n",
-			[]string{"pod.yaml:6: metadata.annotations[prober.dev/address]: must be an IP address or the name of a host, without a port"}},
+			[]string{"pod.yaml:6: metadata.annotations[prober.dev/address]: must be an IP address or a host name, without a port"}},
 		{"an init container that never ends", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers:\n  - name: i\n  containers: [{name: c}]\n",
 			[]string{"pod.yaml:6: spec.initContainers[0].command: is required: an external target never ends and cannot be an init container"}},
 		{"rules and hooks", head + "    command: [a]\n    restartPolicyRules: [{action: Restart}]\n    lifecycle:\n      preStop: {}\n      postStart: {exec: {}, sleep: {seconds: -1}}\n",

@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// validatePortNames returns an error for each probe and hook that names a port which its
-// container does not have. The kubelet accepts such a pod, and its probe fails every time.
+// validatePortNames returns an error for each probe and hook whose port is a name that its
+// container does not define. The kubelet accepts such a pod, and the probe always fails.
 func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 	containers := make(map[string]*v1.Container)
 	check := func(container string, port intstr.IntOrString, path *field.Path) {
@@ -34,7 +34,7 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 			check(c.Name, h.PreStop.HTTPGet.Port, path.Child("lifecycle", "preStop", "httpGet", "port"))
 		}
 	})
-	configs, _ := manager.ProbesOf(pod) // ValidatePod reports the others
+	configs, _ := manager.ProbesOf(pod) // ValidatePod reports the error
 	for _, p := range configs {
 		action, known := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[p.Handler]
 		var asks struct {
@@ -47,9 +47,9 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// validatePortName returns an error when port is a name that no port of c has.
+// validatePortName returns an error if port is a name that no port of c has.
 func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path) *field.Error {
-	if port.Type != intstr.String || len(validation.IsValidPortName(port.StrVal)) > 0 { // validateHook and ValidatePod report the latter
+	if port.Type != intstr.String || len(validation.IsValidPortName(port.StrVal)) > 0 { // validateHook and ValidatePod report invalid names
 		return nil
 	}
 	var names []string
@@ -64,8 +64,7 @@ func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path
 	return field.Invalid(path, port.StrVal, fmt.Sprintf("container %q has no port named %q%s", c.Name, port.StrVal, yamlpos.Known(port.StrVal, names)))
 }
 
-// unknownAnnotations returns an error for each annotation with the prefix prober.dev/ that is
-// not known.
+// unknownAnnotations returns an error for each unknown annotation with the prefix prober.dev/.
 func unknownAnnotations(pod *v1.Pod) (errs field.ErrorList) {
 	known := []string{AddressAnnotation, manager.Annotation}
 	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {

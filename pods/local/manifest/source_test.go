@@ -8,7 +8,6 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// The second Load of a pipe finds nothing in it.
 func TestLoadReadsPipeOnce(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

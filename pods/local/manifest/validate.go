@@ -18,8 +18,8 @@ import (
 
 const defaultGracePeriodSeconds = 30
 
-// setDefaults sets the defaults of the Kubernetes API server, and a UID that depends on the
-// namespace and the name alone.
+// setDefaults sets the defaults of the Kubernetes API server, and a UID that depends only on the
+// namespace and the name.
 func setDefaults(pod *v1.Pod) {
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
@@ -111,11 +111,11 @@ func validateName(name string, path *field.Path, check func(string) []string) (e
 	return errs
 }
 
-// validateAddress checks the address annotation and the IP of the status.
+// validateAddress returns the errors of the address annotation and of the IP address in the status.
 func validateAddress(pod *v1.Pod) (errs field.ErrorList) {
 	path := field.NewPath("metadata", "annotations").Key(AddressAnnotation)
 	if a := pod.Annotations[AddressAnnotation]; a != "" && len(validation.IsValidIP(path, a)) > 0 && len(validation.IsDNS1123Subdomain(a)) > 0 {
-		errs = append(errs, field.Invalid(path, a, "must be an IP address or the name of a host, without a port"))
+		errs = append(errs, field.Invalid(path, a, "must be an IP address or a host name, without a port"))
 	}
 	if ip := pod.Status.PodIP; ip != "" {
 		errs = append(errs, validation.IsValidIP(field.NewPath("status", "podIP"), ip)...)
@@ -133,8 +133,8 @@ var (
 
 const unsupportedMessage = "is not supported for a local process"
 
-// unsupportedFields returns an error for each field that a local process does not support,
-// and for each annotation of prober that this version does not know.
+// unsupportedFields returns an error for each field that a local process does not support, and for
+// each unknown annotation of prober.
 func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
 	errs = unknownAnnotations(pod)
 	forbid := func(path *field.Path) { errs = append(errs, field.Forbidden(path, unsupportedMessage)) }
@@ -153,7 +153,7 @@ func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// others calls do with the path of each field of object that is set and not allowed.
+// others calls do with the path of each field of object that is set and is not in allowed.
 func others(object any, allowed sets.Set[string], path *field.Path, do func(*field.Path)) {
 	v := reflect.ValueOf(object)
 	for i := range v.NumField() {

@@ -88,7 +88,7 @@ func (s *shim) start() error {
 	return nil
 }
 
-// guard waits for a command of the agent, or for its death.
+// guard waits for a command of the agent. If the agent dies instead, guard kills what it has left.
 func (s *shim) guard() {
 	if _, err := s.commands.ReadByte(); err != nil {
 		s.killMarked()
