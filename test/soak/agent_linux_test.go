@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// patience is how long is waited for what must happen, before it is given up.
+// patience is the timeout of every wait.
 const patience = 2 * time.Minute
 
 // agent is a running `prober run`.
 type agent struct {
 	cmd    *exec.Cmd
 	url    string
-	ended  chan struct{} // closed when it has
+	ended  chan struct{} // closed when it has ended
 	client *http.Client
 }
 
@@ -43,7 +43,7 @@ func start(t *testing.T, stdout, stderr *os.File, args ...string) *agent {
 		close(a.ended)
 	}()
 	t.Cleanup(func() {
-		_ = a.cmd.Process.Kill() // it has ended if all went well
+		_ = a.cmd.Process.Kill() // does nothing if the agent has ended
 		<-a.ended
 		a.client.CloseIdleConnections()
 	})
@@ -54,7 +54,7 @@ func start(t *testing.T, stdout, stderr *os.File, args ...string) *agent {
 		}
 		select {
 		case <-a.ended:
-			t.Fatal("the agent ended at once: ", a.cmd.ProcessState)
+			t.Fatal("the agent ended at its start: ", a.cmd.ProcessState)
 		default:
 		}
 		if time.Now().After(giveUp) {
@@ -63,7 +63,7 @@ func start(t *testing.T, stdout, stderr *os.File, args ...string) *agent {
 	}
 }
 
-// end sends SIGTERM, and returns how long it took to end.
+// end sends SIGTERM, and returns how long the agent took to end.
 func (a *agent) end(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -125,7 +125,7 @@ func (a *agent) restarts() (map[string]int, error) {
 	return counts, err
 }
 
-// metrics returns the samples of /metrics, by name and labels as they are written.
+// metrics returns the samples of /metrics, by name and labels.
 func (a *agent) metrics() (map[string]float64, error) {
 	all := make(map[string]float64)
 	err := a.ask("/metrics", func(r io.Reader) error {

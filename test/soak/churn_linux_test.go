@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// slots is how many pods there are that change.
+// slots is the number of pods that change.
 const slots = 21
 
 // change writes the manifest of a slot: its failure threshold, which the API shows, is its
@@ -32,9 +32,9 @@ func (w *world) change(t *testing.T, slot, generation int) {
 
 func slotName(slot int) string { return fmt.Sprintf("churn-%02d", slot) }
 
-// churn changes, removes or adds a manifest each second, and measures how long it takes
-// until the API shows it. A slot is removed, comes back 13 s later, and is changed 8 s after
-// that: no change overtakes the one before it.
+// churn changes, removes or adds a manifest each second, and measures the time until the API shows
+// it. A slot is removed, added again 13 s later, and changed 8 s after that: no change overtakes the
+// one before it.
 func (w *world) churn(ctx context.Context, t *testing.T, a *agent) {
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -68,8 +68,7 @@ func (w *world) churn(ctx context.Context, t *testing.T, a *agent) {
 	})
 }
 
-// makeVersions makes two versions of the redis plugin: one with the version after the
-// other's.
+// makeVersions makes two versions of the redis plugin.
 func (w *world) makeVersions(t *testing.T) {
 	t.Helper()
 	manifest, err := os.ReadFile("../../examples/plugins/redis/plugin.yaml")
@@ -88,8 +87,8 @@ func (w *world) makeVersions(t *testing.T) {
 	}
 }
 
-// churnPlugin puts another redis plugin into the folder every six seconds: a good one, and
-// then one that is none. Healthy probes go on with the last good one.
+// churnPlugin replaces the redis plugin every six seconds: by a valid version, and then by an
+// invalid file. Healthy probes go on with the last valid version.
 func (w *world) churnPlugin(ctx context.Context, t *testing.T, a *agent) {
 	path := filepath.Join(w.plugins, "redis.wasm")
 	every(ctx, 6*time.Second, func(i int) {
@@ -117,7 +116,7 @@ func (w *world) churnPlugin(ctx context.Context, t *testing.T, a *agent) {
 	})
 }
 
-// latencies are how long changes took to show.
+// latencies are the times until changes were shown.
 type latencies struct {
 	mu     sync.Mutex
 	all    []time.Duration
@@ -126,8 +125,8 @@ type latencies struct {
 	last   error
 }
 
-// await asks until shown, and notes how long that took since begin. What ctx ends after
-// less than the limit does not count.
+// await calls shown until it returns true, and records the time since begin. A wait that ctx ends
+// before the limit does not count.
 func (l *latencies) await(ctx context.Context, begin time.Time, what string, shown func() (bool, error)) {
 	for {
 		ok, err := shown()
@@ -157,7 +156,7 @@ func (l *latencies) report(t *testing.T, table *figures, name string, limit time
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) == 0 {
-		t.Errorf("%s: nothing was measured", name)
+		t.Errorf("%s: no measurement", name)
 		return
 	}
 	slices.Sort(l.all)

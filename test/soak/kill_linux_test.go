@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKill kills an agent again and again. Each time every process that it had started
-// ends, and the next agent knows what was decided of external targets.
+// TestKill kills an agent again and again. Each time every process that it has started ends, and the
+// next agent restores the results of external targets.
 func TestKill(t *testing.T) {
 	need(t)
 	var table figures
@@ -46,7 +46,7 @@ func TestKill(t *testing.T) {
 		a.tell(t, all, "open")
 		ids = a.awaitAll(t, mark, state)
 		ups.note(time.Since(begin))
-		a.tell(t, all, "shut") // what the next agent knows, it has not asked for
+		a.tell(t, all, "shut") // the next agent cannot probe what it restores
 		time.Sleep(rand.N(300 * time.Millisecond))
 		pids := append(marked(t, mark), a.told(t)...)
 		processes += len(pids)
@@ -61,7 +61,7 @@ func TestKill(t *testing.T) {
 		}
 		for giveUp := time.Now().Add(patience); len(marked(t, mark)) > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(giveUp) {
-				t.Fatalf("kill %d: started after the look: %v", i, marked(t, mark))
+				t.Fatalf("kill %d: processes started late: %v", i, marked(t, mark))
 			}
 		}
 		ends.note(time.Since(killed))
@@ -82,8 +82,8 @@ func TestKill(t *testing.T) {
 	table.add("passed", "%v", !t.Failed())
 }
 
-// killedPods has containers, exec probes and a plugin that start processes, some of which
-// get away from who started them, and external targets whose results are kept.
+// killedPods has containers, exec probes and a plugin that start processes, some in sessions of
+// their own, and external targets whose results are saved.
 func killedPods(mark string, all targets) string {
 	local := fmt.Sprintf(pod, "local", `
       forker: {liveness: {exec: {command: [sh, -c, "setsid sleep 10000 & wait"]}, period: 10ms, timeout: 1h}}`, fmt.Sprintf(`
@@ -104,8 +104,8 @@ func killedPods(mark string, all targets) string {
 	return local + "---\n" + external
 }
 
-// least is how many processes of these pods have the mark: six sleeps of forker, one of
-// plain, and two of each exec probe, whose shells wait.
+// least is the number of processes of these pods with the mark: six sleeps of forker, one of plain,
+// and two of each exec probe.
 const least = 6 + 1 + 2*2
 
 // awaitAll waits until all processes run and the results of the gate were saved, and
@@ -132,7 +132,7 @@ func (a *agent) awaitAll(t *testing.T, mark, state string) map[string]string {
 		}
 		why = fmt.Sprintf("%d results of the gate, plugin %v, %d processes, saved %v", len(ids), strays, running, saved(t, state))
 	}
-	t.Fatal("not all there: ", why)
+	t.Fatal("not all processes and results: ", why)
 	return nil
 }
 
@@ -151,7 +151,7 @@ func saved(t *testing.T, state string) bool {
 	return successes >= 2
 }
 
-// told returns the numbers of the processes that the plugin has started, which it says.
+// told returns the IDs of the processes that the plugin has started, from its output.
 func (a *agent) told(t *testing.T) (pids []int) {
 	t.Helper()
 	items, err := a.probes("?pod=external&container=plugin")
@@ -171,8 +171,8 @@ func (a *agent) told(t *testing.T) (pids []int) {
 	return pids
 }
 
-// checkRestored checks that what the last agent decided holds from the first moment, and
-// returns how many results it found.
+// checkRestored checks that a new agent has the results of the last one, and returns how many
+// there are.
 func checkRestored(t *testing.T, a *agent, ids map[string]string) int {
 	t.Helper()
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); {
@@ -193,7 +193,7 @@ func checkRestored(t *testing.T, a *agent, ids map[string]string) int {
 			return known
 		}
 	}
-	t.Error("restored: not all probes came back")
+	t.Error("restored: some probes are missing")
 	return 0
 }
 
@@ -207,7 +207,7 @@ func (a *agent) tell(t *testing.T, all targets, what string) {
 	_ = res.Body.Close()
 }
 
-// open returns descriptors of processes, which no other process can take the place of.
+// open returns descriptors of processes. Unlike process IDs, they are not reused.
 func open(pids []int) (fds []int) {
 	for _, pid := range pids {
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else it has ended
@@ -217,8 +217,7 @@ func open(pids []int) (fds []int) {
 	return fds
 }
 
-// awaitEnd waits for the end of processes and returns how many have not come to it. Those
-// are killed.
+// awaitEnd waits for the end of processes, and returns how many it had to kill.
 func awaitEnd(fds []int) (left int) {
 	giveUp := time.Now().Add(30 * time.Second)
 	for _, fd := range fds {

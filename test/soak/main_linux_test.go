@@ -24,7 +24,7 @@ var (
 	logFile  = flag.String("log", "", "file that gets what was read of the agent's log")
 )
 
-// As a child process, this binary is one of these.
+// The programs that this binary is as a child process.
 const (
 	asTargets = "__targets"
 	asBusy    = "__busy"
@@ -32,7 +32,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == asTargets || os.Args[1] == asBusy) {
-		go func() { // nobody outlives the test
+		go func() { // ends with the test
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(0)
 		}()
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// need ends t where there is nothing to soak.
+// need ends t if bin/prober is missing.
 func need(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(binary); err != nil {
@@ -58,7 +58,7 @@ const (
 	plugins = "../../bin/plugins"
 )
 
-// child starts this binary as what, under the command before. It ends with t.
+// child starts this binary as the program what, under the command before. It ends with t.
 func child(t *testing.T, what string, before ...string) *bufio.Reader {
 	t.Helper()
 	self, err := os.Executable()
@@ -143,8 +143,7 @@ func writeFile(t *testing.T, path, text string) {
 	putFile(t, path, []byte(text))
 }
 
-// putFile makes a file appear as a whole. What it is made from has no name that the agent
-// would read.
+// putFile replaces a file in one step. The agent does not read the name of the temporary file.
 func putFile(t *testing.T, path string, data []byte) {
 	t.Helper()
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
@@ -157,7 +156,7 @@ func putFile(t *testing.T, path string, data []byte) {
 	}
 }
 
-// figures is a table for the end.
+// figures is the table that a test prints at its end.
 type figures struct{ lines []string }
 
 func (f *figures) add(name, format string, args ...any) {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// TestLogReaderThatEnds is `prober run 2>&1 | head -1`: the agent goes on when the reader of
-// its log and of its containers' output has gone, and ends at SIGTERM with the grace that
-// its containers are due.
-func TestLogReaderThatEnds(t *testing.T) {
+// TestRunContinuesWithoutLogReader is `prober run 2>&1 | head -1`: the agent goes on when the reader
+// of its log and of its containers' output has ended. SIGTERM ends it with the grace period of its
+// containers.
+func TestRunContinuesWithoutLogReader(t *testing.T) {
 	need(t)
 	var table figures
 	defer table.print("prober run | head -1")
@@ -39,7 +39,7 @@ func TestLogReaderThatEnds(t *testing.T) {
 	select {
 	case <-a.ended:
 		t.Errorf("the agent ended with its reader: %v", a.cmd.ProcessState)
-	case <-time.After(5 * time.Second): // in which a hundred lines are lost
+	case <-time.After(5 * time.Second): // a hundred lines are lost meanwhile
 		items, err := a.probes("")
 		if err != nil || len(items) != 1 || items[0].Result != "success" {
 			t.Errorf("without a reader: %+v, %v", items, err)
@@ -47,7 +47,7 @@ func TestLogReaderThatEnds(t *testing.T) {
 		table.add("end after SIGTERM", "%v", a.end(t).Round(time.Millisecond))
 	}
 	if _, err := os.Stat(graceful); err != nil {
-		t.Error("the container had no grace: ", err)
+		t.Error("the container had no grace period: ", err)
 	}
 	if left := marked(t, mark); len(left) > 0 {
 		t.Errorf("%d processes outlive the agent", len(left))

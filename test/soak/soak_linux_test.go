@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// settled is the part of a soak after which nothing grows any more.
-const settled = 5 // one in
+// settled is the part of a soak, one in settled, that is the warm-up.
+const settled = 5
 
 // TestSoak runs an agent with some hundred probes on a machine that is busy half of the
 // time, while manifests and plugins change, targets fail and readers are slow.
@@ -75,10 +75,10 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// limit is how long it may take until a change shows.
+// limit is how long the API may take to show a change.
 const limit = 5 * time.Second
 
-// world is the files that an agent works with.
+// world is the files of an agent.
 type world struct {
 	manifests, plugins string
 	mark               string // in the command line of containers
@@ -100,7 +100,7 @@ spec:
   containers:%s
 `
 
-// newWorld writes the manifests of all that stays as it is.
+// newWorld writes the manifests that do not change.
 func newWorld(t *testing.T, all targets) *world {
 	t.Helper()
 	w := &world{
@@ -126,9 +126,8 @@ func (w *world) write(t *testing.T, name, text string) {
 	writeFile(t, filepath.Join(w.manifests, name+".yaml"), text)
 }
 
-// healthyPod has a container for each handler, and every tenth pod one that is a local
-// process. The targets do not starve, so their time-out is the usual second; what runs on
-// this machine's own half time has five.
+// healthyPod has a container for each handler. Every tenth pod has a local process too. The targets
+// have priority, so their timeout is 1 s; that of other processes is 5 s.
 func (all targets) healthyPod(mark string, i int) string {
 	plugin := fmt.Sprintf(`
       redis: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 1s, timeout: 5s, failureThreshold: 1}, liveness: {plugin: {name: redis, target: {port: %[1]d}}, period: 2s, timeout: 5s}}
@@ -161,7 +160,7 @@ func (all targets) healthyPod(mark string, i int) string {
 	return fmt.Sprintf(pod, fmt.Sprintf("healthy-%03d", i), plugin, containers)
 }
 
-// faultyPod has a container for each way to fail.
+// faultyPod has a container for each kind of failure.
 func (all targets) faultyPod(i int) string {
 	plugin := fmt.Sprintf(`
       hanging: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 1s, timeout: 1s}}

@@ -28,8 +28,8 @@ type targets struct {
 	Nice                   int // of the process
 }
 
-// startTargets starts the targets in a process that the busy ones do not starve, where
-// this user may: that a target is slow is not what is tested.
+// startTargets starts the targets in a process with a high priority, if this user may: slow targets
+// are not tested.
 func startTargets(t *testing.T) (all targets) {
 	t.Helper()
 	line, err := child(t, asTargets, "nice", "-n", "-5").ReadBytes('\n')
@@ -48,7 +48,7 @@ func serveTargets() {
 	if err != nil {
 		nice = 20
 	}
-	all.Nice = 20 - nice // the system call's own way to say it
+	all.Nice = 20 - nice // the system call returns 20 - nice
 	serve := func(port *int, serve func(net.Listener)) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -89,7 +89,7 @@ func serveTargets() {
 	select {}
 }
 
-// pages are what the HTTP server has.
+// pages are the paths of the HTTP server.
 func pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -105,7 +105,7 @@ func pages() http.Handler {
 		w.Header().Set("Content-Length", "1000")
 		fmt.Fprintln(w, "the beginning")
 	})
-	var shut atomic.Bool // of /gate, which hangs then
+	var shut atomic.Bool // /gate hangs
 	mux.HandleFunc("/gate", func(w http.ResponseWriter, r *http.Request) {
 		if shut.Load() {
 			<-r.Context().Done()

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// watch looks at the results of healthy targets, and at how large the agent is.
+// watch records false results, and the size of the agent.
 type watch struct {
 	agent           *agent
 	begin           time.Time
@@ -27,16 +27,16 @@ type watch struct {
 
 	mu       sync.Mutex
 	known    map[string]string // containers that were well, by probe
-	failures map[string]string // false ones: by probe and time, what it said
+	failures map[string]string // the outputs of false failures, by probe and time
 	restarts map[string]int
 	samples  int
-	ready    map[string]bool // faulty targets that were taken for healthy ones
+	ready    map[string]bool // faulty targets with a result success
 	errors   []string
 	sized    []size
 	last     map[string]float64 // metrics
 }
 
-// size is what the agent takes.
+// size is the resources of the agent.
 type size struct {
 	at                    time.Duration
 	rss, goroutines, open float64
@@ -50,7 +50,7 @@ func isHealthy(p *probeView) bool {
 	return strings.HasPrefix(p.Pod, "healthy-") || strings.HasPrefix(p.Pod, "churn-")
 }
 
-// awaitHealthy waits until every healthy target is known to be.
+// awaitHealthy waits until every healthy target has a result success.
 func (w *watch) awaitHealthy(t *testing.T) {
 	t.Helper()
 	for giveUp := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
@@ -72,14 +72,14 @@ func (w *watch) awaitHealthy(t *testing.T) {
 			return
 		}
 		if time.Now().After(giveUp) {
-			t.Fatalf("not healthy in the beginning: %v, %d of %d: %q", err, len(bad), w.healthy, bad[:min(5, len(bad))])
+			t.Fatalf("not healthy at the start: %v, %d of %d: %q", err, len(bad), w.healthy, bad[:min(5, len(bad))])
 		}
 	}
 }
 
-// results looks every five seconds whether a healthy target was taken for a failed one.
-// With a failure threshold of 1, which all readiness probes have, each failure in the
-// history was decided; 20 ticks a second apart reach back to the last look.
+// results looks every five seconds for failures of healthy targets. All readiness probes have the
+// failure threshold 1, so each failure in the history was decided. The history has 20 ticks, a
+// second apart.
 func (w *watch) results(ctx context.Context, t *testing.T) {
 	every(ctx, 5*time.Second, func(int) {
 		all, err := w.agent.probes("")
@@ -99,13 +99,13 @@ func (w *watch) results(ctx context.Context, t *testing.T) {
 			if !isHealthy(&p) && p.Kind == "readiness" && p.Result == "success" {
 				w.ready[p.key()] = true
 			}
-			if !isHealthy(&p) || p.Last == nil { // of a new pod nothing is known yet
+			if !isHealthy(&p) || p.Last == nil { // of a new pod
 				continue
 			}
 			if p.Result == "success" {
 				w.known[p.key()] = p.ContainerID
 			}
-			if p.Result == "failure" && w.known[p.key()] == p.ContainerID { // else it is undecided
+			if p.Result == "failure" && w.known[p.key()] == p.ContainerID { // a known container
 				w.failures[p.key()+" decided "+p.Last.Time.String()] = p.Last.Output + p.Last.Error
 			}
 			for _, tick := range p.History {
@@ -128,7 +128,7 @@ func (w *watch) fail(format string, args ...any) {
 	w.errors = append(w.errors, fmt.Sprintf(format, args...))
 }
 
-// sizes notes how large the agent is.
+// sizes records the size of the agent.
 func (w *watch) sizes(ctx context.Context, t *testing.T) {
 	every(ctx, max(time.Second, min(5*time.Second, *soakTime/100)), func(int) {
 		all, err := w.agent.metrics()
@@ -143,7 +143,7 @@ func (w *watch) sizes(ctx context.Context, t *testing.T) {
 	})
 }
 
-// report holds the end against the time after the warm-up: a tenth of the samples of each.
+// report compares the end with the time after the warm-up: a tenth of the samples each.
 func (w *watch) report(t *testing.T, table *figures) {
 	t.Helper()
 	w.mu.Lock()
@@ -152,7 +152,7 @@ func (w *watch) report(t *testing.T, table *figures) {
 	table.add("attempts the host lost", "%.0f stalled, %.0f without resources", w.sum("prober_attempt_errors_total", "host_stall"), w.sum("prober_attempt_errors_total", "host_resources"))
 	table.add("log lines dropped", "%.0f", w.sum("prober_log_lines_dropped_total", ""))
 	if w.samples == 0 {
-		t.Error("no results were seen")
+		t.Error("no results")
 	}
 	if len(w.failures) > 0 {
 		var some []string
@@ -180,7 +180,7 @@ func (w *watch) report(t *testing.T, table *figures) {
 	for _, of := range []struct {
 		name         string
 		value        func(size) float64
-		part, beyond float64 // that it may grow by
+		part, beyond float64 // the largest growth
 	}{
 		{"memory, MiB", func(s size) float64 { return s.rss / (1 << 20) }, 0.2, 8},
 		{"goroutines", func(s size) float64 { return s.goroutines }, 0.1, 50},
@@ -217,8 +217,8 @@ func median(all []size, value func(size) float64) float64 {
 	return values[len(values)/2]
 }
 
-// slowReader returns the write end of a pipe that is read at 8 KiB a second, and as fast as
-// possible once the test is over. What was read goes to a writer too, if there is one.
+// slowReader returns the write end of a pipe that is read at 8 KiB a second, and at full speed after
+// the test. The text is written to a writer too, if there is one.
 func slowReader(t *testing.T, to io.Writer) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -251,7 +251,7 @@ func slowReader(t *testing.T, to io.Writer) *os.File {
 	return write
 }
 
-// logTo returns where the agent's log goes, nil for nowhere.
+// logTo returns the writer of the agent's log, or nil.
 func logTo(t *testing.T) io.Writer {
 	t.Helper()
 	if *logFile == "" {
@@ -265,8 +265,8 @@ func logTo(t *testing.T) io.Writer {
 	return f
 }
 
-// readStreamSlowly reads the stream at 4 KiB a second, or not at all, and begins again
-// where the agent has had enough of it.
+// readStreamSlowly reads the stream at 4 KiB a second, or not at all, and begins again when the agent
+// closes it.
 func readStreamSlowly(ctx context.Context, t *testing.T, a *agent, never bool) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -284,7 +284,7 @@ func readStreamSlowly(ctx context.Context, t *testing.T, a *agent, never bool) {
 		}
 		res, err := client.Do(req)
 		if err != nil {
-			return // at the end, or the agent is of another mind
+			return // ctx has ended, or the agent has refused
 		}
 		defer res.Body.Close()
 		if never {
