@@ -36,7 +36,7 @@ func BenchmarkProbe(b *testing.B) {
 	for _, name := range []string{"http", "tcp", "grpc", "exec"} {
 		for _, c := range []int{1, 16, 256} {
 			if name == "exec" && c > 16 {
-				continue // a fork bomb, and no measurement
+				continue // it would measure only fork
 			}
 			b.Run(fmt.Sprintf("handler=%s/c=%d", name, c), func(b *testing.B) {
 				b.ReportAllocs()
@@ -57,8 +57,8 @@ func BenchmarkProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkOneTarget is conformance item #88: 600 probes a second of one address,
-// none of which may fail for want of a port. A run as long as upstream's:
+// BenchmarkOneTarget is conformance item #88: 600 probes a second of one address, none of which
+// may fail for lack of a port. A run as long as upstream's:
 //
 //	go test -run=^$ -bench=OneTarget -benchtime=59s ./handlers/builtin
 func BenchmarkOneTarget(b *testing.B) {

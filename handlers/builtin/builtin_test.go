@@ -23,8 +23,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// escape is what the test binary does where BUILTIN_TEST_ESCAPE is set; nil on systems
-// whose tests do not need it.
+// escape is what the test binary does if BUILTIN_TEST_ESCAPE is set; nil on systems whose tests do
+// not need it.
 var escape func()
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func prepare(t testing.TB, p probe.Preparer, config string) probe.Handler {
 	return h
 }
 
-// attempt asks h once, with a deadline.
+// attempt makes one attempt with a deadline.
 func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -54,7 +54,7 @@ func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Dura
 	return h.Probe(ctx, req)
 }
 
-// want checks result and output of an attempt that must end without an error.
+// want checks the result and output of an attempt that must not be an error.
 func want(t testing.TB, got probe.Outcome, err error, result probe.Result, output string) {
 	t.Helper()
 	if err != nil || got.Result != result || got.Output != output {
@@ -73,7 +73,7 @@ func wantReason(t testing.TB, got probe.Outcome, reason probe.Reason) {
 func serve(t testing.TB, h http.HandlerFunc) (s *httptest.Server, port int) {
 	t.Helper()
 	s = httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up on purpose
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients close connections on purpose
 	s.Start()
 	t.Cleanup(s.Close)
 	return s, portOf(t, s.Listener.Addr())
@@ -111,7 +111,7 @@ func (r *scriptedRunner) RunInContainer(_ context.Context, id string, cmd []stri
 }
 
 func TestRegister(t *testing.T) {
-	t.Run("#86 all four handlers and the runner are there", func(t *testing.T) {
+	t.Run("#86 all four handlers are registered", func(t *testing.T) {
 		var reg handlers.Registry
 		runner := &scriptedRunner{output: "ran"}
 		if err := builtin.Register(&reg, builtin.Config{Runner: runner}); err != nil {
@@ -133,7 +133,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a name that is taken", func(t *testing.T) {
+	t.Run("name is taken", func(t *testing.T) {
 		var reg handlers.Registry
 		if err := reg.Register("tcp", "a test", builtin.NewTCP(builtin.Config{})); err != nil {
 			t.Fatal(err)

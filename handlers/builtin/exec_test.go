@@ -54,7 +54,7 @@ func TestExec(t *testing.T) {
 			wantReason(t, got, c.reason)
 		})
 	}
-	t.Run("#98 another error is no verdict", func(t *testing.T) {
+	t.Run("#98 another error is returned", func(t *testing.T) {
 		broken := errors.New("no such container")
 		got, err := attempt(t, execHandler(t, &scriptedRunner{output: "lost", err: broken}, "x"), probe.Request{}, time.Minute)
 		if !errors.Is(err, broken) || got.Result != probe.Unknown || got.Output != "" {
@@ -69,7 +69,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("ran %q in %q, timeout %v", runner.command, runner.container, runner.timeout)
 		}
 	})
-	t.Run("#81 a command is passed on unchanged", func(t *testing.T) {
+	t.Run("#81 command is passed unchanged", func(t *testing.T) {
 		runner := new(scriptedRunner)
 		_, err := attempt(t, execHandler(t, runner, "/bin/bash", "-c", "some $(SCRIPT)"), probe.Request{}, time.Minute)
 		if err != nil || !slices.Equal(runner.command, []string{"/bin/bash", "-c", "some $(SCRIPT)"}) {
@@ -78,9 +78,9 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// The kubelet takes only the runner's own time-out as a verdict. It tries every other
-// error again and discards it, also one that comes after the timeout.
-func TestExecAnswersAfterTheTimeout(t *testing.T) {
+// For the kubelet only the runner's own timeout is a verdict. It retries and discards any other
+// error, even one that comes after the timeout.
+func TestExecAnswerAfterTimeout(t *testing.T) {
 	broken := errors.New("the runtime is gone")
 	timeout := &builtin.CommandTimeoutError{Command: []string{"x"}, Timeout: time.Second}
 	for _, c := range []struct {
@@ -115,9 +115,9 @@ func (f runnerFunc) RunInContainer(ctx context.Context, _ string, _ []string, _ 
 	return f(ctx)
 }
 
-// TestExecSecretAtTheLimit has a secret of which only a part is within the limit of the
-// output: that of a runner that returns more, and that of one that does not.
-func TestExecSecretAtTheLimit(t *testing.T) {
+// Only a part of the secret is within the limit of the output. One runner returns more output than
+// the limit, the other does not.
+func TestExecSecretAtLimit(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	output := strings.Repeat("x", probe.MaxOutput-20) + secret
 	for _, most := range []int{len(output), probe.MaxOutput} {

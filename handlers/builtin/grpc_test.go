@@ -36,7 +36,7 @@ func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*
 	return &healthpb.HealthCheckResponse{Status: s}, err
 }
 
-// answers returns the health service that always says s.
+// answers returns a health service that always answers s.
 func answers(s healthpb.HealthCheckResponse_ServingStatus) *health {
 	return &health{check: func(context.Context, string) (healthpb.HealthCheckResponse_ServingStatus, error) { return s, nil }}
 }
@@ -112,7 +112,7 @@ func TestGRPC(t *testing.T) {
 		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
 		want(t, got, err, probe.Success, "service healthy")
 	})
-	t.Run("a port that is none", func(t *testing.T) {
+	t.Run("invalid port", func(t *testing.T) {
 		h := prepare(t, builtin.NewGRPC(builtin.Config{}), `{"port":66666}`)
 		if got, err := attempt(t, h, probe.Request{}, time.Minute); err == nil || got.Result != probe.Unknown {
 			t.Errorf("got %v, %v; want an error", got.Result, err)
@@ -171,7 +171,7 @@ func TestGRPCTimeouts(t *testing.T) {
 			wantReason(t, got, probe.ReasonDeadline)
 		})
 	})
-	t.Run("a cancelled attempt is no verdict", func(t *testing.T) {
+	t.Run("cancelled attempt is an error", func(t *testing.T) {
 		var network probetest.Network
 		network.BlackHole("10.0.0.1:80")
 		h := prepare(t, builtin.NewGRPC(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
@@ -184,7 +184,7 @@ func TestGRPCTimeouts(t *testing.T) {
 }
 
 func TestGRPCMode(t *testing.T) {
-	// Only for its certificate, which nobody would trust.
+	// Only for its certificate, which is not trusted.
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
 	l, port := loopback(t)

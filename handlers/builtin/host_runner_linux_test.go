@@ -28,7 +28,7 @@ func sh(t testing.TB, timeout time.Duration, script string, env ...string) (stri
 	return string(out), err
 }
 
-// witness is a FIFO that processes hold open: it tells when all of them are gone.
+// witness is a FIFO that processes hold open. Its end shows that all of them have ended.
 type witness struct {
 	path string
 	file *os.File
@@ -48,16 +48,16 @@ func newWitness(t *testing.T) witness {
 	return witness{path, file}
 }
 
-// script returns the shell command that makes the shell, and what it starts, hold w.
+// script returns the shell command by which the shell and all that it starts hold w.
 func (w witness) script() string { return "exec 3>'" + w.path + "'; echo held >&3; " }
 
-// wantGone checks that w was held, and is no longer.
+// wantGone checks that w was held and is released.
 func (w witness) wantGone(t *testing.T) {
 	t.Helper()
 	w.wantEnd(t, "held\n")
 }
 
-// wantEnd checks that what is yet to be read of w is text, and its end.
+// wantEnd checks that the rest of w is text, and that w is released.
 func (w witness) wantEnd(t *testing.T, text string) {
 	t.Helper()
 	_ = w.file.SetReadDeadline(time.Now().Add(time.Minute))
@@ -69,7 +69,7 @@ func (w witness) wantEnd(t *testing.T, text string) {
 // onceHeld calls do when w is held.
 func (w witness) onceHeld(t *testing.T, do func()) {
 	t.Helper()
-	own, err := os.OpenFile(w.path, os.O_WRONLY, 0) // without one there would be an end at once
+	own, err := os.OpenFile(w.path, os.O_WRONLY, 0) // without it reading would end at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestHostRunner(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
-	t.Run("#84 output is cut, however long", func(t *testing.T) {
+	t.Run("#84 long output is cut", func(t *testing.T) {
 		out, err := sh(t, time.Minute, "head -c 5000000 /dev/zero; echo end >&2")
 		if err != nil || len(out) != probe.MaxOutput {
 			t.Errorf("got %d bytes, %v", len(out), err)
@@ -111,7 +111,7 @@ func TestHostRunner(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
-	t.Run("the zero value has the agent's environment", func(t *testing.T) {
+	t.Run("zero value has the agent's environment", func(t *testing.T) {
 		t.Setenv("BUILTIN_TEST_WORD", "here")
 		dir, err := os.Getwd()
 		if err != nil {
@@ -157,7 +157,7 @@ func TestHostRunnerEnvironment(t *testing.T) {
 	}
 }
 
-func TestHostRunnerEndsTheGroup(t *testing.T) {
+func TestHostRunnerKillsGroup(t *testing.T) {
 	t.Run("#183 a command that hangs", func(t *testing.T) {
 		w := newWitness(t)
 		out, err := sh(t, 3*time.Second, w.script()+"echo before; trap '' TERM; sleep 300 & sleep 300")
@@ -177,7 +177,7 @@ func TestHostRunnerEndsTheGroup(t *testing.T) {
 		wantReason(t, got, probe.ReasonExecExit)
 		w.wantGone(t)
 	})
-	t.Run("a good command with one in the background", func(t *testing.T) {
+	t.Run("successful command with one in the background", func(t *testing.T) {
 		w := newWitness(t)
 		if out, err := sh(t, time.Minute, w.script()+"(sleep 300; echo late) & echo $$"); err != nil || out == "" {
 			t.Errorf("got %q, %v", out, err)
@@ -215,8 +215,8 @@ func TestHostRunnerEndsTheGroup(t *testing.T) {
 
 func init() { escape = escapeSession }
 
-// escapeSession leaves a process behind that is in a session of its own and keeps stdout
-// open, and prints its number.
+// escapeSession starts a process in another session that keeps stdout open, and prints its process
+// ID.
 func escapeSession() {
 	c := exec.Command("sleep", "300")
 	c.Stdout = os.Stdout
@@ -228,9 +228,8 @@ func escapeSession() {
 	fmt.Println(c.Process.Pid)
 }
 
-// TestHostRunnerEndsEscapedOutput runs a command that leaves a process behind in a session of
-// its own, with the pipes of the command in its hands.
-func TestHostRunnerEndsEscapedOutput(t *testing.T) {
+// The command leaves a process in another session that holds its output open.
+func TestHostRunnerDoesNotWaitForEscapedProcess(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A process without a free descriptor probes healthy targets: there is no Failure but
-// with the kubelet's switch, and there are successes as soon as descriptors are free.
+// A process without free descriptors probes healthy targets. There are Failures only with the
+// kubelet's switch, and Successes as soon as descriptors are free.
 func TestWithoutDescriptors(t *testing.T) {
 	const variable = "BUILTIN_TEST_PORTS"
 	ports := os.Getenv(variable)
-	if ports == "" { // the limit is that of a process of its own; targets are here
+	if ports == "" { // the limit applies to a whole process; the targets are in this one
 		_, port := serve(t, func(http.ResponseWriter, *http.Request) {})
 		l, grpcPort := loopback(t)
 		serveGRPC(t, l, answers(healthpb.HealthCheckResponse_SERVING))
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutDescriptors$")
-		// getaddrinfo of libc, in a build with cgo, may call the lack of a descriptor a
-		// failure of the look-up.
+		// With cgo, getaddrinfo of libc may report the lack of a descriptor as a failure of
+		// the lookup.
 		child.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", variable, port, grpcPort), "GODEBUG=netdns=go")
 		if out, err := child.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -72,8 +72,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// forbidDescriptors lets this process open no descriptor until the function that it
-// returns is called.
+// forbidDescriptors keeps this process from opening descriptors until allow is called.
 func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var limit syscall.Rlimit

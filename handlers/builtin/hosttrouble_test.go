@@ -24,9 +24,9 @@ func dialErr(syscallName string, err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError(syscallName, err)}
 }
 
-// A connection that the agent's own host cannot make says nothing of the target: it is an
-// error of the attempt. In the kubelet it is a Failure, whose output for http and tcp is
-// the text of the dial, and for grpc that of a timeout.
+// A connection that the agent's own host cannot make says nothing about the target: it is an error
+// of the attempt. In the kubelet it is a Failure, whose output is the text of the dial for http and
+// tcp, and that of a timeout for grpc.
 func TestHostTrouble(t *testing.T) {
 	causes := []struct {
 		name, text string
@@ -78,8 +78,8 @@ func dialling(cfg builtin.Config) map[string]probe.Preparer {
 	return map[string]probe.Preparer{"http": builtin.NewHTTP(cfg), "tcp": builtin.NewTCP(cfg), "grpc": builtin.NewGRPC(cfg)}
 }
 
-// grpc dials again until the timeout. The last dial that failed tells whose fault a
-// time-out is, unless the target has answered.
+// grpc dials again until the timeout. The last dial that failed is the cause of a timeout, unless
+// the target has answered.
 func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	const serving = healthpb.HealthCheckResponse_SERVING
 	full, refused := dialErr("socket", syscall.EMFILE), dialErr("connect", syscall.ECONNREFUSED)
@@ -93,7 +93,7 @@ func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		first, second error   // a nil second connects
-		health        *health // nil: the service is not there
+		health        *health // nil for no service
 		want          probe.Result
 	}{
 		{"refused, then no descriptor", refused, full, nil, probe.Unknown},

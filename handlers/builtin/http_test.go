@@ -33,7 +33,7 @@ func get(t testing.TB, cfg builtin.Config, port int, path string) (probe.Outcome
 func TestHTTPProxy(t *testing.T) {
 	t.Run("#103 a proxy of the environment is not used", func(t *testing.T) {
 		const proxy = "http://10.9.9.9:3128"
-		if os.Getenv("http_proxy") != proxy { // net/http reads it once: a process of its own
+		if os.Getenv("http_proxy") != proxy { // net/http reads it once, so another process is needed
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHTTPProxy$")
 			child.Env = append(os.Environ(), "http_proxy="+proxy, "HTTP_PROXY="+proxy)
 			if out, err := child.CombinedOutput(); err != nil {
@@ -119,7 +119,7 @@ func TestHTTPResponse(t *testing.T) {
 		want(t, got, err, probe.Success, "ok body")
 		wantReason(t, got, "")
 	})
-	t.Run("#121 a server that breaks off is a failure", func(t *testing.T) {
+	t.Run("#121 closed connection is a failure", func(t *testing.T) {
 		_, port := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		got, err := get(t, builtin.Config{}, port, "/")
 		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/": EOF`, port))
@@ -205,8 +205,8 @@ func TestHTTPOddResponses(t *testing.T) {
 	})
 }
 
-// A host that no URL can have is an error of the attempt, as in the kubelet, and no
-// Failure. The texts are the kubelet's.
+// A host that is invalid in a URL is an error of the attempt and not a Failure, as in the kubelet.
+// The texts are the kubelet's.
 func TestHTTPHost(t *testing.T) {
 	for _, c := range []struct{ host, dialled, err string }{
 		{"h", "h:80", ""},
@@ -247,8 +247,8 @@ func TestHTTPHost(t *testing.T) {
 	}
 }
 
-// A body that hangs, is cut off or is reset is a Failure by default, and an error that
-// the kubelet tries again and discards with the switch (kubernetes#122591).
+// A body that hangs, is cut off or is reset is a Failure by default. With the switch it is an error,
+// which the kubelet retries and discards (kubernetes#122591).
 func TestHTTPBody(t *testing.T) {
 	const size = 100
 	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -276,7 +276,7 @@ func TestHTTPBody(t *testing.T) {
 		name, path string
 		output     string // its end
 		reason     probe.Reason
-		err        string // with the switch, as the kubelet's: its end
+		err        string // its end, with the switch
 	}{
 		{"#233 a body that hangs", "/",
 			"context deadline exceeded (Client.Timeout or context cancellation while reading body)", probe.ReasonDeadline,
@@ -319,7 +319,7 @@ func TestHTTPBody(t *testing.T) {
 	})
 }
 
-// breakOff ends the connection of w by a reset, or by a trailer that is none.
+// breakOff ends the connection of w by a reset or by an invalid trailer.
 func breakOff(w http.ResponseWriter, reset bool) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {

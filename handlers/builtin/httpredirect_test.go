@@ -84,7 +84,7 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 }
 
-// redirecting is a server whose path /to redirects with ?code= to ?where=.
+// redirecting returns a server whose path /to redirects to ?where= with status ?code=.
 func redirecting(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/to":

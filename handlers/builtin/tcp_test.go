@@ -42,7 +42,7 @@ func listen(t testing.TB, network, address string) net.Addr {
 	return l.Addr()
 }
 
-// socketPath is the path of a socket that is not there yet, wherever TMPDIR leads.
+// socketPath returns a short path for a new socket, whatever TMPDIR is.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-")
@@ -113,7 +113,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 		got, err := attempt(t, builtin.NewTCP(builtin.Config{}), probe.Request{Target: probe.Target{Unix: path}}, time.Minute)
 		want(t, got, err, probe.Success, "")
 	})
-	t.Run("a host that does not answer", func(t *testing.T) {
+	t.Run("host does not answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var network probetest.Network
 			network.BlackHole("10.0.0.1:80")
@@ -127,7 +127,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a name that does not exist", func(t *testing.T) {
+	t.Run("name does not exist", func(t *testing.T) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere", IsNotFound: true}}
 		}
@@ -150,7 +150,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 	})
 }
 
-// lingerer tells which SO_LINGER is set on it.
+// lingerer records the SO_LINGER that is set.
 type lingerer struct {
 	net.Conn
 	seconds chan int

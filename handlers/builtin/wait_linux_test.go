@@ -26,7 +26,7 @@ func TestFullListenQueueIsUnansweredDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := bound.(*syscall.SockaddrInet4).Port
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // takes the one place of the queue
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // fills the queue
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// hang makes one attempt that must end with its deadline, and returns what the details
-// say that it waited for. It holds the last event of the trace against them.
+// hang makes an attempt that must end at its deadline, and returns what it waited for by the
+// details. It compares the last event of the trace with them.
 func hang(t *testing.T, h probe.Handler) string {
 	t.Helper()
 	var last probe.TraceEvent
@@ -50,7 +50,7 @@ func waitingOf(t *testing.T, out probe.Outcome) string {
 	return detail(t, out, "waiting")
 }
 
-// detail returns a field of the details, "" where there is none.
+// detail returns a field of the details, "" if it is not set.
 func detail(t *testing.T, out probe.Outcome, name string) string {
 	t.Helper()
 	if out.Details == "" {
@@ -70,7 +70,7 @@ func wantWaiting(t *testing.T, got, pattern string) {
 	}
 }
 
-// peer accepts connections on loopback and hands each to serve, which may block until the
+// peer accepts connections on loopback and calls serve with each, which may block until the
 // connection is closed at the end of the test.
 func peer(t *testing.T, serve func(c net.Conn)) (port int) {
 	t.Helper()
@@ -105,7 +105,7 @@ func peer(t *testing.T, serve func(c net.Conn)) (port int) {
 // silent reads and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-func TestHTTPHangNamesWhatItWaitedFor(t *testing.T) {
+func TestHTTPHangIsExplained(t *testing.T) {
 	const took = `waiting for \d+ms; `
 	drip := func(c net.Conn, head string, left time.Duration) {
 		_, _ = bufio.NewReader(c).ReadString('\n')
@@ -126,7 +126,7 @@ func TestHTTPHangNamesWhatItWaitedFor(t *testing.T) {
 			drip(c, "HTTP/1.1 200 OK\r\nX-A: ", 20*time.Millisecond)
 		}},
 		{"no body", "HTTP", `^body tcp .*: ` + took + `status 200; the body is not finished; .* 38 received, the last \d+ms ago$`, func(c net.Conn) {
-			_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is an error of its own
+			_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is another error
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
 			silent(c)
 		}},
@@ -162,13 +162,13 @@ func prepared(t *testing.T, p probe.Preparer, config string, target probe.Target
 	return h
 }
 
-// blackHole makes connections that never come about.
+// blackHole is a dial that never connects.
 func blackHole(ctx context.Context, network, address string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
 }
 
-func TestDialHangNamesTheAddress(t *testing.T) {
+func TestDialHangNamesAddress(t *testing.T) {
 	cfg := builtin.Config{DialContext: blackHole}
 	const want = `^dial tcp 192.0.2.1:80: waiting for \d+ms; no answer to the SYN`
 	for name, h := range map[string]probe.Handler{
@@ -188,7 +188,7 @@ func TestDialHangNamesTheAddress(t *testing.T) {
 	})
 }
 
-func TestGRPCHangNamesWhatItWaitedFor(t *testing.T) {
+func TestGRPCHangIsExplained(t *testing.T) {
 	handler := func(t *testing.T, port int, mode string) probe.Handler {
 		return prepared(t, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d%s}`, port, mode), probe.Target{Host: "127.0.0.1"})
 	}
@@ -223,7 +223,7 @@ func TestExecHangShowsOutputAndProcessorTime(t *testing.T) {
 	}
 }
 
-func TestExecTraceShowsTheRun(t *testing.T) {
+func TestExecTraceShowsRun(t *testing.T) {
 	var events []probe.TraceEvent
 	h := execHandler(t, new(builtin.HostRunner), "sh", "-c", "echo no; exit 3")
 	_, err := attempt(t, h, probe.Request{Trace: func(e probe.TraceEvent) { events = append(events, e) }}, time.Minute)
@@ -233,7 +233,7 @@ func TestExecTraceShowsTheRun(t *testing.T) {
 	}
 }
 
-func TestAnswerInTimeExplainsNoWait(t *testing.T) {
+func TestAnswerInTimeHasNoDetails(t *testing.T) {
 	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
 	if out, err := attempt(t, h, probe.Request{}, time.Minute); err != nil || out.Details != "" {

@@ -172,7 +172,7 @@ func TestCommandRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ command, folder, want string }{
-		{"[check_it]", "", "the operator allows no commands: nagios.folders of prober.yaml"},
+		{"[check_it]", "", "the operator allows no commands: set nagios.folders in prober.yaml"},
 		{"[check_none]", dir, `command "check_none" is in none of the folders that the operator allows: ` + dir},
 		{"[/bin/sh, -c, id]", dir, `command "/bin/sh" is in none of the folders`},
 		{"[../check_it]", dir, "want a file name or an absolute path"},

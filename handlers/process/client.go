@@ -54,20 +54,12 @@ type instance struct {
 	folder   string // of the socket
 }
 
-// launch is what [start] needs.
-type launch struct {
-	program  *sealed.Copy
-	manifest *plugin.Manifest
-	cfg      *Config
-	lines    *lineLog
-}
-
-// start starts a process and asks it to describe itself. The caller stops the instance.
-func start(ctx context.Context, l launch) (*instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.StartTimeout)
+// start starts a process of h and asks it to describe itself. The caller stops the instance.
+func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout)
 	defer cancel()
-	in := &instance{child: newChild(l.program, l.lines), since: time.Now()}
-	config, err := in.config(&l)
+	in := &instance{child: newChild(program, h.newLines()), since: time.Now()}
+	config, err := in.config(&h.cfg)
 	if err != nil {
 		in.child.finish()
 		return nil, err
@@ -75,7 +67,7 @@ func start(ctx context.Context, l launch) (*instance, error) {
 	in.client = goplugin.NewClient(config) // a client starts one process in its life
 	err = in.connect(ctx, config)
 	if err == nil {
-		err = in.describe(ctx, &l)
+		err = in.describe(ctx, h)
 	}
 	if err != nil {
 		err = in.explain(ctx, err)
@@ -86,7 +78,7 @@ func start(ctx context.Context, l launch) (*instance, error) {
 }
 
 // config configures go-plugin. The process gets nothing of the environment of this program.
-func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
+func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
 	certificate, certPEM, err := newCertificate()
 	if err != nil {
 		return nil, err
@@ -98,7 +90,7 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 		Plugins: goplugin.PluginSet{},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, folder string) (runner.Runner, error) {
 			in.folder = folder
-			in.child.cmd.Env = append(slices.Concat(l.cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
+			in.child.cmd.Env = append(slices.Concat(cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
 			return in.child, nil
 		},
 		// As AutoMTLS does, but with P-256: not every gRPC implementation supports P-521.
@@ -108,7 +100,7 @@ func (in *instance) config(l *launch) (*goplugin.ClientConfig, error) {
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: plugin.SocketTemp()},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
-		StartTimeout:     l.cfg.StartTimeout,
+		StartTimeout:     cfg.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
 		// Makes the dial in Kill fail: nothing would close that connection.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultServiceConfig("none")},
@@ -160,9 +152,9 @@ func (in *instance) connect(ctx context.Context, config *goplugin.ClientConfig) 
 }
 
 // describe asks the process to describe itself, and compares the answer with its manifest.
-func (in *instance) describe(ctx context.Context, l *launch) (err error) {
+func (in *instance) describe(ctx context.Context, h *Handler) (err error) {
 	in.rpc = pluginpb.NewPluginClient(in.conn)
-	if in.about, err = in.rpc.Describe(ctx, &pluginpb.DescribeRequest{Abi: abi.Version, HostVersion: l.cfg.Version}, grpc.WaitForReady(true)); err != nil {
+	if in.about, err = in.rpc.Describe(ctx, &pluginpb.DescribeRequest{Abi: abi.Version, HostVersion: h.cfg.Version}, grpc.WaitForReady(true)); err != nil {
 		return err
 	}
 	if v := in.about.GetAbi(); v != abi.Version {
@@ -172,10 +164,10 @@ func (in *instance) describe(ctx context.Context, l *launch) (err error) {
 	if err != nil {
 		return err
 	}
-	if m := l.manifest; own.Name != m.Name || own.Version != m.Version {
-		return fmt.Errorf("the process says that it is %s %s, its manifest %s %s", own.Name, own.Version, m.Name, m.Version)
+	if m := h.manifest; own.Name != m.Name || own.Version != m.Version {
+		return fmt.Errorf("the process is %s %s, its manifest that of %s %s", own.Name, own.Version, m.Name, m.Version)
 	}
-	in.streams.Go(func() { in.followStdio(l.lines) })
+	in.streams.Go(func() { in.followStdio(in.child.lines) })
 	// The connection lasts as long as the process: no other is needed, and no file is left behind
 	// if this program is killed.
 	return os.RemoveAll(in.folder)

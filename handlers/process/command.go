@@ -25,7 +25,7 @@ type command struct {
 // findCommand returns the program called name, a file in one of folders or the path of one.
 func findCommand(name, pin string, folders []string) (command, error) {
 	if len(folders) == 0 {
-		return command{}, errors.New("the operator allows no commands: nagios.folders of prober.yaml names the folders of those that may run")
+		return command{}, errors.New("the operator allows no commands: set nagios.folders in prober.yaml")
 	}
 	for _, folder := range folders {
 		path := filepath.Join(folder, name)

@@ -270,7 +270,7 @@ func TestStartFails(t *testing.T) {
 	for mode, want := range map[string]string{
 		"crash":     `plugin "tester": the process ended when it started: exit status 7: no licence found`,
 		"gibberish": `plugin "tester": the first line of the process is not a handshake of go-plugin`,
-		"other":     `plugin "tester": the process says that it is tester 2.0.0, its manifest tester 1.0.0`,
+		"other":     `plugin "tester": the process is tester 2.0.0, its manifest that of tester 1.0.0`,
 		"hang":      `plugin "tester": the process does not serve within the start timeout`,
 	} {
 		t.Run(mode, func(t *testing.T) {

@@ -120,7 +120,7 @@ func (k *keeper) beginLocked(number int) error {
 // start starts a process, and closes k.starting for the attempts that wait.
 func (k *keeper) start(program *sealed.Copy) {
 	h := k.of
-	in, err := start(k.ctx, launch{program: program, manifest: h.manifest, cfg: &h.cfg, lines: h.newLines()})
+	in, err := start(k.ctx, h, program)
 	k.mu.Lock()
 	switch {
 	case err != nil:

@@ -80,7 +80,7 @@ func message(name dnsmessage.Name) dnsmessage.Message {
 	}
 }
 
-// answers is a message with a record of every type, and an extended code.
+// answers returns a message with a record of every type, and an extended code.
 func answers(t testing.TB) []byte {
 	t.Helper()
 	name := dnsmessage.MustNewName("DB.Test.")
@@ -134,7 +134,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadExtendedCode: only EDNS of version 0 has bits of the code.
+// Only EDNS version 0 has bits of the code.
 func TestReadExtendedCode(t *testing.T) {
 	q := question(t, "db.test", "A")
 	for ttl, want := range map[uint32]int{1 << 24: 19, 1<<24 | 1<<16: 3, 1 << 15: 3} {
@@ -191,8 +191,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead reads what servers send: nothing panics, and what is accepted is an answer to the
-// question within the bounds, which dnsmessage reads as well.
+// FuzzRead checks that an accepted message answers the question within the bounds, and that
+// dnsmessage accepts it too.
 func FuzzRead(f *testing.F) {
 	seed := answers(f)
 	f.Add(seed, false)

@@ -48,8 +48,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestFormsRFC6052 holds the forms against the table of RFC 6052, section 2.4, with the
-// prefixes moved below that of RFC 8215. Where one layout is meant the others are noise.
+// The table is that of RFC 6052, section 2.4, with the prefixes moved below that of RFC 8215. Only
+// one of the layouts is meant in each row.
 func TestFormsRFC6052(t *testing.T) {
 	want := netip.MustParseAddr("192.0.2.33")
 	for _, text := range []string{

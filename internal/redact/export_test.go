@@ -1,7 +1,6 @@
 package redact
 
-// Steps returns how many steps it takes to replace the secrets of text, and how many it may
-// take at most.
+// Steps returns the number of steps to replace the secrets of text, and the limit.
 func (r *Replacer) Steps(text string) (steps, most int) {
 	s := newScan(r, text)
 	most = s.left

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/internal/redact"
 )
 
-// vector is one of testdata/vectors.json, which testdata/vectors.py makes with encoders that
-// are not ours.
+// vector is one of testdata/vectors.json, which testdata/vectors.py generates with the encoders of
+// Python.
 type vector struct{ Secret, Encoding, Text string }
 
 func vectors(t testing.TB) (list []vector) {
@@ -30,7 +30,7 @@ func TestReplaceFindsSecretInEveryEncoding(t *testing.T) {
 	for _, v := range vectors(t) {
 		r := redact.New([]string{v.Secret})
 		got := r.Replace(v.Text)
-		// What is left is what was around the secret: quotes, and in base64 a few characters.
+		// What is left are quotes around the secret, and in base64 a few characters.
 		const most = 40
 		if left := strings.ReplaceAll(got, redact.Text, ""); !strings.Contains(got, redact.Text) || len(left) > most ||
 			!strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
@@ -67,7 +67,7 @@ func TestReplace(t *testing.T) {
 		{"a line of a key", "-----BEGIN-----\nMIIEvQIBADAN\nab\n-----END-----", "MIIEvQIBADAN ab", "[redacted] ab"},
 		{"mixed escapes", "a/b c&d!", "a%2fb+c&amp;d\\x21", "[redacted]"},
 		{"not what an escape stands for", "%41bcd", "%41bcd, not Abcd", "[redacted], not Abcd"},
-		{"bytes that are no text", "\xff\xfe\xfd\xfc", "\xff\xfe\xfd\xfc, %ff%FE%fd%fc, \\xff\\xfe\\xfd\\xfc", "[redacted], [redacted], [redacted]"},
+		{"bytes that are not UTF-8", "\xff\xfe\xfd\xfc", "\xff\xfe\xfd\xfc, %ff%FE%fd%fc, \\xff\\xfe\\xfd\\xfc", "[redacted], [redacted], [redacted]"},
 	}
 	for _, test := range tests {
 		var secrets []string
@@ -80,8 +80,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceKeepsWhatIsAround has what quotes, JSON and URLs have around a secret.
-func TestReplaceKeepsWhatIsAround(t *testing.T) {
+func TestReplaceKeepsSurroundings(t *testing.T) {
 	r := redact.New([]string{"a\"b\\c d&e/ü\n"})
 	for text, want := range map[string]string{
 		`is a"b\c d&e/ü`:                       "is [redacted]",
@@ -96,8 +95,8 @@ func TestReplaceKeepsWhatIsAround(t *testing.T) {
 	}
 }
 
-// TestReplaceOfRepetitionsEnds has texts that can be read in very many ways.
-func TestReplaceOfRepetitionsEnds(t *testing.T) {
+// The texts can be decoded in very many ways.
+func TestReplaceOfRepetitions(t *testing.T) {
 	for _, s := range []string{`\`, "%25", "&amp;", "+", "[redacted", "%", "&#x26;"} {
 		r := redact.New([]string{strings.Repeat(s, 64) + "x"})
 		if text := strings.Repeat(s, 512); len(r.Replace(text)) > len(text) {

@@ -35,7 +35,7 @@ func build(t *testing.T, env []string, args ...string) []byte {
 	return data
 }
 
-// listen returns a target that takes connections.
+// listen returns a target that accepts connections.
 func listen(t *testing.T) probe.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func listen(t *testing.T) probe.Target {
 	return probe.Target{Host: "127.0.0.1", Port: number}
 }
 
-func TestOneSourceIsAGuestAndAProcess(t *testing.T) {
+func TestGuestAndProcessOfOneSourceAgree(t *testing.T) {
 	data, err := os.ReadFile("testdata/both/plugin.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestOneSourceIsAGuestAndAProcess(t *testing.T) {
 	}
 }
 
-// tell says what a plugin has to say.
+// tell returns all that a plugin answers.
 func tell(t *testing.T, p probe.Preparer, target probe.Target) (said []string) {
 	t.Helper()
 	if _, err := p.Prepare([]byte(`{"most":-1}`), target); err == nil {
@@ -130,7 +130,7 @@ func tell(t *testing.T, p probe.Preparer, target probe.Target) (said []string) {
 	return said
 }
 
-func TestGuestsCarryNoneOfIt(t *testing.T) {
+func TestGuestDoesNotImportProcess(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./testdata/both")
 	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	out, err := list.Output()

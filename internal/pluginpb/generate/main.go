@@ -1,6 +1,6 @@
 // Generate writes the Go code of prober_plugin_v1.proto into a folder: `go run ./generate [FOLDER]`
-// in internal/pluginpb. It needs protoc (Debian's protobuf-compiler); the generators of
-// Go are fetched by the versions below.
+// in internal/pluginpb. It needs protoc (Debian's protobuf-compiler). It downloads the generators
+// for Go in the versions below.
 package main
 
 import (
@@ -34,7 +34,7 @@ func generate(into string) error {
 	defer os.RemoveAll(tools)
 	args := []string{"--go_out=" + into, "--go_opt=paths=source_relative", "--go-grpc_out=" + into, "--go-grpc_opt=paths=source_relative"}
 	for name, module := range generators {
-		// Outside of this module, which must not require what only makes its code.
+		// Outside this module, which must not require the generators.
 		build := exec.Command("go", "install", module)
 		build.Dir = tools
 		build.Env = append(os.Environ(), "GOBIN="+tools)

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/internal/pluginpb"
 )
 
-// serveHostile speaks the contract without the SDK, and breaks it as the config says.
+// serveHostile serves without the SDK, and violates the contract as the config says.
 func serveHostile(manifest string) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
@@ -62,7 +62,7 @@ func (h *hostile) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginp
 	return &pluginpb.DescribeResponse{Abi: 1, Manifest: []byte(manifest)}, nil
 }
 
-// Probe breaks the contract.
+// Probe violates the contract.
 func (h *hostile) Probe(q *pluginpb.ProbeRequest, stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]) error {
 	answer := func(doc string) error {
 		return stream.Send(&pluginpb.ProbeEvent{Event: &pluginpb.ProbeEvent_Verdict{Verdict: &pluginpb.Verdict{Result: []byte(doc)}}})
@@ -121,7 +121,7 @@ func (h *hostile) Probe(q *pluginpb.ProbeRequest, stream grpc.ServerStreamingSer
 	return nil
 }
 
-// relisten closes every socket of this process, and listens anew where it did before.
+// relisten closes every socket of this process, and listens again at the same address.
 func relisten() {
 	for fd := 4; fd < 64; fd++ {
 		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)

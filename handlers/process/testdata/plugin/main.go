@@ -1,5 +1,4 @@
-// Plugin is a process that does what its config says, and what its environment says when
-// it starts.
+// Plugin is a process that behaves as its config says, and at its start as its environment says.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/daeace23/prober/sdk/process"
 )
 
-// The streams of the process, in whose place go-plugin puts others.
+// The streams of the process, which go-plugin replaces.
 var rawStdout, rawStderr = os.Stdout, os.Stderr
 
 func main() {
@@ -93,7 +92,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		}
 	case "panic":
 		panic("at the disco")
-	case "gossip": // when nobody waits for it any more
+	case "gossip": // also after the attempt
 		secret := r.Config.String("password", "")
 		go func() {
 			for {
@@ -137,7 +136,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("done"), nil
 }
 
-// child starts a process of its own.
+// child starts a process.
 func child() (probe.Outcome, error) {
 	sleep := exec.Command("/bin/sleep", "1000")
 	if err := sleep.Start(); err != nil {
@@ -146,9 +145,8 @@ func child() (probe.Outcome, error) {
 	return sdk.Successf("%d", sleep.Process.Pid), nil
 }
 
-// strays starts processes that outlive those that have started them, in its group and out
-// of it, deaf to what asks them to end, and without a file in common with it, and says
-// their numbers.
+// strays starts processes that outlive their parents, inside and outside its group, that ignore
+// signals or share no file with it, and returns their process IDs.
 func strays() (probe.Outcome, error) {
 	const quiet = "</dev/null >/dev/null 2>&1"
 	var all []string
@@ -167,7 +165,7 @@ func strays() (probe.Outcome, error) {
 	return sdk.Successf("%s", strings.Join(all, " ")), nil
 }
 
-// descriptors says what this process has open, beside what it has opened itself.
+// descriptors returns the open descriptors of this process.
 func descriptors() (probe.Outcome, error) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -194,8 +192,7 @@ func count(r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("%d", n), r.KV().Set("n", []byte(strconv.Itoa(n)))
 }
 
-// drown writes what is no text to standard output and error from now on, as fast as it is
-// read.
+// drown writes binary data to standard output and error without end.
 func drown() {
 	block := []byte(strings.Repeat("\x00\xff\x1b[31m", 1<<15))
 	for _, f := range []*os.File{rawStdout, rawStderr, os.Stdout} {
@@ -207,7 +204,7 @@ func drown() {
 	}
 }
 
-// flood writes 16 MiB to each stream that a plugin has, with and without ends of lines.
+// flood writes 16 MiB to each stream of a plugin, with and without line breaks.
 func flood() probe.Outcome {
 	for i := range 256 {
 		text := strings.Repeat("flood", 13_000)
