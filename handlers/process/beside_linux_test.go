@@ -78,10 +78,9 @@ func (always) State() worker.State {
 	return worker.State{Found: true, ContainerID: "c1", Running: true, StartedAt: time.Now().Add(-time.Hour), Started: true}
 }
 
-// TestHostileProcessesDelayNoOthers lets probes that do nothing tick beside programs of
-// every bad kind: they go on to tick.
+// Probes that do nothing tick beside programs that misbehave in every way.
 func TestHostileProcessesDelayNoOthers(t *testing.T) {
-	const natives, period, ticks = 50, 2 * time.Second, 3
+	const natives, period, ticks = 50, time.Second, 3
 	shared := &worker.Shared{AgentStart: time.Now(), Logger: slog.New(slog.DiscardHandler)}
 	for _, k := range probe.Kinds {
 		shared.Results[k] = results.New(k)

@@ -137,7 +137,7 @@ const (
 func (c *call) ask(in *instance, b *bound) (*pluginpb.Verdict, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel() // ends the stream
-	request := &pluginpb.ProbeRequest{Request: c.plugin.about().Request(c.req, b.config)}
+	request := &pluginpb.ProbeRequest{Request: c.plugin.about.Request(c.req, b.config)}
 	if c.plugin.keeps {
 		request.Kv = &pluginpb.KV{Values: b.store.Load()}
 	}

@@ -58,7 +58,7 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	m := found.Manifest
 	c := &Check{
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: procgroup.NewMark(),
-		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name},
+		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
 	}
 	c.gate.most, c.gate.hits = c.limits.Instances, &c.hits
 	for _, a := range m.Command[1:] {
@@ -88,12 +88,6 @@ func CommandOf(found plugin.Found) (path, digest string, inPlace bool, err error
 	}
 	return c.command.path, c.command.digest, c.command.program == nil, c.Close()
 }
-
-// Manifest returns the plugin's manifest, which must not be changed.
-func (c *Check) Manifest() *plugin.Manifest { return c.manifest }
-
-// Digest returns the digest of the command, "sha256:…".
-func (c *Check) Digest() string { return c.command.digest }
 
 // Stats returns the current figures. Starts is not counted.
 func (c *Check) Stats() Stats {
@@ -255,6 +249,7 @@ const sweepDelay = time.Second
 type sweeper struct {
 	logger *slog.Logger
 	check  string
+	closed chan struct{}
 
 	mu     sync.Mutex
 	marks  []string // of runs
@@ -269,7 +264,10 @@ func (s *sweeper) sweep(mark string) {
 		return
 	}
 	s.sweeps.Go(func() {
-		time.Sleep(sweepDelay)
+		select {
+		case <-time.After(sweepDelay):
+		case <-s.closed:
+		}
 		s.mu.Lock()
 		marks := s.marks
 		s.marks = nil
@@ -280,8 +278,9 @@ func (s *sweeper) sweep(mark string) {
 
 // close ends what is left of all runs whose marks begin with mark.
 func (s *sweeper) close(mark string) {
-	s.end(mark)
+	close(s.closed)
 	s.sweeps.Wait()
+	s.end(mark)
 }
 
 func (s *sweeper) end(marks ...string) {

@@ -21,7 +21,7 @@ import (
 type Handler struct {
 	cfg      Config
 	manifest *plugin.Manifest
-	digest   string
+	about    attempt.Plugin
 	limits   plugin.Limits
 	keeps    bool // its probes store keys and values
 	keeper   *keeper
@@ -33,12 +33,6 @@ type Handler struct {
 }
 
 var _ probe.Preparer = (*Handler)(nil)
-
-// Manifest returns the plugin's manifest, which must not be changed.
-func (h *Handler) Manifest() *plugin.Manifest { return h.manifest }
-
-// Digest returns the digest of the executable, "sha256:…".
-func (h *Handler) Digest() string { return h.digest }
 
 // Stats are the figures of a plugin.
 type Stats struct {
@@ -103,7 +97,7 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	in.child.lines.validate()
 	h.secrets.validate()
 	defer func() { h.secrets.validated(err != nil || answer.GetCode() != 0) }()
-	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about().ConfigRequest(config, target)})
+	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about.ConfigRequest(config, target)})
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // tells the caller not to try other configs
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
@@ -149,16 +143,6 @@ func (h *Handler) newLines() *lineLog {
 		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes,
 		secrets: &h.secrets, unknown: h.secrets.unknowns(),
 	}
-}
-
-// about returns what the requests of h have in common. The features are all capabilities that the
-// plugin requests, since a process is not in a sandbox.
-func (h *Handler) about() *attempt.Plugin {
-	p := &attempt.Plugin{Manifest: h.manifest, Digest: h.digest, HostVersion: h.cfg.Version}
-	for _, r := range h.manifest.Requests {
-		p.Features = append(p.Features, r.Capability)
-	}
-	return p
 }
 
 // gate counts the attempts in flight, and lets none begin once it is closed. Its first two fields

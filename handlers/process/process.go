@@ -82,11 +82,12 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, fmt.Errorf("copy the executable: %w", err)
 	}
 	h := &Handler{
-		cfg: cfg, manifest: found.Manifest, digest: digest,
-		limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
+		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
+		about: attempt.Plugin{Manifest: found.Manifest, Digest: digest, HostVersion: cfg.Version},
 	}
 	h.gate.most, h.gate.hits = h.limits.Instances, &h.hits
 	for _, r := range found.Manifest.Requests {
+		h.about.Features = append(h.about.Features, r.Capability) // a process is not in a sandbox
 		h.keeps = h.keeps || r.Capability == plugin.CapabilityKV
 	}
 	h.keeper = newKeeper(h, program)

@@ -51,9 +51,6 @@ func New(h probe.Handler, cfg Config) *Handler {
 	return q
 }
 
-// Unwrap returns the handler inside.
-func (q *Handler) Unwrap() probe.Handler { return q.handler }
-
 // Prepare implements [probe.Preparer]. The probe that it returns is not in quarantine.
 func (q *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	h := q.handler

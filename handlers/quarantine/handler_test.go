@@ -355,9 +355,6 @@ func TestQuarantineIgnoresNeutralErrors(t *testing.T) {
 
 func TestHandlerUnprepared(t *testing.T) {
 	w := newWard(t)
-	if w.q.Unwrap() != probe.Handler(w.sick) {
-		t.Error("Unwrap returns another handler")
-	}
 	w.becomes("", errTrap)
 	var reg handlers.Registry
 	if err := reg.Register("sick", "test", w.q); err != nil {
