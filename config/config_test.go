@@ -64,7 +64,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheirPlace(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", `f:1: the file is empty`},
 		{"no mapping", "- a\n", `f:1: must be a mapping, not a list`},
@@ -87,7 +87,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{"name twice", head + "plugins:\n- name: a\n- name: b\n- name: a\n", `f:6: plugins[2].name: "a" is set twice, first on line 4`},
 		{"null", head + "plugins:\n- name:\n", `f:4: plugins[0].name: must be a string, not null`},
 		{"empty text", head + "plugins:\n- name: a\n  source: ''\n", `f:5: plugins[0].source: must not be empty`},
-		{"reference", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a\n", `f:5: plugins[0].source: reference "oci://ghcr.io/a": want a :TAG or an @sha256:DIGEST`},
+		{"reference", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a\n", `f:5: plugins[0].source: reference "oci://ghcr.io/a": must have a :TAG or an @sha256:DIGEST`},
 		{"scheme", head + "plugins:\n- name: a\n  source: https://ghcr.io/a:1\n", `f:5: plugins[0].source: reference "https://ghcr.io/a:1": "https" is not a scheme that prober knows; known: oci`},
 		{"plain HTTP", head + "plugins:\n- name: a\n  plainHTTP: false\n", `f:5: plugins[0].plainHTTP: needs a source that begins with oci://`},
 		{"plain truth", head + "plugins:\n- name: a\n  source: oci://ghcr.io/a:1\n  plainHTTP: 1\n", `f:6: plugins[0].plainHTTP: must be true or false, not a number`},

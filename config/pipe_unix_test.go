@@ -11,8 +11,7 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// An agent that waited for the writer of a pipe would see no other change any more.
-func TestAPipeHoldsNobodyUp(t *testing.T) {
+func TestLoadPipeDoesNotBlock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "prober.yaml")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

@@ -21,17 +21,17 @@ type Capability struct {
 	Summary string // one line for operators
 	Module  string // the import module; internal/abi lists its functions
 
-	// Target reports whether a plugin has the capability for its probe's own target without
-	// requesting it and without a grant.
+	// Target reports whether a plugin has the capability for its probe's own target without a
+	// request and without a grant.
 	Target bool
 	// Waits reports whether the functions reach out of the host, and so may wait for an answer.
 	Waits bool
-	// Grant is the grant without which there is none of the capability, and what a request
-	// without patterns asks for. It is "" where Target is true.
+	// Grant is the grant that the capability requires, and the meaning of a request without
+	// patterns. It is "" if Target is true.
 	Grant string
 	// Patterns are the forms of the patterns that a request may list.
 	Patterns []string
-	// Widest are the patterns that cover everything, sockets aside, which have no wildcard.
+	// Widest are the patterns that cover everything but sockets, which have no wildcard.
 	Widest []string
 }
 
@@ -102,8 +102,8 @@ func (c Capability) GrantedBy(grants []Grant) bool {
 	return c.Grant == "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Is(c.Grant) })
 }
 
-// Patterns returns what r asks for: Allow, the target where the capability includes it, and
-// the grant of the whole capability where Allow is empty.
+// Patterns returns the patterns that r requests: Allow, with the target if the capability
+// includes it, or the grant of the whole capability if Allow is empty.
 func (r Request) Patterns() []string {
 	c, _ := CapabilityNamed(r.Capability)
 	switch {

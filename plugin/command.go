@@ -10,35 +10,36 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// Placeholder matches "{{target.host}}" and the like in a command, and in what it is given in
-// its environment and on standard input. Its only group is the name.
+// Placeholder matches references such as "{{target.host}}" in a command, its environment and its
+// standard input. Its only group is the name.
 var Placeholder = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
 
 // variable matches the name of an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckSecrets returns an error if fields of the config that are secret, such as "password" and
-// "auth.token", are arguments of the command, which all users of the host can read, and the
-// manifest does not allow it.
+// CheckSecrets returns an error if one of the secret fields of the config, such as "auth.token",
+// is in the arguments of the command, and the manifest does not allow it. All users of the host
+// can read arguments.
 func (m *Manifest) CheckSecrets(fields []string) error {
 	if m.SecretsInArguments {
 		return nil
 	}
 	if at, field := m.argumentOf(fields); field != "" {
 		return fmt.Errorf("command[%d]: config.%s is secret, and all users of the host can read the arguments of a command: "+
-			"hand it over with env or stdin in plugin.yaml, or set secretsInArguments: true there", at, field)
+			"pass it with env or stdin in plugin.yaml, or set secretsInArguments: true there", at, field)
 	}
 	return nil
 }
 
-// HasInArguments reports whether the command has one of fields of the config in its arguments.
+// HasInArguments reports whether one of the fields of the config is in the arguments of the
+// command.
 func (m *Manifest) HasInArguments(fields []string) bool {
 	_, field := m.argumentOf(fields)
 	return field != ""
 }
 
-// argumentOf returns the first argument of the command that has one of fields of the config
-// in it, and which one; "" for none.
+// argumentOf returns the first argument of the command that has one of the fields of the config,
+// and that field; "" if there is none.
 func (m *Manifest) argumentOf(fields []string) (at int, field string) {
 	for i, a := range m.Command {
 		for _, text := range append([]string{a.Text}, a.Group...) {
@@ -60,7 +61,7 @@ func (a Argument) String() string {
 	return "[" + strings.Join(a.Group, " ") + "]"
 }
 
-// AllowsVariable reports whether one of patterns, such as PGPASSWORD and MYSQL_*, matches the
+// AllowsVariable reports whether one of the patterns, such as PGPASSWORD and MYSQL_*, matches the
 // name of a variable.
 func AllowsVariable(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -83,7 +84,7 @@ func (d *decoder) environment(to *map[string]string) yamlpos.Reader {
 	}
 }
 
-// checkInput checks what a command gets against the rest of the manifest.
+// checkInput checks env, stdin and secretsInArguments against the rest of the manifest.
 func (d *decoder) checkInput(n *yamlpos.Node, m *Manifest) {
 	if m.Runtime != Nagios {
 		for field, set := range map[string]bool{"env": m.Env != nil, "stdin": m.Stdin != "", "secretsInArguments": m.SecretsInArguments} {

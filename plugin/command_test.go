@@ -19,7 +19,7 @@ func TestManifestInputErrors(t *testing.T) {
 		nagiosHead + "command: [x]\nenv: {A-B: c}\n":                                                                                       `plugin.yaml:6: env.A-B: "A-B" is not the name of a variable`,
 		nagiosHead + "command: [x]\nenv: {A: [c]}\n":                                                                                       "plugin.yaml:6: env.A: must be a string, not a list",
 		nagiosHead + "command: [x]\nenv: {A: b, A: c}\n":                                                                                   "plugin.yaml:6: env.A: the field is set twice",
-		nagiosHead + "command: [x, '{{config.auth.pw}}']\nconfig: {schema: {properties: {auth: {properties: {pw: {writeOnly: true}}}}}}\n": "plugin.yaml:1: command[1]: config.auth.pw is secret, and all users of the host can read the arguments of a command: hand it over with env or stdin in plugin.yaml, or set secretsInArguments: true there",
+		nagiosHead + "command: [x, '{{config.auth.pw}}']\nconfig: {schema: {properties: {auth: {properties: {pw: {writeOnly: true}}}}}}\n": "plugin.yaml:1: command[1]: config.auth.pw is secret, and all users of the host can read the arguments of a command: pass it with env or stdin in plugin.yaml, or set secretsInArguments: true there",
 	} {
 		if _, err := plugin.ParseManifest("plugin.yaml", []byte(text)); err == nil || !slices.Contains(strings.Split(err.Error(), "\n"), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

@@ -82,7 +82,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// Patterns that a dial matches both have it in common.
+// Two patterns that match the same dial overlap.
 func FuzzOverlaps(f *testing.F) {
 	f.Add("tcp://10.0.0.0/8:1-9", "tls://a.b:5", "tls", "a.b", "10.1.1.1", uint16(5), "")
 	f.Add("https://a/v1/*", "https://a/v1/x", "https", "a", "10.1.1.1", uint16(443), "/v1/x")

@@ -15,7 +15,7 @@ const MaxModule = 32 << 20
 // ErrNoManifest means that a module carries no manifest.
 var ErrNoManifest = fmt.Errorf("the module has no manifest inside, in the custom section %q", SectionName)
 
-// Extract returns the manifest inside a module, as it was embedded.
+// Extract returns the manifest inside a module.
 func Extract(module []byte) ([]byte, error) {
 	sections, err := wasmfile.Sections(module)
 	if err != nil {
@@ -37,8 +37,8 @@ func Extract(module []byte) ([]byte, error) {
 	return found, nil
 }
 
-// Embed returns module with manifest as its custom section [SectionName], in the
-// place of any that it has. The manifest must be valid.
+// Embed returns module with manifest as its custom section [SectionName], which it replaces if
+// the module has one. The manifest must be valid.
 func Embed(module, manifest []byte) ([]byte, error) {
 	if _, err := ParseManifest("plugin.yaml", manifest); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func Embed(module, manifest []byte) ([]byte, error) {
 	return out, nil
 }
 
-// CheckContract returns why no host loads a module: an import or an export that is not as
-// the contract with guests has it. It neither compiles nor runs the module.
+// CheckContract returns the imports and exports of a module that break the contract between host
+// and guest, so that no host loads it. It neither compiles nor runs the module.
 func CheckContract(module []byte, m *Manifest) []error {
 	g, err := wasmfile.Guest(module)
 	if err != nil {
@@ -63,8 +63,8 @@ func CheckContract(module []byte, m *Manifest) []error {
 	return g.Check(g.Command(m.Mode == Command))
 }
 
-// RunsAsCommand reports whether a module is run as a program although its manifest does not
-// say so: it exports _start, and no probe.
+// RunsAsCommand reports whether a module is run as a command although its manifest does not have
+// that mode: it exports _start, and not probe.
 func RunsAsCommand(module []byte, m *Manifest) bool {
 	g, err := wasmfile.Guest(module)
 	return err == nil && m.Mode != Command && g.Command(false)

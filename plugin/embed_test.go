@@ -11,7 +11,7 @@ import (
 
 const header = "\x00asm\x01\x00\x00\x00"
 
-// guests are modules, and what of them breaks the contract.
+// guests are modules, with their errors.
 var guests = []struct {
 	name, module string
 	mode         plugin.Mode

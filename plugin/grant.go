@@ -183,7 +183,7 @@ func (g *Grant) parsePorts(text string) error {
 		first, err := strconv.ParseUint(low, 10, 16)
 		last, err2 := strconv.ParseUint(high, 10, 16)
 		if err != nil || err2 != nil || first == 0 || last < first {
-			return fmt.Errorf("%.40q is not a port: want 1 to 65535, a range, a list or *", part)
+			return fmt.Errorf("%.40q is not a port: must be 1 to 65535, a range, a list or *", part)
 		}
 		g.ports = append(g.ports, portRange{uint16(first), uint16(last)})
 	}

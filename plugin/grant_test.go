@@ -115,8 +115,7 @@ func TestGrantPaths(t *testing.T) {
 	}
 }
 
-// TestAmbiguousPaths has paths that some server takes for another one: a grant with a path
-// never allows them, and a denial with one always denies them.
+// Some servers read these paths as other ones.
 func TestGrantAmbiguousPaths(t *testing.T) {
 	allow, deny, all := grant(t, "https://a/v1/*"), grant(t, "!https://a/v1/*"), grant(t, "https://a/*")
 	for _, path := range []string{
@@ -243,7 +242,7 @@ func FuzzGrant(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Nothing but a literal gives the metadata of a cloud.
+		// Only a literal address grants a metadata address.
 		if metadata := netip.MustParseAddr("169.254.169.254"); g.Names(metadata) && !strings.Contains(text, "169.254.169.254") &&
 			!strings.Contains(strings.ToLower(text), "a9fe") {
 			t.Errorf("%q names the metadata address", text)
@@ -251,7 +250,7 @@ func FuzzGrant(f *testing.F) {
 	})
 }
 
-// FuzzGrantPath holds paths that a grant allows against ways in which servers read them.
+// FuzzGrantPath compares the paths that a grant allows with the ways in which servers read them.
 func FuzzGrantPath(f *testing.F) {
 	for _, p := range []string{"/v1/x", "/v1/..;/a", "/v1/%252e%252e/a", "/v1/%c0%ae", "/v1/a//b", "/v1/%2e%2e%2fa", `/v1/..\a`} {
 		f.Add(p)

@@ -82,7 +82,6 @@ func TestExplainLimits(t *testing.T) {
 	}
 }
 
-// Each limit can be set, to what is in its place and to nothing that is not.
 func TestSetLimits(t *testing.T) {
 	var l plugin.Limits
 	for _, shown := range plugin.ExplainLimits(plugin.Limits{}, plugin.Limits{}) {

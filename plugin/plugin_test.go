@@ -72,7 +72,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-func TestSchemaFillsInDefaults(t *testing.T) {
+func TestSchemaFillsDefaults(t *testing.T) {
 	m, err := plugin.ParseManifest("plugin.yaml", []byte(full))
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +101,7 @@ func TestSchemaFillsInDefaults(t *testing.T) {
 	}
 }
 
-// Aliases must not make gigabytes of a manifest.
-func TestManifestAliasesAreBounded(t *testing.T) {
+func TestParseManifestLargeAliasesIsError(t *testing.T) {
 	manifest := func(length, aliases int) error {
 		_, err := plugin.ParseManifest("plugin.yaml", []byte("apiVersion: prober.dev/v1\nname: a\nversion: 1\nconfig:\n  schema:\n    x: &a '"+
 			strings.Repeat("x", length)+"'\n    y: [*a"+strings.Repeat(",*a", aliases)+"]\n"))
@@ -116,7 +115,7 @@ func TestManifestAliasesAreBounded(t *testing.T) {
 	}
 }
 
-func TestBadManifests(t *testing.T) {
+func TestParseManifestErrors(t *testing.T) {
 	head := "apiVersion: prober.dev/v1\nname: x\nversion: 1.0.0\n"
 	for source, want := range map[string]string{
 		"":                               "p.yaml:1: the file is empty",
@@ -139,7 +138,7 @@ func TestBadManifests(t *testing.T) {
 		head + "requests:\n- capability: net\n  allow:\n  - target\n  - tcp://db": `p.yaml:8: requests[0].allow[1]: grant "tcp://db"`,
 		head + "requests: {}":                          "p.yaml:4: requests: must be a list, not a mapping",
 		head + "config:\n  schema:\n    type: strange": "p.yaml:6: config.schema: type:",
-		head + "config: {schema: []}":                  "p.yaml:4: config.schema: a schema is an object",
+		head + "config: {schema: []}":                  "p.yaml:4: config.schema: a schema must be an object",
 		head + "config: {schema: {type: object, required: [a]}}\nexamples:\n- config: {}": "p.yaml:6: examples[0]: config: missing property 'a'",
 		strings.Replace(head, "name: x", "name: No Good", 1):                              `p.yaml:2: name: "No Good" is not a name`,
 		strings.Replace(head, "/v1", "/v2", 1):                                            `p.yaml:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`,
@@ -177,7 +176,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// write puts a file below dir.
+// write writes a file below dir.
 func write(t *testing.T, data []byte, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// processFolder is a folder with the plugin "disk", a program.
+// processFolder returns a folder with a program, the plugin "disk".
 func processFolder(t *testing.T, manifest string) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -41,7 +41,7 @@ func TestFindProcess(t *testing.T) {
 	}
 }
 
-func TestProcessesThatAreRefused(t *testing.T) {
+func TestFindProcessErrors(t *testing.T) {
 	for want, spoil := range map[string]func(path string) error{
 		"its manifest, prober-plugin-disk.yaml, is not beside it": func(path string) error { return os.Remove(path + ".yaml") },
 		"prober-plugin-disk is writable to others (mode 0770)":    func(path string) error { return os.Chmod(path, 0o770) },
@@ -75,7 +75,7 @@ func TestProcessesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestModuleWhoseManifestSaysProcess(t *testing.T) {
+func TestModuleWithProcessManifestIsError(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "disk"), 0o700); err != nil {
 		t.Fatal(err)

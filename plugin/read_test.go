@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// ways are all ways to name the plugin demo, whose module is at DIR/demo/demo.wasm.
+// ways returns the paths of the plugin demo, whose module is DIR/demo/demo.wasm.
 var ways = map[string]func(dir string) (plugin.Found, error){
 	"file":     func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo", "demo.wasm")) },
 	"folder":   func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo")) },
@@ -27,7 +27,7 @@ func only(found []plugin.Found, err error) (plugin.Found, error) {
 	return found[0], err
 }
 
-// version is the manifest of demo in a version.
+// version returns the manifest of a version of demo.
 func version(v string) []byte {
 	return []byte("apiVersion: prober.dev/v1\nname: demo\nversion: " + v + "\n")
 }
@@ -100,7 +100,6 @@ func TestReadManifestOfAnotherModule(t *testing.T) {
 	}
 }
 
-// A plugin.yaml in a folder of several modules says nothing of those that it does not name.
 func TestFindManifestBesideSeveralModules(t *testing.T) {
 	dir := t.TempDir()
 	write(t, module, dir, "demo.wasm")

@@ -11,8 +11,8 @@ import (
 // OCIScheme begins the source of a plugin that is in a registry.
 const OCIScheme = "oci://"
 
-// Reference is where a plugin is in a registry. It has a tag, a digest or both; where it
-// has both, the digest decides.
+// Reference is the place of a plugin in a registry. It has a tag, a digest or both. If it has both,
+// the tag is ignored.
 type Reference struct {
 	Registry   string // HOST or HOST:PORT
 	Repository string
@@ -26,11 +26,10 @@ var (
 	digestPattern     = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
-// maxReference is longer than any registry takes.
+// maxReference is more bytes than a registry accepts.
 const maxReference = 1024
 
-// ParseReference reads [oci://]HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]. There is no
-// registry that stands in for a host that is left out.
+// ParseReference reads [oci://]HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]. There is no default host.
 func ParseReference(text string) (Reference, error) {
 	fail := func(format string, args ...any) (Reference, error) {
 		return Reference{}, fmt.Errorf("reference %.200q: "+format, append([]any{text}, args...)...)
@@ -45,42 +44,42 @@ func ParseReference(text string) (Reference, error) {
 	var r Reference
 	var ok bool
 	if r.Registry, rest, ok = strings.Cut(rest, "/"); !ok {
-		return fail("want HOST/REPOSITORY:TAG, as in ghcr.io/me/demo:1.0.0")
+		return fail("must be HOST/REPOSITORY:TAG, such as ghcr.io/me/demo:1.0.0")
 	}
 	if err := checkRegistry(r.Registry, schemed); err != nil {
 		return fail("%w", err)
 	}
 	rest, r.Digest, ok = strings.Cut(rest, "@")
 	if ok && !digestPattern.MatchString(r.Digest) {
-		return fail("%.80q is not a digest: want sha256: and 64 hexadecimal digits in lower case", r.Digest)
+		return fail("%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", r.Digest)
 	}
 	r.Repository, r.Tag, ok = strings.Cut(rest, ":")
 	if ok && !tagPattern.MatchString(r.Tag) {
 		return fail("%.80q is not a tag", r.Tag)
 	}
 	if !repositoryPattern.MatchString(r.Repository) {
-		return fail("%.80q is not a repository: want lower-case letters, digits, and single separators between them", r.Repository)
+		return fail("%.80q is not a repository: must be lower-case letters, digits, and single separators between them", r.Repository)
 	}
 	if r.Tag == "" && r.Digest == "" {
-		return fail("want a :TAG or an @sha256:DIGEST")
+		return fail("must have a :TAG or an @sha256:DIGEST")
 	}
 	return r, nil
 }
 
-// checkRegistry takes a host with or without a port. One without a dot may as well be
-// the first folder of a path, unless a scheme says otherwise.
+// checkRegistry checks a host with or without a port. Without a scheme, a host without a dot could
+// be a folder, and is an error.
 func checkRegistry(host string, schemed bool) error {
 	u, err := url.ParseRequestURI(OCIScheme + host)
 	if err != nil || u.Host != host || u.Hostname() == "" || u.User != nil {
 		return fmt.Errorf("%.80q is not a registry", host)
 	}
 	if !schemed && u.Hostname() != "localhost" && !strings.ContainsAny(host, ".:") {
-		return errors.New("want HOST/REPOSITORY:TAG with a whole host, as in ghcr.io/me/demo:1.0.0")
+		return errors.New("must be HOST/REPOSITORY:TAG with a full host name, such as ghcr.io/me/demo:1.0.0")
 	}
 	return nil
 }
 
-// String returns r without its scheme.
+// String returns r without a scheme.
 func (r Reference) String() string {
 	text := r.Registry + "/" + r.Repository
 	if r.Tag != "" {
@@ -92,7 +91,7 @@ func (r Reference) String() string {
 	return text
 }
 
-// Pinned returns the reference of the manifest with this digest in r's repository.
+// Pinned returns the reference of the manifest with a digest, in the repository of r.
 func (r Reference) Pinned(digest string) Reference {
 	r.Tag, r.Digest = "", digest
 	return r

@@ -28,15 +28,15 @@ func TestParseReference(t *testing.T) {
 	}
 }
 
-func TestParseReferenceRefuses(t *testing.T) {
+func TestParseReferenceErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                     "want HOST/REPOSITORY:TAG",
-		"demo:1":                               "want HOST/REPOSITORY:TAG",
-		"plugins/demo.wasm:1":                  "with a whole host",
+		"":                                     "must be HOST/REPOSITORY:TAG",
+		"demo:1":                               "must be HOST/REPOSITORY:TAG",
+		"plugins/demo.wasm:1":                  "with a full host name",
 		"oci:///demo:1":                        `"" is not a registry`,
 		"oci://me@host/demo:1":                 `"me@host" is not a registry`,
 		"a b.c/demo:1":                         `"a b.c" is not a registry`,
-		"ghcr.io/me/demo":                      "want a :TAG or an @sha256:DIGEST",
+		"ghcr.io/me/demo":                      "must have a :TAG or an @sha256:DIGEST",
 		"ghcr.io/Me/demo:1":                    `"Me/demo" is not a repository`,
 		"ghcr.io/me/../demo:1":                 `"me/../demo" is not a repository`,
 		"ghcr.io/me//demo:1":                   `"me//demo" is not a repository`,

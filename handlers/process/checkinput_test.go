@@ -67,7 +67,7 @@ func TestCheckVariablesComeFromOperator(t *testing.T) {
 func TestCheckRefusesSecretsInArguments(t *testing.T) {
 	const command = `[check_it, args, -H, "{{target.host}}", [-p, "{{config.auth.password}}"]]`
 	const want = "command[4]: config.auth.password is secret, and all users of the host can read the arguments of a command: " +
-		"hand it over with env or stdin in plugin.yaml, or set secretsInArguments: true there"
+		"pass it with env or stdin in plugin.yaml, or set secretsInArguments: true there"
 	resolve := func(string, string) (string, error) { return "hunter2", nil }
 	swap := replace.New(replace.Config{Name: "it"})
 	t.Cleanup(func() { _ = swap.Close() })

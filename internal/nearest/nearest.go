@@ -1,8 +1,8 @@
-// Package nearest guesses which name was meant.
+// Package nearest finds the known name that is most like a misspelt one.
 package nearest
 
-// Name returns the known name within two edits of name that has something in common with it,
-// or "".
+// Name returns the known name with the fewest edits from name: at most two, and fewer than either
+// has bytes. It returns "" if there is none.
 func Name(name string, known []string) string {
 	best, bestDistance := "", 3
 	for _, k := range known {

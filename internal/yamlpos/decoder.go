@@ -14,13 +14,12 @@ import (
 	"github.com/daeace23/prober/internal/nearest"
 )
 
-// Decoder reads the values of a file and gathers what is wrong with them. It is not safe
-// for concurrent use.
+// Decoder reads the values of a file and collects the errors. It is not safe for concurrent use.
 type Decoder struct {
 	File string // the name of the file in errors
 
 	errs   []error
-	fields map[reflect.Type]map[string]reflect.Type // of Go types that were read
+	fields map[reflect.Type]map[string]reflect.Type // the fields of Go types, see [Decoder.Into]
 }
 
 // Err returns all errors, joined, each an [*Error]; nil when there are none.
@@ -29,12 +28,12 @@ func (d *Decoder) Err() error { return errors.Join(d.errs...) }
 // Errors returns all errors, each an [*Error].
 func (d *Decoder) Errors() []error { return d.errs }
 
-// Errorf adds an error of the value n at path. A nil n is the beginning of the file.
+// Errorf adds an error about the value n at path. A nil n is the beginning of the file.
 func (d *Decoder) Errorf(n *Node, path, format string, args ...any) {
 	d.Error(n, path, fmt.Errorf(format, args...))
 }
 
-// Error adds err, or each of the errors that it joins, to the value n at path.
+// Error adds err, or each of the errors that it joins, about the value n at path.
 func (d *Decoder) Error(n *Node, path string, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
@@ -49,7 +48,7 @@ func (d *Decoder) Error(n *Node, path string, err error) {
 	d.ErrorAt(line, path, err)
 }
 
-// ErrorAt adds an error of a line.
+// ErrorAt adds an error about a line.
 func (d *Decoder) ErrorAt(line int, path string, err error) {
 	d.errs = append(d.errs, &Error{File: d.File, Line: line, Field: path, Err: err})
 }
@@ -60,8 +59,8 @@ type Reader = func(n *Node, path string)
 // Fields are the fields that a mapping may have.
 type Fields = map[string]Reader
 
-// Join returns the path of a field below path. A name that would not read as one step is in
-// brackets: metadata.annotations[prober.dev/probes].
+// Join returns the path of a field below path. A name with dots and the like is in brackets:
+// metadata.annotations[prober.dev/probes].
 func Join(path, name string) string {
 	switch {
 	case path == "":
@@ -76,7 +75,7 @@ func Join(path, name string) string {
 // Item returns the path of an item of the list at path.
 func Item(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }
 
-// Mapping reads the fields of a mapping. It reports unknown fields, and required ones that
+// Mapping reads the fields of a mapping. Unknown fields are errors, and so are required ones that
 // are not set.
 func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string) {
 	ok := d.Entries(n, path, func(key, value *Node, path string) {
@@ -115,8 +114,8 @@ func (d *Decoder) Entries(n *Node, path string, entry func(key, value *Node, pat
 	return true
 }
 
-// Field returns the value of a field of a mapping; nil when n is not a mapping or the field
-// is not set.
+// Field returns the value of a field of a mapping; nil if n is not a mapping or the field is not
+// set.
 func Field(n *Node, name string) *Node {
 	for i := 0; n.Kind == Mapping && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
@@ -142,8 +141,8 @@ func (d *Decoder) ListOf(item Reader) Reader {
 	return func(n *Node, path string) { d.Items(n, path, item) }
 }
 
-// Text returns the text of a scalar; ok is false when n is not one, which is reported. Any
-// scalar but null is a string here: version: 1.10 is the string "1.10".
+// Text returns the text of a scalar. Any scalar but null is a string here: version: 1.10 is the
+// string "1.10". If n is another value, it adds an error and ok is false.
 func (d *Decoder) Text(n *Node, path string) (text string, ok bool) {
 	if n.Kind != Scalar || n.Tag == "!!null" {
 		d.Errorf(n, path, "must be a string, not %s", Kind(n))
@@ -152,7 +151,7 @@ func (d *Decoder) Text(n *Node, path string) (text string, ok bool) {
 	return n.Value, true
 }
 
-// String returns a reader of a string, as [Decoder.Text] has it.
+// String returns a reader of a string, see [Decoder.Text].
 func (d *Decoder) String(to *string) Reader {
 	return func(n *Node, path string) { *to, _ = d.Text(n, path) }
 }
@@ -312,7 +311,7 @@ func guess(name string, known []string) string {
 	return ""
 }
 
-// kind returns what n is, in the words of errors.
+// Kind returns the type of n for errors, such as "a mapping".
 func Kind(n *Node) string {
 	switch n.Kind {
 	case Mapping:

@@ -37,8 +37,8 @@ func (d *Decoder) json(n *Node, path string) ([]byte, bool) {
 	return doc, err == nil
 }
 
-// value returns n as encoding/json has it; ok is false when JSON has no such value, which is
-// reported.
+// value returns n as encoding/json decodes it. If JSON has no such value, it adds an error and ok
+// is false.
 func (d *Decoder) value(n *Node, path string) (value any, ok bool) {
 	ok = true
 	switch n.Kind {

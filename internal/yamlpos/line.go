@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Line returns the line of the field at path below n, or of the nearest field above it that
-// is set. Where a string holds YAML, such as that of an annotation, the path goes on inside.
+// Line returns the line of the field at path below n, or of the nearest field above it that is set.
+// A path may go on inside a string that has YAML, such as an annotation.
 func Line(n *Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -40,7 +40,7 @@ func cutStep(path string) (step, rest string) {
 	return step, strings.TrimPrefix(rest, ".")
 }
 
-// child returns what n has at step, and the line where it begins.
+// child returns the value of n at step, and its line.
 func child(n *Node, step string) (next *Node, line int) {
 	switch n.Kind {
 	case Mapping:
@@ -57,8 +57,8 @@ func child(n *Node, step string) (next *Node, line int) {
 	return nil, 0
 }
 
-// embedded returns the document that the string n holds, with its lines counted in the file;
-// nil when it holds none.
+// embedded returns the YAML document in the string n, with the lines of the file; nil if there is
+// none.
 func embedded(n *Node) *Node {
 	d := Decoder{}
 	roots := d.ParseAll([]byte(n.Value), MaxText)
@@ -73,7 +73,7 @@ func embedded(n *Node) *Node {
 	return roots[0]
 }
 
-// shift moves n, and each node below it once, by lines.
+// shift adds lines to the line of n and of each node below it.
 func shift(n *Node, lines int, done map[*Node]bool) {
 	if done[n] {
 		return

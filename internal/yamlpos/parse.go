@@ -26,9 +26,9 @@ const (
 	Scalar  = yaml.ScalarNode
 )
 
-// Parse returns the root of the only document in data, which has at most maxBytes. It
-// returns nil when the document cannot be read. A field that is set twice is reported and
-// left out.
+// Parse returns the root of the only document in data, which has at most maxBytes. It returns nil
+// if the document cannot be read. A field that is set twice is an error, and the first one is
+// used.
 func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
 	roots, ok := d.documents(data, maxBytes)
 	switch {
@@ -84,7 +84,7 @@ func (d *Decoder) documents(data []byte, maxBytes int) (roots []*Node, ok bool) 
 	}
 }
 
-// step is the last step of a path, which is spelt out only for an error.
+// step is the last step of a path. The text of the path is made only for an error.
 type step struct {
 	parent *step
 	name   string // of a field; "" for an item
@@ -103,14 +103,14 @@ func (s *step) path() string {
 	}
 }
 
-// structure applies the rules of every document to its nodes, before anybody reads them.
+// structure applies the rules of every document.
 type structure struct {
 	d           *Decoder
-	nodes, text int // that are left
+	nodes, text int // how many are left of [MaxNodes] and [MaxText]
 }
 
-// node checks n and everything below it, and puts values in the place of their aliases. Its
-// error is a bound of the document that n exceeds.
+// node checks n and everything below it, and replaces aliases by their values. Its error is that
+// of a document that is too large.
 func (s *structure) node(n *Node, at *step) error {
 	s.nodes--
 	s.text -= len(n.Value)
@@ -131,7 +131,7 @@ func (s *structure) node(n *Node, at *step) error {
 	return nil
 }
 
-// mapping checks a mapping, and takes fields out of it that no mapping can have.
+// mapping checks a mapping, and removes wrong fields.
 func (s *structure) mapping(n *Node, at *step) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	kept := n.Content[:0]
@@ -168,7 +168,7 @@ func below(at *step, name string, index int) *step {
 	return s
 }
 
-// resolve returns the value that n is, or is an alias of.
+// resolve returns n, or the value that it is an alias of.
 func resolve(n *Node) *Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

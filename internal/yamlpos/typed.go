@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Into fills in into, a pointer to a Go type with JSON tags, from n at path. It is strict:
-// an unknown field, or a value of another type than the Go type has in JSON, is an error. It
-// reports whether there was none.
+// Into sets into, a pointer to a Go type with JSON tags, to the value n at path. An unknown field is
+// an error, and so is a value of another type. It reports whether there was no error.
 func (d *Decoder) Into(n *Node, path string, into any) bool {
 	before := len(d.errs)
 	value := d.typed(n, reflect.TypeOf(into).Elem(), path)
@@ -27,8 +26,7 @@ func (d *Decoder) Into(n *Node, path string, into any) bool {
 	return err == nil
 }
 
-// typed returns n as encoding/json has it for a Go value of type t; nil when n is null or
-// wrong.
+// typed returns n as encoding/json decodes it for type t; nil if n is null or wrong.
 func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -63,7 +61,7 @@ func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 // maxKnown is the most fields of a Go type that an error lists.
 const maxKnown = 12
 
-// object reads a mapping whose fields have the types that typeOf knows.
+// object reads a mapping. typeOf returns the type of a field.
 func (d *Decoder) object(n *Node, path string, typeOf func(name string) (reflect.Type, bool), known map[string]reflect.Type) any {
 	object := make(map[string]any)
 	d.Entries(n, path, func(key, value *Node, path string) {
@@ -84,7 +82,7 @@ func (d *Decoder) object(n *Node, path string, typeOf func(name string) (reflect
 	return object
 }
 
-// custom reads a type with a JSON form of its own: a port, a quantity, a time.
+// custom reads a type with its own JSON form, such as a port, a quantity or a time.
 func (d *Decoder) custom(n *Node, t reflect.Type, path string) any {
 	if n.Kind != Scalar {
 		d.Errorf(n, path, "must be a single value, not %s", Kind(n))
@@ -110,8 +108,8 @@ func (d *Decoder) custom(n *Node, t reflect.Type, path string) any {
 	return v
 }
 
-// scalar reads a string, a boolean or a number. Unlike [Decoder.Text] it takes no number for
-// a string.
+// scalar reads a string, a boolean or a number. Unlike [Decoder.Text], it does not accept a number
+// as a string.
 func (d *Decoder) scalar(n *Node, t reflect.Type, path string) any {
 	want, tags := "an integer", []string{"!!int"}
 	switch t.Kind() {

@@ -33,7 +33,7 @@ func (h hub) cosign(t *testing.T, key *ecdsa.PrivateKey, digest, of string) {
 		plugin.Digest([]byte(payload)), len(payload), base64.StdEncoding.EncodeToString(signature)))
 }
 
-// newKey makes a key, and the file of its public half.
+// newKey returns a new key, and the file of its public key.
 func newKey(t *testing.T) (key *ecdsa.PrivateKey, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -49,7 +49,6 @@ func newKey(t *testing.T) (key *ecdsa.PrivateKey, file string) {
 	return key, file
 }
 
-// What cosign signed in a registry is known as signed, and kept with its signature.
 func TestCosignedPluginOfRegistryIsSigned(t *testing.T) {
 	h := newHub(t)
 	key, file := newKey(t)
@@ -85,7 +84,7 @@ func TestCosignedPluginOfRegistryIsSigned(t *testing.T) {
 			t.Errorf("offline %t: %v, %v, %+v", offline, r.Err, r.Stale, admitted)
 		}
 	}
-	// An unsigned version takes the place of nothing.
+	// An unsigned version does not replace a signed one.
 	h.push(t, "1", moduleOf(t, "demo", "2.0.0"))
 	r, admitted := pull(false)
 	if r.Stale == nil || !strings.Contains(r.Stale.Error(), "not signed") || len(admitted) != 1 || admitted[0].Manifest.Version != "1.0.0" {

@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// PluginError says which plugin may not be loaded, and why.
+// PluginError is the error for a plugin that may not be loaded.
 type PluginError struct {
 	Name string
 	Err  error
@@ -20,8 +20,8 @@ func (e *PluginError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *PluginError) Unwrap() error { return e.Err }
 
-// RefusedError says which version of a plugin may not be loaded, and why: its digest, the
-// lock or its signatures speak against it.
+// RefusedError is the error for a version of a plugin whose digest or signatures are wrong, or
+// that is not in the lock.
 type RefusedError struct {
 	Path   string
 	Digest string // of the module or program
@@ -34,8 +34,8 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Trust returns what the signatures say: "unsigned", "unknown-key" or "bad-signature"; ""
-// where they were not checked.
+// Trust returns the state of the signatures: "unsigned", "unknown-key" or "bad-signature"; "" if
+// they were not checked.
 func (e *RefusedError) Trust() string {
 	refusal, ok := errors.AsType[*trust.Refusal](e.Err)
 	if !ok {

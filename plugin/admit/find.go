@@ -26,7 +26,7 @@ func (p Plugin) WithoutCode() Plugin {
 	return p
 }
 
-// PromoteAfter says when a shadow takes the place of the plugin.
+// PromoteAfter is the condition for a shadow to replace the plugin.
 type PromoteAfter = config.PromoteAfter
 
 // Shadow is a plugin that may run beside the one of its name.
@@ -83,8 +83,8 @@ func (p *Policy) find(dirs, taken []string) ([]plugin.Found, []error) {
 	return found, append(bad, errs...)
 }
 
-// addSource adds the plugin that e names a source for to found. Without a source it must be
-// there already.
+// addSource adds the plugin at the source of e to found. Without a source, the plugin must be in
+// found.
 func (p *Policy) addSource(e *config.Plugin, found *[]plugin.Found, taken []string) error {
 	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == e.Name })
 	switch {
@@ -104,8 +104,8 @@ func (p *Policy) addSource(e *config.Plugin, found *[]plugin.Found, taken []stri
 	return err
 }
 
-// errorOf returns the index of the error about a file or folder that is named after the
-// plugin; -1 for none.
+// errorOf returns the index of the error about a file or folder with the name of the plugin; -1 if
+// there is none.
 func errorOf(errs []error, name string) int {
 	return slices.IndexFunc(errs, func(err error) bool {
 		found, ok := errors.AsType[*plugin.FindError](err)
@@ -117,8 +117,8 @@ func errorOf(errs []error, name string) int {
 	})
 }
 
-// Shadows returns the plugins of prober.yaml that may run beside others, along with the
-// errors of those that may not be loaded.
+// Shadows returns the shadows of prober.yaml that may be loaded, along with the errors of the
+// others.
 func (p *Policy) Shadows() ([]Shadow, error) {
 	var all []Shadow
 	var errs []error
@@ -161,7 +161,7 @@ func otherName(e *config.Plugin, name string) error {
 	return fmt.Errorf("source %s: its manifest calls the plugin %q", e.Source, name)
 }
 
-// develop reads a plugin under development. Its grants and limits are the operator's.
+// develop reads a plugin under development, and sets the operator's grants and limits.
 func (p *Policy) develop(name string, taken []string) (Plugin, error) {
 	if slices.Contains(taken, name) {
 		return Plugin{}, errors.New("the name is taken by a built-in handler")

@@ -53,10 +53,10 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
-// Config returns what prober.yaml says, or the defaults where there is none.
+// Config returns the contents of prober.yaml, or the defaults if there is no file.
 func (p *Policy) Config() *config.Agent { return p.file }
 
-// TrustPolicy reads the keys that cfg, the file at configFile, trusts.
+// TrustPolicy returns a policy with the trusted keys of cfg, the contents of configFile.
 func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {
 	files := make([]string, len(cfg.Trust.Keys))
 	for i, file := range cfg.Trust.Keys {
@@ -73,8 +73,8 @@ func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {
 	return policy, nil
 }
 
-// Admit checks f against the pins, signatures and lock for a plugin of its name, and sets
-// its grants and limits. It decides about the bytes in f.Module, so these must be loaded.
+// Admit checks f against the pins, signatures and lock for a plugin of its name, and sets its
+// grants and limits. It checks the bytes in f.Module, so these are what must be loaded.
 func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if err := p.Constrain(f); err != nil {
 		return trust.Verdict{}, err
@@ -90,7 +90,7 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	return verdict, err
 }
 
-// admitShadow is [Policy.Admit] for a plugin that e wants beside the one of its name.
+// admitShadow is [Policy.Admit] for the shadow that e configures.
 func (p *Policy) admitShadow(f *plugin.Found, e *config.Plugin) (trust.Verdict, error) {
 	if err := pinned(f, e); err != nil {
 		return trust.Verdict{}, refuse(f, err)
@@ -119,17 +119,17 @@ func (p *Policy) Constrain(f *plugin.Found) error {
 	return nil
 }
 
-// covered returns an error where a pin or a signature leaves a part of f unchecked that
-// must be checked. A signature, a lock and a source with a digest cover all of f.
+// covered returns an error if a part of f that must be checked is not. A signature, a lock and a
+// source with a digest cover all of f.
 func (p *Policy) covered(f *plugin.Found, e *config.Plugin, verdict trust.Verdict) error {
 	ref, remote := e.Reference()
 	switch {
 	case verdict.State == trust.Signed, p.lock != nil, ref.Digest != "", f.Beside == "":
 		return nil
 	case e.Digest != "" && e.Manifest == "":
-		return fmt.Errorf("digest is of %s alone, and not of the manifest beside it: want manifest: %s as well, or a signature, or a lock", f.Path, f.Beside)
+		return fmt.Errorf("the digest covers %s alone, and not the manifest beside it: set manifest: %s too, or use a signature or a lock", f.Path, f.Beside)
 	case remote && e.Digest == "":
-		return fmt.Errorf("%s is a program, which could do here whatever prober may: want digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
+		return fmt.Errorf("%s is a program, which may do whatever prober may: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func (p *Policy) Folders() (folders []string) {
 // pinned checks f against the digests of e.
 func pinned(f *plugin.Found, e *config.Plugin) error {
 	if digest := plugin.Digest(f.Module); e.Digest != "" && e.Digest != digest {
-		return fmt.Errorf("digest of %s is %s, want %s", f.Path, digest, e.Digest)
+		return fmt.Errorf("digest of %s is %s, must be %s", f.Path, digest, e.Digest)
 	}
 	if e.Manifest != "" && e.Manifest != f.Beside {
-		return fmt.Errorf("manifest of %s is %s, want %s", f.Path, cmp.Or(f.Beside, "inside"), e.Manifest)
+		return fmt.Errorf("manifest of %s is %s, must be %s", f.Path, cmp.Or(f.Beside, "inside"), e.Manifest)
 	}
 	return nil
 }
@@ -188,8 +188,8 @@ func constrain(f *plugin.Found, e *config.Plugin) {
 	}
 }
 
-// withDefaults returns the shadow e, with what it does not set taken from the plugin of its
-// name.
+// withDefaults returns the shadow e, with the grants, limits and policy of the plugin of its name
+// where e does not set them.
 func (p *Policy) withDefaults(e config.Plugin) *config.Plugin {
 	i := slices.IndexFunc(p.file.Plugins, func(o config.Plugin) bool { return o.Name == e.Name && !o.Shadow })
 	if i < 0 {

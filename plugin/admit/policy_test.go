@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// moduleOf is the module of a plugin that does nothing.
+// moduleOf returns a plugin that does nothing.
 func moduleOf(t *testing.T, name, version string) []byte {
 	t.Helper()
 	module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nversion: "+version+"\nname: "+name+"\n"))
@@ -61,7 +61,7 @@ func newShelf(t *testing.T) *shelf {
 
 func (s *shelf) path(name string) string { return filepath.Join(s.dir, name) }
 
-// put writes a plugin, whose bytes differ with text.
+// put writes a plugin with text in it.
 func (s *shelf) put(path, name, text string) plugin.Found {
 	s.t.Helper()
 	module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifestHead+name+"\ndescription: "+text+"\n"))
@@ -85,7 +85,7 @@ func (s *shelf) sign(f plugin.Found) {
 	write(s.t, f.Path+".sig", string(data))
 }
 
-// find asks for the plugins of the folder, with prober.yaml as given.
+// find returns the plugins of the folder, with this prober.yaml.
 func (s *shelf) find(file string, change ...func(*admit.Config)) ([]string, error) {
 	s.t.Helper()
 	cfg := admit.Config{ConfigFile: s.path("prober.yaml")}
@@ -136,7 +136,7 @@ func TestFind(t *testing.T) {
 			`prober.yaml:3: trust: plugin "b" of ` + b.Path + ": not signed, and trust.require is set; trusted keys: " + s.key.ID + " (" + s.path("ops.pub") + ")"}},
 		{"a pin", "plugins: [{name: a, digest: '" + a.Digest + "'}]\n", nil, []string{"a unchecked", "b unchecked"}, nil},
 		{"a pin of other bytes", "plugins: [{name: a, digest: '" + b.Digest + "'}]\n", nil, []string{"b unchecked"}, []string{
-			"prober.yaml:3: plugins[0]: digest of " + a.Path + " is " + a.Digest + ", want " + b.Digest}},
+			"prober.yaml:3: plugins[0]: digest of " + a.Path + " is " + a.Digest + ", must be " + b.Digest}},
 		{"a lock", "", []func(*admit.Config){whole}, []string{"a unchecked", "b unchecked"}, nil},
 		{"a key that is not there", "trust: {keys: [ops.pub, nosuch.pub]}\n", nil, nil, []string{
 			"prober.yaml:3: trust: key: open " + s.path("nosuch.pub")}},
@@ -185,7 +185,7 @@ func TestLockedPlugins(t *testing.T) {
 	}
 }
 
-func TestTamperedPlugin(t *testing.T) {
+func TestTamperedPluginIsRefused(t *testing.T) {
 	s := newShelf(t)
 	s.sign(s.put("plugins/a.wasm", "a", "a"))
 	s.put("plugins/a.wasm", "a", "tampered")
@@ -198,7 +198,7 @@ func TestTamperedPlugin(t *testing.T) {
 	}
 }
 
-// A program is signed together with its manifest, which no program has inside.
+// The signature of a program covers the manifest beside it.
 func TestSignedProgram(t *testing.T) {
 	s := newShelf(t)
 	path := s.path("plugins/prober-plugin-p")
@@ -222,7 +222,7 @@ func TestSignedProgram(t *testing.T) {
 	}
 }
 
-func TestPluginsUnderDevelopment(t *testing.T) {
+func TestPluginUnderDevelopmentIsNotChecked(t *testing.T) {
 	s := newShelf(t)
 	s.put("plugins/a.wasm", "a", "a")
 	if err := os.Mkdir(s.path("project"), 0o700); err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// What a registry has may run programs on this host where somebody that the operator
-// trusts has said so of all that there is, and nowhere else.
+// A pin, a signature or a lock must cover the program and its manifest.
 func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 	h := newHub(t)
 	s := newShelf(t)
@@ -56,14 +55,14 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 		pinned  bool   // source has a digest
 		want    string // "": it may be loaded
 	}{
-		{"nobody", program, "", "", "", false, "is a program, which could do here whatever prober may: want digest and manifest, a source with @sha256:, or the signature of a trusted key"},
-		{"a signature that nobody asked for", signed, "", "", "", false, "is a program, which could do here"},
+		{"nobody", program, "", "", "", false, "is a program, which may do whatever prober may: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key"},
+		{"a signature that nobody asked for", signed, "", "", "", false, "is a program, which may do whatever prober may"},
 		{"a source with a digest", program, "", "", "", true, ""},
 		{"a key", signed, "", keys, "", false, ""},
 		{"a key, of another manifest", swapped, "", keys, "", false, "is not of this plugin"},
-		{"a key that did not sign", program, "", keys, "", false, "is a program, which could do here"},
-		{"a digest", program, "  digest: " + code + "\n", "", "", false, "digest is of oci://"},
-		{"a digest, and what is missing", program, "  digest: " + code + "\n", "", "", false, "and not of the manifest beside it: want manifest: " + beside + " as well, or a signature, or a lock"},
+		{"a key that did not sign", program, "", keys, "", false, "is a program, which may do whatever prober may"},
+		{"a digest", program, "  digest: " + code + "\n", "", "", false, "the digest covers oci://"},
+		{"a digest, and what is missing", program, "  digest: " + code + "\n", "", "", false, "and not the manifest beside it: set manifest: " + beside + " too, or use a signature or a lock"},
 		{"both digests", program, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, ""},
 		{"both digests, of another manifest", other, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, "manifest of oci://"},
 		{"a digest and a key", signed, "  digest: " + code + "\n", keys, "", false, ""},
@@ -107,7 +106,6 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 	}
 }
 
-// A pin is of all that decides what a plugin of a folder does: of a manifest beside it too.
 func TestPinCoversManifestBesideProgram(t *testing.T) {
 	s := newShelf(t)
 	path := s.path("plugins/prober-plugin-tester")
@@ -131,13 +129,13 @@ func TestPinCoversManifestBesideProgram(t *testing.T) {
 		}
 	}
 	find("", "plugins: []\n")
-	find("prober.yaml:4: plugins[0]: digest is of "+path+" alone, and not of the manifest beside it: want manifest: "+f.Beside+" as well", pin)
+	find("prober.yaml:4: plugins[0]: the digest covers "+path+" alone, and not the manifest beside it: set manifest: "+f.Beside+" too", pin)
 	find("", both)
 	find("", pin, lock)
 	s.sign(f)
 	find("", pin+"trust: {keys: [ops.pub]}\n")
 
-	// Whoever can write to the manifest alone changes nothing by it.
+	// The manifest alone was changed.
 	write(t, path+".yaml", "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\nlimits: {instances: 64}\n")
 	find("prober.yaml:4: plugins[0]: manifest of "+path+" is sha256:", both)
 	find(`plugin "tester" of `+path+": the digest of the manifest beside it is sha256:", pin, lock)

@@ -18,11 +18,11 @@ type Pulled struct {
 	Name, Source string
 	Shadow       bool
 	Found        plugin.Found
-	Err          error // why it could not be pulled; nil when it could
-	Stale        error // why it is the last good one, not the registry's current one; nil when it is current
-	Unkept       error // why it could not be cached; nil when it is
-	// Newest is the version that the tag of Source had before, where that is newer: somebody
-	// moved it back. "" where nobody did.
+	Err          error // why it could not be pulled; nil if it was
+	Stale        error // why it is the last good one and not the registry's current one; nil if it is current
+	Unkept       error // why it could not be cached; nil if it is
+	// Newest is the newest version that the tag of Source has had, if that is newer: somebody moved
+	// the tag back. Else "".
 	Newest string
 
 	entry config.Plugin
@@ -91,7 +91,7 @@ func (r *Pulled) set(k *oci.Kept, ref plugin.Reference, err error) {
 	r.Found, r.Stale, r.Unkept, r.Newest = k.Artifact.Found(ref), k.Stale, k.Unkept, k.Newest
 }
 
-// wanted returns what an artifact must be to be loaded as e.
+// wanted describes the artifact that may be loaded as e.
 func (p *Policy) wanted(e *config.Plugin, ref plugin.Reference) oci.Wanted {
 	return oci.Wanted{Ref: ref, Digest: e.Digest, Accept: func(artifact *oci.Artifact) error {
 		f := artifact.Found(ref)

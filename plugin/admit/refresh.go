@@ -7,23 +7,23 @@ import (
 
 // RefreshConfig says which registries [Scanner.Refresh] asks.
 type RefreshConfig struct {
-	All   bool // also those of plugins with a digest, which cannot change
-	Again bool // also those that were asked a short time ago
+	All   bool // include plugins with a digest, which cannot change
+	Again bool // include registries that were asked a short time ago
 	// Each is called with the result for one plugin as soon as it is known. It is called
 	// concurrently.
 	Each func(Refreshed)
 }
 
-// Refreshed is what a registry has answered.
+// Refreshed is the answer of a registry.
 type Refreshed struct {
 	Pulled
-	Changed  bool // the answer is not the one before
-	WasStale bool // the answer before was [Stale]
+	Changed  bool // the answer differs from the previous one
+	WasStale bool // the previous answer was [Stale]
 }
 
 // Refresh asks the registries of prober.yaml for its plugins. The next [Scanner.Scan] uses
-// the answers. It reports whether some registry has not given a good answer, so that it is
-// to be asked again soon. The error means that prober.yaml cannot be read.
+// the answers. It reports whether a registry has given no good answer, so that it should be asked
+// again soon. The error means that prober.yaml cannot be read.
 func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bool, err error) {
 	policy, err := New(s.cfg.Config)
 	if err != nil {
@@ -54,6 +54,6 @@ func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bo
 	return incomplete, nil
 }
 
-// hasDigest reports whether prober.yaml names the digest of r, so that no registry could
-// answer anything new.
+// hasDigest reports whether prober.yaml has the digest of r, so that no registry can have a new
+// version.
 func (r *Pulled) hasDigest() bool { return r.ref.Digest != "" || r.entry.Digest != "" }

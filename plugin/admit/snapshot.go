@@ -33,7 +33,7 @@ type Entry struct {
 	Plugin       Plugin       // of Admitted and Stale
 	PromoteAfter PromoteAfter // of a shadow
 	Reason       error        // why it is Refused or Stale
-	// Rival is an error where a second plugin has the same name. Plugin is the first of them.
+	// Rival is the error for a second plugin of the same name; nil if there is none.
 	Rival error
 }
 
@@ -44,7 +44,7 @@ func (e Entry) Loadable() bool { return e.State == Admitted || e.State == Stale 
 type Snapshot struct {
 	// Number tells which of two snapshots of a [Scanner] is the later one.
 	Number int
-	// Config is what prober.yaml says.
+	// Config is the contents of prober.yaml.
 	Config *config.Agent
 	// Files are the files that the snapshot depends on, beside plugin folders, prober.yaml,
 	// the lock and plugins under development.
@@ -76,9 +76,9 @@ type Scanner struct {
 // NewScanner returns a Scanner. It reads nothing.
 func NewScanner(cfg ScannerConfig) *Scanner { return &Scanner{cfg: cfg} }
 
-// Scan reads prober.yaml, the plugin folders, the lock and the keys, and takes what
-// registries have answered last. It asks no registry. The error means that nothing can be
-// said about any plugin; what is wrong with single plugins is in [Snapshot.Err].
+// Scan reads prober.yaml, the plugin folders, the lock and the keys, and uses the last answers of
+// registries. It asks no registry. Its error is about all plugins; those about single plugins are
+// in [Snapshot.Err].
 func (s *Scanner) Scan() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func addErrors(to map[string]Entry, err error) (errs []error) {
 	return errs
 }
 
-// addRemote marks the entries that are in registries and not what these have now.
+// addRemote marks the entries of which the registry has another version, or did not answer.
 func (v *Snapshot) addRemote(pulled []Pulled) {
 	for _, r := range pulled {
 		v.remote = append(v.remote, r.Name)
@@ -175,7 +175,7 @@ func (v *Snapshot) Names() []string {
 	return slices.Compact(names)
 }
 
-// Remote reports of each plugin in a registry whether it, or its shadow, is [Stale].
+// Remote reports for each plugin in a registry whether it, or its shadow, is [Stale].
 func (v *Snapshot) Remote() map[string]bool {
 	all := make(map[string]bool)
 	for _, name := range v.remote {
@@ -194,12 +194,12 @@ func (v *Snapshot) IsPending() bool {
 	return false
 }
 
-// Err returns all that is wrong with plugins and shadows, joined. A plugin whose registry
-// has not answered yet is not an error.
+// Err returns all errors of plugins and shadows, joined. A plugin whose registry has not answered
+// yet is not an error.
 func (v *Snapshot) Err() error { return errors.Join(slices.Concat(v.errs, v.shadowErrs)...) }
 
-// About returns what is wrong with the plugin called name, or with its file at path; nil
-// when nothing is. path may be "".
+// About returns the errors about the plugin called name, or about its file at path. path may be
+// "".
 func (v *Snapshot) About(name, path string) error {
 	var wrong []error
 	for _, err := range v.errs {
@@ -212,8 +212,7 @@ func (v *Snapshot) About(name, path string) error {
 	return errors.Join(wrong...)
 }
 
-// WithoutPlugin returns an error where there is a shadow called name and no plugin of that
-// name for it to run beside.
+// WithoutPlugin returns an error if there is a shadow called name, and no plugin of that name.
 func (v *Snapshot) WithoutPlugin(name string) error {
 	shadow := v.shadows[name]
 	if !shadow.Loadable() || v.plugins[name].State != Absent || v.About(name, "") != nil {
@@ -222,15 +221,15 @@ func (v *Snapshot) WithoutPlugin(name string) error {
 	return fmt.Errorf("plugin %q of %s: there is no plugin of that name for it to run beside", name, shadow.Plugin.Path)
 }
 
-// IsGone reports whether the file that a plugin was loaded from was removed. Where its
-// folder cannot be read, it was not.
+// IsGone reports whether the file of a plugin was removed. It returns false if the folder of the
+// file cannot be read.
 func (v *Snapshot) IsGone(path string) bool {
 	i := slices.IndexFunc(v.dirs, func(dir string) bool {
 		rest, err := filepath.Rel(dir, path)
 		return err == nil && filepath.IsLocal(rest)
 	})
 	if i < 0 {
-		return true // it had a source in prober.yaml, which does not name it any more
+		return true // it was a source that prober.yaml does not have any more
 	}
 	if _, err := os.ReadDir(v.dirs[i]); err != nil {
 		return false
@@ -239,7 +238,7 @@ func (v *Snapshot) IsGone(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// WithoutCode returns v without the bytes of modules and signatures, for those who keep it.
+// WithoutCode returns v without the bytes of modules and signatures, which may be large.
 func (v *Snapshot) WithoutCode() *Snapshot {
 	light := *v
 	light.plugins, light.shadows = maps.Clone(v.plugins), maps.Clone(v.shadows)

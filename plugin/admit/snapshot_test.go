@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// scanner is a scanner of the plugins in the folder "plugins" of s, and of prober.yaml.
+// scanner returns a scanner of the plugins in the folder "plugins" of s, and of prober.yaml.
 func (s *shelf) scanner(cache string) *admit.Scanner {
 	return admit.NewScanner(admit.ScannerConfig{
 		Config:     admit.Config{ConfigFile: s.path("prober.yaml")},
@@ -90,7 +90,6 @@ func TestScanNumbersSnapshots(t *testing.T) {
 	}
 }
 
-// Two plugins of one name: the entry has the first, and an error that names both.
 func TestScanTwoPluginsOfOneName(t *testing.T) {
 	s := newShelf(t)
 	s.put("plugins/a.wasm", "a", "a")
@@ -165,8 +164,6 @@ func TestIsGone(t *testing.T) {
 	}
 }
 
-// Refresh asks a registry; Scan uses its answer, also the last good one when the registry
-// is away.
 func TestRefreshThenScan(t *testing.T) {
 	h, s := newHub(t), newShelf(t)
 	h.push(t, "1", moduleOf(t, "demo", "1.0.0"))

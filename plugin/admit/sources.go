@@ -22,9 +22,9 @@ const minInterval = 10 * time.Second
 
 // SourcesConfig says how plugins are fetched from registries.
 type SourcesConfig struct {
-	CacheDir     string // keeps what was pulled, see [CacheDir]
+	CacheDir     string // for pulled plugins, see [CacheDir]
 	DockerConfig string // docker's config.json, with credentials; "": none
-	Version      string // of the program; "" is fine
+	Version      string // of prober, for the User-Agent; may be ""
 	Offline      bool   // asks no registry
 }
 
@@ -37,7 +37,7 @@ type Sources struct {
 	answers map[question]answer
 }
 
-// question is what a registry is asked for.
+// question identifies the request for a plugin.
 type question struct {
 	name, source, digest string
 	plainHTTP, shadow    bool
@@ -51,12 +51,12 @@ func questionOf(e *config.Plugin) question {
 type answer struct {
 	at     time.Time
 	digest string    // of the artifact to be used
-	stale  error     // why that is the last good one; nil when it is the current one
-	err    error     // why there is none
-	unkept *oci.Kept // the artifact, where it could not be cached
+	stale  error     // why that is the last good one; nil if it is the current one
+	err    error     // why there is no artifact
+	unkept *oci.Kept // the artifact, if it could not be cached
 }
 
-// same reports whether a and o say the same.
+// same reports whether a and o have the same digest and errors.
 func (a answer) same(o answer) bool {
 	return a.digest == o.digest && textOf(a.stale) == textOf(o.stale) && textOf(a.err) == textOf(o.err)
 }
@@ -76,15 +76,15 @@ func NewSources(cfg SourcesConfig) *Sources {
 	return &Sources{cfg: cfg, answers: make(map[question]answer)}
 }
 
-// CacheDir returns the folder that keeps what was pulled: in the state folder, or else in
-// the user's cache.
+// CacheDir returns the folder for pulled plugins: in the state folder, or in the user's cache if
+// stateDir is "".
 func CacheDir(stateDir string) (string, error) {
 	if stateDir != "" {
 		return filepath.Join(stateDir, "plugins"), nil
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("plugin cache: %w; a state folder would do as well", err)
+		return "", fmt.Errorf("plugin cache: %w; set a state folder instead", err)
 	}
 	return filepath.Join(base, "prober", "plugins"), nil
 }
@@ -110,8 +110,8 @@ func (s *Sources) resolve(ctx context.Context, e *config.Plugin, w oci.Wanted) (
 	return kept, w.Ref, err
 }
 
-// ask returns the artifact from the registry, or the last good one where the registry has
-// no good one now.
+// ask returns the artifact from the registry, or the last good one if the registry has no good one
+// now.
 func (s *Sources) ask(ctx context.Context, e *config.Plugin, w oci.Wanted) (*oci.Kept, error) {
 	store, err := s.store()
 	if err != nil {

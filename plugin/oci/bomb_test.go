@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A layout of one large module that many manifests name is not read for each of them.
-func TestLoadIsBounded(t *testing.T) {
+// A layout of many manifests with one large module is not read to its end.
+func TestLoadLargeLayoutIsError(t *testing.T) {
 	const size = 30 << 20
 	large := append([]byte("\x00asm\x01\x00\x00\x00\x00"), binary.AppendUvarint(nil, size+2)...)
 	large = append(append(large, "\x01x"...), make([]byte, size)...)
@@ -40,7 +40,7 @@ func TestLoadIsBounded(t *testing.T) {
 	_, err = oci.Load(dir, oci.Platform{})
 	wants(t, err, "more than 268435456 bytes of plugins")
 
-	// One that is named many times is read once: else this would take many minutes.
+	// A manifest that the index names many times is read once.
 	entry := fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d}`, a.Digest, len(a.Root()))
 	writeFile(t, filepath.Join(dir, "index.json"), []byte(`{"schemaVersion":2,"manifests":[`+strings.TrimSuffix(strings.Repeat(entry+",", 20_000), ",")+`]}`))
 	if all, err := oci.Load(dir, oci.Platform{}); err != nil || len(all) != 1 {

@@ -16,11 +16,11 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// recorded is what the real cosign put into a registry, see its README.md.
+// recorded is the folder of what the real cosign put into a registry; see its README.md.
 const recorded = "../trust/testdata/cosign"
 
-// cosigned starts a registry with what cosign did in one way. change, when not nil, may
-// replace what is put there, or leave it out.
+// cosigned starts a registry with what cosign put there in one way. change, unless it is nil,
+// returns what replaces a manifest; nil omits it.
 func cosigned(t *testing.T, way string, referrers bool, change func(name string, data []byte) []byte) *registrytest.Registry {
 	t.Helper()
 	h := registrytest.New(t, registry.WithReferrersSupport(referrers))
@@ -86,7 +86,7 @@ func policy(t *testing.T, key string) *trust.Policy {
 	return p
 }
 
-// verdict pulls what ref names and holds its signatures against a key.
+// verdict pulls an artifact and checks its signatures with a key.
 func verdict(t *testing.T, h *registrytest.Registry, rest, key string) error {
 	t.Helper()
 	c := client(t, oci.ClientConfig{Cosign: true, Platform: oci.Platform{OS: "linux", Architecture: "arm64"}})
@@ -103,9 +103,8 @@ func verdict(t *testing.T, h *registrytest.Registry, rest, key string) error {
 	return err
 }
 
-// What the cosign binary signed in a registry is known as signed, in each of the ways in
-// which it keeps signatures there.
-func TestSignedByTheRealCosign(t *testing.T) {
+// Each way in which cosign keeps signatures in a registry is read.
+func TestPullSignaturesOfCosign(t *testing.T) {
 	ways := []struct {
 		name      string
 		referrers bool
@@ -126,8 +125,7 @@ func TestSignedByTheRealCosign(t *testing.T) {
 	}
 }
 
-// A signature leads from its key to the bytes that are loaded, or nowhere.
-func TestRealSignaturesOfOtherThings(t *testing.T) {
+func TestPullWrongSignatureIsRefused(t *testing.T) {
 	signatureOf := func(t *testing.T, way, repo string) (name string, data []byte) {
 		t.Helper()
 		all := files(t, filepath.Join(recorded, "registry", way, repo))
@@ -197,9 +195,8 @@ func TestRealSignaturesOfOtherThings(t *testing.T) {
 	})
 }
 
-// A list of what refers to an artifact may be as long as whoever can write to the registry
-// likes. It is not read to its end.
-func TestReferrersAreBounded(t *testing.T) {
+// Whoever can write to a registry can make the list of referrers long.
+func TestPullManyReferrersIsError(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
 	push(t, c, h.Ref(t, "demo:1"), pack(t, "1.0.0", ""))
@@ -229,7 +226,7 @@ func TestReferrersAreBounded(t *testing.T) {
 			t.Errorf("%d pages were asked for", asked)
 		}
 	}
-	// One that has no such list, or does not show it, has no signatures.
+	// A registry without the list, or that does not show it, has no signatures.
 	for _, status := range []int{400, 401, 403, 404, 405, 501} {
 		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, "/referrers/") {

@@ -111,8 +111,7 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
-// A registry that wants tokens gets one for docker's credentials, and for no others.
-func TestTokens(t *testing.T) {
+func TestTokenServer(t *testing.T) {
 	h := registrytest.New(t)
 	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch user, password, _ := r.BasicAuth(); {
@@ -180,7 +179,7 @@ func TestDockerConfig(t *testing.T) {
 	}
 }
 
-func TestRegistryIsAwayOrSlow(t *testing.T) {
+func TestPullErrors(t *testing.T) {
 	h := registrytest.New(t)
 	ref := h.Ref(t, "demo:1")
 	c := client(t, oci.ClientConfig{})

@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// Pretend has a client take addresses of this host for others.
+// Pretend sets the classes that a client takes addresses of this host for.
 func Pretend(c *Client, classes map[string]netaddr.Class) {
 	c.classOf = func(to netip.AddrPort) netaddr.Class {
 		if class, ok := classes[to.String()]; ok {

@@ -16,9 +16,8 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A registry may keep its blobs elsewhere. What let us in at the registry does not let
-// anybody in there.
-func TestCredentialsStayWithTheirRegistry(t *testing.T) {
+// A registry may keep its blobs on another host.
+func TestRedirectGetsNoCredentials(t *testing.T) {
 	h, elsewhere := registrytest.New(t), registrytest.New(t)
 	a := pack(t, "1.0.0", "signature")
 	config := filepath.Join(t.TempDir(), "config.json")
@@ -57,8 +56,7 @@ func TestCredentialsStayWithTheirRegistry(t *testing.T) {
 	}
 }
 
-// Wherever a registry leads, it is not to what a cloud tells its machines.
-func TestNoWayToMetadata(t *testing.T) {
+func TestMetadataAddressIsError(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
 	push(t, c, h.Ref(t, "demo:1"), pack(t, "1.0.0", ""))
@@ -92,8 +90,7 @@ func TestNoWayToMetadata(t *testing.T) {
 	wants(t, err, "169.254.169.254 is a link-local or metadata address")
 }
 
-// What was to be asked for by HTTPS is, each step of the way.
-func TestNoWayOutOfHTTPS(t *testing.T) {
+func TestRedirectFromHTTPSToHTTPIsError(t *testing.T) {
 	plain := registrytest.New(t)
 	a := pack(t, "1.0.0", "")
 	push(t, client(t, oci.ClientConfig{}), plain.Ref(t, "demo:1"), a)
@@ -121,7 +118,7 @@ func TestNoWayOutOfHTTPS(t *testing.T) {
 	wants(t, err, ref.String()+": ", "the registry leads to an address without HTTPS")
 }
 
-// trusts lets clients that are made during the test trust a certificate.
+// trusts makes new clients trust a certificate until the test ends.
 func trusts(t *testing.T, certificate *x509.Certificate) {
 	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport)
@@ -132,7 +129,7 @@ func trusts(t *testing.T, certificate *x509.Certificate) {
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 }
 
-// locked asks for a user and a password.
+// locked answers requests without the right user and password.
 func locked(w http.ResponseWriter, r *http.Request) bool {
 	if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
 		return false

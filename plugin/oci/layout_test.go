@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// readFile and writeFile are those of package os that cannot fail here.
+// readFile and writeFile are those of package os; errors end the test.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -62,8 +62,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// What was pulled can be saved, loaded and pushed elsewhere under the same digest.
-func TestAcrossTheAirGap(t *testing.T) {
+func TestSavedArtifactKeepsDigest(t *testing.T) {
 	a := pack(t, "1.0.0", "signature")
 	here, there := registrytest.New(t), registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
@@ -88,7 +87,7 @@ func TestAcrossTheAirGap(t *testing.T) {
 	same(t, got, a)
 }
 
-func TestALayoutHoldsSeveral(t *testing.T) {
+func TestSaveDirAddsToLayout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "layout")
 	for _, s := range []struct{ version, tag string }{{"1.0.0", "1"}, {"2.0.0", "2"}, {"3.0.0", "2"}} {
 		if err := oci.SaveDir(dir, s.tag, pack(t, s.version, "")); err != nil {
@@ -111,7 +110,7 @@ func TestALayoutHoldsSeveral(t *testing.T) {
 	wants(t, oci.SaveDir(other, "", all[0]), other+": is not an OCI layout")
 }
 
-func TestLoadDirRefuses(t *testing.T) {
+func TestLoadDirErrors(t *testing.T) {
 	a := pack(t, "1.0.0", "")
 	for name, tc := range map[string]struct {
 		spoil func(t *testing.T, dir string)
@@ -182,7 +181,7 @@ func TestLoadDirRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadTarRefuses(t *testing.T) {
+func TestLoadTarErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.tar")
 	if err := oci.SaveTar(good, "", pack(t, "1.0.0", "")); err != nil {
@@ -242,7 +241,7 @@ func TestLoadTarRefuses(t *testing.T) {
 	})
 }
 
-// header returns the header of an entry without what should follow it.
+// header returns the header of an entry, without its contents.
 func header(t *testing.T, h tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -12,9 +12,8 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// TestPlainHTTPLeadsNoNearer has a registry lead to a server on another network, in every way
-// that registries have to do so.
-func TestPlainHTTPLeadsNoNearer(t *testing.T) {
+// A registry leads to a server on another network, in every way in which it can.
+func TestPlainHTTPToNearerNetworkIsError(t *testing.T) {
 	const public, private, loopback = netaddr.Public, netaddr.Private, netaddr.Loopback
 	h, other := registrytest.New(t), registrytest.New(t)
 	config := filepath.Join(t.TempDir(), "config.json")
@@ -74,8 +73,8 @@ func TestPlainHTTPLeadsNoNearer(t *testing.T) {
 	}
 }
 
-// oras refuses an upload to another host, wherever that is.
-func TestUploadStaysAtTheRegistry(t *testing.T) {
+// This check is that of oras.
+func TestUploadToOtherHostIsError(t *testing.T) {
 	h, other := registrytest.New(t), registrytest.New(t)
 	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost {
@@ -92,8 +91,8 @@ func TestUploadStaysAtTheRegistry(t *testing.T) {
 	}
 }
 
-// A registry on loopback may have led to another server there. That opens no way for the next.
-func TestRegistriesShareNoWay(t *testing.T) {
+// What a registry on loopback may lead to, a public one may not.
+func TestRegistriesDoNotShareAddresses(t *testing.T) {
 	local, public, other := registrytest.New(t), registrytest.New(t), registrytest.New(t)
 	a := pack(t, "1.0.0", "")
 	for _, h := range []*registrytest.Registry{local, public, other} {

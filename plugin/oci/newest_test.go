@@ -10,9 +10,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A tag that was moved back to an older version, which was signed as well, is told of for
-// as long as it stays there.
-func TestATagThatWasMovedBack(t *testing.T) {
+func TestStoreTagMovedBackNamesNewest(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	dir := filepath.Join(t.TempDir(), "plugins")

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// module is a plugin that does nothing, of a version.
+// module returns a plugin of a version that does nothing.
 func module(t *testing.T, version string) []byte {
 	t.Helper()
 	manifest := "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: " + version +
@@ -90,8 +90,7 @@ func wants(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// The digests are constants: were they to change, then so would those of everybody's
-// plugins that are pushed anew.
+// The digests are constants: the same plugin must have the same digest in each version of prober.
 func TestPackIsDeterministic(t *testing.T) {
 	for signature, want := range map[string]string{
 		"":          "sha256:ca856b9495a871259c1225d67021a510208a4dda9c7b8c4cd66a5887012a23a3",
@@ -131,8 +130,8 @@ func TestPushAndPull(t *testing.T) {
 	}
 }
 
-// What a registry has is what other clients of the format expect.
-func TestManifestInTheRegistry(t *testing.T) {
+// Other clients depend on these fields.
+func TestPushedManifest(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	a := pack(t, "1.0.0", "signature")
@@ -187,7 +186,7 @@ func getJSON(t *testing.T, h *registrytest.Registry, path string, into any) {
 	}
 }
 
-func TestPullRefuses(t *testing.T) {
+func TestPullOtherThanPluginIsError(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	good := pack(t, "1.0.0", "")
@@ -233,8 +232,7 @@ func TestPullRefuses(t *testing.T) {
 	}
 }
 
-// A registry that lies, about any part and in any way, is found out.
-func TestPullVerifies(t *testing.T) {
+func TestPullTamperedIsError(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	a := pack(t, "1.0.0", "signature")
@@ -309,14 +307,14 @@ func TestPullVerifies(t *testing.T) {
 	})
 }
 
-func TestPackRefuses(t *testing.T) {
+func TestPackErrors(t *testing.T) {
 	_, err := oci.Pack([]byte("text"), nil)
 	wants(t, err, "not a WebAssembly module")
 	_, err = oci.Pack(module(t, "1.0.0"), make([]byte, 64<<10+1))
 	wants(t, err, "signature of 65537 bytes; at most 65536 are allowed")
 }
 
-func TestTLSIsVerified(t *testing.T) {
+func TestUnknownCertificateIsError(t *testing.T) {
 	server := httptest.NewUnstartedServer(registrytest.Handler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

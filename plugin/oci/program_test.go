@@ -23,7 +23,7 @@ var (
 	s390 = oci.Platform{OS: "linux", Architecture: "s390x"}
 )
 
-// program packs one that is nothing but a text, which has its platform in it.
+// program returns an artifact of a program for a platform.
 func program(t *testing.T, version, signature string, on oci.Platform) *oci.Artifact {
 	t.Helper()
 	a, err := oci.PackProgram(oci.Program{
@@ -35,7 +35,7 @@ func program(t *testing.T, version, signature string, on oci.Platform) *oci.Arti
 	return a
 }
 
-// pushProgram puts a program beside those of other platforms.
+// pushProgram adds a program to those of other platforms.
 func pushProgram(t *testing.T, c *oci.Client, ref plugin.Reference, a *oci.Artifact) *oci.Artifact {
 	t.Helper()
 	joined, err := c.Join(t.Context(), ref, a)
@@ -46,7 +46,7 @@ func pushProgram(t *testing.T, c *oci.Client, ref plugin.Reference, a *oci.Artif
 	return joined
 }
 
-// isFor fails unless a is what program made for a platform.
+// isFor fails unless a is the result of program for a platform.
 func isFor(t *testing.T, a *oci.Artifact, version, signature string, on oci.Platform) {
 	t.Helper()
 	if string(a.Module) != "a program for "+on.String() || a.Platform != on || string(a.Signature) != signature ||
@@ -55,7 +55,7 @@ func isFor(t *testing.T, a *oci.Artifact, version, signature string, on oci.Plat
 	}
 }
 
-func TestProgramsOfSeveralPlatforms(t *testing.T) {
+func TestPullProgramOfPlatform(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	host, ref := oci.HostPlatform(), h.Ref(t, "me/demo:1")
@@ -116,15 +116,14 @@ func TestProgramsOfSeveralPlatforms(t *testing.T) {
 	}
 }
 
-// The digests are constants, as those of modules are.
 func TestPackProgramIsDeterministic(t *testing.T) {
 	if got, want := program(t, "1.0.0", "signature", arm).Digest, "sha256:5d18e00b51901ad22f033f94079af4bab5ddee1f2a713c5ff867b9c5179cedc4"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// What a registry has is what other clients expect of an artifact for several platforms.
-func TestIndexInTheRegistry(t *testing.T) {
+// Other clients depend on these fields.
+func TestPushedIndex(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	pushProgram(t, c, h.Ref(t, "demo:1"), program(t, "1.0.0", "signature", mac))
@@ -175,8 +174,7 @@ func TestIndexInTheRegistry(t *testing.T) {
 	}
 }
 
-// A layout has the programs of all platforms, with the digest that the registry has.
-func TestProgramsInLayouts(t *testing.T) {
+func TestLayoutHasProgramsOfAllPlatforms(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{})
 	host, ref := oci.HostPlatform(), h.Ref(t, "demo:1")
@@ -261,7 +259,7 @@ func TestPullWholeVerifiesOtherPlatforms(t *testing.T) {
 	wants(t, err, ref.String()+": program for linux/s390x: program: ", "the bytes are not those of their digest")
 }
 
-func TestPullRefusesPrograms(t *testing.T) {
+func TestPullProgramErrors(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Platform: arm})
 	good := pushProgram(t, c, h.Ref(t, "demo:good"), program(t, "1.0.0", "", arm))
@@ -334,7 +332,7 @@ func TestPullRefusesPrograms(t *testing.T) {
 	}
 }
 
-func TestPackProgramRefuses(t *testing.T) {
+func TestPackProgramErrors(t *testing.T) {
 	beside := []byte(programManifest + "1.0.0\n")
 	for want, p := range map[string]oci.Program{
 		"program of 0 bytes; must have 1 to": {Manifest: beside},

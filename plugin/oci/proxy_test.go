@@ -21,8 +21,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// proxy is one that everything goes through, as HTTP_PROXY has it. Whatever it is asked for,
-// it has a registry answer.
+// proxy is an HTTP proxy, as HTTP_PROXY has it. A registry answers all of its requests.
 type proxy struct {
 	mu    sync.Mutex
 	hosts []string
@@ -57,7 +56,7 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// asked returns the hosts that the proxy was asked for, but the registry, and forgets them.
+// asked returns the requested hosts, without the registry, and forgets them.
 func (p *proxy) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +78,7 @@ func (p *proxy) leadTo(place string) {
 	}
 }
 
-// resolver lets the names be looked up, and no others, until the test ends.
+// resolver replaces the DNS resolver by one that knows names, until the test ends.
 func resolver(t *testing.T, names map[string]string) {
 	t.Helper()
 	was := net.DefaultResolver
@@ -95,7 +94,7 @@ func resolver(t *testing.T, names map[string]string) {
 	}}
 }
 
-// serveNames answers queries as over tcp.
+// serveNames answers DNS queries over TCP.
 func serveNames(conn net.Conn, names map[string]string) {
 	defer conn.Close()
 	for {
@@ -134,9 +133,8 @@ func serveNames(conn net.Conn, names map[string]string) {
 	}
 }
 
-// TestProxyDoesNotHideMetadata has a registry lead to metadata addresses through a proxy, which
-// would go there.
-func TestProxyDoesNotHideMetadata(t *testing.T) {
+// The proxy would send the requests.
+func TestProxiedMetadataAddressIsError(t *testing.T) {
 	p := newProxy(t)
 	resolver(t, map[string]string{
 		"registry.example": "192.0.2.7", "blobs.example": "192.0.2.8",
@@ -208,8 +206,7 @@ func proxyHost(t *testing.T) string {
 	return u.Host
 }
 
-// TestProxyKnowsMoreNames has a site on which only the proxy can look names up.
-func TestProxyKnowsMoreNames(t *testing.T) {
+func TestNameKnownToProxyOnly(t *testing.T) {
 	p := newProxy(t)
 	resolver(t, nil)
 	ref, err := plugin.ParseReference("registry.example/demo:1")

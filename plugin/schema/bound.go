@@ -12,13 +12,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Whoever writes a manifest, and whoever writes the config in a pod's annotation, must not be
-// able to hang the agent. Three things could:
+// The author of a manifest, or of the config in a pod's annotation, must not be able to hang the
+// agent. Three things could:
 //
 //   - References: 30 lines of schema in which each refers twice to the next have 2^30 parts
 //     with their references written out. maxSize bounds them, and recursion is refused.
-//   - A large config and a large schema, of which each part may be evaluated for each value of
-//     the config. maxWork bounds the product.
+//   - A large config and a large schema: each part of the schema may be evaluated for each value
+//     of the config. maxWork bounds the product.
 //   - Numbers such as 1e1000000000, which the validator computes with math/big. maxDigits and
 //     maxExponent bound them.
 //
@@ -28,7 +28,7 @@ const (
 	maxWork     = 500_000 // size of the schema times values of the config: a second or two
 	maxDigits   = 400     // of a number, its exponent included
 	maxExponent = 400     // more than a float64 has
-	bytesAValue = 64      // of a string, that count as one value
+	bytesAValue = 64      // bytes of a string that count as one value
 )
 
 // measure returns the size of a schema: the number of its parts, of their defaults, and of the

@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// FieldError is what is wrong with one field of a config.
+// FieldError is the error for one field of a config.
 type FieldError struct {
 	Field   string // its path, like config.limits.maxLag
 	Message string
@@ -61,8 +61,8 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 	return []error{&FieldError{strings.TrimPrefix(path, "."), messageOf(v)}}
 }
 
-// messageOf returns the message of v without a string of the config. That may be a password,
-// and people see the message who may not see the config.
+// messageOf returns the message of v without strings of the config: they may be passwords, and not
+// all who can see the message may see the config.
 func messageOf(v *jsonschema.ValidationError) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Pattern:

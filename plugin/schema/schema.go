@@ -1,9 +1,9 @@
 // Package schema validates a plugin's config with the JSON Schema (2020-12) of its manifest,
 // and fills in the defaults.
 //
-// Start at [Schema.Apply]. A schema may use all of JSON Schema but for two things: a $ref
-// leads nowhere outside of the schema, and never back to where it came from. So the work for a
-// config has a bound that is known when the schema is read; see bound.go.
+// Start at [Schema.Apply]. A schema may use all of JSON Schema, except that a $ref must not lead
+// out of the schema, and must not be recursive. So the work for a config is bounded; see
+// bound.go.
 package schema
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is the JSON Schema of a plugin's config. The zero value takes any object. It is safe
-// for concurrent use.
+// Schema is the JSON Schema of a plugin's config. The zero value accepts any object. It is safe for
+// concurrent use.
 type Schema struct {
 	source   []byte
 	compiled *jsonschema.Schema
@@ -42,7 +42,7 @@ func New(source []byte) (*Schema, error) {
 		return nil, err
 	}
 	if _, ok := doc.(map[string]any); !ok {
-		return nil, errors.New("a schema is an object")
+		return nil, errors.New("a schema must be an object")
 	}
 	if _, err := countValues(doc, "schema"); err != nil {
 		return nil, err

@@ -10,9 +10,8 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// Two programs that one key signed do not lend each other anything: neither a manifest,
-// which has the name, nor a signature.
-func TestSignedPluginsAreNotMixed(t *testing.T) {
+// Two programs are signed by one key. A mix of their files is not.
+func TestCheckMixedProgramsIsRefused(t *testing.T) {
 	key := private(t)
 	dir := t.TempDir()
 	type program struct{ code, manifest, signature []byte }

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// recorded returns what the real cosign wrote, see its README.md.
+// recorded returns a file that the real cosign wrote; see its README.md.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata/cosign", name))
@@ -21,9 +21,8 @@ func recorded(t *testing.T, name string) []byte {
 	return data
 }
 
-// What the cosign binary wrote beside a module is read from each of the files that it has
-// there, and is of no other key and no other module.
-func TestSignedByTheRealCosign(t *testing.T) {
+// Each file that cosign writes beside a module is read.
+func TestCheckSignaturesOfCosign(t *testing.T) {
 	keys, err := trust.ReadKeys([]string{"testdata/cosign/cosign.pub", "testdata/cosign/other.pub", "testdata/cosign/ed.pub"})
 	if err != nil {
 		t.Fatal(err)

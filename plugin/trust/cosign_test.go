@@ -37,7 +37,7 @@ func messageBundle(t testing.TB, message, signature []byte) []byte {
 	return data
 }
 
-func TestCosign(t *testing.T) {
+func TestCheckCosign(t *testing.T) {
 	f := found(module(t, "one"))
 	ec := ecdsaKey(t, elliptic.P256())
 	_, ed, err := ed25519.GenerateKey(nil)
@@ -87,8 +87,8 @@ func TestCosign(t *testing.T) {
 	}
 }
 
-// What a key signs for prober means nothing to cosign, and the reverse.
-func TestDomains(t *testing.T) {
+// A signature in the format of cosign is not one in the format of prober, and the reverse.
+func TestCheckSignatureOfOtherFormatIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ops.key")
 	key := private(t)
 	if err := key.Write(file); err != nil {
@@ -147,9 +147,8 @@ func readRaw(t *testing.T, file string) ed25519.PrivateKey {
 	return raw.(ed25519.PrivateKey)
 }
 
-// An artifact's chain: the key signs the payload, which names the manifest, which names
-// the module.
-func TestArtifact(t *testing.T) {
+// The key signs the payload, which names the manifest, which names the module.
+func TestCheckArtifact(t *testing.T) {
 	ec := ecdsaKey(t, elliptic.P256())
 	key := public(t, "cosign.pub", &ec.PublicKey)
 	f := found(module(t, "one"))

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// The bytes that were read are judged, whatever lies at their path by now.
-func TestBytesAreReadOnce(t *testing.T) {
+// The file at the path changes after it was read.
+func TestCheckUsesBytesThatWereRead(t *testing.T) {
 	dir := t.TempDir()
 	key, stranger := private(t), private(t)
 	good, evil := module(t, "good"), module(t, "evil")
@@ -61,17 +61,16 @@ func TestBytesAreReadOnce(t *testing.T) {
 	refused(t, err, stranger.ID+", which is not trusted")
 }
 
-// unreadable makes a file of signatures that cannot be read, and says why.
+// unreadable makes a signature file that cannot be read. want is in the error.
 type unreadable struct {
 	name, want string
 	make       func(path string) error
 }
 
-// pipes are those that not every system has.
+// pipes are those that only some systems have.
 var pipes []unreadable
 
-// A signature that is there and cannot be read is not one that is absent.
-func TestUnreadableSignatures(t *testing.T) {
+func TestUnreadableSignatureIsRefused(t *testing.T) {
 	key := private(t)
 	policy, err := trust.New(trust.Config{Keys: []trust.Key{key.Key}})
 	if err != nil {
@@ -96,8 +95,7 @@ func TestUnreadableSignatures(t *testing.T) {
 	}
 }
 
-// A manifest beside the module is signed with it: nobody changes what it asks for.
-func TestManifestBeside(t *testing.T) {
+func TestManifestBesideIsSigned(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -160,7 +158,6 @@ func TestManifestBeside(t *testing.T) {
 	refused(t, err, "with the manifest "+plugin.Digest([]byte(more)))
 }
 
-// Read knows a process plugin by the file of its manifest.
 func TestReadProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "prober-plugin-demo")
 	write(t, path, "#!/bin/sh\n")

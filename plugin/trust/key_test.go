@@ -27,7 +27,7 @@ func readPublic(t *testing.T, k trust.Key) crypto.PublicKey {
 	return key
 }
 
-func TestKeys(t *testing.T) {
+func TestReadKeys(t *testing.T) {
 	key := private(t)
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestPrivateKeys(t *testing.T) {
+func TestReadPrivateKey(t *testing.T) {
 	dir := t.TempDir()
 	key, file := private(t), filepath.Join(dir, "ops.key")
 	if err := key.Write(file); err != nil {

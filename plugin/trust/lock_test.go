@@ -79,7 +79,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-func TestLockTampering(t *testing.T) {
+func TestParseLockErrors(t *testing.T) {
 	digest := plugin.Digest(nil)
 	entry := func(fields string) string { return lockHead + "plugins:\n- {" + fields + "}\n" }
 	whole := "name: a, version: '1', source: a.wasm, digest: "
@@ -118,7 +118,7 @@ func TestLockTampering(t *testing.T) {
 	}
 }
 
-// A lock that is read admits what it names, byte for byte, and nothing else.
+// A lock admits the plugins with its digests, and no others.
 func FuzzLock(f *testing.F) {
 	code := module(f, "one")
 	f.Add([]byte(lockHead + "plugins:\n- {name: demo, version: '1', source: x, digest: " + plugin.Digest(code) + "}\n"))

@@ -35,8 +35,7 @@ func readTrusted(keyFile, lockFile string) map[string]error {
 	return map[string]error{keyFile: keyErr, lockFile: lockErr}
 }
 
-// Whoever can write to a key or a lock says who is trusted.
-func TestTrustedFilesOthersCanWriteTo(t *testing.T) {
+func TestWritableTrustedFileIsError(t *testing.T) {
 	keyFile, lockFile := trusted(t, t.TempDir())
 	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o644: true, 0o640: true, 0o664: false, 0o660: false, 0o666: false, 0o602: false} {
 		for file := range readTrusted(keyFile, lockFile) {
@@ -53,9 +52,8 @@ func TestTrustedFilesOthersCanWriteTo(t *testing.T) {
 	}
 }
 
-// Whoever can write to a folder can put another file in the place of a key, another folder
-// in the place of its folder, and another link in the place of one that leads there.
-func TestTrustedFilesInLooseFolders(t *testing.T) {
+// Whoever can write to a folder can replace a key, a folder on the way to it, or a link to it.
+func TestTrustedFileInWritableFolderIsError(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		folder string // whose mode is changed
@@ -106,8 +104,8 @@ func TestTrustedFilesInLooseFolders(t *testing.T) {
 	}
 }
 
-// In a folder such as /tmp everybody can put files, before their owner does.
-func TestTrustedFilesOfAnotherUser(t *testing.T) {
+// In a folder such as /tmp, each user can create a file before its owner does.
+func TestTrustedFileOfOtherUserIsError(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // only root gives files away
 	}

@@ -32,7 +32,7 @@ func module(t testing.TB, text string) []byte {
 	return m
 }
 
-// private returns a new key of prober's.
+// private returns a new private key.
 func private(t testing.TB) trust.PrivateKey {
 	t.Helper()
 	k, err := trust.Generate()
@@ -42,7 +42,7 @@ func private(t testing.TB) trust.PrivateKey {
 	return k
 }
 
-// public returns a public key as it is read from a file.
+// public returns a key with the file name.
 func public(t testing.TB, name string, key crypto.PublicKey) trust.Key {
 	t.Helper()
 	k, err := trust.ParseKey(name, publicPEM(t, key))
@@ -93,7 +93,7 @@ func sign(t testing.TB, k trust.PrivateKey, f plugin.Found, others []byte) []byt
 	return data
 }
 
-// check asks a policy with keys about f as it came with signatures.
+// check returns the verdict of a policy with keys about f with signatures.
 func check(t testing.TB, require bool, keys []trust.Key, f plugin.Found, signatures ...plugin.Signature) (trust.Verdict, error) {
 	t.Helper()
 	p, err := trust.New(trust.Config{Keys: keys, Require: require})
@@ -106,7 +106,7 @@ func check(t testing.TB, require bool, keys []trust.Key, f plugin.Found, signatu
 
 func from(name string, data []byte) plugin.Signature { return plugin.Signature{From: name, Data: data} }
 
-// refused checks that err is a refusal in one line that holds all of wants.
+// refused fails unless err is a refusal in one line with all of wants.
 func refused(t *testing.T, err error, wants ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*trust.Refusal](err); !ok {
@@ -121,7 +121,7 @@ func refused(t *testing.T, err error, wants ...string) {
 		t.Errorf("%q has several lines", err)
 	}
 }
-func TestSigned(t *testing.T) {
+func TestCheckSigned(t *testing.T) {
 	a, b := private(t), private(t)
 	f := found(module(t, "one"))
 	file := sign(t, b, f, sign(t, a, f, nil))
@@ -143,7 +143,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-func TestNotSigned(t *testing.T) {
+func TestCheckUnsigned(t *testing.T) {
 	key, stranger, f := private(t), private(t), found(module(t, "one"))
 	keys := []trust.Key{key.Key}
 
@@ -166,8 +166,7 @@ func TestNotSigned(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a signature, the plugin is refused, required or not.
-func TestWrongSignatures(t *testing.T) {
+func TestCheckWrongSignatureIsRefused(t *testing.T) {
 	key, stranger := private(t), private(t)
 	f, other := found(module(t, "one")), found(module(t, "two"))
 	good := string(sign(t, key, f, nil))
@@ -228,7 +227,7 @@ func TestWrongSignatures(t *testing.T) {
 	}
 }
 
-// strayBits changes bits of base64 that no byte is made of.
+// strayBits changes bits of base64 that are not part of a byte.
 func strayBits(text string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	last := strings.TrimRight(text, "=")
@@ -236,7 +235,7 @@ func strayBits(text string) string {
 	return last[:len(last)-1] + string(alphabet[at|1]) + text[len(last):]
 }
 
-func TestPolicy(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	key := private(t)
 	again := public(t, "again.pub", readPublic(t, key.Key))
 	for _, c := range []struct {
@@ -255,10 +254,10 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// plainBase64 takes away what base64 and JSON put up with.
+// plainBase64 removes what decoders of base64 and JSON ignore.
 var plainBase64 = strings.NewReplacer("\n", "", "\r", "", `\`, "")
 
-// No data but what the key's owner made passes for a signature.
+// Only data of the owner of the key is a signature.
 func FuzzSignature(f *testing.F) {
 	key, ec := private(f), ecdsaKey(f, elliptic.P256())
 	ecKey := public(f, "ec.pub", &ec.PublicKey)

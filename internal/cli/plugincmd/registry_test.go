@@ -165,15 +165,15 @@ func TestPluginOCIErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"push", "nosuch.wasm", host + "/demo:1"}, 64, "nosuch.wasm: no such file"},
-		{[]string{"push", "demo.wasm", "demo:1"}, 64, "want HOST/REPOSITORY:TAG"},
-		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "want a :TAG or an @sha256:DIGEST"},
+		{[]string{"push", "demo.wasm", "demo:1"}, 64, "must be HOST/REPOSITORY:TAG"},
+		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "must have a :TAG or an @sha256:DIGEST"},
 		{[]string{"push", "demo.wasm.sig", host + "/demo:1"}, 64, "prober: error: "},
 		{[]string{"push", "demo.wasm", host + "/demo:1"}, 1, "prober: hint: --plain-http allows it\n"},
 		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and there are none"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, "prober: error: " + host + "/demo:1: not found\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
 		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
-		{[]string{"save", "demo", "-o", "x"}, 64, "want HOST/REPOSITORY:TAG"},
+		{[]string{"save", "demo", "-o", "x"}, 64, "must be HOST/REPOSITORY:TAG"},
 		{[]string{"save", "demo.wasm", "-o", "."}, 64, ".: is not an OCI layout"},
 		{[]string{"load", "nosuch"}, 64, "nosuch: no such file"},
 		{[]string{"load", "demo.wasm"}, 64, "demo.wasm: unexpected EOF: must be a tar archive of an OCI layout"},
