@@ -174,10 +174,8 @@ func (p *Policy) develop(name string, taken []string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("its manifest calls the plugin %q", f.Manifest.Name)
 	}
 	p.allowCommands(&f)
-	for _, e := range p.file.Plugins {
-		if e.Name == name && !e.Shadow {
-			constrain(&f, &e)
-		}
+	if i := p.entry(name); i >= 0 {
+		constrain(&f, &p.file.Plugins[i])
 	}
 	return Plugin{f, trust.Verdict{State: Dev}}, nil
 }

@@ -80,14 +80,17 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 		return trust.Verdict{}, err
 	}
 	verdict, err := p.vouch(f)
-	for i, e := range p.file.Plugins {
-		if err == nil && e.Name == f.Manifest.Name && !e.Shadow {
-			if err = p.covered(f, &e, verdict); err != nil {
-				err = p.fieldError(i, err)
-			}
+	if i := p.entry(f.Manifest.Name); err == nil && i >= 0 {
+		if err = p.covered(f, &p.file.Plugins[i], verdict); err != nil {
+			err = p.fieldError(i, err)
 		}
 	}
 	return verdict, err
+}
+
+// entry returns the index in prober.yaml of the plugin called name; -1 if it is not there.
+func (p *Policy) entry(name string) int {
+	return slices.IndexFunc(p.file.Plugins, func(e config.Plugin) bool { return e.Name == name && !e.Shadow })
 }
 
 // admitShadow is [Policy.Admit] for the shadow that e configures.
@@ -107,15 +110,14 @@ func (p *Policy) admitShadow(f *plugin.Found, e *config.Plugin) (trust.Verdict, 
 // Constrain is [Policy.Admit] without signatures and the lock.
 func (p *Policy) Constrain(f *plugin.Found) error {
 	p.allowCommands(f)
-	for i, e := range p.file.Plugins {
-		if e.Name != f.Manifest.Name || e.Shadow {
-			continue
-		}
-		if err := pinned(f, &e); err != nil {
-			return refuse(f, p.fieldError(i, err))
-		}
-		constrain(f, &e)
+	i := p.entry(f.Manifest.Name)
+	if i < 0 {
+		return nil
 	}
+	if err := pinned(f, &p.file.Plugins[i]); err != nil {
+		return refuse(f, p.fieldError(i, err))
+	}
+	constrain(f, &p.file.Plugins[i])
 	return nil
 }
 
@@ -191,7 +193,7 @@ func constrain(f *plugin.Found, e *config.Plugin) {
 // withDefaults returns the shadow e, with the grants, limits and policy of the plugin of its name
 // where e does not set them.
 func (p *Policy) withDefaults(e config.Plugin) *config.Plugin {
-	i := slices.IndexFunc(p.file.Plugins, func(o config.Plugin) bool { return o.Name == e.Name && !o.Shadow })
+	i := p.entry(e.Name)
 	if i < 0 {
 		return &e
 	}

@@ -5,20 +5,19 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/daeace23/prober/internal/regular"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/daeace23/prober/internal/regular"
 )
+
+const maxDockerConfig = 1 << 20 // bytes of docker's config.json
 
 // dockerCredentials returns the credentials of docker's config.json, and of the helpers that it
 // names. A file that does not exist has none.
 func dockerCredentials(path string) (auth.CredentialFunc, error) {
-	file, err := regular.Open(path) // the store would wait for the writer of a pipe
-	if err == nil {
-		err = file.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if _, err := regular.Read(path, maxDockerConfig); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // oras would wait for the writer of a pipe
 	}
 	store, err := credentials.NewStore(path, credentials.StoreOptions{})
 	if err != nil {
