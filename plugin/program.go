@@ -34,6 +34,18 @@ func ReadProcess(path string) (Found, error) { return readInFolder(path, asProce
 // other users could change the manifest.
 func ReadCheck(path string) (Found, error) { return readInFolder(path, asCheck) }
 
+// ParseProgramManifest is [ParseManifest] for the manifest of a program.
+func ParseProgramManifest(file string, data []byte) (*Manifest, error) {
+	m, err := ParseManifest(file, data)
+	if err != nil {
+		return nil, err
+	}
+	if m.Runtime = cmp.Or(m.Runtime, Process); m.Runtime != Process {
+		return nil, fmt.Errorf("%s: its runtime is %s, must be %s for a program", file, m.Runtime, Process)
+	}
+	return m, nil
+}
+
 func readInFolder(path string, read func(root *os.Root, dir, name string) (Found, error)) (Found, error) {
 	dir := filepath.Dir(path)
 	root, err := os.OpenRoot(dir)
@@ -54,12 +66,9 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
 	}
-	manifest, err := ParseManifest(filepath.Join(dir, manifestName), data)
+	manifest, err := ParseProgramManifest(filepath.Join(dir, manifestName), data)
 	if err != nil {
 		return Found{}, err
-	}
-	if manifest.Runtime = cmp.Or(manifest.Runtime, Process); manifest.Runtime != Process {
-		return Found{}, fmt.Errorf("plugin %s: it is a program, and its manifest says that its runtime is %s", path, manifest.Runtime)
 	}
 	code, _, err := readOwn(root, name, MaxExecutable, true)
 	if err != nil {

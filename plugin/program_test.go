@@ -47,7 +47,7 @@ func TestFindProcessErrors(t *testing.T) {
 		"prober-plugin-disk is writable to others (mode 0770)":    func(path string) error { return os.Chmod(path, 0o770) },
 		"prober-plugin-disk.yaml is writable to others":           func(path string) error { return os.Chmod(path+".yaml", 0o602) },
 		"prober-plugin-disk is not executable":                    func(path string) error { return os.Chmod(path, 0o600) },
-		"it is a program, and its manifest says that its runtime is wasm": func(path string) error {
+		"its runtime is wasm, must be process for a program": func(path string) error {
 			return os.WriteFile(path+".yaml", []byte(diskManifest+"runtime: wasm\n"), 0o600)
 		},
 		"unknown value \"jar\"; known: nagios, process, wasm": func(path string) error {

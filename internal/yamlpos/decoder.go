@@ -204,7 +204,12 @@ func (d *Decoder) Int(to *int, least, most int) Reader {
 }
 
 // Duration returns a reader of a duration that is not negative.
-func (d *Decoder) Duration(to *time.Duration) Reader {
+func (d *Decoder) Duration(to *time.Duration) Reader { return d.duration(to, 0) }
+
+// PositiveDuration returns a reader of a duration above 0.
+func (d *Decoder) PositiveDuration(to *time.Duration) Reader { return d.duration(to, 1) }
+
+func (d *Decoder) duration(to *time.Duration, least time.Duration) Reader {
 	return func(n *Node, path string) {
 		v, err := time.ParseDuration(n.Value)
 		switch {
@@ -212,21 +217,7 @@ func (d *Decoder) Duration(to *time.Duration) Reader {
 			d.Errorf(n, path, "must be a duration such as 50ms, 1s or 1m30s")
 		case v < 0:
 			d.Errorf(n, path, "must not be negative")
-		default:
-			*to = v
-		}
-	}
-}
-
-// PositiveDuration returns a reader of a duration above 0.
-func (d *Decoder) PositiveDuration(to *time.Duration) Reader {
-	return func(n *Node, path string) {
-		before := len(d.errs)
-		var v time.Duration
-		d.Duration(&v)(n, path)
-		switch {
-		case len(d.errs) > before:
-		case v == 0:
+		case v < least:
 			d.Errorf(n, path, "must be above 0")
 		default:
 			*to = v

@@ -43,7 +43,7 @@ func ProgramFile(name string, on Platform) string {
 // PackProgram returns an artifact of a program: an index with one platform. [Client.Join] and
 // [SaveDir] add it to the platforms that are there.
 func PackProgram(p Program) (*Artifact, error) {
-	manifest, err := parseManifest(p.Manifest)
+	manifest, err := plugin.ParseProgramManifest("manifest", p.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -71,18 +71,6 @@ func PackProgram(p Program) (*Artifact, error) {
 	return a, a.setIndex(nil)
 }
 
-// parseManifest reads the manifest of a program.
-func parseManifest(data []byte) (*plugin.Manifest, error) {
-	m, err := plugin.ParseManifest("manifest", data)
-	if err != nil {
-		return nil, err
-	}
-	if m.Runtime = cmp.Or(m.Runtime, plugin.Process); m.Runtime != plugin.Process {
-		return nil, fmt.Errorf("it is a program, and its manifest says that its runtime is %s", m.Runtime)
-	}
-	return m, nil
-}
-
 // readProgram reads the layers of a program. It must be for the platform on, the host's if
 // that is zero.
 func (a *Artifact) readProgram(m *ocispec.Manifest, on Platform, get fetch) (err error) {
@@ -103,7 +91,7 @@ func (a *Artifact) readProgram(m *ocispec.Manifest, on Platform, get fetch) (err
 	if a.Module, err = a.readLayer(m, "program", ProgramType, MaxProgram, get); err != nil {
 		return err
 	}
-	a.Manifest, err = parseManifest(a.Beside)
+	a.Manifest, err = plugin.ParseProgramManifest("manifest", a.Beside)
 	return err
 }
 

@@ -302,8 +302,8 @@ func TestPullProgramErrors(t *testing.T) {
 		{"twofaced", manifestType, manifest(config, code, beside, beside), "has 2 layers of application/vnd.prober.plugin.manifest.v1+yaml, must have 1"},
 		{"module in its place", manifestType, manifest(config, layer(oci.LayerType, "code"), beside), "has 0 layers of application/vnd.prober.plugin.process.v1"},
 		{"placeless", manifestType, manifest(`{}`, code, beside), `config: "/" is not a platform`},
-		{"nagios", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: nagios\ncommand: [sh]\n")), "its manifest says that its runtime is nagios"},
-		{"sandboxed", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: wasm\n")), "its manifest says that its runtime is wasm"},
+		{"nagios", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: nagios\ncommand: [sh]\n")), "its runtime is nagios, must be process"},
+		{"sandboxed", manifestType, manifest(config, code, layer(oci.ManifestType, programManifest+"1.0.0\nruntime: wasm\n")), "its runtime is wasm, must be process"},
 		{"path", manifestType, manifest(config, code, layer(oci.ManifestType, "apiVersion: prober.dev/v1\nname: ../demo\nversion: 1.0.0\n")), `"../demo" is not a name`},
 		{"huge", manifestType, manifest(config, beside, strings.Replace(code, `"size":4`, `"size":268435457`, 1)), "of 268435457 bytes (application/vnd.prober.plugin.process.v1); at most 268435456 are allowed"},
 	} {

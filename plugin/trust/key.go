@@ -39,20 +39,27 @@ func (k Key) String() string {
 	return k.ID + " (" + k.File + ")"
 }
 
-// PEM returns the key in the form that [ReadKey] reads.
+// PEM returns the key in the form that [ReadKeys] reads.
 func (k Key) PEM() []byte {
 	der, _ := x509.MarshalPKIXPublicKey(k.public) // newKey has done so before
 	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
 }
 
-// ReadKey reads the public key in a PEM file. It is an error if other users could change or
-// replace the file.
-func ReadKey(file string) (Key, error) {
-	data, err := readFile(file, maxKey, onlyOurs(file))
-	if err != nil {
-		return Key{}, fmt.Errorf("key: %w", err)
+// ReadKeys reads PEM files, each with a public key. It is an error if other users could change or
+// replace a file.
+func ReadKeys(files []string) (keys []Key, err error) {
+	for _, file := range files {
+		var key Key
+		data, keyErr := readFile(file, maxKey, onlyOurs(file))
+		if keyErr != nil {
+			keyErr = fmt.Errorf("key: %w", keyErr)
+		} else {
+			key, keyErr = ParseKey(file, data)
+		}
+		err = errors.Join(err, keyErr)
+		keys = append(keys, key)
 	}
-	return ParseKey(file, data)
+	return keys, err
 }
 
 // ParseKey reads a public key. file is for errors, and for [Key.File].

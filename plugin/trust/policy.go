@@ -41,16 +41,6 @@ func New(cfg Config) (*Policy, error) {
 	return &Policy{cfg.Keys, cfg.Require}, nil
 }
 
-// ReadKeys is [ReadKey] for several files.
-func ReadKeys(files []string) (keys []Key, err error) {
-	for _, file := range files {
-		key, keyErr := ReadKey(file)
-		err = errors.Join(err, keyErr)
-		keys = append(keys, key)
-	}
-	return keys, err
-}
-
 // State is the result of checking the signatures of a plugin.
 type State string
 
