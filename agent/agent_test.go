@@ -44,13 +44,12 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	away := state + ".away"
-	web := newTarget(t)
-	r := start(t, web.external("shop"), func(c *agent.Config) { c.StateDir = state })
-	r.lines.await(t, 0, "result changed", "result=success")
+	r := start(t, "{apiVersion: v1, kind: List, items: []}", func(c *agent.Config) { c.StateDir = state })
+	r.lines.await(t, 0, "manifests applied")
 	if err := os.Rename(state, away); err != nil {
 		t.Fatal(err)
 	}
-	web.status.Store(http.StatusTeapot) // a result to be saved
+	write(t, r.manifest, newTarget(t).external("shop"))
 	_, next := r.lines.await(t, 0, "state could not be saved")
 	if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "\n[!]state could not be saved since ") {
 		t.Errorf("%d %s", status, body)

@@ -96,9 +96,7 @@ func (h *hub) each(note func(*stream)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.streams {
-		s.mu.Lock()
 		note(s)
-		s.mu.Unlock()
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -129,9 +127,7 @@ func (h *hub) detach(s *stream) {
 // stream has the changes that one reader has not received yet.
 type stream struct {
 	wake chan struct{} // holds a token while there may be changes
-
-	mu sync.Mutex
-	news
+	news               // guarded by the mu of the hub
 }
 
 // news has the objects that have changed. Its size is bounded by the number of objects, not by that
@@ -149,9 +145,10 @@ func newNews() news {
 	}
 }
 
-func (s *stream) take() news {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// take returns the changes since the last call.
+func (h *hub) take(s *stream) news {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	n := s.news
 	s.news = newNews()
 	return n
@@ -199,7 +196,7 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 			wake = s.wake
 		case <-wake:
 			start := time.Now()
-			batch := a.tell(s.take())
+			batch := a.tell(a.hub.take(s))
 			took := time.Since(start)
 			err = out.send(batch)
 			wake = nil

@@ -32,7 +32,7 @@ func TestStreamKeepsNewestStateOfEachObject(t *testing.T) {
 		h.podChanged(pods.Change{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: int64(round)}}})
 		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Count: int32(round)})
 	}
-	n := s.take()
+	n := h.take(s)
 	if len(n.probes) != 3 || len(n.pods) != 1 || len(n.events) != 1 {
 		t.Errorf("%d probes, %d pods, %d events; want 3, 1, 1", len(n.probes), len(n.pods), len(n.events))
 	}
@@ -42,7 +42,7 @@ func TestStreamKeepsNewestStateOfEachObject(t *testing.T) {
 	for i := range 3 * events.Max {
 		h.event(v1.Event{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}})
 	}
-	if n := s.take(); len(n.events) != events.Max {
+	if n := h.take(s); len(n.events) != events.Max {
 		t.Errorf("%d events wait, want %d", len(n.events), events.Max)
 	}
 }
@@ -65,7 +65,7 @@ func TestStreamHasNewestCountOfConcurrentEvents(t *testing.T) {
 			})
 		}
 		busy.Wait()
-		if n, want := s.take(), int32((round+1)*at*each); len(n.events) != 1 || n.events[0].Count != want {
+		if n, want := h.take(s), int32((round+1)*at*each); len(n.events) != 1 || n.events[0].Count != want {
 			t.Fatalf("got %d events, want one that happened %d times: %+v", len(n.events), want, n.events)
 		}
 	}

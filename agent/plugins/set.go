@@ -72,7 +72,7 @@ type Set struct {
 	total        uint64         // memory of all plugins
 	appliedTotal uint64         // total at the last Reload
 	secrets      secrets.Policy // by the latest snapshot
-	otherSecrets bool           // secrets has changed since the last SecretPolicyChanged
+	lastSecrets  secrets.Policy // at the last SecretPolicyChanged
 	watched      []string       // files that the latest snapshot depends on, beside those in plugin folders
 	incomplete   bool           // a registry has not answered, or with an error
 }
@@ -176,7 +176,6 @@ func (s *Set) Scan() (*admit.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watched = files
-	s.otherSecrets = s.otherSecrets || !s.secrets.Equal(&allowed)
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
 		s.total = total
@@ -271,7 +270,7 @@ func (s *Set) SecretPolicy() secrets.Policy {
 func (s *Set) SecretPolicyChanged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	others := s.otherSecrets
-	s.otherSecrets = false
-	return others
+	changed := !s.secrets.Equal(&s.lastSecrets)
+	s.lastSecrets = s.secrets
+	return changed
 }
