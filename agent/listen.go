@@ -60,7 +60,7 @@ func (a *Agent) listenSocket(ctx context.Context) (err error) {
 	if err != nil {
 		a.socket = nil
 		if a.cfg.SocketOptional {
-			a.log.Warn("no unix socket takes actions; --socket names another", "error", err.Error())
+			a.log.Warn("the unix socket for actions is not available; --socket sets another path", "error", err.Error())
 			return nil
 		}
 		return err

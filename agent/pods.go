@@ -103,7 +103,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	case err == nil:
 		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
 	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it was logged
-		a.log.Error("manifests were not applied as a whole", "cause", r.Cause, "error", err.Error())
+		a.log.Error("manifests were applied in part", "cause", r.Cause, "error", err.Error())
 	}
 	return err
 }

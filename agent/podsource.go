@@ -118,7 +118,7 @@ var _ builtin.CommandRunner = (*containerRunner)(nil)
 // RunInContainer implements [builtin.CommandRunner].
 func (r *containerRunner) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	if r.source == nil {
-		return nil, errors.New("commands cannot be run in the containers of this agent")
+		return nil, errors.New("the source of pods cannot run commands in containers")
 	}
 	return r.source.RunInContainer(ctx, containerID, cmd, timeout)
 }

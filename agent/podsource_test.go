@@ -78,6 +78,6 @@ func TestExecProbeWithoutRunnerIsError(t *testing.T) {
 	pod.Annotations[manager.Annotation] = "web: {readiness: {exec: {command: [\"true\"]}, period: 20ms}}"
 	r := start(t, "", func(c *agent.Config) { c.Source, c.PollInterval = agent.NewMemory(pod).Open, time.Hour })
 	awaitProbe(t, r.stream(), "an error", func(p *streamedProbe) bool {
-		return p.Last != nil && strings.Contains(p.Last.Error, "commands cannot be run in the containers of this agent")
+		return p.Last != nil && strings.Contains(p.Last.Error, "the source of pods cannot run commands in containers")
 	})
 }

@@ -45,7 +45,7 @@ func TestSecretNoLongerAllowedIsReported(t *testing.T) {
 	})
 	_, next := r.lines.await(t, 0, "manifests applied", "cause=start")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:OTHER\"]}\n")
-	_, next = r.lines.await(t, next, "manifests were not applied as a whole", "env:TOKEN", "not allowed")
+	_, next = r.lines.await(t, next, "manifests were applied in part", "env:TOKEN", "not allowed")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")
 	r.lines.await(t, next, "manifests applied")
 }

@@ -175,7 +175,7 @@ func TestUnreadableSecretIsRetried(t *testing.T) {
 	g.await(t, "one")
 	password.Store("")
 	write(t, path, manifest+"# read again\n")
-	from, next := r.lines.await(t, 0, "manifests were not applied as a whole", "no such variable")
+	from, next := r.lines.await(t, 0, "manifests were applied in part", "no such variable")
 	password.Store("two")
 	g.await(t, "two")
 	_, end := r.lines.await(t, next, "manifests applied", "cause=\"secrets that could not be used\"")

@@ -109,7 +109,7 @@ func removeStale(ctx context.Context, path string) error {
 		return ErrSocketInUse
 	}
 	if !refused(err) { // the agent may be busy
-		return fmt.Errorf("%w, or did: %w", ErrSocketInUse, err)
+		return fmt.Errorf("%w: %w", ErrSocketInUse, err)
 	}
 	return os.Remove(path)
 }

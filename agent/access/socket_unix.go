@@ -25,7 +25,7 @@ func bind(ctx context.Context, path string) (net.Listener, error) {
 	defer os.RemoveAll(private)
 	inside := filepath.Join(private, "s")
 	if long := len(inside) - maxPath; long > 0 {
-		return nil, fmt.Errorf("the name of its folder is %d bytes too long for a socket", long)
+		return nil, fmt.Errorf("the path of its folder is %d bytes too long for a unix socket", long)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", inside)
 	if err != nil {

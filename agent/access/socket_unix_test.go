@@ -107,7 +107,7 @@ func TestSocketKeepsOtherFiles(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	long := filepath.Join(dir, strings.Repeat("a", 100), "s")
-	if _, err := access.ListenSocket(t.Context(), long); err == nil || !strings.Contains(err.Error(), "bytes too long for a socket") {
+	if _, err := access.ListenSocket(t.Context(), long); err == nil || !strings.Contains(err.Error(), "bytes too long for a unix socket") {
 		t.Errorf("a long path: %v", err)
 	}
 }

@@ -174,7 +174,7 @@ func (c *Client) do(ctx context.Context, method string, query url.Values, into a
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: its answer cannot be decoded: %w", c.name, err)
+		return fmt.Errorf("%s: its response cannot be decoded: %w", c.name, err)
 	}
 	return nil
 }
