@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// assemble makes a module of WebAssembly's text format: enough of it for the guests
-// in testdata, so that the tests need no other toolchain. Instructions are flat, one
-// after the other, and labels are numbers. A real assembler takes the same files.
+// assemble assembles a module in WebAssembly's text format, so that the tests need no other
+// toolchain. It supports a subset: instructions are flat, and labels are numbers.
 func assemble(t testing.TB, source string) []byte {
 	t.Helper()
 	defer func() {
@@ -82,7 +81,7 @@ func parse(tokens []string) list {
 	return stack[0]
 }
 
-// assembler gathers the parts of one module. Names are the indices of functions.
+// assembler collects the parts of one module. Names are the indices of functions.
 type assembler struct {
 	types, imports, funcs, globals, exports, codes, datas [][]byte
 	memory, table, start                                  []byte
@@ -176,7 +175,7 @@ func limits(rest list) []byte {
 	return append([]byte{0}, uleb(number(rest[0]))...)
 }
 
-// exported takes an inline export off a field and returns what follows it.
+// exported removes the inline export of a field and returns the rest.
 func (a *assembler) exported(f list, kind byte) list {
 	rest := f[1:]
 	if e, ok := rest[0].(list); ok && e[0] == "export" {
@@ -186,7 +185,7 @@ func (a *assembler) exported(f list, kind byte) list {
 	return rest
 }
 
-// define gives the next function its name.
+// define sets the name of the next function.
 func (a *assembler) define(f list) {
 	if a.names == nil {
 		a.names = make(map[string]int)
@@ -294,7 +293,7 @@ func (a *assembler) module() []byte {
 	return a.moduleWith(tables, nil, false)
 }
 
-// moduleWith puts the parts together. counted adds the number of data segments.
+// moduleWith returns the module. counted adds a data count section.
 func (a *assembler) moduleWith(tables, elements [][]byte, counted bool) []byte {
 	out := []byte("\x00asm\x01\x00\x00\x00")
 	section := func(id byte, body []byte) {

@@ -18,10 +18,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkCall is one attempt with a deadline, by the guest's language and the
-// isolation. The guests read their config; none dials. C needs clang. What the same
-// machine takes at the same time for a bare call, and for a process, is under lang=bare and
-// lang=process.
+// BenchmarkCall measures one attempt with a deadline, by the guest's language and the isolation.
+// The guests read their config and do not dial. C needs clang. For comparison, lang=bare is a
+// call through wazero alone, and lang=process starts a process.
 func BenchmarkCall(b *testing.B) {
 	guests := []benchGuest{{"wat", guestFile(b, "ok")}, {"go", helloGo(b)}}
 	if c := helloC(b); c != nil {
@@ -85,8 +84,7 @@ func benchBare(b *testing.B, module []byte) {
 	}
 }
 
-// benchProcess starts a native program that does nothing and reads what it says, as an
-// exec probe does.
+// benchProcess starts a native program and reads its output, as an exec probe does.
 func benchProcess(b *testing.B) {
 	for b.Loop() {
 		if _, err := exec.CommandContext(b.Context(), "/bin/true").CombinedOutput(); err != nil {
@@ -103,7 +101,7 @@ func helloGo(b *testing.B) []byte {
 	return module
 }
 
-// helloC returns nil where there is no clang for wasm32.
+// helloC returns nil if there is no clang for wasm32.
 func helloC(b *testing.B) []byte {
 	out := filepath.Join(b.TempDir(), "hello.wasm")
 	cmd := exec.Command("clang", "--target=wasm32", "-nostdlib", "-O2", "-Wl,--no-entry", "-I../../sdk/c", "-o", out, "testdata/hello.c")
@@ -118,8 +116,7 @@ func helloC(b *testing.B) []byte {
 	return module
 }
 
-// BenchmarkLoad is loading a Go guest: from the disk cache of another host, as when
-// the agent starts again.
+// BenchmarkLoad loads a Go guest from the disk cache, as a restarted agent does.
 func BenchmarkLoad(b *testing.B) {
 	dir, hello := b.TempDir(), helloGo(b)
 	load := func() {
@@ -140,7 +137,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkDeadline reports how late attempts end whose guests would not end at all.
+// BenchmarkDeadline reports how late attempts of guests that never return end.
 func BenchmarkDeadline(b *testing.B) {
 	const timeout = 20 * time.Millisecond
 	for _, name := range []string{"spin", "sleep", "poll", "hang"} {

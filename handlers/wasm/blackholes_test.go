@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// growing is a guest that takes another MiB of memory, and Unknown where it gets none.
-// Then it dials its target, which is a Failure however that ends.
+// growing is a guest that grows its memory by 1 MiB, and returns Unknown if it cannot. Then it
+// dials its target, and always returns Failure.
 const growing = `(module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -41,8 +41,8 @@ var (
 	holeTarget = probe.Request{Target: probe.Target{Host: "10.0.0.9", Port: 1}}
 )
 
-// holes is a plugin, and a network in which a dial fails at once or, to a black hole,
-// when its context ends.
+// holes is a plugin and a network, in which dials fail at once, or, to a black hole, when their
+// context ends.
 type holes struct {
 	plugin *wasm.Handler
 	began  chan struct{} // one for each dial to a black hole
@@ -73,7 +73,7 @@ func newHoles(t *testing.T, total uint64, limits plugin.Limits) *holes {
 	return g
 }
 
-// timeOut has b come to its deadline at a black hole.
+// timeOut makes an attempt of b that reaches its deadline at a black hole.
 func (g *holes) timeOut(t *testing.T, b probe.Handler) {
 	t.Helper()
 	due := newDue(t)
@@ -89,8 +89,8 @@ func (g *holes) timeOut(t *testing.T, b probe.Handler) {
 	passing.Wait()
 }
 
-// fall has n probes, each of which came to its deadline before, attempt a black hole, one
-// after the other. It returns when each of them waits there or was turned away.
+// fall makes attempts of n slow probes at a black hole. It returns when each of them waits there
+// or was skipped.
 func (g *holes) fall(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,8 +118,7 @@ func (g *holes) fall(t *testing.T, n int) {
 	}
 }
 
-// Attempts that wait for a black hole hold no more memory than their share, however much
-// their guests take once they run.
+// The share bounds what the guests take while they run, not only what they begin with.
 func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 	g := newHoles(t, 4<<20, plugin.Limits{})
 	prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
@@ -132,8 +131,7 @@ func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 	}
 }
 
-// One attempt that takes all of its time does not send a probe among the black holes; two
-// in a row do.
+// One slow attempt does not make a prompt probe slow; two in a row do.
 func TestSlowAttemptOfPromptProbe(t *testing.T) {
 	for slow, wantErr := range map[int]error{1: nil, 2: probe.ErrNoSlot} {
 		t.Run(fmt.Sprint(slow), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asked is a context that tells when it is asked for its deadline, as a load does when the
-// module has been compiled.
+// asked is a context that calls deadline when its deadline is read: a load reads it after the
+// compilation.
 type asked struct {
 	context.Context
 	deadline func()

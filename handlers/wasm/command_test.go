@@ -21,8 +21,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// program is the text of a command whose _start is body. Memory holds printed at 1024,
-// and before that the pointer and length of it, for fd_write.
+// program returns the source of a command whose _start is body. The memory contains printed at
+// 1024, and its pointer and length for fd_write at 0.
 func program(printed, body string) string {
 	var data strings.Builder
 	for _, b := range []byte(printed) {
@@ -247,7 +247,7 @@ func TestCommandIsDetected(t *testing.T) {
 	}
 }
 
-// goProgram is testdata/program: an ordinary program, built as one.
+// goProgram is testdata/program, built as an ordinary Go program.
 var goProgram = sync.OnceValues(func() ([]byte, error) {
 	const source = "testdata/program/main.go"
 	if _, err := os.ReadFile(source); err != nil { // so that go test notices when it changes

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// compiling is a host that compiles apart, with a cache of its own.
+// compiling returns a host with a compiler process and a cache of its own.
 func compiling(t *testing.T) (h *wasm.Host, cache string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -10,7 +10,6 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// A plugin that cannot be loaded for want of memory names what the operator has set.
 func TestLoadWithoutMemoryNamesTotalMemory(t *testing.T) {
 	for _, total := range []uint64{1 << 10, 1 << 16} { // not even a page; none for the image
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total, Interpreter: true})

@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestDenialsHoldForEveryCapability dials what is denied by its name, by its address, and by other
-// names of it.
+// TestDenialsHoldForEveryCapability dials a denied target by its name, its address and other
+// names.
 func TestDenialsHoldForEveryCapability(t *testing.T) {
 	w := &wire{names: map[string][]string{
 		"db.internal": {"10.0.0.7", "fd00::7"}, "db.internal.": {"10.0.0.7", "fd00::7"},
@@ -78,7 +78,6 @@ func TestDenialsHoldForEveryCapability(t *testing.T) {
 	}
 }
 
-// A query for a name that is denied would carry data to whoever answers for it.
 func TestDeniedNamesAreNotLookedUp(t *testing.T) {
 	w := &wire{}
 	target := probe.Target{Host: "10.9.9.9", Port: 80}
@@ -89,7 +88,7 @@ func TestDeniedNamesAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// TestDeniedNameWithoutDNS denies by a name that can be looked up at first, and then not.
+// TestDeniedNameWithoutDNS denies a name whose look-ups begin to fail.
 func TestDeniedNameWithoutDNS(t *testing.T) {
 	var lookups, dials atomic.Int32
 	var away atomic.Bool
@@ -143,7 +142,7 @@ func TestDeniedNameWithoutDNS(t *testing.T) {
 	}
 }
 
-// steppedClock is the system's clock, put forward.
+// steppedClock is the system's clock with an offset.
 type steppedClock struct{ by atomic.Int64 }
 
 func (c *steppedClock) step(d time.Duration) { c.by.Add(int64(d)) }

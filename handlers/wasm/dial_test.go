@@ -27,7 +27,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// serve answers each line with itself.
+// serve echoes each line.
 func serve(t testing.TB, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
@@ -57,7 +57,7 @@ func serve(t testing.TB, network, addr string) net.Listener {
 	return l
 }
 
-// socketPath is the path of a socket that is not there yet, wherever TMPDIR leads.
+// socketPath returns a short path for a new socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-")
@@ -223,8 +223,7 @@ func TestCustomDialer(t *testing.T) {
 	}
 }
 
-// TestTargetAddressClasses asks a guest to dial its target, and looks where the host
-// dials.
+// TestTargetAddressClasses makes a guest dial its target, and checks what the host dials.
 func TestTargetAddressClasses(t *testing.T) {
 	names := map[string][]string{
 		"db":        {"10.0.0.9"},

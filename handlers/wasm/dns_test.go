@@ -68,8 +68,8 @@ func TestConcurrentLookUps(t *testing.T) {
 	}
 }
 
-// What is asked again, and of whom: each case tells what the guest learns, and over what
-// the two servers were asked.
+// Each case has the result for the guest, and the transports over which each of two servers was
+// asked.
 func TestNameserversAreAskedInOrder(t *testing.T) {
 	good := func(q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} }
 	code := func(c dnsmessage.RCode) func(string, dnsmessage.Message) [][]byte {
@@ -158,8 +158,7 @@ func TestLongDNSAnswersUseTCP(t *testing.T) {
 	}
 }
 
-// TestHostileNameservers has servers say what they should not: the guest gets an answer or
-// an error, in time.
+// With a hostile server, the guest gets an answer or an error in time.
 func TestHostileNameservers(t *testing.T) {
 	over := func(udp, tcp func(q dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
 		return func(n string, q dnsmessage.Message) [][]byte {

@@ -18,8 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestDNSAttacks lets a guest look up what it should not, and ask whom it should not, and
-// looks at the wire.
+// TestDNSAttacks makes a guest look up denied names and ask denied servers, and checks what is sent.
 func TestDNSAttacks(t *testing.T) {
 	w := &wire{servers: []string{"127.0.0.53:53"}, names: map[string][]string{
 		"ns.internal":      {"10.0.0.2"},
@@ -103,8 +102,8 @@ func TestDNSAttacks(t *testing.T) {
 	})
 }
 
-// What was granted and not asked for is not in force, and a guest that needs look-ups is
-// not loaded without them.
+// A grant without a request has no effect, and a guest that needs look-ups is not loaded without
+// the grant.
 func TestLookUpsNeedRequests(t *testing.T) {
 	w := &wire{servers: []string{"127.0.0.53:53"}}
 	h := w.host(t)
@@ -142,8 +141,7 @@ func TestLookUpsNeedRequests(t *testing.T) {
 	}
 }
 
-// A grant of udp is enough for a long answer over tcp from the same server, unless that is
-// denied.
+// A grant of UDP covers long answers over TCP from the same server, unless that is denied.
 func TestGrantsOfLongDNSAnswers(t *testing.T) {
 	z := nameserver(t, func(network string, q dnsmessage.Message) [][]byte {
 		if strings.HasPrefix(network, "udp") {
@@ -199,7 +197,6 @@ func TestRequestListsFeatures(t *testing.T) {
 	}
 }
 
-// Look-ups that come to nothing are counted too.
 func TestRefusedLookUpsAreCounted(t *testing.T) {
 	var log bytes.Buffer
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})

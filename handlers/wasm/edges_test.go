@@ -17,11 +17,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// edges are numbers at which lengths, pointers, handles and times go wrong, with one page
-// of memory. Functions of many parameters get the first ones only.
+// edges are edge values of lengths, pointers, handles and times with one page of memory.
+// Functions with many parameters get the first ones only.
 var edges = []string{"0", "-1", "65536", "1", "64", "65535", "2147483647", "-2147483648"}
 
-// atEdges are calls of a function with all combinations of edges.
+// atEdges returns calls of a function with all combinations of edges.
 func atEdges(f abi.Func) string {
 	some := edges[:map[int]int{0: 1, 1: 8, 2: 8, 3: 8, 4: 5, 5: 3}[len(f.Params)]]
 	calls := []string{""}
@@ -39,7 +39,7 @@ func atEdges(f abi.Func) string {
 	return strings.Join(calls, " call $f"+drop+"\n") + " call $f" + drop + "\n"
 }
 
-// signature is that of a function in the text format.
+// signature returns the signature of a function in the text format.
 func signature(f abi.Func) string {
 	name := func(types []abi.Type) (text string) {
 		for _, t := range types {
@@ -54,13 +54,13 @@ func signature(f abi.Func) string {
 	return text
 }
 
-// deaf is a connection that says nothing and takes everything.
+// deaf is a connection that sends nothing and accepts everything.
 type deaf struct{ net.Conn }
 
 func (deaf) Read([]byte) (int, error)    { return 0, io.EOF }
 func (deaf) Write(p []byte) (int, error) { return len(p), nil }
 
-// No guest gets the host to panic, whatever numbers it thinks of.
+// No parameter makes the host panic.
 func TestImportsWithEdgeValues(t *testing.T) {
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DNSServers: []string{"10.0.0.9:53"},

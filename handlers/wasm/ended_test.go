@@ -29,8 +29,7 @@ func (c endedContext) Err() error {
 	return nil
 }
 
-// A host call that begins after the deadline reaches nobody, though nothing has ended the
-// guest yet.
+// A host call after the deadline has no effect, even if the guest was not ended yet.
 func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		isolation plugin.Isolation

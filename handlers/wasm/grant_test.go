@@ -28,7 +28,7 @@ func grants(t testing.TB, texts ...string) []plugin.Grant {
 	return out
 }
 
-// wire is a network on which nobody answers, and which remembers who was called.
+// wire is a network without peers that records its dials and look-ups.
 type wire struct {
 	names    map[string][]string
 	servers  []string // for names
@@ -66,7 +66,7 @@ func asking(name string, requests ...plugin.Request) *plugin.Manifest {
 	return m
 }
 
-// TestDialAttacksAreDenied lets a guest dial where it should not get to, and looks at the wire.
+// TestDialAttacksAreDenied makes a guest dial denied addresses, and checks what is dialled.
 func TestDialAttacksAreDenied(t *testing.T) {
 	w := &wire{names: map[string][]string{
 		"db.internal":      {"10.0.0.9"},
@@ -165,8 +165,7 @@ func TestDialAttacksAreDenied(t *testing.T) {
 	})
 }
 
-// A name that leads to a good address at first and to a bad one afterwards is checked
-// each time, and what was checked is what is dialled.
+// A name is resolved and checked at each dial, and the checked address is dialled.
 func TestRebindingBetweenDials(t *testing.T) {
 	w := &wire{names: map[string][]string{"db.internal": {"10.0.0.9"}}}
 	p := loadAs(t, w.host(t), "dialurl", asking("dialurl", plugin.Request{Capability: "net", Allow: []string{"tcp://*:80"}}),
@@ -183,7 +182,6 @@ func TestRebindingBetweenDials(t *testing.T) {
 	}
 }
 
-// A name that was not granted is not looked up: the query itself would carry data out.
 func TestUnneededNamesAreNotLookedUp(t *testing.T) {
 	w := &wire{}
 	h := w.host(t)
@@ -215,7 +213,7 @@ func TestUnneededNamesAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// What was granted and not asked for is not in force.
+// A grant without a request has no effect.
 func TestGrantsNeedRequests(t *testing.T) {
 	w := &wire{}
 	h := w.host(t)
@@ -283,8 +281,7 @@ func TestNoTarget(t *testing.T) {
 	}
 }
 
-// A guest's spelling of its target's name leads where the target's own does: with a dot
-// at its end a name is looked up as it is, and without one below the search domains.
+// The spelling of the target decides whether search domains are used, not that of the guest.
 func TestTargetNameKeepsTrailingDot(t *testing.T) {
 	for _, c := range [][2]string{{"db.internal.", "tcp://db.internal:5432"}, {"db.internal", "tcp://DB.internal.:5432"}, {"db.internal", ""}} {
 		w := &wire{names: map[string][]string{"db.internal.": {"10.0.0.7"}, "db.internal": {"10.0.0.7"}}}

@@ -305,7 +305,6 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// What is too long is refused, rather than cut to something else.
 func TestLongNamesAreRefused(t *testing.T) {
 	if got, err := attempt(t, load(t, host, "longkey", plugin.Reset), probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 		t.Errorf("config_get: got %+v, %v", got, err)
@@ -422,7 +421,6 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 	}
 }
 
-// What a guest does to its files is not there for the next call.
 func TestClosedStandardStreamsStayOpen(t *testing.T) {
 	code := assemble(t, `(module
   (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))

@@ -66,7 +66,7 @@ func TestTrappingGuestsLeakNothing(t *testing.T) {
 	}
 }
 
-// taking is what the process has of the system.
+// taking is the resources of the process.
 type taking struct {
 	heap                  uint64 // bytes that live
 	mappings, descriptors int
@@ -91,7 +91,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// setContext is a context with a deadline that comes when the test says so.
+// setContext is a context whose deadline differs from its end.
 type setContext struct {
 	context.Context
 	deadline time.Time
@@ -106,8 +106,7 @@ func (c setContext) Err() error {
 	return nil
 }
 
-// A guest that waited for its slot for most of the time has not seen enough of its target: a
-// busy host must not fail a healthy container.
+// A busy host must not fail a healthy container.
 func TestAttemptThatWaitsForSlotIsSkipped(t *testing.T) {
 	const patience = 10 * time.Millisecond // until the host adds a slot
 	p := load(t, host, "spin", plugin.Fresh)

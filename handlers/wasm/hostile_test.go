@@ -16,11 +16,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// deadlineSlack is how late an attempt may end on a loaded machine. What it is on an idle
-// one, BenchmarkDeadline says; a guest that is not ended would go on for ever.
+// deadlineSlack is how late an attempt may end on a loaded machine. BenchmarkDeadline measures it
+// on an idle one.
 const deadlineSlack = patience
 
-// load loads a file of testdata, in the isolation that is given.
+// load loads a file of testdata with an isolation.
 func load(t testing.TB, h *wasm.Host, name string, isolation plugin.Isolation) *wasm.Handler {
 	t.Helper()
 	m := plugin.Minimal(name)
@@ -149,7 +149,7 @@ func TestInitializeIsBounded(t *testing.T) {
 	}
 }
 
-// reading tells that a guest reads what is random.
+// reading is a source of randomness that calls a function at each Read.
 type reading func()
 
 func (r reading) Read(p []byte) (int, error) {
@@ -189,7 +189,6 @@ func TestInitializeIsNamed(t *testing.T) {
 	}
 }
 
-// What a guest takes is bounded while it lasts, not only by its end.
 func TestHostileGuestReachesLimits(t *testing.T) {
 	for name, limit := range map[string]plugin.LimitName{"handles": "handles", "spam": "logLines", "flood": "logBytes"} {
 		t.Run(name, func(t *testing.T) {
@@ -209,9 +208,8 @@ func TestHostileGuestReachesLimits(t *testing.T) {
 	}
 }
 
-// TestHostileGuestsDoNotBlockOthers runs native probes beside guests of every bad kind, with
-// the garbage collector at work: without termination checks a guest that loops would
-// stop the process.
+// TestHostileGuestsDoNotBlockOthers runs native probes beside hostile guests and the garbage
+// collector. Without termination checks a guest that loops would stop the process.
 func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	const (
 		natives = 1000
@@ -240,7 +238,7 @@ func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// nativeLags lets n goroutines wake every period and returns how late they did, sorted.
+// nativeLags returns how late n goroutines wake that sleep for a period, sorted.
 func nativeLags(n, rounds int, period time.Duration) []time.Duration {
 	lags := make(chan time.Duration, n*rounds)
 	var wg sync.WaitGroup
@@ -268,8 +266,8 @@ func nativeLags(n, rounds int, period time.Duration) []time.Duration {
 	return all
 }
 
-// BenchmarkBesideHostileGuests reports how late native probes begin, 1,000 every 50 ms
-// with the garbage collector at work, beside guests of each bad kind, one after the other.
+// BenchmarkBesideHostileGuests reports how late 1,000 native probes begin every 50 ms, beside each
+// hostile guest and the garbage collector.
 func BenchmarkBesideHostileGuests(b *testing.B) {
 	const timeout = 50 * time.Millisecond
 	target := blackHole(b)

@@ -19,7 +19,7 @@ func dialErr(call string, err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError(call, err)}
 }
 
-// troubled is a host whose dials end with what dial returns; nil connects.
+// troubled returns a host whose dials return the error of dial, or connect if it is nil.
 func troubled(t *testing.T, compat probe.Compat, dial func(addr string) error) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{
@@ -46,8 +46,8 @@ func troubled(t *testing.T, compat probe.Compat, dial func(addr string) error) *
 	return h
 }
 
-// A connection that the host itself cannot make says nothing of the target: where a guest
-// calls that a Failure, or does not come to an end, the attempt is an error.
+// If the host itself cannot make a connection, a Failure or a deadline of the guest becomes an
+// error.
 func TestHostTroubleIsError(t *testing.T) {
 	const request = `{"req":{"url":"http:///"}}`
 	out := func(string) error { return dialErr("socket", syscall.EMFILE) }

@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// web is a server that tells what it was asked, and redirects.
+// web returns a server that returns the request as text, or redirects.
 func web(t testing.TB, start func(*httptest.Server), elsewhere string) (*httptest.Server, probe.Target) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -143,8 +143,6 @@ func TestHangingHTTPBodyEndsAtDeadline(t *testing.T) {
 	}
 }
 
-// Every hop of a redirect is authorised: the one place where a host name's allow-list is
-// bypassed otherwise.
 func TestRedirectsAreAuthorized(t *testing.T) {
 	other, _ := web(t, (*httptest.Server).Start, "")
 	reached := 0
@@ -204,7 +202,6 @@ func TestRedirectsAreAuthorized(t *testing.T) {
 	}
 }
 
-// A body that a redirect sends once more counts once more.
 func TestRedirectedBodyCounts(t *testing.T) {
 	bodies := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,8 +246,7 @@ func TestRedirectToOtherSchemeIsRefused(t *testing.T) {
 	}
 }
 
-// A target that is a unix socket is asked over HTTP too, and what it redirects to is
-// itself or is authorised.
+// A redirect leads to the socket again, or must be granted.
 func TestHTTPOverUnixSocket(t *testing.T) {
 	other, _ := web(t, (*httptest.Server).Start, "")
 	otherPort := other.URL[strings.LastIndexByte(other.URL, ':'):]

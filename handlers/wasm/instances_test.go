@@ -16,7 +16,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// An instance is renewed after so many calls, and closed when nobody has called for long.
 func TestLimitsOfInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
@@ -43,7 +42,7 @@ func TestLimitsOfInstances(t *testing.T) {
 	})
 }
 
-// After a burst, instances that are not needed any more go sooner than the last one.
+// After a burst, surplus instances are closed before the last one.
 func TestInstancesAfterBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
@@ -81,7 +80,7 @@ func TestInstancesAfterBurst(t *testing.T) {
 	})
 }
 
-// A guest that gets no memory while it starts says nothing of the plugin.
+// Without memory at the start, the attempt is skipped and is no error of the plugin.
 func TestStartWithoutMemoryIsSkipped(t *testing.T) {
 	began := make(chan struct{}, 1)
 	h, err := wasm.New(wasm.Config{
@@ -134,8 +133,6 @@ func TestStartWithoutMemoryIsSkipped(t *testing.T) {
 	first.Wait()
 }
 
-// Attempts that wait for a black hole do not hold all the instances that the plugin may
-// have.
 func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 	began := make(chan struct{}, 10)
 	h, err := wasm.New(wasm.Config{
@@ -202,8 +199,7 @@ func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 	slow.Wait()
 }
 
-// Where the memory of all plugins is used up, the instance goes that was idle for longest,
-// of whatever plugin.
+// If the memory of all plugins is used up, the oldest idle instance of any plugin is closed.
 func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: 6 * 64 << 10})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tableGuest is a guest that fails where entry 0 of its table is set, and else runs set. It
-// has 40 types, so that a small number may be read as a type or as an instruction. The last
-// takes what table.set takes.
+// tableGuest returns a guest that returns Failure if entry 0 of its table is set, and else runs
+// set. It has 40 types, so that a small number may be a type or an instruction. The last type
+// has the parameters of table.set.
 func tableGuest(set string) []byte {
 	const none = "\x60\x00\x00"
 	body := "\x00\x41\x00\x25\x00\xd1\x04\x7f" + set + "\x41\x00\x05\x41\x02\x0b\x0b"
@@ -31,8 +31,7 @@ func tableGuest(set string) []byte {
 // setTable sets entry 0 of the table.
 const setTable = "\x41\x00\xd2\x00\x26\x00"
 
-// Each of these hides a table.set from a reader that finds other instructions than wazero
-// does in the same bytes.
+// Each of these hides a table.set from a reader that does not read instructions as wazero does.
 var hiddenTableSets = map[string]string{
 	"plain":                     setTable,
 	"SIMD opcode of two bytes":  "\xfd\x0c" + strings.Repeat("\x00", 16) + "\xfd\x83\x41\x44\x1a\x1a" + setTable,
@@ -41,7 +40,7 @@ var hiddenTableSets = map[string]string{
 	"select of a reference":     "\xd0\x70\xd0\x70\x41\x00\x1c\x01\x63\x02\x1a" + setTable,
 }
 
-// wazero compiles some references to types otherwise than it validates them.
+// wazero validates other instructions than it compiles for some references to types.
 func TestReferenceToTypeIsRefused(t *testing.T) {
 	const header, memory = moduleHeader, "\x05\x03\x01\x00\x01\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
 	const types, function = "\x01\x05\x01\x60\x00\x01\x7f", "\x03\x02\x01\x00"
@@ -85,7 +84,7 @@ func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 
 var modules = flag.Int("modules", 200, "on how many random modules reset is compared with fresh")
 
-// story is what five attempts of two probes say, one after the other.
+// story returns the outcomes of five attempts of two probes.
 func story(t *testing.T, p *wasm.Handler, timeout time.Duration) (told []string) {
 	probes := []probe.Handler{bind(t, p, `{}`, probe.Target{}), bind(t, p, `{}`, probe.Target{})}
 	for _, i := range []int{0, 0, 1, 0, 1} {
@@ -95,7 +94,7 @@ func story(t *testing.T, p *wasm.Handler, timeout time.Duration) (told []string)
 	return told
 }
 
-// tell loads a module, has its story told, and reports whether its instances are reset.
+// tell loads a module, returns its story, and reports whether its instances are reset.
 func tell(t *testing.T, h *wasm.Host, code []byte, isolation plugin.Isolation, timeout time.Duration) (told []string, reset bool, err error) {
 	manifest := asking("random", plugin.Request{Capability: "kv"})
 	manifest.Isolation = isolation
@@ -129,7 +128,7 @@ func compareIsolations(t *testing.T, h *wasm.Host, seed uint64) (diff string, re
 	return diff, reset
 }
 
-// randomHost is a host whose cache goes with the test.
+// randomHost returns a host with a temporary cache.
 func randomHost(t testing.TB) *wasm.Host {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter})
 	if err != nil {

@@ -49,7 +49,6 @@ func TestKVIsKeptPerProbe(t *testing.T) {
 	}
 }
 
-// What a call that failed has kept is as if it had not been.
 func TestErrorsDiscardKV(t *testing.T) {
 	p := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv")...)
 	b := bind(t, p, `{"add":"x","code":8}`, probe.Target{})
@@ -90,7 +89,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 	}
 }
 
-// A key costs the host more than its bytes.
+// The number of keys is bounded, because a key takes more memory than its bytes.
 func TestKVKeysAreBounded(t *testing.T) {
 	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_kv" "set" (func $set (param i32 i32 i32 i32) (result i32)))

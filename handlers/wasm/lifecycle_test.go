@@ -14,7 +14,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// An instance whose call did not end normally is not used again, whatever the reason.
 func TestErrorDiscardsInstance(t *testing.T) {
 	for name, want := range map[string]probe.Reason{
 		"code":      probe.ReasonProtocol,

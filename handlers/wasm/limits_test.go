@@ -22,7 +22,7 @@ func limited(l plugin.Limits) *plugin.Manifest {
 	return m
 }
 
-// wantHits holds what a plugin's statistics tell of its limits against want.
+// wantHits compares the counters of limits of p with want.
 func wantHits(t *testing.T, p *wasm.Handler, want map[plugin.LimitName]uint64) {
 	t.Helper()
 	if diff := cmp.Diff(want, p.Stats().Limits); diff != "" {
@@ -30,7 +30,6 @@ func wantHits(t *testing.T, p *wasm.Handler, want map[plugin.LimitName]uint64) {
 	}
 }
 
-// What a guest of Go may do on the network is what its limits say, and not the defaults.
 func TestLimitsOfTheNetwork(t *testing.T) {
 	_, target := web(t, (*httptest.Server).Start, "")
 	p, err := host.Load(t.Context(), plugin.Found{Module: goModule(t), Manifest: limited(plugin.Limits{Handles: 2, Dials: 3, NetWrite: 1000, NetRead: 10})})
@@ -90,7 +89,7 @@ func TestLimitsOfHTTP(t *testing.T) {
 	})
 }
 
-// A guest that floods everything is told of each limit once, however often it tries.
+// Each limit counts once a call.
 func TestLimitsOfOutput(t *testing.T) {
 	p := loadAs(t, host, "flood", limited(plugin.Limits{Message: 100, LogLines: 2, Stdio: 5000, Series: 3}))
 	lines := 0
@@ -158,7 +157,6 @@ func TestLimitsOfResults(t *testing.T) {
 	wantHits(t, many, map[plugin.LimitName]uint64{"series": 1, "message": 1})
 }
 
-// A datagram of no bytes goes out like any other, and counts as one.
 func TestEmptyDatagramsCount(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

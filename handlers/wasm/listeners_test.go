@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// everywhere is a request for all that a manifest can ask of the network.
+// everywhere is a request for everything on the network.
 func everywhere(sockets ...string) plugin.Request {
 	r := plugin.Request{Capability: "net", Allow: []string{"tcp://*:*", "udp://*:*", "tcp://0.0.0.0/0:*", "udp://0.0.0.0/0:*", "tcp://[::/0]:*", "udp://[::/0]:*"}}
 	for _, path := range sockets {
@@ -77,7 +77,7 @@ func TestOwnLoopbackCoversDeclaredPorts(t *testing.T) {
 	}
 }
 
-// localAddresses are all that this host has, in every writing that leads there.
+// localAddresses returns the addresses of this machine, in all spellings.
 func localAddresses(t *testing.T) []string {
 	t.Helper()
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::7f00:1", "localhost", "LOCALHOST.", "self.example"}

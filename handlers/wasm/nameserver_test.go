@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// zone is a nameserver on loopback, over udp and tcp at one port.
+// zone is a nameserver on loopback, over UDP and TCP at one port.
 type zone struct {
 	addr   string
 	answer func(network string, query dnsmessage.Message) [][]byte // the messages that it answers with
@@ -39,7 +39,7 @@ func (z *zone) reply(network string, msg []byte) [][]byte {
 	return z.answer(network, query)
 }
 
-// seen returns what the zone was asked over, and forgets it.
+// seen returns the transports of the queries since the last call.
 func (z *zone) seen() string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -119,8 +119,7 @@ func (z *zone) serveStream(conn net.Conn) {
 	_, _ = conn.Read(size[:]) // until the guest's host closes
 }
 
-// answering returns the message that answers a query with bodies, each a record of the
-// question's name.
+// answering returns the answer to a query, with bodies as records of its name.
 func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmessage.ResourceBody) []byte {
 	m := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, RCode: code}, Questions: query.Questions}
 	for _, b := range bodies {
@@ -135,7 +134,7 @@ func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmes
 	return msg
 }
 
-// resolver is a plugin whose host asks servers.
+// resolver returns a plugin whose host has these nameservers.
 func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
 	t.Helper()
 	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter}
@@ -150,11 +149,10 @@ func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
 	return loadAs(t, h, name, asking(name, allow), grants(t, "dns")...)
 }
 
-// unhurried is how long a look-up may take that is to come to its end in good time: 50 ms
-// for each byte.
+// unhurried is the timeout of look-ups that must succeed: 50 ms for each byte.
 var unhurried = strings.Repeat("x", 60)
 
-// resolve has a guest look a name up; see dns.wat for short, of which false is none.
+// resolve makes a guest look up a name. See dns.wat for short.
 func resolve(t testing.TB, p *wasm.Handler, req map[string]any, short any) probe.Outcome {
 	t.Helper()
 	config := map[string]any{"req": req}
@@ -190,13 +188,12 @@ func answerOf(t testing.TB, out probe.Outcome) (f found) {
 	return f
 }
 
-// cut returns an answer that says that the rest is to be had over tcp.
+// cut returns a truncated answer.
 func cut(q dnsmessage.Message) [][]byte {
 	msg := answering(q, 0)
 	msg[2] |= 2
 	return [][]byte{msg}
 }
 
-// nobody is an address at which nobody listens. One that the system has just given away
-// might be given to another test.
+// nobody is an address without a listener.
 const nobody = "127.0.0.1:1"

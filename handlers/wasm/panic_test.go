@@ -37,7 +37,7 @@ func wantFreeSlot(t *testing.T, h *wasm.Host) {
 	t.Error("no slot is free")
 }
 
-// panics makes an attempt that is to panic.
+// panics makes an attempt that must panic.
 func panics(t *testing.T, p probe.Handler, req probe.Request) {
 	t.Helper()
 	defer func() {

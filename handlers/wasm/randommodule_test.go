@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// randomModule is a guest that shows all of its state that it can see, in a number, and
-// then changes some of it.
+// randomModule is a guest that reports a hash of its state, and then changes it.
 type randomModule struct {
 	rand.Rand
 	bulk, references, simd, kv bool
@@ -19,7 +18,7 @@ type randomModule struct {
 	body                       []byte   // of the function that is being written
 }
 
-// volatileKinds are the changes that no reset puts back, with the feature that they need.
+// volatileKinds are the changes that a reset cannot undo, with the feature that they need.
 var volatileKinds = []string{
 	"bulk table.copy", "bulk table.init", "bulk elem.drop", "bulk data.drop",
 	"references table.set", "references table.grow", "references table.fill",
@@ -40,7 +39,7 @@ const (
 	ownNumber // the first of four
 )
 
-// What is where in memory.
+// Addresses in memory.
 const (
 	atKey     = 100
 	atInit    = 300
@@ -75,7 +74,7 @@ func newRandomModule(seed uint64) *randomModule {
 	return m
 }
 
-// u is a number, at times in more bytes than it needs.
+// u returns a number in LEB128, sometimes with more bytes than necessary.
 func (m *randomModule) u(n uint64) []byte {
 	out := uleb(n)
 	for m.IntN(8) == 0 && len(out) < 5 {
@@ -101,8 +100,7 @@ func (m *randomModule) index(op, n int)   { m.op(op, m.u(uint64(n))) }
 func (m *randomModule) store(at, val int) { m.i32(at); m.i32(val); m.op(0x36, 2, 0) }
 func (m *randomModule) loaded(at int)     { m.i32(at); m.op(0x28, 2, 0) }
 
-// misc is an instruction with the prefix 0xfc, whose opcode the interpreter takes in one
-// byte only.
+// misc adds an instruction with the prefix 0xfc. The interpreter requires an opcode of one byte.
 func (m *randomModule) misc(op uint64) {
 	if interpreter {
 		m.op(0xfc, int(op))
@@ -111,7 +109,7 @@ func (m *randomModule) misc(op uint64) {
 	m.op(0xfc, m.u(op))
 }
 
-// mix adds what push leaves to the number in the first local.
+// mix adds what push leaves to the hash in the first local.
 func (m *randomModule) mix(push func()) {
 	m.index(0x20, 0)
 	m.i32(31)
@@ -121,7 +119,7 @@ func (m *randomModule) mix(push func()) {
 	m.index(0x21, 0)
 }
 
-// observe returns the function that makes a number of the state.
+// observe returns the function that hashes the state.
 func (m *randomModule) observe() []byte {
 	m.body = []byte{1, 1, 0x7f}
 	m.i32(17)
@@ -290,7 +288,8 @@ func (m *randomModule) changeVolatile(kind string) {
 	}
 }
 
-// probe shows the state as eight letters, changes it, and shows it again in its verdict.
+// probe returns the hash as a message of eight letters, changes the state, and returns the new hash
+// in its verdict.
 func (m *randomModule) probe() []byte {
 	m.body = []byte{1, 2, 0x7f}
 	m.useSegments()
@@ -316,7 +315,7 @@ func (m *randomModule) probe() []byte {
 	return m.done()
 }
 
-// useSegments traps where segments were dropped by an earlier attempt.
+// useSegments traps if an earlier attempt dropped segments.
 func (m *randomModule) useSegments() {
 	if slices.Contains(m.kinds, "bulk data.drop") {
 		m.i32(atInit)

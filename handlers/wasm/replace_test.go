@@ -13,8 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A new version of a plugin finds what its probes have kept, and their quarantine is
-// over.
+// A new version of a plugin also ends the quarantine.
 func TestReplacementKeepsKV(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	replace := func() {
@@ -45,7 +44,6 @@ func TestReplacementKeepsKV(t *testing.T) {
 	}
 }
 
-// A probe that is bound anew, as with a secret that has rotated, finds what it has kept.
 func TestNewBindingKeepsKV(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	p, err := host.Load(t.Context(), plugin.Found{Module: guestFile(t, "kv"), Manifest: asking("kv", plugin.Request{Capability: "kv"}), Grants: grants(t, "kv")})
@@ -69,8 +67,7 @@ func TestNewBindingKeepsKV(t *testing.T) {
 	}
 }
 
-// What is tried before it replaces another must not trap; its verdict does not count,
-// since it reaches nothing.
+// The verdict does not count, because the guest reaches nothing.
 func TestTryReturnsTrapsOnly(t *testing.T) {
 	for name, want := range map[string]string{
 		"ok": "", "dialurl": "", "guesterr": "", "spin": "",

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// resultGuest is a guest that hands in doc as its result.
+// resultGuest returns a guest whose result is doc.
 func resultGuest(t *testing.T, doc string) []byte {
 	t.Helper()
 	return assemble(t, fmt.Sprintf(`(module

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// page is the body of an answer that tells when it can be read.
+// page is the body of a response that knows whether it can be read.
 type page struct {
 	io.Reader
 	asked int // how often it was asked whether it is ready

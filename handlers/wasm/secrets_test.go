@@ -14,7 +14,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What a guest logs goes to the host's log too, past the one that redacts outcomes.
 func TestAttemptSecretsNotLogged(t *testing.T) {
 	const secret = "tcp://swordfish:123" // a URL: what is dialled in vain is logged as well
 	var out bytes.Buffer
@@ -42,7 +41,7 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 	}
 }
 
-// TestSecretAtMessageLimitIsRedacted has a secret of which only a part is within the limit.
+// TestSecretAtMessageLimitIsRedacted cuts a message within a secret.
 func TestSecretAtMessageLimitIsRedacted(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })

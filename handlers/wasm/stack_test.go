@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Guests that recurse and then wait are held to the memory of all plugins, and the others
-// have room again when they are done.
+// Guests that recurse and then wait are bounded by the memory of all plugins. It waits for 3 s,
+// until all of them have their stacks.
 func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	if interpreter {
 		return // its stacks are small
@@ -63,7 +63,7 @@ func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	}
 }
 
-// Guests that recurse and go on computing are ended before they all have large stacks.
+// Guests that recurse and compute are ended before all have large stacks.
 func TestStacksOfComputingGuestsAreBounded(t *testing.T) {
 	if interpreter {
 		return

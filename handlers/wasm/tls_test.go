@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// secured is a server's certificate for 127.0.0.1 and example.com, and its authority.
+// secured returns a server's configuration for 127.0.0.1 and example.com, and its CA.
 func secured(t testing.TB) (config *tls.Config, ca string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -29,7 +29,7 @@ func secured(t testing.TB) (config *tls.Config, ca string) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"echo"}}, string(block)
 }
 
-// accept lets serve have each connection.
+// accept calls serve for each connection.
 func accept(t testing.TB, serve func(net.Conn)) probe.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,7 +209,6 @@ func TestFailingDatagrams(t *testing.T) {
 	}
 }
 
-// A target that is a unix socket is dialled with TLS as any other.
 func TestTLSOverUnixSocket(t *testing.T) {
 	path := socketPath(t)
 	web(t, func(s *httptest.Server) {

@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// watched is a connection that counts the farewells of TLS that are written to it, those
-// that wait included, and not those that are refused.
+// watched is a connection that counts the TLS alerts that are written to it, including blocked
+// ones.
 type watched struct {
 	net.Conn
 	farewells *atomic.Int32
@@ -35,8 +35,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A connection that was dialled with TLS is cut at the deadline, without a farewell: where
-// the peer reads nothing any more, that would wait for five seconds more.
+// At the deadline a TLS connection is closed without close_notify, which would block for five
+// seconds if the peer does not read.
 func TestTLSEndsWithoutCloseNotify(t *testing.T) {
 	config, _ := secured(t)
 	stay := make(chan struct{})

@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// hang makes two attempts that must end with their deadlines, one with a tracer and one
-// without, and holds what they say that the guest did against pattern.
+// hang makes two attempts that must reach their deadline, one with a tracer and one without, and
+// matches the details with pattern.
 func hang(t *testing.T, h probe.Handler, target probe.Target, pattern string) {
 	t.Helper()
 	var last probe.TraceEvent

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asksWASI is a guest that calls a function of WASI, and
-// says how that ended as a result that is none: 100 and the number of the error.
+// asksWASI returns a guest that calls a WASI function, and returns 100 plus the number of its
+// error.
 func asksWASI(function, params, call string) string {
 	return fmt.Sprintf(`(module
   (import "wasi_snapshot_preview1" "%s" (func $f (param %s) (result i32)))
@@ -18,7 +18,7 @@ func asksWASI(function, params, call string) string {
   (func (export "probe") (result i32) %s call $f i32.const 100 i32.add))`, function, params, call)
 }
 
-// What a function of WASI is given bounds how long it takes, and nothing interrupts it.
+// Nothing interrupts a WASI function, so its parameters are bounded.
 func TestWASIParametersAreBounded(t *testing.T) {
 	const i2, i3, i4, i5 = "i32 i32", "i32 i32 i32", "i32 i32 i32 i32", "i32 i32 i32 i32 i32"
 	for _, c := range []struct{ function, params, call, want string }{

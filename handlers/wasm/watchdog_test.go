@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// dueContext is a context whose deadline comes when the test says so. By the clock it is
-// an hour off.
+// dueContext is a context that the test ends. Its deadline is an hour away.
 type dueContext struct {
 	context.Context
 	deadline time.Time
@@ -29,8 +28,8 @@ func newDue(t testing.TB) *dueContext {
 	return &dueContext{Context: t.Context(), deadline: time.Now().Add(time.Hour), over: make(chan struct{})}
 }
 
-// told returns a tracer with which the deadline comes a while after all words were traced:
-// what the guest does then is seen too. It comes in the end if they are not.
+// told returns a tracer that ends the context a while after all words were traced, or after
+// patience.
 func (c *dueContext) told(also func(probe.TraceEvent), words ...string) probe.Tracer {
 	time.AfterFunc(patience, c.pass)
 	missing := make(map[string]bool)
@@ -59,7 +58,7 @@ func (c *dueContext) Err() error {
 	}
 }
 
-// wall is a connection whose Write never gets anywhere. Who writes is sure to wait.
+// wall is a connection whose Write blocks until it is closed.
 type wall struct {
 	net.Conn
 	hit func()
@@ -71,7 +70,7 @@ func (w *wall) Write([]byte) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// dialHost is a host with a dialler of its own.
+// dialHost returns a host with its own dialler.
 func dialHost(t testing.TB, dial func(ctx context.Context) (net.Conn, error)) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{
@@ -103,7 +102,7 @@ func loadLate(t testing.TB, h *wasm.Host, isolation plugin.Isolation) *wasm.Hand
 
 var elsewhere = probe.Target{Host: "10.0.0.7", Port: 80}
 
-// wantTimedOut holds the answer of an attempt against that of one whose deadline came.
+// wantTimedOut checks that an attempt timed out.
 func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Duration) {
 	t.Helper()
 	if want := probe.TimedOut(timeout); err != nil || got.Result != want.Result || got.Output != want.Output || got.Reason != want.Reason || got.Metrics != nil {
@@ -111,8 +110,8 @@ func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Durat
 	}
 }
 
-// A guest that waits for the host when its deadline comes is unwound, and nothing that it
-// would have done next happens. An instance of isolation reset is used again.
+// A guest that waits in a host call at its deadline is unwound before it does anything else. An
+// instance of isolation reset is used again.
 func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
 	over := false // a data race, if it were read later
 	trace := func(e probe.TraceEvent) {
@@ -156,7 +155,7 @@ func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
 	}
 }
 
-// The target of a guest that is unwound sees one connection and no byte.
+// The target sees one connection and no bytes.
 func TestDeadlineEndsTraffic(t *testing.T) {
 	t.Parallel()
 	const timeout = 250 * time.Millisecond
@@ -179,8 +178,8 @@ func TestDeadlineEndsTraffic(t *testing.T) {
 	}
 }
 
-// countingServer takes connections and says nothing. What it saw is known when the
-// connections have ended.
+// countingServer accepts connections and sends nothing. Its functions wait until the connections
+// have ended.
 func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Target) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -213,7 +212,6 @@ func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Targe
 	return conns, bytes, targetOf(l)
 }
 
-// An attempt that is cancelled ends its guest in the same way.
 func TestCancelUnwindsWaitingGuest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -231,7 +229,6 @@ func TestCancelUnwindsWaitingGuest(t *testing.T) {
 	}
 }
 
-// A guest that computes when its deadline comes is closed with its instance.
 func TestDeadlineOfComputingGuestDiscardsInstance(t *testing.T) {
 	p := load(t, host, "spin", plugin.Reset)
 	got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
@@ -243,7 +240,7 @@ func TestDeadlineOfComputingGuestDiscardsInstance(t *testing.T) {
 	}
 }
 
-// A guest of Go works again after it was unwound inside of its client library.
+// The guest is unwound within its SDK.
 func TestGoGuestWorksAfterDeadline(t *testing.T) {
 	var due *dueContext
 	h := dialHost(t, func(context.Context) (net.Conn, error) {
@@ -269,8 +266,8 @@ func TestGoGuestWorksAfterDeadline(t *testing.T) {
 	}
 }
 
-// TestDeadlinesUnderLoad has many guests of every kind come to their deadlines, be stopped
-// and be closed at the same time. What they held is there again afterwards.
+// TestDeadlinesUnderLoad makes many guests time out and be cancelled at the same time, and
+// checks that they release everything.
 func TestDeadlinesUnderLoad(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter})
 	if err != nil {

@@ -59,7 +59,7 @@ func TestDataSegmentsAreMerged(t *testing.T) {
 	}
 }
 
-// FuzzInspect feeds modules that may be broken to what reads them before wazero does.
+// FuzzInspect inspects modules that may be malformed.
 func FuzzInspect(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x01\x06\x06\x01\x7f\x01\x41\x00\x0b\x07\x05\x01\x01m\x02\x00\x0a\x05\x01\x03\x00\x01\x0b\x0b\x07\x01\x00\x41\x00\x0b\x01x"))

@@ -17,8 +17,7 @@ import (
 
 var scans = flag.Int("scans", 40, "how many functions the scanner is compared with wazero on")
 
-// optional are the features whose use wazero itself tells: it refuses a module that needs
-// one which is turned off, and says so.
+// optional are the features that wazero reports: it refuses a module that needs a disabled one.
 var optional = []api.CoreFeatures{
 	api.CoreFeatureSignExtensionOps, api.CoreFeatureNonTrappingFloatToIntConversion,
 	api.CoreFeatureBulkMemoryOperations, api.CoreFeatureReferenceTypes, api.CoreFeatureSIMD,
@@ -48,8 +47,8 @@ func decode(runtime wazero.Runtime, code []byte) (err error) {
 	return err
 }
 
-// aroundBody is a module with one function. It begins with unreachable: what comes after
-// it finds the operands that it wants, so that most sequences of instructions are valid.
+// aroundBody returns a module with one function. It begins with unreachable, so that most
+// sequences of instructions behind it are valid.
 func aroundBody(body []byte, counted bool) []byte {
 	section := func(id byte, body ...byte) []byte {
 		return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
@@ -70,8 +69,8 @@ func aroundBody(body []byte, counted bool) []byte {
 	return bytes.Join(append(parts, section(10, code...), section(11, 1, 0, 0x41, 0, 0x0b, 1, 'x')), nil)
 }
 
-// hasLongNumber reports whether four bytes in a row say that another one follows. As the
-// type of a block, wazero takes some that are no number of 33 bits.
+// hasLongNumber reports whether four consecutive bytes have the continuation bit. wazero accepts
+// some block types that are no integers of 33 bits.
 func hasLongNumber(code []byte) bool {
 	run := 0
 	for _, b := range code {
@@ -85,8 +84,7 @@ func hasLongNumber(code []byte) bool {
 	return false
 }
 
-// compareScan holds what inspect finds in a module that wazero accepts against what wazero
-// says of it.
+// compareScan compares what Inspect finds in a valid module with what wazero reports.
 func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, counted bool) error {
 	m, err := Inspect(code, 100)
 	switch {
@@ -115,8 +113,7 @@ func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, coun
 	return nil
 }
 
-// FuzzScanAgainstWazero compares, with any function that wazero accepts, the instructions
-// that inspect finds with those that wazero finds.
+// FuzzScanAgainstWazero compares what Inspect and wazero find in any valid function.
 func FuzzScanAgainstWazero(f *testing.F) {
 	for _, seed := range []string{"\xfd\x83\x41\x44\x1a\x1a", "\x1c\x01\x63\x02\x1a", "\x02\x82\x80\x80\x80\x80\x26\x00\x0b", "\x26\x00", "\xfc\x8e\x80\x00\x00\x00", "\xd0\x70", "\x0e\x01\x00\x00"} {
 		f.Add([]byte(seed), false)
@@ -137,8 +134,8 @@ func FuzzScanAgainstWazero(f *testing.F) {
 	})
 }
 
-// TestScanReadsImmediatesAsWazero has every opcode with immediates of every length,
-// and a ref.func behind it.
+// TestScanReadsImmediatesAsWazero tries every opcode with immediates of every length,
+// followed by ref.func.
 func TestScanReadsImmediatesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	var opcodes [][]byte
@@ -170,7 +167,7 @@ func TestScanReadsImmediatesAsWazero(t *testing.T) {
 	}
 }
 
-// TestScanFindsFeaturesAsWazero grows functions of random bytes: what wazero accepts stays.
+// TestScanFindsFeaturesAsWazero grows valid functions of random bytes.
 func TestScanFindsFeaturesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	seen := make(map[string]int)
@@ -205,8 +202,7 @@ func TestScanFindsFeaturesAsWazero(t *testing.T) {
 	}
 }
 
-// randomInstruction returns an opcode and random bytes behind it, which may be its
-// immediates and further instructions.
+// randomInstruction returns an opcode and random bytes.
 func randomInstruction(random *rand.Rand) []byte {
 	chunk := []byte{byte(random.Uint32())}
 	switch random.IntN(5) {

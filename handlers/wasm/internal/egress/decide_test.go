@@ -26,8 +26,8 @@ var hosts = map[string]string{
 	"db.test": "10.0.0.5", "twin.test": "10.0.0.5", "meta.test": "169.254.169.254", "local.test": "127.0.0.1", "pub.test": "203.0.113.7",
 }
 
-// policy returns where a plugin may dial that requests everything of net, and whose target
-// is db.test:5432.
+// policy returns the policy of a plugin that requests everything of net, for the target
+// db.test:5432.
 func policy(t *testing.T, grants ...string) *Policy {
 	t.Helper()
 	granted, err := plugin.ParseGrants(grants)
@@ -96,7 +96,6 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A name that may not be dialled is not looked up: the query would carry data out.
 func TestResolveLooksUpNoDeniedName(t *testing.T) {
 	for _, grants := range [][]string{nil, {"tcp://pub.test:443"}, {"tcp://*:*", "!secret.test:*"}} {
 		p := policy(t, grants...)

@@ -21,6 +21,7 @@ type watchdog struct {
 	interrupted bool          // interrupt is closed
 	unwound     bool          // the guest is to be unwound
 	unwatch     func() bool   // stops watching the context
+	firstRun    callContext   // of the first run of a guest
 }
 
 // errEnded is the panic that unwinds a guest.
@@ -29,7 +30,11 @@ var errEnded = errors.New("the call has ended")
 // watch begins to watch the guest of c, and returns the context to run it in. The caller
 // calls unwatchReturned when the guest has returned.
 func (c *Call) watch(ctx context.Context) context.Context {
-	interrupt := make(chan struct{})
+	interrupt, run := make(chan struct{}), &c.firstRun
+	if c.interrupt != nil {
+		run = new(callContext)
+	}
+	*run = callContext{ctx, c, interrupt}
 	c.mu.Lock()
 	c.interrupt, c.returned, c.interrupted, c.unwound = interrupt, false, false, false
 	c.mu.Unlock()
@@ -40,7 +45,7 @@ func (c *Call) watch(ctx context.Context) context.Context {
 			c.interruptLocked()
 		}
 	})
-	return &callContext{ctx, c, interrupt}
+	return run
 }
 
 // unwatchReturned ends watching a guest that has returned.

@@ -26,8 +26,8 @@ func (c *endsWhenAsked) Err() error {
 	return c.Context.Err()
 }
 
-// TestResumeAfterEndInterruptsGuest: a guest that goes on computing after its call
-// has ended would never be ended.
+// TestResumeAfterEndInterruptsGuest ends the context while resume reads it. The guest must be
+// interrupted or unwound.
 func TestResumeAfterEndInterruptsGuest(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := &endsWhenAsked{Context: parent}

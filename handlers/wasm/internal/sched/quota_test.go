@@ -30,7 +30,7 @@ func TestQuotaKeepsHalfForPromptProbes(t *testing.T) {
 	}
 }
 
-// What needs more than its half gets in when nothing else is there of its kind.
+// A class that has taken nothing may take more than its share.
 func TestQuotaAdmitsOneLargeAttempt(t *testing.T) {
 	s := NewQuota(100)
 	if !s.Acquire(Slow, 80) || s.Acquire(Slow, 80) {
@@ -48,7 +48,6 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
-// One slow attempt after a prompt one says little; two in a row make a probe slow.
 func TestClassNext(t *testing.T) {
 	for _, tc := range []struct{ before, now, want Class }{
 		{Unknown, Prompt, Prompt}, {Unknown, Slow, Slow},
