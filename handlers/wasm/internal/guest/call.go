@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Call is one call of a guest, and what the guest said in it. It belongs to the goroutine
+// Call is one call of a guest, and the results of the guest. It belongs to the goroutine
 // that makes the call.
 type Call struct {
 	ctx      context.Context

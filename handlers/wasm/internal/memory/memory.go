@@ -43,7 +43,7 @@ func New(b *Budget, initial Amount, limit uint64) (*Memory, error) {
 	return &Memory{budget: b, limit: limit, space: space, taken: initial}, nil
 }
 
-// Holder is told how much a memory takes of the budget, each time that this grows.
+// Holder observes how much a memory takes of the budget. Holds is called when it grows.
 type Holder interface{ Holds(Amount) }
 
 // Hold sets the holder of the memory; nil means none.
