@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// As much of HTTP/2 (RFC 9113) as one call on one connection needs. With
-// google.golang.org/grpc in its place the guest is six times as large.
+// The part of HTTP/2 (RFC 9113) that one call on one connection needs. With
+// google.golang.org/grpc instead, the guest would be six times as large.
 
 // The types of frames.
 const (
@@ -54,7 +54,7 @@ type transport struct {
 	ends    bool   // with those headers the response ends
 }
 
-// response is what came back.
+// response is the response of the server.
 type response struct {
 	headers []field // trailers too
 	body    []byte
@@ -104,7 +104,7 @@ func (t *transport) send(headers []field, body []byte) error {
 	return err
 }
 
-// blockWriter collects what the encoder writes.
+// blockWriter collects the output of the encoder.
 type blockWriter []byte
 
 func (w *blockWriter) Write(p []byte) (int, error) {
@@ -116,7 +116,7 @@ func encode(headers []field) []byte {
 	var w blockWriter
 	e := hpack.NewEncoder(&w)
 	for _, f := range headers {
-		// Nothing is sent twice, so nothing needs a place in the table.
+		// nothing is sent twice, so nothing needs an entry in the table
 		_ = e.WriteField(hpack.HeaderField{Name: f.name, Value: f.value, Sensitive: true})
 	}
 	return w
@@ -142,7 +142,7 @@ func (t *transport) receive() (*response, error) {
 // frame reads one frame.
 func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err error) {
 	if !t.started {
-		// A server of something else says so in its first words.
+		// a server of another protocol begins with other bytes
 		start, err := t.r.Peek(9)
 		if len(start) == 0 {
 			return 0, 0, 0, nil, err // which the next read would not tell again
@@ -166,7 +166,7 @@ func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err er
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
 }
 
-// handle reports whether the response is at its end.
+// handle handles a frame, and reports whether the response has ended.
 func (t *transport) handle(kind, flags byte, id uint32, payload []byte) (done bool, err error) {
 	if (t.block != nil) != (kind == frameContinuation) {
 		return false, errors.New("headers that do not go on, or that nothing went before")
@@ -179,7 +179,7 @@ func (t *transport) handle(kind, flags byte, id uint32, payload []byte) (done bo
 		if kind == frameSettings {
 			payload = nil
 		}
-		// A server that has hung up has said why before, which is still to be read.
+		// a server that closes the connection sends the reason first
 		_, _ = t.conn.Write(appendFrame(nil, kind, flagAck, 0, payload))
 		return false, nil
 	case frameGoAway:
@@ -247,7 +247,7 @@ func unpad(flags byte, payload []byte) ([]byte, error) {
 	return payload[1 : len(payload)-int(payload[0])], nil
 }
 
-// goAway is an error if the server will not answer the call any more.
+// goAway returns an error if the server will not answer the call.
 func goAway(payload []byte) error {
 	if len(payload) < 8 {
 		return errors.New("a GOAWAY that is too short")

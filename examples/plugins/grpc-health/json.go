@@ -10,7 +10,7 @@ import (
 
 var errObject = errors.New("must be an object of strings")
 
-// fields returns the members of a JSON object of texts. The document is known to be JSON.
+// fields returns the members of a JSON object of strings. The document is known to be JSON.
 func fields(doc []byte) ([]field, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(string(doc)), "{")
 	if !ok {
@@ -34,7 +34,7 @@ func fields(doc []byte) ([]field, error) {
 	}
 }
 
-// text splits a JSON string off doc.
+// text returns the JSON string that doc begins with, and the rest.
 func text(doc string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(doc, `"`) {
 		return "", "", false

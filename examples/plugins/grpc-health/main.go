@@ -1,5 +1,5 @@
-// Grpc-health is a plugin that asks a server for its health over gRPC, with metadata and
-// TLS where the config has them: grpc.health.v1.Health/Check.
+// Grpc-health is a plugin that asks a server for its health over gRPC, optionally with metadata
+// and TLS: grpc.health.v1.Health/Check.
 package main
 
 import (
@@ -40,7 +40,7 @@ func (check) ValidateConfig(c *sdk.Config) error {
 	return err
 }
 
-// metadata returns what goes along with the call.
+// metadata returns the metadata of the call.
 func metadata(c *sdk.Config) ([]field, error) {
 	if !c.Has("metadata") {
 		return nil, nil
@@ -114,7 +114,7 @@ func scheme(c *sdk.Config) string {
 	return "http"
 }
 
-// authority is the target, as gRPC clients spell it.
+// authority returns the target in the form of gRPC clients.
 func authority(r *sdk.Request) string {
 	if r.Target.Unix != "" {
 		return "localhost"
@@ -122,7 +122,7 @@ func authority(r *sdk.Request) string {
 	return r.Addr()
 }
 
-// left is the time until the deadline, 0 where there is none.
+// left returns the time until the deadline, or 0.
 func left(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, time.Until(end))
@@ -133,7 +133,7 @@ func left(ctx context.Context) time.Duration {
 // The values of HealthCheckResponse.ServingStatus.
 var statuses = []string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
 
-// judge is the verdict on a reply.
+// judge returns the result for a reply.
 func judge(rep *reply, service string) probe.Outcome {
 	who := "the server"
 	if service != "" {

@@ -37,8 +37,8 @@ func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target)
 	return out
 }
 
-// health is a health service on the HTTP/2 of the standard library. It tells SERVING to
-// whoever has the token.
+// health is a health service on the HTTP/2 of the standard library. It answers SERVING to calls
+// with the token.
 func health(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	h := w.Header()
@@ -63,7 +63,7 @@ func health(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// start starts the service, in clear text or with TLS, and returns a config that suits it.
+// start starts the service, with or without TLS, and returns a config for it.
 func start(t *testing.T, tls bool) (probe.Target, map[string]any) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(health))
@@ -71,7 +71,7 @@ func start(t *testing.T, tls bool) (probe.Target, map[string]any) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	config := map[string]any{
 		"service": "shop", "authority": "orders.internal",
-		// Longer than a frame, so that the headers go on in a second one.
+		// longer than a frame, so that the headers continue in a second one
 		"metadata": map[string]any{"x-token": "open sesame", "x-long": strings.Repeat("~", 20000)},
 	}
 	if tls {
@@ -140,13 +140,13 @@ func TestBadMetadata(t *testing.T) {
 	}
 }
 
-// gone is a connection to a server that has hung up.
+// gone is a connection that the server has closed.
 type gone struct{ net.Conn }
 
 func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// TestLastWordsAreRead: a server may have hung up before its first frames are answered.
-func TestLastWordsAreRead(t *testing.T) {
+// A server may close the connection before its first frames are answered.
+func TestCallReadsReasonOfClosedConnection(t *testing.T) {
 	said := appendFrame(nil, frameSettings, 0, 0, nil)
 	said = appendFrame(said, frameGoAway, 0, 0, []byte("\x00\x00\x00\x00\x00\x00\x00\x0bslow down"))
 	tr := newTransport(gone{})
@@ -156,7 +156,7 @@ func TestLastWordsAreRead(t *testing.T) {
 	}
 }
 
-// FuzzReceive reads what a server may send: nothing of it may make the plugin panic.
+// FuzzReceive reads arbitrary bytes of a server, which must not make the plugin panic.
 func FuzzReceive(f *testing.F) {
 	headers := appendFrame(nil, frameHeaders, flagEndHeaders, stream, encode([]field{{":status", "200"}, {"content-type", "application/grpc"}}))
 	trailers := appendFrame(nil, frameHeaders, flagEndHeaders|flagEndStream, stream, encode([]field{{"grpc-status", "0"}}))
@@ -178,7 +178,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// discard is a connection that takes everything.
+// discard is a connection that discards all writes.
 type discard struct{ net.Conn }
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -22,7 +22,7 @@ type request struct {
 // field is a name and a value of a header.
 type field struct{ name, value string }
 
-// check says what a metadata field may not be.
+// check returns an error if a metadata field is not allowed.
 func (f field) check() error {
 	bad := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.", c)
@@ -52,7 +52,7 @@ func (r *reply) said() string {
 	return ": " + fmt.Sprintf("%.500s", r.text)
 }
 
-// Codes of gRPC that mean something to the check.
+// Status codes of gRPC that the check distinguishes.
 const (
 	codeOK            = 0
 	codeNotFound      = 5
@@ -72,7 +72,7 @@ func codeName(code int) string {
 	return "code " + strconv.Itoa(code)
 }
 
-// call carries out a unary call on a connection of its own.
+// call makes a unary call on a new connection.
 func call(conn net.Conn, req *request) (*reply, error) {
 	t := newTransport(conn)
 	if err := t.send(req.headers(), frame(req.message)); err != nil {
@@ -105,7 +105,7 @@ func (req *request) headers() []field {
 	return append(headers, req.metadata...)
 }
 
-// frame is a message as gRPC sends it: not compressed.
+// frame returns a message in the form of gRPC, not compressed.
 func frame(message []byte) []byte {
 	b := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	return append(b, message...)
@@ -137,7 +137,7 @@ func (r *response) reply() (*reply, error) {
 	}
 }
 
-// unescape undoes the percent-encoding of a status's text.
+// unescape decodes the percent-encoding of the text of a status.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -153,7 +153,7 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// encodeRequest is a HealthCheckRequest: the service is its field 1.
+// encodeRequest returns a HealthCheckRequest: the service is its field 1.
 func encodeRequest(service string) []byte {
 	if service == "" {
 		return nil

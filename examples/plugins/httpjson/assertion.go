@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// assertion is what has to be true of the values at one place of the answer.
+// assertion has the conditions for the values at one field or path.
 type assertion struct {
 	name   string   // as it is told, and the label of its metric
 	field  string   // dotted, or ""
@@ -20,13 +20,13 @@ type assertion struct {
 	levels []level  // the worst first
 }
 
-// level is the conditions of one result.
+// level has the conditions of one result.
 type level struct {
 	result probe.Result
 	tests  []test // a value that one of them holds for is at the level
 }
 
-// assertions reads the config's: the one at its top, and those in a list.
+// assertions reads the assertions of the config: the one at the top, and those in the list.
 func assertions(c *sdk.Config) ([]assertion, error) {
 	var all []assertion
 	if c.Has("field") || c.Has("jsonPath") {
@@ -65,7 +65,7 @@ func assertions(c *sdk.Config) ([]assertion, error) {
 	return all, err
 }
 
-// newAssertion reads one. Its errors begin with the path of a field.
+// newAssertion reads an assertion. Its errors begin with the path of a field.
 func newAssertion(c *sdk.Config) (assertion, error) {
 	a := assertion{field: c.String("field", ""), count: c.Bool("count", false)}
 	source := c.String("jsonPath", "")
@@ -97,7 +97,7 @@ func newAssertion(c *sdk.Config) (assertion, error) {
 	return a, nil
 }
 
-// tests reads the conditions of a level: "fail", what is well, and "failIf", what is not.
+// tests reads the conditions of a level: "fail" has allowed values, "failIf" disallowed ones.
 func tests(c *sdk.Config, level string) (all []test, err error) {
 	if c.Has(level + ".equals") {
 		all = append(all, test{"!=", c.String(level+".equals", ""), nil})
@@ -171,7 +171,7 @@ func number(text string) (n float64, ok bool) {
 	return n, err == nil && n == n
 }
 
-// fault says what is wrong with a value if the condition holds for it, or "".
+// fault returns how a value meets the condition, or "".
 func (t test) fault(text string) string {
 	n, ok := number(text)
 	limit, both := number(t.operand)
@@ -202,7 +202,7 @@ func (t test) fault(text string) string {
 	return ""
 }
 
-// outside says where n is of limit, if the operator says that it must not be there.
+// outside returns whether n is above or below limit, if the operator disallows that.
 func outside(operator string, n, limit float64) string {
 	switch {
 	case operator == "<" && n < limit:
@@ -218,7 +218,7 @@ func outside(operator string, n, limit float64) string {
 	}
 }
 
-// verdict is what an assertion says of a body.
+// verdict is the result of an assertion.
 type verdict struct {
 	result probe.Result
 	text   string
@@ -226,7 +226,7 @@ type verdict struct {
 	number bool // there is a metric
 }
 
-// judge holds the assertion against a body: of several values the worst one counts.
+// judge checks the values in a body: the worst one counts.
 func (a *assertion) judge(body []byte) verdict {
 	texts, fault := a.texts(body)
 	if fault != "" {
@@ -262,7 +262,7 @@ func (a *assertion) what() string {
 	return a.name
 }
 
-// texts returns the values that the assertion is about, or why there are none.
+// texts returns the values of the assertion, or why there are none.
 func (a *assertion) texts(body []byte) (texts []string, fault string) {
 	if a.path == nil {
 		text, ok := sdk.Lookup(body, a.field)

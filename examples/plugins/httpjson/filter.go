@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// condition is what a filter asks of a value; root is the whole document.
+// condition reports whether a filter matches a value; root is the whole document.
 type condition func(root, v value) bool
 
-// operand is one side of a comparison; nil is nothing.
+// operand returns one side of a comparison, or nil.
 type operand func(root, v value) value
 
 const maxDepth = 32 // of parentheses and filters in a path
@@ -19,7 +19,7 @@ func (p *parser) or() (condition, error) { return p.chain("||", p.and) }
 
 func (p *parser) and() (condition, error) { return p.chain("&&", p.not) }
 
-// chain reads conditions with an operator in between.
+// chain reads conditions that are joined by an operator.
 func (p *parser) chain(operator string, one func() (condition, error)) (condition, error) {
 	if p.depth++; p.depth > 3*maxDepth {
 		return nil, p.fail("expected less nesting")
@@ -62,7 +62,7 @@ func (p *parser) not() (condition, error) {
 	return func(root, v value) bool { return !c(root, v) }, nil
 }
 
-// basic reads parentheses, a comparison, or a path that has to find something.
+// basic reads parentheses, a comparison, or a path that must find a value.
 func (p *parser) basic() (condition, error) {
 	if p.next("(") {
 		c, err := p.or()
@@ -116,7 +116,7 @@ func (p *parser) operand() (o operand, path bool, err error) {
 	return func(value, value) value { return literal }, false, nil
 }
 
-// quote returns a text as JSON.
+// quote returns a string as JSON.
 func quote(text string) value {
 	v := value{'"'}
 	for i := range len(text) {
@@ -132,7 +132,7 @@ func quote(text string) value {
 	return append(v, '"')
 }
 
-// first returns the first value at the path, nil where there is none.
+// first returns the first value at the path, or nil.
 func (p jsonPath) first(root, from value) value {
 	found, err := p.find(root, from)
 	if err != nil || len(found) == 0 {
@@ -141,8 +141,8 @@ func (p jsonPath) first(root, from value) value {
 	return found[0]
 }
 
-// compare holds two values against each other as RFC 9535 does: what can not be ordered
-// is neither above nor below.
+// compare compares two values as RFC 9535 does: values without an order are neither above nor
+// below each other.
 func compare(operator string, a, b value) bool {
 	switch operator {
 	case "==":

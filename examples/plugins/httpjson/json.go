@@ -6,14 +6,13 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// value is a JSON value as it stands in a document that is known to be valid. Nothing is
-// decoded before it is looked at: a document of many small values would fill the guest's
-// memory.
+// value is a JSON value in a document that is known to be valid. It is decoded only when it is
+// used: a document of many small values would fill the memory of the guest.
 type value []byte
 
 const space = " \t\r\n"
 
-// kind returns '{', '[', '"', 't', 'f', 'n' or, of a number, '0'.
+// kind returns '{', '[', '"', 't', 'f', 'n', or '0' for a number.
 func (v value) kind() byte {
 	if c := v[0]; c != '-' && (c < '0' || c > '9') {
 		return c
@@ -21,7 +20,7 @@ func (v value) kind() byte {
 	return '0'
 }
 
-// text returns a string without its quotes, and anything else as it stands.
+// text returns a string without its quotes, and anything else unchanged.
 func (v value) text() string {
 	if v[0] != '"' {
 		return string(v)
@@ -34,7 +33,7 @@ func (v value) text() string {
 	return text
 }
 
-// members goes through an object.
+// members calls yield for the members of an object.
 func (v value) members(yield func(name string, member value) bool) {
 	if v.kind() != '{' {
 		return
@@ -69,10 +68,10 @@ func (v value) children(yield func(child value) bool) {
 	v.members(func(_ string, member value) bool { return yield(member) })
 }
 
-// trim takes off what stands between values.
+// trim removes space and punctuation between values.
 func trim(doc []byte) []byte { return bytes.TrimLeft(doc, space+",:") }
 
-// split takes the first value off doc, which begins with it.
+// split returns the first value of doc and the rest.
 func split(doc []byte) (first value, rest []byte) {
 	depth := 0
 	for i := 0; i < len(doc); i++ {
@@ -88,7 +87,7 @@ func split(doc []byte) (first value, rest []byte) {
 			if depth > 0 {
 				continue
 			}
-			// A number or a word lasts until something else begins.
+			// a number or a word ends where anything else begins
 			for i+1 < len(doc) && bytes.IndexByte([]byte(space+",:]}"), doc[i+1]) < 0 {
 				i++
 			}
@@ -100,7 +99,7 @@ func split(doc []byte) (first value, rest []byte) {
 	return doc, nil
 }
 
-// quoted returns where the string that doc begins with ends: the index of its last quote.
+// quoted returns the index of the last quote of the string that doc begins with.
 func quoted(doc []byte) int {
 	for i := 1; i < len(doc); i++ {
 		switch doc[i] {

@@ -14,13 +14,13 @@ const maxNodes = 10_000
 // [*], [0, 'a'], ..a and filters such as [?@.state == 'failed' && !@.muted].
 type jsonPath []segment
 
-// segment is one step of a path: what any of its selectors finds in a value, or below.
+// segment is one step of a path: the values that its selectors find in a value, or below it.
 type segment struct {
 	descend   bool
 	selectors []selector
 }
 
-// selector yields what it finds in v; root is the whole document.
+// selector yields the values that it finds in v; root is the whole document.
 type selector func(root, v value, yield func(value))
 
 var errNodes = fmt.Errorf("the path finds more than %d values", maxNodes)
@@ -56,7 +56,7 @@ func (p jsonPath) find(root, from value) ([]value, error) {
 	return nodes, nil
 }
 
-// walk visits v and all that is in it.
+// walk visits v and everything in it.
 func walk(v value, visit func(value)) {
 	visit(v)
 	v.children(func(child value) bool {
@@ -65,7 +65,7 @@ func walk(v value, visit func(value)) {
 	})
 }
 
-// byName finds a member. Of a name that is there twice the last one counts.
+// byName finds a member. If an object has a name twice, the last one counts.
 func byName(name string) selector {
 	return func(_, v value, yield func(value)) {
 		var found value
@@ -81,7 +81,7 @@ func byName(name string) selector {
 	}
 }
 
-// byIndex finds an item, from the end where n is below 0.
+// byIndex finds an item, from the end if n is below 0.
 func byIndex(n int) selector {
 	return func(_, v value, yield func(value)) {
 		at := n
@@ -105,7 +105,7 @@ func all(_, v value, yield func(value)) {
 	v.children(func(child value) bool { yield(child); return true })
 }
 
-// byFilter finds the children that a condition holds for.
+// byFilter finds the children that match a condition.
 func byFilter(holds condition) selector {
 	return func(root, v value, yield func(value)) {
 		v.children(func(child value) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// document has every kind of value, space where it may be, and names that are awkward.
+// document has every kind of value, optional space, and awkward names.
 const document = ` {
 	"store": {"book": [
 		{"title": "one", "price": 8.95, "tags": ["a", "b"]},
@@ -116,7 +116,7 @@ func TestTooManyValues(t *testing.T) {
 	}
 }
 
-// FuzzPath reads paths, and documents along them.
+// FuzzPath reads paths and finds their values in documents.
 func FuzzPath(f *testing.F) {
 	f.Add("$.store.book[?@.price < 10 && !(@.a || $.b)].title", document)
 	f.Add("$..['a', -1, *]", `[[1,"\""],{"a":{}}]`)

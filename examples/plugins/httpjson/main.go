@@ -1,5 +1,5 @@
-// Httpjson is a plugin that gets a JSON document over HTTP and holds what is in it
-// against thresholds.
+// Httpjson is a plugin that gets a JSON document over HTTP and compares its values with
+// thresholds.
 package main
 
 import (
@@ -91,7 +91,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
-// newRequest returns the request to the target, which a URL without a host leads to.
+// newRequest returns the request to the target, with a URL without a host.
 func newRequest(c *sdk.Config) (sdk.HTTPRequest, error) {
 	scheme := "http://"
 	if c.Bool("tls", false) {
@@ -109,7 +109,7 @@ func newRequest(c *sdk.Config) (sdk.HTTPRequest, error) {
 	}, err
 }
 
-// get follows no redirect, which is an answer: the check is of this server.
+// get follows no redirects: the check is for this server.
 func get(ctx context.Context, req sdk.HTTPRequest) (status int, body []byte, err error) {
 	resp, err := sdk.HTTP(ctx, req)
 	if err != nil {
@@ -123,8 +123,8 @@ func get(ctx context.Context, req sdk.HTTPRequest) (status int, body []byte, err
 	return resp.Status, body, err
 }
 
-// judge is the verdict on an answer: that of the worst assertion, and what all say that
-// are as bad.
+// judge returns the worst result of the assertions, with the messages of all assertions that
+// have it.
 func judge(all []assertion, status int, body []byte) probe.Outcome {
 	if status < 200 || status > 299 {
 		return sdk.Failuref("HTTP status %d", status)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { suite.Main(m) }
 // the conformance checks, as prober plugin test does.
 func TestCases(t *testing.T) { suite.Run(t) }
 
-// answers maps paths to what the server says.
+// answers maps paths to the answers of the server.
 var answers = map[string]string{
 	"/ok":      `{"status":"ok","ready":true,"queue":{"depth":42},"list":[{"n":1.5}],"text":"17","null":null}`,
 	"/broken":  `{"status":`,

@@ -1,5 +1,4 @@
-// Redis is a plugin that asks a redis server how it is: PING, and how far behind its
-// replication is.
+// Redis is a plugin that pings a redis server and checks the lag of its replication.
 package main
 
 import (
@@ -64,7 +63,7 @@ func auth(username, password string) []string {
 	return []string{"AUTH", username, password}
 }
 
-// replication judges what INFO replication says.
+// replication checks the fields of INFO replication.
 func replication(r *sdk.Request, c *client) (probe.Outcome, error) {
 	if !r.Config.Bool("replication", true) {
 		return sdk.Successf("PONG"), nil
@@ -102,7 +101,7 @@ func judge(info info, lag time.Duration, replicas int, maxLag time.Duration) pro
 	}
 }
 
-// info is the fields of one INFO section.
+// info has the fields of one INFO section.
 type info map[string]string
 
 func parseInfo(text string) info {
@@ -115,8 +114,8 @@ func parseInfo(text string) info {
 	return fields
 }
 
-// lag returns how far a replica is behind its master, or the last of a master's
-// replicas behind it, and how many replicas there are.
+// lag returns the lag of a replica, or the largest lag of the replicas of a master, and the
+// number of replicas.
 func (f info) lag() (lag time.Duration, replicas int, err error) {
 	switch f["role"] {
 	case "slave":
@@ -148,7 +147,7 @@ func (f info) lag() (lag time.Duration, replicas int, err error) {
 	}
 }
 
-// seconds reads a number of seconds; redis says -1 where it does not know.
+// seconds reads a number of seconds, which is -1 if redis does not know it.
 func seconds(text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {

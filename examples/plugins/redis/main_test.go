@@ -118,7 +118,7 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
-// lines makes the text of INFO.
+// lines returns the text of INFO.
 func lines(fields ...string) string {
 	return "# Replication\r\n" + strings.Join(fields, "\r\n") + "\r\n"
 }

@@ -15,7 +15,7 @@ const (
 	maxLine  = 4 << 10
 )
 
-// client speaks RESP, the protocol of redis, as far as the check needs it.
+// client implements the part of RESP, the protocol of redis, that the check needs.
 type client struct {
 	conn net.Conn
 	r    *bufio.Reader

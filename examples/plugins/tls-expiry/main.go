@@ -1,6 +1,5 @@
-// Tls-expiry is a plugin that looks at the certificates of a server and at how long they
-// are good for. What comes before TLS in mail, directory and database protocols is spoken
-// as far as the upgrade.
+// Tls-expiry is a plugin that checks when the certificates of a server expire. It implements
+// the part before TLS of mail, directory and database protocols.
 package main
 
 import (
@@ -92,8 +91,8 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
-// show returns the certificates of the server. A server that is not trusted is asked a
-// second time, to tell what it shows all the same: distrust says why then.
+// show returns the certificates of the server. If the server is not trusted, it connects again
+// without verification to get them, and distrust is the reason.
 func show(ctx context.Context, r *sdk.Request, o options) (certs []sdk.Certificate, distrust, err error) {
 	certs, err = connect(ctx, r, o.starttls, o.tls)
 	refused, ok := errors.AsType[*handshakeError](err)
@@ -108,10 +107,10 @@ func show(ctx context.Context, r *sdk.Request, o options) (certs []sdk.Certifica
 	return certs, refused, nil
 }
 
-// handshakeError is an error of the TLS itself.
+// handshakeError is an error of TLS itself.
 type handshakeError struct{ err error }
 
-// Error leaves out where it was, which whoever configured the probe knows.
+// Error leaves out the address, which the user knows.
 func (e *handshakeError) Error() string {
 	return strings.TrimPrefix(e.err.Error(), "starttls: ")
 }
@@ -144,8 +143,8 @@ func connect(ctx context.Context, r *sdk.Request, starttls string, o sdk.TLSOpti
 	return sdk.PeerCertificates(conn)
 }
 
-// judge is the verdict on the certificate that ends first, or has not begun yet, and how
-// many days the earliest end is away.
+// judge returns the result for the certificate that expires first or is not yet valid, and the
+// days until the first expiry.
 func judge(certs []sdk.Certificate, o options, now time.Time) (probe.Outcome, float64) {
 	first := certs[0]
 	for _, c := range certs[1:] {
@@ -172,7 +171,7 @@ func judge(certs []sdk.Certificate, o options, now time.Time) (probe.Outcome, fl
 	}
 }
 
-// name is what people know a certificate by.
+// name returns the name of a certificate for humans.
 func name(c sdk.Certificate) string {
 	text := c.Subject
 	if text == "" && len(c.SANs) > 0 {
@@ -184,7 +183,7 @@ func name(c sdk.Certificate) string {
 	return fmt.Sprintf("%.200s", text)
 }
 
-// count spells whole days, those that are full.
+// count returns the number of full days in words.
 func count(days float64) string {
 	if n := int64(days); n != 1 {
 		return fmt.Sprintf("%d days", n)

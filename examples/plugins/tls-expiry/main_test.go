@@ -37,8 +37,8 @@ type signer struct {
 	key  *ecdsa.PrivateKey
 }
 
-// sign makes a certificate that ends after a time: an authority's without names, and
-// the root's if s is nil.
+// sign returns a certificate that expires after a time: that of an authority without names,
+// and of the root if s is nil.
 func (s *signer) sign(t *testing.T, subject string, left time.Duration, names ...string) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -64,7 +64,7 @@ func (s *signer) sign(t *testing.T, subject string, left time.Duration, names ..
 	return &signer{cert, key}
 }
 
-// config is a config of the plugin that trusts s.
+// config returns a config of the plugin that trusts s.
 func (s *signer) config(t *testing.T, more map[string]any) string {
 	t.Helper()
 	config := map[string]any{"serverName": "db.internal"}
@@ -77,7 +77,7 @@ func (s *signer) config(t *testing.T, more map[string]any) string {
 	return string(doc)
 }
 
-// listen starts a server that shows a chain, after a greeting where it is asked for one.
+// listen starts a server with a chain of certificates, optionally after a greeting.
 func listen(t *testing.T, before func(net.Conn) error, leaf *signer, chain ...*signer) probe.Target {
 	t.Helper()
 	shown := tls.Certificate{Certificate: [][]byte{leaf.cert.Raw}, PrivateKey: leaf.key}
@@ -123,7 +123,7 @@ func attempt(t *testing.T, h probe.Preparer, config string, target probe.Target)
 	return out
 }
 
-// Real chains, which the played peers of the cases have not.
+// Real chains, which the simulated peers of the cases do not have.
 func TestChains(t *testing.T) {
 	var none *signer
 	root := none.sign(t, "root", 1000*day)
@@ -168,7 +168,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// greet is a POP3 server up to its TLS.
+// greet is a POP3 server until TLS.
 func greet(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "+OK ready\r\n"); err != nil {
 		return err

@@ -16,10 +16,10 @@ const (
 	maxLines = 100     // of one reply
 )
 
-// upgrade speaks a protocol to the point at which TLS begins.
+// upgrade carries out a protocol until TLS begins.
 type upgrade func(p *plain) error
 
-// upgradeOf returns the upgrade of a name, nil for none.
+// upgradeOf returns the upgrade of a name, or nil.
 func upgradeOf(name string) (upgrade, error) {
 	switch name {
 	case "":
@@ -41,7 +41,7 @@ func upgradeOf(name string) (upgrade, error) {
 	}
 }
 
-// plain is a connection before its TLS.
+// plain is a connection before TLS.
 type plain struct {
 	io.Writer
 	r *bufio.Reader
@@ -56,7 +56,7 @@ func speak(conn net.Conn, u upgrade) error {
 		}
 		return err
 	}
-	// CVE-2011-0411: what came before the handshake must not pass for what came after it.
+	// CVE-2011-0411: bytes from before the handshake must not count as bytes after it.
 	if p.r.Buffered() > 0 {
 		return errors.New("the server goes on in clear text")
 	}
@@ -79,7 +79,7 @@ func (p *plain) say(line string) error {
 	return err
 }
 
-// reply reads a reply of SMTP and FTP: "220-one", "220 two".
+// reply reads a reply of SMTP or FTP: "220-one", "220 two".
 func (p *plain) reply(code string) (lines []string, err error) {
 	for range maxLines {
 		line, err := p.line()
@@ -98,7 +98,7 @@ func (p *plain) reply(code string) (lines []string, err error) {
 	return nil, fmt.Errorf("a reply of more than %d lines", maxLines)
 }
 
-// until skips lines up to the first that skip does not want, which must begin with ok.
+// until skips lines while skip accepts them; the next one must begin with ok.
 func (p *plain) until(ok, skip string) error {
 	for range maxLines {
 		line, err := p.line()

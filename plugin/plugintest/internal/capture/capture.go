@@ -61,6 +61,18 @@ func (a *Attempt) Host(addr netip.Addr) string {
 	return addr.String()
 }
 
+// Take returns the connections that describe recognises, and the others.
+func Take[T any](a *Attempt, conns []*Summary, describe func(*Summary, *Attempt) (T, bool)) (taken []T, rest []*Summary) {
+	for _, c := range conns {
+		if one, ok := describe(c, a); ok {
+			taken = append(taken, one)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return taken, rest
+}
+
 // Conn is one connection that was dialled, or a failed dial.
 type Conn struct {
 	Network, Addr string

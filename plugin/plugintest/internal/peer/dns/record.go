@@ -148,23 +148,15 @@ func oneOf[T any](known map[string]T) func(string) (T, error) {
 
 // Record implements [peer.Protocol]: connections over which one question was asked.
 func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers, []*capture.Summary) {
-	all := &records{}
-	var rest []*capture.Summary
-	for _, c := range conns {
-		if r, ok := describe(c, a); ok {
-			all.list = append(all.list, r)
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	return all, rest
+	list, rest := capture.Take(a, conns, describe)
+	return &records{list: list}, rest
 }
 
 // describe returns the record of a connection; false if it is no look-up.
 func describe(c *capture.Summary, a *capture.Attempt) (r Record, ok bool) {
 	question, answer, latency := lookup(c)
 	var asked, answered dnsmessage.Message
-	if asked.Unpack(question) != nil || asked.Response || len(asked.Questions) != 1 || !isKnown(asked.Questions[0].Type) {
+	if asked.Unpack(question) != nil || asked.Response || len(asked.Questions) != 1 || recordTypes[typeName(asked.Questions[0].Type)] == 0 {
 		return r, false
 	}
 	at, ok := c.AddrPort()
@@ -262,7 +254,7 @@ func (r *Record) doc() recordDoc {
 		Name: field.Text(r.Name), Type: typeName(r.Type), Server: field.Text(r.Server), Behaviour: r.Behaviour, Latency: r.Latency,
 	}
 	if r.RCode != dnsmessage.RCodeSuccess {
-		doc.RCode = rcodeName(r.RCode)
+		doc.RCode = nameOf(rcodes, r.RCode)
 	}
 	for _, a := range r.Answers {
 		answer := answerDoc{TTL: a.Header.TTL, Data: field.Text(dataOf(a.Body))}

@@ -24,32 +24,20 @@ var (
 	}
 )
 
-func isKnown(t dnsmessage.Type) bool {
-	for _, known := range recordTypes {
-		if t == known {
-			return true
-		}
-	}
-	return false
-}
-
-func typeName(t dnsmessage.Type) string {
-	for name, known := range recordTypes {
-		if known == t {
+// nameOf returns the name of a type or code in known.
+func nameOf[T interface {
+	comparable
+	String() string
+}](known map[string]T, value T) string {
+	for name, v := range known {
+		if v == value {
 			return name
 		}
 	}
-	return t.String()
+	return value.String()
 }
 
-func rcodeName(c dnsmessage.RCode) string {
-	for name, known := range rcodes {
-		if known == c {
-			return name
-		}
-	}
-	return c.String()
-}
+func typeName(t dnsmessage.Type) string { return nameOf(recordTypes, t) }
 
 // domain returns a name, which is absolute with or without a dot at its end.
 func domain(text string) (dnsmessage.Name, error) {

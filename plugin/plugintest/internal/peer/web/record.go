@@ -17,16 +17,8 @@ import (
 
 // Record implements [peer.Protocol]: connections that the host made for requests.
 func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers, []*capture.Summary) {
-	e := &exchanges{}
-	var rest []*capture.Summary
-	for _, c := range conns {
-		if x, ok := describe(c, a); ok {
-			e.list = append(e.list, x)
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	return e, rest
+	list, rest := capture.Take(a, conns, describe)
+	return &exchanges{list: list}, rest
 }
 
 // describe returns the exchange of a connection; false if it is none.
