@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,14 @@ import (
 func schedule(t *testing.T, c clock.Clock) string {
 	t.Helper()
 	start := c.Now()
+	var mu sync.Mutex // the calls of a Real are made by timers
 	var calls []string
 	at := func(name string, d time.Duration) {
-		c.At(start.Add(d), func() { calls = append(calls, name+" "+c.Now().Sub(start).String()) })
+		c.At(start.Add(d), func() {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, name+" "+c.Now().Sub(start).String())
+		})
 	}
 	at("c", 2*time.Second)
 	at("a", time.Second)
@@ -27,6 +33,8 @@ func schedule(t *testing.T, c clock.Clock) string {
 	if c.Wait(t.Context(), nil, 5*time.Second) {
 		t.Error("Wait reports that it was woken")
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	return strings.Join(append(calls, "end "+c.Now().Sub(start).String()), ", ")
 }
 
