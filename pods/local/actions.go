@@ -40,8 +40,8 @@ type view struct {
 	hasStartup        bool // it has a startup probe
 }
 
-// killing describes the kill of a container.
-type killing struct {
+// killRequest describes the kill of a container.
+type killRequest struct {
 	container *v1.Container
 	message   string    // of the event
 	cause     killCause // for the grace period and the restart
@@ -63,7 +63,7 @@ const (
 type actions struct {
 	killPod     bool // no container is left to keep or start
 	initialized bool // regular containers may run
-	kill        []killing
+	kill        []killRequest
 	start       []*v1.Container // init containers first; those in kill after their end
 }
 
@@ -110,12 +110,12 @@ func (v view) restarts(c *v1.Container, pod *v1.Pod) bool {
 }
 
 // kill reports whether a running regular container is to be killed, and describes the kill.
-func (v view) kill(c *v1.Container, pod *v1.Pod) (k killing, ok bool) {
+func (v view) kill(c *v1.Container, pod *v1.Pod) (k killRequest, ok bool) {
 	if v.stopping {
-		return killing{}, false
+		return killRequest{}, false
 	}
 	// There is no exit code yet, so restart rules do not apply.
-	k = killing{container: c, restart: pod.Spec.RestartPolicy != v1.RestartPolicyNever}
+	k = killRequest{container: c, restart: pod.Spec.RestartPolicy != v1.RestartPolicyNever}
 	if c.RestartPolicy != nil {
 		k.restart = *c.RestartPolicy != v1.ContainerRestartPolicyNever
 	}
@@ -123,13 +123,13 @@ func (v view) kill(c *v1.Container, pod *v1.Pod) (k killing, ok bool) {
 	case v.changed:
 		k.cause, k.message, k.restart = causeChanged, fmt.Sprintf("Container %s definition changed", c.Name), true
 	case v.external:
-		return killing{}, false
+		return killRequest{}, false
 	case v.liveness.is(results.Failure):
 		k.cause, k.message = causeLiveness, fmt.Sprintf("Container %s failed liveness probe", c.Name)
 	case v.startup.is(results.Failure):
 		k.cause, k.message = causeStartup, fmt.Sprintf("Container %s failed startup probe", c.Name)
 	default:
-		return killing{}, false
+		return killRequest{}, false
 	}
 	if k.restart {
 		k.message += ", will be restarted"
@@ -207,7 +207,7 @@ func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 	kill := func(cause killCause, what string) {
 		if !v.stopping {
 			again = true
-			a.kill = append(a.kill, killing{container: c, message: fmt.Sprintf("Init container %s %s", c.Name, what), cause: cause, restart: true})
+			a.kill = append(a.kill, killRequest{container: c, message: fmt.Sprintf("Init container %s %s", c.Name, what), cause: cause, restart: true})
 		}
 	}
 	switch {

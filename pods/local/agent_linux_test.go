@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -55,103 +54,60 @@ func runAgent(path string) int {
 }
 
 func TestKilledAgentLeavesNoProcess(t *testing.T) {
-	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
-	dir := t.TempDir()
-	manifest, pipe := filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(`
+	for name, c := range map[string]struct {
+		command string
+		least   int // processes with the mark
+	}{
+		"of a container and its exec probe":       {"[SELF, " + helperArgument + ", forker, MARK]", 8},
+		"of the exec probe of an external target": {"[]", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
+			dir := t.TempDir()
+			manifest, pipe := filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "pipe")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.NewReplacer("SELF", self, "MARK", mark, "PIPE", pipe).Replace(`
 apiVersion: v1
 kind: Pod
 metadata:
   name: pod
   annotations:
     prober.dev/probes: |
-      c: {liveness: {exec: {command: [sh, -c, "export MARK=%[3]s; setsid sleep 600 & echo probing > %[4]s; wait"]}, period: 10ms, timeout: 1h}}
+      c: {liveness: {exec: {command: [sh, -c, "export M=MARK; setsid sleep 600 & echo probing > PIPE; wait"]}, period: 10ms, timeout: 1h}}
 spec:
   containers:
   - name: c
-    command: [%[1]q, %[2]s, forker, %[3]s]
-`, self, helperArgument, mark, pipe)
-	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+    command: ` + c.command)
+			if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			agent := exec.Command(self, helperArgument, "agent", manifest)
+			if err := agent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // it waits for the exec probe
+				t.Fatalf("%q, %v", said, err)
+			}
+			// A process that is being executed has no environment for a moment.
+			for giveUp := time.Now().Add(patience); len(marked(t, mark)) < c.least; {
+				if time.Now().After(giveUp) {
+					t.Fatalf("%d processes before the kill, want at least %d", len(marked(t, mark)), c.least)
+				}
+			}
+			if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			_ = agent.Wait()
+			awaitEndOf(t, mark)
+		})
 	}
-	agent := exec.Command(self, helperArgument, "agent", manifest)
-	out, err := agent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.HasSuffix(lines.Text(), ": forked") {
-		t.Log(lines.Text())
-	}
-	if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // it waits for the exec probe
-		t.Fatalf("%q, %v", said, err)
-	}
-	// A process that is being executed has no environment for a moment.
-	for giveUp := time.Now().Add(patience); len(marked(t, mark)) < 8; {
-		if time.Now().After(giveUp) {
-			t.Fatalf("%d processes before the kill, want at least 8", len(marked(t, mark)))
-		}
-	}
-	if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_ = agent.Wait()
-	awaitEndOf(t, mark)
-}
-
-func TestKilledAgentLeavesNoExecProbe(t *testing.T) {
-	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mark := fmt.Sprintf("external-%d-%d", os.Getpid(), time.Now().UnixNano())
-	dir := t.TempDir()
-	manifest, pipe := filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata:
-  name: external
-  annotations:
-    prober.dev/probes: |
-      c: {liveness: {exec: {command: [sh, -c, "export MARK=%s; setsid sleep 600 & echo probing > %s; wait"]}, period: 10ms, timeout: 1h}}
-spec:
-  containers:
-  - name: c
-`, mark, pipe)
-	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	agent := exec.Command(self, helperArgument, "agent", manifest)
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" {
-		t.Fatalf("%q, %v", said, err)
-	}
-	if len(marked(t, mark)) == 0 {
-		t.Fatal("the exec probe left no process to look for")
-	}
-	if err := agent.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_ = agent.Wait()
-	awaitEndOf(t, mark)
 }
 
 // awaitEndOf waits until no process with the mark is left. It looks again for processes that were

@@ -325,7 +325,7 @@ func (p *pod) dropRemovedLocked() {
 		case !c.running():
 			delete(p.containers, name)
 		case c.stopping == nil:
-			p.stopLocked(c, killing{}, nil)
+			p.stopLocked(c, killRequest{}, nil)
 		}
 	}
 }
@@ -352,18 +352,11 @@ func (p *pod) resetLocked() bool {
 	return false
 }
 
-// finish removes a pod that has ended, and runs the pod that waits for its end. It reports errors
-// with no lock held.
+// finish removes a pod that has ended, and runs the pod that waits for its end. It requests a reload
+// with no lock held: the host may call Apply.
 func (p *pod) finish() {
-	removed, stateErr, probeErr := p.remove()
-	if removed {
-		p.settle()
-	}
-	if stateErr != nil {
-		p.owner.host.Logger.Error("saved state not removed", "pod", p.format(), "err", stateErr)
-	}
-	if probeErr != nil {
-		p.owner.host.Logger.Error("some probes cannot run", "pod", p.uid, "err", probeErr)
+	if err := p.remove(); err != nil {
+		p.owner.host.Logger.Error("some probes cannot run", "pod", p.uid, "err", err)
 		p.owner.requestReload()
 	}
 }
@@ -371,10 +364,9 @@ func (p *pod) finish() {
 // requestReload asks the host for a reload, because the manager has refused a probe.
 func (p *Pods) requestReload() { p.host.RequestReload("a probe was refused") }
 
-// remove removes a pod that has ended, and runs the next one. removed reports whether the saved
-// state was to be removed, and stateErr is the error of that. probeErr is the error of the probes
-// of the next pod.
-func (p *pod) remove() (removed bool, stateErr, probeErr error) {
+// remove removes a pod that has ended, and runs the next one. The error is that of the probes of the
+// next pod.
+func (p *pod) remove() error {
 	o := p.owner
 	o.applying.Lock()
 	defer o.applying.Unlock()
@@ -387,24 +379,27 @@ func (p *pod) remove() (removed bool, stateErr, probeErr error) {
 	p.mu.Lock()
 	spec := p.next
 	p.mu.Unlock()
-	removed = !o.stopped && o.state != nil
+	forget := !o.stopped && o.state != nil
 	var next *pod
 	if spec != nil && !o.stopped {
 		next = o.newPodLocked(spec)
 	}
 	left := sets.KeySet(o.pods)
 	o.mu.Unlock()
-	if removed { // before the next pod saves its own
-		stateErr = o.state.remove(p.uid)
+	if forget { // before the next pod saves its own state
+		if err := o.state.remove(p.uid); err != nil {
+			o.host.Logger.Error("saved state not removed", "pod", p.format(), "err", err)
+		}
+		p.settle()
 	}
 	o.store.RemovePod(p.uid)
 	o.watch.removed(last)
 	o.manager.CleanupPods(left)
-	if next != nil {
-		o.startGuard(next)
-		probeErr = o.run(context.Background(), next)
+	if next == nil {
+		return nil
 	}
-	return removed, stateErr, probeErr
+	o.startGuard(next)
+	return o.run(context.Background(), next)
 }
 
 // event records an event of a container.

@@ -167,14 +167,14 @@ func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container)
 	}
 	c.postStarted = true
 	if err != nil && c.stopping == nil {
-		p.stopLocked(c, killing{message: eventPostStart}, nil)
+		p.stopLocked(c, killRequest{message: eventPostStart}, nil)
 	}
 	p.sync()
 }
 
 // killLocked kills a container and records whether to start it again. An external target cannot
 // be killed: when its definition has changed it gets a new ID, and its probes start again.
-func (p *pod) killLocked(c *container, k killing) {
+func (p *pod) killLocked(c *container, k killRequest) {
 	if c.external && isExternal(c.spec) {
 		p.renewLocked(c)
 		return

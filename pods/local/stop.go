@@ -60,7 +60,7 @@ func (p *pod) stopAllLocked() (left int) {
 			return
 		case c.stopping == nil || !c.stopping.whole:
 			c.again = false
-			p.stopLocked(c, killing{whole: true}, after)
+			p.stopLocked(c, killRequest{whole: true}, after)
 		}
 		if !c.running() {
 			return
@@ -85,7 +85,7 @@ func (p *pod) stopAllLocked() (left int) {
 
 // stopLocked begins to kill a container. It replaces a kill in progress. The SIGTERM waits for the
 // end of the processes in after.
-func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
+func (p *pod) stopLocked(c *container, k killRequest, after []*process.Process) {
 	if c.process == nil {
 		c.finish(process.Exit{At: time.Now()}, "")
 		p.sync()
@@ -96,7 +96,7 @@ func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stopping = &stopping{cancel: cancel, whole: k.whole}
-	s := stop{
+	s := stopRequest{
 		container: c, spec: c.spec, process: c.process, after: after,
 		message: cmp.Or(k.message, "Stopping container "+c.name),
 		grace:   gracePeriod(p.spec, p.probes[c.name].grace, k.cause),
@@ -105,8 +105,8 @@ func (p *pod) stopLocked(c *container, k killing, after []*process.Process) {
 	p.jobs.Go(func() { p.stop(ctx, s) })
 }
 
-// stop describes the kill of one container.
-type stop struct {
+// stopRequest describes the kill of one container.
+type stopRequest struct {
 	container *container
 	spec      *v1.Container
 	process   *process.Process
@@ -117,7 +117,7 @@ type stop struct {
 }
 
 // stop kills a container: preStop hook, SIGTERM, SIGKILL. It returns when ctx ends.
-func (p *pod) stop(ctx context.Context, s stop) {
+func (p *pod) stop(ctx context.Context, s stopRequest) {
 	p.event(s.container, v1.EventTypeNormal, eventKilling, s.message)
 	deadline := time.Now().Add(s.grace)
 	if s.preStop && s.grace > 0 {
@@ -138,7 +138,7 @@ func (p *pod) stop(ctx context.Context, s stop) {
 }
 
 // preStop runs the preStop hook, for no longer than the grace period.
-func (p *pod) preStop(ctx context.Context, s stop) {
+func (p *pod) preStop(ctx context.Context, s stopRequest) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
 	go func() { // the hook ends with the container
@@ -153,7 +153,7 @@ func (p *pod) preStop(ctx context.Context, s stop) {
 
 // preStopped records that the preStop hook has ended. A hook that a later kill has interrupted
 // runs again for that kill: a container that is restarted while its pod ends keeps its hook.
-func (p *pod) preStopped(ctx context.Context, s stop) {
+func (p *pod) preStopped(ctx context.Context, s stopRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() == nil && s.container.process == s.process {
