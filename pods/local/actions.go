@@ -8,7 +8,6 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/probe"
 )
 
 // viewState is the state of a container.
@@ -227,16 +226,4 @@ func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 		kill(causeLiveness, "failed liveness probe")
 	}
 	return true, again
-}
-
-// kind returns the kind of the probe that k names; ok is false when it names none.
-func (k killCause) kind() (kind probe.Kind, ok bool) {
-	switch k {
-	case causeLiveness:
-		return probe.Liveness, true
-	case causeStartup:
-		return probe.Startup, true
-	default:
-		return 0, false
-	}
 }

@@ -58,18 +58,6 @@ func newContainer(spec *v1.Container, init bool) *container {
 // be started, stopped or restarted.
 func isExternal(c *v1.Container) bool { return len(c.Command) == 0 }
 
-// view returns the input of computeActions for c.
-func (c *container) view(p *pod) view {
-	v := view{
-		state: c.state, again: c.again, stopping: c.stopping != nil, external: c.external,
-		changed: c.state == running && c.hash != p.hashOf(c.spec),
-	}
-	if c.end != nil {
-		v.exitCode = c.end.ExitCode
-	}
-	return v
-}
-
 // status returns the status of c without the results of probes.
 func (c *container) status(initialized bool) v1.ContainerStatus {
 	s := v1.ContainerStatus{

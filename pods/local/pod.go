@@ -300,10 +300,16 @@ func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 func (p *pod) viewsLocked() map[string]view {
 	views := make(map[string]view, len(p.containers))
 	for name, c := range p.containers {
-		v := c.view(p)
-		v.hasStartup = p.probes[name].kinds.Has(probe.Startup)
-		v.liveness = p.decided(probe.Liveness, c.id)
-		v.startup = p.decided(probe.Startup, c.id)
+		v := view{
+			state: c.state, again: c.again, stopping: c.stopping != nil, external: c.external,
+			changed:    c.state == running && c.hash != p.hashOf(c.spec),
+			liveness:   p.decided(probe.Liveness, c.id),
+			startup:    p.decided(probe.Startup, c.id),
+			hasStartup: p.probes[name].kinds.Has(probe.Startup),
+		}
+		if c.end != nil {
+			v.exitCode = c.end.ExitCode
+		}
 		views[name] = v
 	}
 	return views

@@ -103,17 +103,13 @@ func (p *pod) launch(c *container, l process.Launch) {
 	output := &process.Output{W: p.owner.host.Output, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
-	path, err := process.LookPath(l)
+	started, err := process.Start(l, output)
 	if err == nil {
-		l.Path = path
-		var started *process.Process
-		if started, err = process.Start(l, output); err == nil {
-			p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
-			p.mu.Lock()
-			p.runningLocked(c, started)
-			p.mu.Unlock()
-			return
-		}
+		p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.runningLocked(c, started)
+		return
 	}
 	p.event(c, v1.EventTypeWarning, eventFailed, "Error: "+err.Error())
 	p.mu.Lock()

@@ -23,13 +23,20 @@ type stopping struct {
 // gracePeriod returns the grace period of a container that is killed for cause: that of the
 // deletion, else that of the probe that has failed, else that of the pod.
 func gracePeriod(pod *v1.Pod, probes map[probe.Kind]*int64, cause killCause) time.Duration {
+	var ofProbe *int64
+	switch cause {
+	case causeLiveness:
+		ofProbe = probes[probe.Liveness]
+	case causeStartup:
+		ofProbe = probes[probe.Startup]
+	}
 	seconds := int64(minGrace / time.Second)
-	switch kind, ok := cause.kind(); {
+	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
 		seconds = *pod.DeletionGracePeriodSeconds
 	case pod.Spec.TerminationGracePeriodSeconds == nil:
-	case ok && probes[kind] != nil:
-		seconds = *probes[kind]
+	case ofProbe != nil:
+		seconds = *ofProbe
 	default:
 		seconds = *pod.Spec.TerminationGracePeriodSeconds
 	}

@@ -41,6 +41,9 @@ type Process struct {
 // output. The error tells why the container did not start.
 func Start(l Launch, output *Output) (*Process, error) {
 	self, err := os.Executable()
+	if err == nil && len(l.Args) > 0 {
+		l.Path, err = lookPath(l)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,10 @@ const (
 	shimKill      = 'K' // SIGKILL to all descendants
 )
 
-// Launch is the process that a shim starts. A shim without a path starts none: it is a guard,
-// which only waits for the end of the agent.
+// Launch is the process that a shim starts. Without Args it starts none: it is a guard, which only
+// waits for the end of the agent.
 type Launch struct {
-	Path string   `json:"path"`
+	Path string   `json:"path"` // of the program; set by Start
 	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// LookPath returns the path of the program of l: a name with a slash is relative to the
-// directory of l, any other is looked up in the PATH of its environment.
-func LookPath(l Launch) (string, error) {
+// lookPath returns the path of the program of l. A name with a slash is relative to the directory
+// of l. Any other name is looked up in the PATH of its environment.
+func lookPath(l Launch) (string, error) {
 	name := l.Args[0]
 	if strings.Contains(name, "/") {
 		path := name
