@@ -258,7 +258,7 @@ func (m *Manager) prepare(c ProbeConfig) (*bound, error) {
 func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Path, redactError(err, r.secrets.values))
+		return nil, fmt.Errorf("%s: %w", c.Path, r.secrets.Error(err))
 	}
 	if err := probe.CheckSecrets(handler, r.secrets.fields); err != nil {
 		probe.Release(handler)
@@ -267,7 +267,7 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
 		k.KeepSecret(redact.New(r.secrets.values).Replace)
 	}
-	return &bound{redacted(handler, r.secrets.values), r.mark}, nil
+	return &bound{r.secrets.redacted(handler), r.mark}, nil
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does

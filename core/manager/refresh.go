@@ -92,7 +92,7 @@ func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
 	if !c.annotated || !secretReference.Match(c.Config) {
 		return resolved{config: c.Config}, nil
 	}
-	config, secrets, err := m.resolveSecrets(c.Config)
+	config, secrets, err := ResolveSecrets(c.Config, m.cfg.ResolveSecret)
 	if err != nil {
 		return resolved{}, fmt.Errorf("%s: %w", c.Path, err)
 	}

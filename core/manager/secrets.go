@@ -20,12 +20,13 @@ import (
 // secretReference matches ${file:/path} and ${env:NAME}.
 var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
 
-// resolveSecrets replaces the references in the strings of config, and returns the secrets.
-func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secrets, err error) {
+// ResolveSecrets replaces the references in the strings of the config of a handler, as AddPod
+// does. resolve is a [Config.ResolveSecret].
+func ResolveSecrets(config []byte, resolve func(source, name string) (string, error)) (resolved []byte, secrets Secrets, err error) {
 	if !secretReference.Match(config) {
 		return config, Secrets{}, nil
 	}
-	if m.cfg.ResolveSecret == nil {
+	if resolve == nil {
 		return nil, Secrets{}, errors.New("config refers to a secret, and this agent cannot resolve secrets")
 	}
 	var document any
@@ -38,10 +39,10 @@ func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secret
 		if secretReference.MatchString(s) {
 			secrets.fields = append(secrets.fields, field)
 		}
-		return m.replaceReferences(s, &secrets.values)
+		return replaceReferences(s, resolve, &secrets.values)
 	})
 	if err != nil {
-		return nil, Secrets{}, err
+		return nil, Secrets{}, secrets.Error(err)
 	}
 	slices.Sort(secrets.fields)
 	resolved, err = json.Marshal(document)
@@ -50,11 +51,11 @@ func (m *Manager) resolveSecrets(config []byte) (resolved []byte, secrets Secret
 
 var errNotText = errors.New("the secret is not valid UTF-8")
 
-func (m *Manager) replaceReferences(s string, secrets *[]string) (string, error) {
+func replaceReferences(s string, resolve func(source, name string) (string, error), secrets *[]string) (string, error) {
 	var failed error
 	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
 		parts := secretReference.FindStringSubmatch(reference)
-		value, err := m.cfg.ResolveSecret(parts[1], parts[2])
+		value, err := resolve(parts[1], parts[2])
 		if err == nil && !utf8.ValidString(value) { // json.Marshal would change it, and redaction miss it
 			err = errNotText
 		}
@@ -118,18 +119,11 @@ func fieldOf(at, name string) string {
 
 // redacted returns h with the secrets removed from its outcome, errors and trace. h gets
 // [probe.Request.Redact] for its log.
-func redacted(h probe.Handler, secrets []string) probe.Handler {
-	if len(secrets) == 0 {
+func (s Secrets) redacted(h probe.Handler) probe.Handler {
+	if len(s.values) == 0 {
 		return h
 	}
-	return redactor{h, redact.New(secrets)}
-}
-
-func redactError(err error, secrets []string) error {
-	if len(secrets) == 0 {
-		return err
-	}
-	return redactedError{err, redact.New(secrets).Replace(err.Error())}
+	return redactor{h, redact.New(s.values)}
 }
 
 type redactor struct {
@@ -213,14 +207,6 @@ type Secrets struct {
 	fields []string // of the config that have them
 }
 
-// ResolveSecrets replaces the references in the config of a handler as AddPod does, for a caller
-// without a manager. resolve is a [Config.ResolveSecret].
-func ResolveSecrets(config []byte, resolve func(source, name string) (string, error)) ([]byte, Secrets, error) {
-	m := Manager{cfg: Config{ResolveSecret: resolve}}
-	resolved, secrets, err := m.resolveSecrets(config)
-	return resolved, secrets, secrets.Error(err)
-}
-
 // Handler returns h with the secrets removed from its outcome, errors and trace. If h refuses
 // secrets in their fields of the config, every attempt ends in an error; see
 // [probe.SecretChecker].
@@ -228,13 +214,13 @@ func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	if err := probe.CheckSecrets(h, s.fields); err != nil {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, err })
 	}
-	return redacted(h, s.values)
+	return s.redacted(h)
 }
 
 // Error returns err without the secrets in its text; nil for nil.
 func (s Secrets) Error(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || len(s.values) == 0 {
+		return err
 	}
-	return redactError(err, s.values)
+	return redactedError{err, redact.New(s.values).Replace(err.Error())}
 }

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"hash/maphash"
 	"slices"
 	"sync"
 
@@ -17,20 +16,8 @@ type StatusStore struct {
 	// is set before the store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
-	shards [storeShards]storeShard
-}
-
-// storeShards is the number of shards. Every tick reads the store: with one lock, a new status
-// would wait for all ticks that are due at that moment.
-const storeShards = 32
-
-type storeShard struct {
-	mu   sync.Mutex
-	pods map[types.UID]storedPod
-}
-
-func (s *StatusStore) shard(uid types.UID) *storeShard {
-	return &s.shards[maphash.String(seed, string(uid))%storeShards]
+	pods     sync.Map   // of UID to storedPod; every tick reads it
+	changing sync.Mutex // held while pods is changed
 }
 
 // storedPod is never modified, only replaced.
@@ -52,31 +39,27 @@ func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 
 // podStatus is PodStatus without a copy.
 func (s *StatusStore) podStatus(uid types.UID) (*v1.PodStatus, bool) {
-	shard := s.shard(uid)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	p, ok := shard.pods[uid]
-	return p.status, ok
+	p, ok := s.pods.Load(uid)
+	if !ok {
+		return nil, false
+	}
+	return p.(storedPod).status, true
 }
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	shard := s.shard(pod.UID)
-	shard.mu.Lock()
-	if shard.pods == nil {
-		shard.pods = make(map[types.UID]storedPod)
-	}
-	shard.pods[pod.UID] = storedPod{pod, status.DeepCopy()}
-	shard.mu.Unlock()
+	p := storedPod{pod, status.DeepCopy()}
+	s.changing.Lock()
+	s.pods.Store(pod.UID, p)
+	s.changing.Unlock()
 	s.changed(pod, status)
 }
 
 // RemovePod removes the status of a pod.
 func (s *StatusStore) RemovePod(uid types.UID) {
-	shard := s.shard(uid)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	delete(shard.pods, uid)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.pods.Delete(uid)
 }
 
 // SetContainerReadiness sets Ready of a container, and the conditions Ready and ContainersReady
@@ -109,24 +92,26 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 // update calls change with a copy of the status of a pod, and stores the copy if change reports
 // true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
-	if p, changed := s.shard(uid).update(uid, containerID, change); changed {
+	s.changing.Lock()
+	p, changed := s.updateLocked(uid, containerID, change)
+	s.changing.Unlock()
+	if changed {
 		s.changed(p.pod, *p.status)
 	}
 }
 
-func (s *storeShard) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, ok := s.pods[uid]
+func (s *StatusStore) updateLocked(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
+	stored, ok := s.pods.Load(uid)
 	if !ok {
 		return p, false
 	}
+	p = stored.(storedPod)
 	p.status = p.status.DeepCopy()
 	c := statusByID(p.status, containerID)
 	if c == nil || !change(p.pod, p.status, c) {
 		return p, false
 	}
-	s.pods[uid] = p
+	s.pods.Store(uid, p)
 	return p, true
 }
 
