@@ -28,11 +28,11 @@ type generator struct {
 	strict   bool // nothing but rules restarts the pod's containers
 	now      time.Duration
 	wild     bool // pods are disturbed a lot
-	patient  bool // numbers are large, and the story is long
+	patient  bool // numbers are large, and the scenario is long
 	slow     bool // attempts take most of a second, and probes are stopped meanwhile
 }
 
-// number is one of the usual numbers, or, where the story is long, a large one.
+// number returns a usual number, or a large one if the scenario is long.
 func (g *generator) number(large []int32, usual ...int32) int32 {
 	if g.patient && g.chance(40) {
 		return pick(g, large...)
@@ -40,10 +40,10 @@ func (g *generator) number(large []int32, usual ...int32) int32 {
 	return pick(g, usual...)
 }
 
-// chance is true in p of 100 cases.
+// chance returns true in p of 100 cases.
 func (g *generator) chance(p int) bool { return g.IntN(100) < p }
 
-// seldom is name in p of 100 cases.
+// seldom returns name in p of 100 cases, and "" otherwise.
 func (g *generator) seldom(p int, name string) string {
 	if g.chance(p) {
 		return name
@@ -140,7 +140,7 @@ func (g *generator) probe(kind string) *Probe {
 		}
 		step.Output = g.seldom(10, pick(g, "none", "binary"))
 		again := 1
-		if step.Do == StepError { // an error is seen when all attempts of a tick end so
+		if step.Do == StepError { // an error is visible if all attempts of a tick have it
 			again += g.IntN(4)
 		}
 		p.Script = append(p.Script, slices.Repeat([]Step{step}, again)...)
@@ -148,8 +148,8 @@ func (g *generator) probe(kind string) *Probe {
 	return p
 }
 
-// story makes the ops. Each has an instant that no other op, tick or attempt shares:
-// a remainder of nanoseconds of its own. Some ops come in pairs that share theirs.
+// story makes the ops. Each has an instant that no other op, tick or attempt has: its own
+// remainder of nanoseconds. Some ops come in pairs with the same instant.
 func (g *generator) story() {
 	g.now = g.grownUp()
 	g.wild = g.chance(30)
@@ -168,8 +168,8 @@ func (g *generator) story() {
 	g.scenario.End = Duration(end + 5*time.Second)
 }
 
-// grownUp is the age at which a manager begins to probe at once when a pod is added:
-// it is more than the longest period, to which [Op.Changed] adds one.
+// grownUp is the age at which a manager probes added pods at once. It is more than the longest
+// period, to which [Op.Changed] adds one.
 func (g *generator) grownUp() time.Duration {
 	longest := int32(5)
 	g.scenario.probes(func(_ int, _, _ string, p **Probe) {
@@ -180,7 +180,7 @@ func (g *generator) grownUp() time.Duration {
 	return time.Duration(longest+1) * time.Second
 }
 
-// instant is when the next op happens.
+// instant returns the time of the next op.
 func (g *generator) instant() time.Duration {
 	return g.now + time.Duration(1000*len(g.scenario.Ops)+1)
 }
@@ -190,13 +190,14 @@ func (g *generator) op(op Op) {
 	g.scenario.Ops = append(g.scenario.Ops, op)
 }
 
-// together is an op at the instant of the last one, and after it.
+// together adds an op after the last one, at the same instant.
 func (g *generator) together(op Op) {
 	op.At = g.scenario.Ops[len(g.scenario.Ops)-1].At
 	g.scenario.Ops = append(g.scenario.Ops, op)
 }
 
-// pause is mostly short, so that ops fall between two ticks, and sometimes long.
+// pause returns the time to the next op: mostly short, so that several ops happen between two
+// ticks, and sometimes long.
 func (g *generator) pause() {
 	d := time.Duration(1+g.IntN(90)) * 10 * time.Millisecond
 	if g.chance(25) {
@@ -208,7 +209,7 @@ func (g *generator) pause() {
 	g.now += d
 }
 
-// beginning brings a pod to life, in the usual order more often than not.
+// beginning adds the first ops of a pod, mostly in the usual order.
 func (g *generator) beginning(pod int) {
 	known := g.chance(25) // by an agent before this one
 	if known {
@@ -260,7 +261,7 @@ func (g *generator) start(pod int, container string, early bool) {
 		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
 	case g.chance(5): // the runtime's clock is ahead
 		op.Age = -Duration(time.Duration(1+g.IntN(600)) * 10 * time.Millisecond)
-	case g.chance(5): // at the line of ten seconds before the agent's start, or beside it
+	case g.chance(5): // about ten seconds before the agent's start
 		op.Age = Duration(g.instant() + 10*time.Second + time.Duration(g.IntN(3)-1))
 	}
 	switch {
@@ -272,7 +273,7 @@ func (g *generator) start(pod int, container string, early bool) {
 	g.op(op)
 }
 
-// event lets one thing happen to a pod.
+// event adds one op for a pod.
 func (g *generator) event(pod int) {
 	roll := g.IntN(100)
 	if !g.wild && roll >= 70 {
@@ -312,7 +313,7 @@ func (g *generator) event(pod int) {
 	}
 }
 
-// disturb lets something rare happen, of which a pod may not recover.
+// disturb adds a rare op, from which a pod may not recover.
 func (g *generator) disturb(pod, roll int) {
 	switch {
 	case roll < 86:
@@ -325,7 +326,7 @@ func (g *generator) disturb(pod, roll int) {
 		g.op(Op{Do: pick(g, OpLose, OpFind, OpFind), Pod: pod})
 	case roll < 93:
 		g.op(Op{Do: OpDelete, Pod: pod})
-		if g.chance(50) { // what a worker knows of the deletion it knows from AddPod
+		if g.chance(50) { // workers learn of the deletion from AddPod
 			g.pause()
 			g.op(Op{Do: OpRemove, Pod: pod})
 			g.together(Op{Do: OpAdd, Pod: pod})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// wanted is what scenarios must have now and then.
+// wanted is what some scenarios must have.
 var wanted = map[string]func(s *Scenario) bool{
 	"several pods":              func(s *Scenario) bool { return len(s.Pods) > 1 },
 	"three pods":                func(s *Scenario) bool { return len(s.Pods) > 2 },
@@ -82,7 +82,7 @@ func rules(f func(Container, Rule) bool) func(*Scenario) bool {
 	}
 }
 
-// What the generator makes is what the oracle can see.
+// The generator makes everything that the oracle can observe.
 func TestGeneratorMakesEveryFeature(t *testing.T) {
 	const scenarios = 1000
 	counts := make(map[string]int)
@@ -102,7 +102,7 @@ func TestGeneratorMakesEveryFeature(t *testing.T) {
 	}
 }
 
-// Stops during an attempt are left in where something can be compared.
+// Calm keeps a stop during an attempt if something can be compared.
 func TestStopsDuringAttemptsArePlayed(t *testing.T) {
 	o, stops := newOracle(t), 0
 	for i := range uint64(100) {

@@ -32,8 +32,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// agents are the sides that are put into trouble, each in a process of its own. trouble
-// says whether the side takes it for a Failure of the target.
+// agents are the sides that are stopped or starved, each in its own process. trouble reports
+// whether the side counts that as a Failure of the target.
 var agents = map[string]struct {
 	run     func(t *testing.T, pod *v1.Pod)
 	trouble bool
@@ -45,7 +45,7 @@ var agents = map[string]struct {
 
 const timeout = 2 * time.Second // of the probe
 
-// runKubelet prints what the kubelet decides of the liveness of pod. It does not return.
+// runKubelet prints the kubelet's decided results for the liveness of pod. It does not return.
 func runKubelet(t *testing.T, pod *v1.Pod) {
 	liveness := kubeletresults.NewManager()
 	m := prober.NewManager(statusSource{podStatus: statusOf(pod)}, liveness, kubeletresults.NewManager(),
@@ -56,7 +56,7 @@ func runKubelet(t *testing.T, pod *v1.Pod) {
 	}
 }
 
-// runOurs prints what prober decides of the liveness of pod. It does not return.
+// runOurs prints prober's decided results for the liveness of pod. It does not return.
 func runOurs(t *testing.T, pod *v1.Pod, compat manager.Compat) {
 	registry := new(handlers.Registry)
 	if err := builtin.Register(registry, builtin.Config{Runner: execRunner(nil), Compat: compat}); err != nil {
@@ -100,9 +100,9 @@ func (p eventPrinter) AnnotatedEventf(object runtime.Object, _ map[string]string
 
 func (p eventPrinter) WithLogger(klog.Logger) record.EventRecorderLogger { return p }
 
-// A healthy target is probed by an agent that is stopped for longer than the timeout while
-// the target answers. The answer is a redirect: the rest of the attempt takes a while after
-// the deadline, so that the time-out is noticed before it is over.
+// An agent is stopped for longer than the timeout while a healthy target answers. The answer is a
+// redirect: the rest of the attempt takes a while after the deadline, so that the timeout is
+// noticed before the attempt ends.
 func TestAgentStoppedDuringAttempt(t *testing.T) {
 	t.Parallel()
 	for name, agent := range agents {
@@ -115,9 +115,9 @@ func TestAgentStoppedDuringAttempt(t *testing.T) {
 	}
 }
 
-// Where the whole answer is there when the agent goes on, it is chance whether the time-out
-// or the answer is noticed first: in the kubelet, and in ours under its profile. The default
-// never takes this for a Failure.
+// If the whole answer has arrived when the agent continues, the kubelet notices the timeout or the
+// answer first, at random, and so does ours with KubeletV1_36. The default never counts this as a
+// Failure.
 func TestAgentStoppedBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	for name, agent := range agents {
@@ -166,12 +166,12 @@ func stallOnce(t *testing.T, agent string, redirect bool) (failed bool) {
 	return false
 }
 
-// slowTarget answers well before the timeout of a probe: the first time when the agent is
+// slowTarget answers well before the timeout of a probe. The first time it waits until the agent is
 // stopped.
 type slowTarget struct {
 	redirect        bool
 	begun, answered chan struct{}
-	stopped         chan struct{} // closed when the agent stands still
+	stopped         chan struct{} // closed when the agent has stopped
 }
 
 func (s *slowTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -216,7 +216,7 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// agentProcess is this test program once more, which runs one side.
+// agentProcess is another process of this test program, which runs one side.
 type agentProcess struct {
 	*exec.Cmd
 	lines chan string   // that it prints; never closed
@@ -257,7 +257,7 @@ func startAgent(t *testing.T, agent, target, mode string) *agentProcess {
 	return p
 }
 
-// stop stops the agent and returns when it stands still.
+// stop stops the agent, and waits until it has stopped.
 func (p *agentProcess) stop(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(p.Process.Pid, syscall.SIGSTOP); err != nil {
@@ -269,8 +269,8 @@ func (p *agentProcess) stop(t *testing.T) {
 	}
 }
 
-// TestAgentProcess is the agent that the other tests start. It prints what it decides, and
-// its events, and runs until its standard input ends.
+// TestAgentProcess is the agent that the other tests start. It prints its decided results and
+// events, and runs until its standard input ends.
 func TestAgentProcess(t *testing.T) {
 	agent, ok := agents[os.Getenv(envAgent)]
 	if !ok {
@@ -282,7 +282,7 @@ func TestAgentProcess(t *testing.T) {
 	}
 	go agent.run(t, probedPod(t, target))
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(0) // nothing is left to see of either side
+	os.Exit(0) // do not wait for either side
 }
 
 // probedPod is a running pod with a liveness probe of target.
@@ -309,7 +309,7 @@ func probedPod(t *testing.T, target string) *v1.Pod {
 	}
 }
 
-// starve shows that target is healthy and leaves this process no free descriptor.
+// starve checks that target is healthy, and leaves this process without a free descriptor.
 func starve(t *testing.T, target string) {
 	t.Helper()
 	res, err := http.Get(target)

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
-	_ "k8s.io/kubernetes/pkg/apis/core/install" // without the API's types no event gets its reference
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // events need the API's types for their references
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/prober"
 	"k8s.io/kubernetes/pkg/kubelet/prober/results"
 	"k8s.io/kubernetes/pkg/kubelet/status"
 )
 
-// kubelet is the kubelet's own manager.
+// kubelet is the kubelet's manager.
 type kubelet struct {
 	prober.Manager
 	caches map[string]results.Manager
@@ -32,7 +32,7 @@ type kubelet struct {
 
 var _ Side = (*kubelet)(nil)
 
-// Kubelet makes the side that is right by definition.
+// Kubelet makes the kubelet's side, which is right by definition.
 func Kubelet(o Outside) Side {
 	k := &kubelet{
 		caches: make(map[string]results.Manager), update: o.Update, done: make(chan struct{}), last: make(map[string]string),
@@ -47,11 +47,10 @@ func Kubelet(o Outside) Side {
 	return k
 }
 
-// SilenceKubelet throws its log away. It speaks of every panic.
+// SilenceKubelet discards the kubelet's log, which has every panic.
 func SilenceKubelet() { klog.SetLogger(klog.Logger{}) }
 
-// read reads the updates of a kind at once: the kubelet's workers block when no one
-// does.
+// read reads the updates of a kind at once: the kubelet's workers block without a reader.
 func (k *kubelet) read(kind string, updates <-chan results.Update) {
 	for {
 		select {
@@ -82,7 +81,7 @@ func (k *kubelet) Cached(kind, id string) string {
 	return ""
 }
 
-// Close implements [Side]. Workers end when their attempts do.
+// Close implements [Side]. Workers end with their attempts.
 func (k *kubelet) Close() {
 	k.CleanupPods(nil)
 	time.Sleep(time.Hour)

@@ -41,8 +41,8 @@ func newOracle(t *testing.T) *Oracle {
 	return o
 }
 
-// checkScenario plays s on both sides and prints the smallest scenario of a
-// divergence. It reports what became of it.
+// checkScenario plays s on both sides, and prints the smallest scenario of a divergence. It
+// returns the verdict.
 func checkScenario(t *testing.T, o *Oracle, s *Scenario, ours Maker) verdict {
 	t.Helper()
 	d, isAmbiguous := o.Check(t, s, ours)
@@ -115,7 +115,7 @@ func TestRandomScenarios(t *testing.T) {
 	playRandom(t, newOracle(t), *count, Ours(manager.KubeletV1_36))
 }
 
-// Scenarios that told a fault apart from what the kubelet does.
+// Scenarios that have found a fault.
 func TestFixedScenarios(t *testing.T) {
 	o := newOracle(t)
 	files, err := filepath.Glob("testdata/scenarios/*.json")

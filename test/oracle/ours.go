@@ -19,14 +19,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ours is prober's manager with its own exec handler.
+// ours is prober's manager, with its own exec handler.
 type ours struct {
 	*manager.Manager
 	outside Outside
 	slow    iter.Seq[results.Update] // not read before the end
 	stop    context.CancelFunc       // ends slow
 	prompt  *reader
-	// tamper, when set, changes each pod that is added: a way to build a fault in.
+	// tamper changes each pod that is added, to build a fault in. It may be nil.
 	tamper func(*v1.Pod)
 }
 
@@ -35,7 +35,7 @@ var _ Side = (*ours)(nil)
 // Ours makes prober's side with the given switches.
 func Ours(compat manager.Compat) Maker { return Tampered(compat, nil) }
 
-// Tampered makes prober's side, to which every pod is given as tamper leaves it.
+// Tampered makes prober's side. tamper changes every pod that it gets.
 func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 	return func(o Outside) Side {
 		registry := new(handlers.Registry)
@@ -61,7 +61,7 @@ func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 	}
 }
 
-// AddPod implements [Side]. The kubelet's has no error; ours must not be needed.
+// AddPod implements [Side]. An error of ours is a fault: the kubelet returns none.
 func (s *ours) AddPod(ctx context.Context, pod *v1.Pod) {
 	if s.tamper != nil {
 		s.tamper(pod)
@@ -83,7 +83,7 @@ func (s *ours) Cached(kind, id string) string {
 	return ""
 }
 
-// read reads the updates of a cache at once. The kubelet tells no one of a removal.
+// read reads the updates of a cache at once, without removals, which the kubelet does not send.
 func (s *ours) read(cache *results.Cache) {
 	for u := range cache.Updates() {
 		s.prompt.take(u)
@@ -110,7 +110,7 @@ func (s *ours) LastWords() map[string]string {
 	return slow.words()
 }
 
-// check wants the last update of every key to be a removal, if it was removed.
+// check reports a fault for each removed key whose last update is not a removal.
 func (s *ours) check(name string, r *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *ours) check(name string, r *reader) {
 	}
 }
 
-// reader keeps the last that a reader of updates was told of each key.
+// reader keeps the last update of each key.
 type reader struct {
 	mu      sync.Mutex
 	last    map[string]results.Update

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Observation is one thing that a side let be seen.
+// Observation is one observation of a side.
 type Observation struct {
 	At   time.Duration // since the start of the scenario
 	What string
@@ -23,8 +23,7 @@ type Observation struct {
 // String returns the observation as it is printed.
 func (o Observation) String() string { return fmt.Sprintf("%-14v %s", o.At, o.What) }
 
-// Record is what was seen of one side. Run returns it sorted by time; what happened
-// at one instant is in the order of its text.
+// Record has the observations of one side. Run returns it sorted by time, and then by text.
 type Record struct {
 	start time.Time
 	masks []mask // read-only
@@ -33,7 +32,7 @@ type Record struct {
 	closed       bool
 	observations []Observation
 	spans        []span
-	cached       map[string]string // what was last seen in the caches
+	cached       map[string]string // last values in the caches
 }
 
 // span is one attempt.
@@ -44,7 +43,7 @@ type span struct {
 	begin, end time.Duration
 }
 
-// mask is a time in which nothing is noted of some probes of a pod.
+// mask is a time in which some probes of a pod are not recorded.
 type mask struct {
 	pod      int
 	kinds    []string
@@ -57,7 +56,7 @@ func newRecord(s *Scenario) *Record {
 
 var kinds = []string{"liveness", "readiness", "startup"}
 
-// masks are the times between a stop and the end of the kubelet's attempt.
+// masks returns the times between a stop and the end of the kubelet's attempt.
 func (s *Scenario) masks() (masks []mask) {
 	for _, op := range s.Ops {
 		if op.Until == 0 {
@@ -76,7 +75,7 @@ func (s *Scenario) masks() (masks []mask) {
 	return masks
 }
 
-// masked reports whether nothing is noted of a probe now, or was at some time.
+// masked reports whether a probe is not recorded now, or was not at some time.
 func (r *Record) masked(pod int, kind string) (now, ever bool) {
 	at := r.now()
 	for _, m := range r.masks {
@@ -109,7 +108,7 @@ func (r *Record) addLocked(format string, args ...any) {
 	}
 }
 
-// attempt notes that an attempt begins; what it returns notes the end.
+// attempt records the start of an attempt. The returned function records its end.
 func (r *Record) attempt(command []string, text string, n int) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +134,8 @@ func (r *Record) event(ref *v1.ObjectReference, eventType, reason, message strin
 		ref.FieldPath, ref.ResourceVersion, eventType, reason, message)
 }
 
-// update notes what a prompt reader of the updates is told. Of several updates of one
-// key at one instant the last remains, since we tell the newest only.
+// update records an update that a prompt reader gets. Of several updates of one key at one
+// instant it keeps the last, since ours sends only the newest.
 func (r *Record) update(key, what string) {
 	if now, _ := r.maskedKey(key); now {
 		return
@@ -149,7 +148,7 @@ func (r *Record) update(key, what string) {
 	}
 }
 
-// lastWords notes the last update of every key that a slow reader is told.
+// lastWords records the last update of every key that a slow reader gets.
 func (r *Record) lastWords(words map[string]string) {
 	for key, what := range words {
 		if _, ever := r.maskedKey(key); !ever {
@@ -158,7 +157,7 @@ func (r *Record) lastWords(words map[string]string) {
 	}
 }
 
-// sample notes what has changed in the caches since the last sample.
+// sample records the changes in the caches since the last sample.
 func (r *Record) sample(cached map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,11 +205,11 @@ func (r *Record) mergeUpdatesLocked() {
 // Divergence is the first difference between two records.
 type Divergence struct {
 	Before  []Observation // the last that both have
-	Kubelet []Observation // what follows on each side
+	Kubelet []Observation // the next ones of each side
 	Ours    []Observation
 }
 
-// Compare returns nil when both records say the same.
+// Compare returns nil if both records are equal.
 func Compare(kubelet, ours *Record) *Divergence {
 	a, b := kubelet.observations, ours.observations
 	i := 0
@@ -223,7 +222,7 @@ func Compare(kubelet, ours *Record) *Divergence {
 	return &Divergence{a[max(0, i-6):i], a[i:min(len(a), i+4)], b[i:min(len(b), i+4)]}
 }
 
-// String shows the difference in its surroundings.
+// String returns the difference with the observations around it.
 func (d *Divergence) String() string {
 	var b strings.Builder
 	for _, part := range []struct {

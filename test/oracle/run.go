@@ -20,32 +20,32 @@ type Side interface {
 	RemovePod(pod *v1.Pod)
 	CleanupPods(desired map[types.UID]sets.Empty)
 	UpdatePodStatus(ctx context.Context, pod *v1.Pod, status *v1.PodStatus)
-	// Cached returns what the cache of a kind ("liveness", "readiness", "startup")
-	// holds for a container: "Success", "Failure", "UNKNOWN", or "" when nothing.
+	// Cached returns the result of a container in the cache of a kind ("liveness",
+	// "readiness", "startup"): "Success", "Failure", "UNKNOWN", or "" if there is none.
 	Cached(kind, containerID string) string
-	// LastWords returns, by kind and container ID, the last update that a reader is
-	// told who begins to read now.
+	// LastWords returns, by kind and container ID, the last update that a reader gets that
+	// begins to read now.
 	LastWords() map[string]string
-	// Close stops what Side has started. Nothing is observed any more.
+	// Close stops the side. Nothing is observed any more.
 	Close()
 }
 
-// Outside is all that a side knows of its surroundings.
+// Outside is the environment of a side.
 type Outside struct {
 	PodStatus func(types.UID) (v1.PodStatus, bool)
 	Run       func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	Event     func(ref *v1.ObjectReference, eventType, reason, message string)
-	// Update takes what a prompt reader of the updates is told. A key is a kind and a
+	// Update is called with each update that a prompt reader gets. A key is a kind and a
 	// container ID.
 	Update func(key, what string)
-	// Fault takes what must not be.
+	// Fault is called with each fault.
 	Fault func(format string, args ...any)
 }
 
 // Maker makes a side. It is called inside of the bubble.
 type Maker func(Outside) Side
 
-// sampling is the time between two looks at the caches.
+// sampling is the time between two samples of the caches.
 const sampling = 250*time.Millisecond + 5*time.Nanosecond
 
 // Oracle plays scenarios.
@@ -60,7 +60,7 @@ func New() (*Oracle, error) {
 	return &Oracle{w}, nil
 }
 
-// Close ends the servers that probes talk to.
+// Close ends the servers that probes connect to.
 func (o *Oracle) Close() { o.web.close() }
 
 // Run plays s on one side under a fake clock of its own.
@@ -84,7 +84,7 @@ func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	return record
 }
 
-// play is one performance of a scenario.
+// play is one run of a scenario.
 type play struct {
 	scenario *Scenario
 	world    *world
@@ -104,7 +104,7 @@ func (p *play) all(ctx context.Context) {
 	p.record.lastWords(p.side.LastWords())
 }
 
-// rest lets the time pass until at, and looks at the caches now and then.
+// rest waits until at, and samples the caches meanwhile.
 func (p *play) rest(at time.Duration) {
 	for {
 		next := (p.record.now()/sampling + 1) * sampling
@@ -140,7 +140,7 @@ func (p *play) do(ctx context.Context, op Op) {
 	}
 }
 
-// update calls UpdatePodStatus and notes the answer.
+// update calls UpdatePodStatus, and records the status.
 func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	p.side.UpdatePodStatus(ctx, p.world.object(op), status)
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
@@ -152,7 +152,7 @@ func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	}
 }
 
-// sample looks up every ID that was ever given out.
+// sample reads the caches for every container ID so far.
 func (p *play) sample() {
 	cached := make(map[string]string)
 	for _, pod := range p.world.pods {

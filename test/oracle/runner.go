@@ -11,7 +11,7 @@ import (
 	remote "k8s.io/cri-client/pkg"
 )
 
-// runner runs the commands of both sides' exec probes as their scripts say.
+// runner runs the commands of the exec probes of both sides, by their scripts.
 type runner struct {
 	record  *Record
 	scripts map[string][]Step // by command; read-only
@@ -30,8 +30,8 @@ func newRunner(s *Scenario, r *Record) *runner {
 	return &runner{record: r, scripts: scripts, made: make(map[string]int)}
 }
 
-// run is one attempt. Like a container runtime it enforces the timeout itself, a
-// moment late, and stops early only when it is told to.
+// run makes one attempt. As a container runtime does, it enforces the timeout itself, a moment
+// late, and stops earlier only when it is cancelled.
 func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, error) {
 	name, rest := strings.Join(cmd[:3], " "), strings.Join(cmd[3:], " ")
 	n, step := r.step(name)
@@ -49,7 +49,7 @@ func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.
 		return nil, &timedOut{name, timeout}
 	}
 	switch step.Do {
-	case StepOK, StepTimeout: // without a timeout nothing can run out
+	case StepOK, StepTimeout: // without a timeout
 		return output, nil
 	case StepZero:
 		return output, exitError(0)
@@ -64,7 +64,7 @@ func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.
 	}
 }
 
-// output is what an attempt writes.
+// output returns the output of an attempt.
 func (s Step) output(text string) []byte {
 	switch s.Output {
 	case "none":
@@ -76,8 +76,8 @@ func (s Step) output(text string) []byte {
 	}
 }
 
-// lateness is how long after the timeout a runtime answers. It is odd, so that the
-// answer does not come at the instant of a tick.
+// lateness is how long after the timeout a runtime answers. It is odd, so that this is not the
+// instant of a tick.
 const lateness = 3 * time.Nanosecond
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -112,7 +112,7 @@ func (r *runner) step(name string) (n int, s Step) {
 	return n, script[n%len(script)]
 }
 
-// exitError is the exit code of a command, as both sides take it.
+// exitError is the exit code of a command, for both sides.
 type exitError int
 
 func (e exitError) Error() string   { return fmt.Sprintf("command exited with %d", int(e)) }
@@ -120,8 +120,8 @@ func (e exitError) String() string  { return e.Error() }
 func (e exitError) Exited() bool    { return true }
 func (e exitError) ExitStatus() int { return int(e) }
 
-// timedOut is what a runtime answers when a command took too long: the kubelet knows
-// it as the CRI client's error, we as an exceeded deadline.
+// timedOut is the error of a runtime after the timeout of a command. It matches the error of the
+// CRI client for the kubelet, and an exceeded deadline for us.
 type timedOut struct {
 	command string
 	timeout time.Duration

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Scenario is one story, told to both sides. Its JSON is what a divergence is printed
-// as, and what testdata/scenarios keeps.
+// Scenario is what both sides play. Its JSON is in testdata/scenarios, and in the report of a
+// divergence.
 type Scenario struct {
-	// Why says what the scenario is about, when someone keeps it.
+	// Why is the reason to keep the scenario.
 	Why  string   `json:"why,omitzero"`
 	Pods []Pod    `json:"pods"`
 	Ops  []Op     `json:"ops"` // in the order of their times
 	End  Duration `json:"end"`
 }
 
-// Pod is the part of a pod that matters to probes. Its name is "p" and its index.
+// Pod has the fields of a pod that concern probes. Its name is "p" and its index.
 type Pod struct {
 	RestartPolicy  string      `json:"restartPolicy,omitzero"`
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers,omitzero"`
-	// Ephemeral containers have statuses, and probes that the API would refuse.
+	// Ephemeral containers have statuses, and probes that the API refuses.
 	Ephemeral []Container `json:"ephemeral,omitzero"`
 }
 
@@ -42,38 +42,38 @@ type Container struct {
 
 // Rule is a restart rule of a container.
 type Rule struct {
-	Action   string  `json:"action"` // Restart, RestartAllContainers, or one that no one knows
+	Action   string  `json:"action"` // Restart, RestartAllContainers, or an unknown one
 	NotIn    bool    `json:"notIn,omitzero"`
 	Operator string  `json:"operator,omitzero"` // instead of In and NotIn
 	Codes    []int32 `json:"codes"`             // null: the rule has no exit codes
 }
 
-// Probe is a probe and the ends of its attempts. Times are in seconds, as in
-// v1.Probe. Attempts take the steps in turn, and begin again after the last.
+// Probe is a probe and the results of its attempts. Times are in seconds, as in v1.Probe.
+// Attempts take the steps in turn, and begin again after the last.
 type Probe struct {
 	Delay   int32 `json:"delay,omitzero"`
 	Period  int32 `json:"period"`
 	Timeout int32 `json:"timeout"`
 	Success int32 `json:"success"`
 	Failure int32 `json:"failure"`
-	// Handler is "" for exec, "http", "grpc", "tcp", or, where no one listens, "refused"
-	// for tcp and "grpc-refused", which lasts until the timeout.
+	// Handler is "" for exec, "http", "grpc" or "tcp". Without a listener it is "refused" for
+	// tcp, or "grpc-refused", which lasts until the timeout.
 	Handler string `json:"handler,omitzero"`
 	Script  []Step `json:"script"`
 }
 
-// Step is how one attempt ends.
+// Step is the end of one attempt.
 type Step struct {
 	Do    string   `json:"do"`             // one of the Step constants
 	Sleep Duration `json:"sleep,omitzero"` // how long it takes; a timeout when the probe's is shorter
-	// Late lets a runtime that does not enforce the timeout answer after it.
+	// Late means that the runtime does not enforce the timeout, and answers after it.
 	Late bool `json:"late,omitzero"`
-	// Output is "" for a text, "none", or "binary".
+	// Output is "" for text, "none", or "binary".
 	Output string `json:"output,omitzero"`
 }
 
-// The ends of an attempt, in the words of exec. Those of the other handlers take no
-// time; web.go says what they are.
+// The ends of an attempt, as exec has them. Those of the other handlers take no time; see
+// web.go.
 const (
 	StepOK      = "ok"      // exit code 0
 	StepZero    = "zero"    // an exit error whose code is 0
@@ -89,63 +89,62 @@ type Op struct {
 	At  Duration `json:"at"` // since the managers were made
 	Do  string   `json:"do"` // one of the Op constants
 	Pod int      `json:"pod,omitzero"`
-	// Container names a container of the pod. An op that calls the manager with a pod
-	// leaves that container out of it.
+	// Container is the name of a container of the pod. An op that calls the manager with a
+	// pod leaves that container out.
 	Container string `json:"container,omitzero"`
 	// Code is the exit code of OpExit.
 	Code int32 `json:"code,omitzero"`
-	// SameID lets OpStart keep the container's ID.
+	// SameID means that OpStart keeps the container's ID.
 	SameID bool `json:"sameID,omitzero"`
-	// Age is how long before the op a container that OpStart starts was started; it is
-	// negative where the runtime's clock is ahead.
+	// Age is how long before the op the container of OpStart was started. It is negative if
+	// the runtime's clock is ahead.
 	Age Duration `json:"age,omitzero"`
-	// Started is what the status says after OpStart and OpStarted: "true", "false",
-	// "nil", or as before when empty.
+	// Started is the field started of the status after OpStart and OpStarted: "true",
+	// "false", "nil", or "" for no change.
 	Started string `json:"started,omitzero"`
 	// Value is the new phase of OpPhase, and "true" or "false" of conditions.
 	Value string `json:"value,omitzero"`
-	// Changed lets OpAdd call with other thresholds and periods than the scenario's.
+	// Changed makes OpAdd use other thresholds and periods than those of the scenario.
 	Changed bool `json:"changed,omitzero"`
-	// Keep are the pods that OpCleanup leaves alone.
+	// Keep are the pods that OpCleanup does not remove.
 	Keep []int `json:"keep,omitzero"`
-	// Until is set by [Oracle.Calm] on an op that stops workers during an attempt: it is
-	// when the kubelet's attempt is over. Until then nothing is compared of the stopped
-	// probes.
+	// Until is set by [Oracle.Calm] on an op that stops workers during an attempt. It is the
+	// end of the kubelet's attempt. The stopped probes are not compared until then.
 	Until Duration `json:"until,omitzero"`
 }
 
-// What can happen. The first group calls the manager, the second changes what the
-// status source says, the third what the pod object says.
+// The ops. The first group calls the manager, the second changes the status in the status source,
+// the third changes the pod object.
 const (
 	OpAdd     = "add"     // AddPod
 	OpStop    = "stop"    // StopLivenessAndStartup
 	OpRemove  = "remove"  // RemovePod
 	OpCleanup = "cleanup" // CleanupPods
 	OpPeek    = "peek"    // UpdatePodStatus of a copy
-	OpSync    = "sync"    // UpdatePodStatus, and its answer becomes the status
+	OpSync    = "sync"    // UpdatePodStatus; its result becomes the status
 
 	OpStart      = "start"      // a container runs, with a new ID
 	OpExit       = "exit"       // a container has terminated
-	OpWait       = "wait"       // a container waits, its ID stays
+	OpWait       = "wait"       // a container waits with the same ID
 	OpCreate     = "create"     // a container waits and has no ID yet
 	OpVanish     = "vanish"     // a container has no status
 	OpEmpty      = "empty"      // no container has a status
 	OpReverse    = "reverse"    // the statuses of containers change their order
-	OpStarted    = "started"    // a container's status says that it has started, or not
+	OpStarted    = "started"    // the field started of a container's status changes
 	OpPhase      = "phase"      // of the pod
 	OpLose       = "lose"       // the pod has no status
-	OpFind       = "find"       // and has it again
+	OpFind       = "find"       // the pod has its status again
 	OpReady      = "ready"      // the condition PodReady of the status
 	OpRestarting = "restarting" // the condition AllContainersRestarting of the status
 
-	OpPublish = "publish" // the pod object's status becomes what the status source says
+	OpPublish = "publish" // the pod object gets the status of the status source
 	OpDelete  = "delete"  // the pod object gets a deletion time
 )
 
-// Duration is a time.Duration that is text in JSON.
+// Duration is a time.Duration that is a string in JSON.
 type Duration time.Duration
 
-// String returns the duration as time.ParseDuration takes it.
+// String returns the duration in the format of time.ParseDuration.
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -167,7 +166,7 @@ func (s *Scenario) Clone() *Scenario {
 	return c
 }
 
-// String returns the scenario as JSON, one op and one container a line.
+// String returns the scenario as JSON, with one op or container a line.
 func (s *Scenario) String() string {
 	out := []byte("{\n")
 	if s.Why != "" {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Check makes s calm, and plays it on the kubelet and on ours. It returns nil where
-// both show the same, and nil with ambiguous set where the kubelet does not agree with
-// itself: when a tick and a trigger wait for the end of one attempt, it takes either.
+// Check makes s calm, and plays it on both sides. It returns nil if both records are equal. It
+// returns nil with ambiguous set if the kubelet is not deterministic: when a tick and a trigger
+// wait for the end of one attempt, it takes either.
 func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
 	t.Helper()
 	kubelet := o.Calm(t, s)
@@ -24,12 +24,11 @@ func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, am
 	return d, false
 }
 
-// Calm removes from s the ops of whose effect nothing can be said, and returns the
-// kubelet's record of the rest. Such ops trigger a worker while it makes attempts for
-// longer than its period, where the kubelet takes the trigger or the tick that waits
-// beside it, as it falls; or they stop one while it makes attempts, where we cancel the
-// attempt and the kubelet counts it. Of the latter those stay, with their Until, after
-// which nothing follows but the end of one attempt.
+// Calm removes the ops from s whose effect is not determined, and returns the kubelet's record of
+// the rest. Some trigger a worker while its attempts take longer than its period: the kubelet
+// takes the trigger or the tick at random. Others stop a worker during its attempts: we cancel
+// the attempt, and the kubelet counts it. Of these, an op stays, with its Until, if nothing
+// follows it but the end of one attempt.
 func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 	t.Helper()
 	for {
@@ -49,7 +48,7 @@ func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 	}
 }
 
-// until returns when the attempts that op stops are over; 0 when it stops none.
+// until returns the end of the attempts that op stops; 0 if it stops none.
 func (op Op) until(busy []busyTime) (until Duration) {
 	for _, b := range busy {
 		if b.contains(op) && op.stops(b.pod, b.kind) {
@@ -59,7 +58,7 @@ func (op Op) until(busy []busyTime) (until Duration) {
 	return until
 }
 
-// busyTime is a time in which a worker makes one attempt after the other.
+// busyTime is a time in which a worker makes attempts without a pause.
 type busyTime struct {
 	span
 	last time.Duration // when the last attempt begins
@@ -98,7 +97,7 @@ func (b busyTime) contains(op Op) bool {
 	return b.begin <= at && at <= b.end
 }
 
-// forbids reports whether op, which is one of ops, must not happen.
+// forbids reports whether op, one of ops, must be removed.
 func (b busyTime) forbids(op Op, ops []Op) bool {
 	if op.usesWorkers() && slices.ContainsFunc(ops, func(stop Op) bool {
 		return stop.At <= op.At && op.At <= stop.Until && stop.stops(op.Pod, "")
@@ -114,7 +113,7 @@ func (b busyTime) forbids(op Op, ops []Op) bool {
 	if !op.stops(b.pod, b.kind) {
 		return false
 	}
-	// What the kubelet's worker would do besides ending after its attempt.
+	// The kubelet's worker would do more than end after its attempt.
 	return b.long || time.Duration(op.At) < b.last ||
 		slices.ContainsFunc(ops, func(o Op) bool { return o.At <= op.At && b.contains(o) && o.triggers(b) })
 }
@@ -124,7 +123,7 @@ func (op Op) triggers(b busyTime) bool {
 	return (op.Do == OpPeek || op.Do == OpSync) && op.Pod == b.pod && b.kind == "readiness"
 }
 
-// usesWorkers reports whether op asks which workers there are.
+// usesWorkers reports whether the effect of op depends on the workers there are.
 func (op Op) usesWorkers() bool { return slices.Contains([]string{OpAdd, OpPeek, OpSync}, op.Do) }
 
 // stops reports whether op stops probes of a kind, "" for any, of a pod.
@@ -141,8 +140,8 @@ func (op Op) stops(pod int, kind string) bool {
 	}
 }
 
-// Shrink returns the smallest scenario it finds, by leaving things out of s, of which
-// diverges is still true.
+// Shrink removes parts of s as long as diverges returns true, and returns the smallest scenario
+// that it finds.
 func Shrink(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	for {
 		smaller := shrinkOnce(s, diverges)
@@ -153,8 +152,8 @@ func Shrink(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	}
 }
 
-// shrinkOnce tries everything that can be left out, the largest first. Nil means that
-// nothing can.
+// shrinkOnce tries to remove each part, the largest first. It returns nil if none can be
+// removed.
 func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	best := s
 	try := func(change func(*Scenario) bool) bool {
@@ -188,7 +187,7 @@ func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	return best
 }
 
-// shrinkEnd lets a scenario end soon after its last op.
+// shrinkEnd moves the end of a scenario to soon after its last op.
 func shrinkEnd(s *Scenario, try func(func(*Scenario) bool) bool) {
 	for cut := time.Duration(s.End); cut > 50*time.Millisecond; cut /= 2 {
 		for try(func(c *Scenario) bool {
@@ -226,7 +225,7 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 	}
 }
 
-// shrinkOps makes the ops plain.
+// shrinkOps resets the fields of the ops.
 func shrinkOps(s *Scenario, try func(func(*Scenario) bool) bool) {
 	for i, op := range s.Ops {
 		if op.Do != OpStart && op.Do != OpExit {
@@ -243,7 +242,7 @@ func (op Op) callsWithPod() bool {
 	return slices.Contains([]string{OpAdd, OpStop, OpRemove, OpPeek, OpSync}, op.Do)
 }
 
-// wipe sets what p points to to nothing and reports whether it was something.
+// wipe sets *p to its zero value, and reports whether it was another value.
 func wipe[T comparable](p *T) bool {
 	var zero T
 	was := *p
@@ -251,7 +250,7 @@ func wipe[T comparable](p *T) bool {
 	return was != zero
 }
 
-// withoutPod takes a pod out, unless it is the last. Pods behind it move up.
+// withoutPod removes a pod, unless it is the only one. Later pods move up.
 func (s *Scenario) withoutPod(i int) bool {
 	if len(s.Pods) < 2 {
 		return false
@@ -273,7 +272,7 @@ func (s *Scenario) withoutPod(i int) bool {
 	return true
 }
 
-// withoutContainer takes a container out, unless it is the last of its pod.
+// withoutContainer removes a container, unless it is the only one of its pod.
 func (s *Scenario) withoutContainer(pod int, name string) bool {
 	if pod >= len(s.Pods) {
 		return false
@@ -287,7 +286,7 @@ func (s *Scenario) withoutContainer(pod int, name string) bool {
 	return len(p.Containers) > 0
 }
 
-// shrinkProbes takes probes out, and makes those that are left plain.
+// shrinkProbes removes probes, and resets the fields of the others.
 func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
 	s.probes(func(pod int, container, kind string, p **Probe) {
 		if *p == nil {

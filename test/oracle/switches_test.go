@@ -20,10 +20,9 @@ import (
 
 // coreSwitches are the switches of the core whose effect can be seen here. Those of
 // the built-in handlers have none on exec probes. CompatSeedStaleStarted lets a tick
-// set a result twice, which no one sees who looks between the ticks. CompatHostTrouble
-// is about an agent that is stopped or starved, or out of descriptors or memory: under a
-// fake clock no attempt is noticed late, and no scenario takes the host's resources.
-// hosttrouble_linux_test.go shows it, in real time.
+// set a result twice, which cannot be observed between ticks. CompatHostTrouble concerns an
+// agent that is stopped or starved, or out of descriptors or memory: hosttrouble_linux_test.go
+// tests it, in real time.
 var coreSwitches = []struct {
 	name   string
 	compat manager.Compat
@@ -78,7 +77,7 @@ func neededBy(t *testing.T, o *Oracle, seed uint64) []string {
 		return []string{"none"}
 	}
 	if checkScenario(t, o, s, Ours(manager.KubeletV1_36)) != agreed {
-		return nil // where the kubelet does not agree with itself nothing is to be explained
+		return nil // the kubelet is not deterministic here
 	}
 	return explain(t, o, s, kubelet)
 }
@@ -139,8 +138,8 @@ func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scena
 	return nil
 }
 
-// crowd is s with 24 of each container. Where ticks are spread, the phase of a probe is
-// a hash that is seeded anew in each process, and may look like the kubelet's by chance.
+// crowd returns s with 24 of each container. If ticks are spread, the phase of one probe is a
+// hash with another seed in each process, and may be the kubelet's by chance.
 func crowd(s *Scenario) *Scenario {
 	crowd := &Scenario{Pods: slices.Clone(s.Pods), End: s.End + Duration(10*time.Second)} // a phase may show late
 	for i := range crowd.Pods {
@@ -171,7 +170,7 @@ func many(containers []Container) (many []Container) {
 	return many
 }
 
-// The comparison sees a fault of one in one number.
+// The comparison finds a fault of one in one number.
 func TestFaultsAreCaught(t *testing.T) {
 	o := newOracle(t)
 	for name, tamper := range map[string]func(*v1.Probe){

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// web answers the probes of all runs that go over the network. It stands outside of
-// the bubbles, on real sockets: fake time waits for it. A probe's path, or service,
-// is its run and its name: "7/p0/c1/readiness".
+// web answers the network probes of all runs. It is outside of the bubbles, on real sockets: fake
+// time waits for it. The path, or service, of a probe is its run and its name:
+// "7/p0/c1/readiness".
 type web struct {
 	health.UnimplementedHealthServer
 	http     *httptest.Server
@@ -51,7 +51,7 @@ func (w *web) close() {
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-// refusing is a port on which no one listens.
+// refusing is a port without a listener.
 const refusing = 1
 
 // handler makes the handler of a probe of a run.
@@ -71,7 +71,7 @@ func (w *web) handler(kind, run, name string) v1.ProbeHandler {
 	}
 }
 
-// enter makes r known and returns the name of its run.
+// enter adds r, and returns the name of its run.
 func (w *web) enter(r *runner) (run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,15 +79,14 @@ func (w *web) enter(r *runner) (run string) {
 	return strconv.Itoa(len(w.runs) - 1)
 }
 
-// leave forgets a run.
+// leave removes a run.
 func (w *web) leave(run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs[mustAtoi(run)] = nil
 }
 
-// step takes the next step of the probe with the path. Attempts of a run that is over
-// have none.
+// step returns the next step of the probe with the path. There is none after the end of the run.
 func (w *web) step(path string) (n int, s Step, ok bool) {
 	run, name, _ := strings.Cut(path, "/")
 	w.mu.Lock()
@@ -100,8 +99,8 @@ func (w *web) step(path string) (n int, s Step, ok bool) {
 	return n, s, true
 }
 
-// ServeHTTP answers an HTTP probe. The body counts the attempts, so that events tell
-// of those before them, and shows the request.
+// ServeHTTP answers an HTTP probe. The body has the number of the attempt, so that events show
+// earlier attempts, and the request.
 func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	n, step, ok := w.step(req.URL.Path[1:])
 	if !ok {
@@ -118,14 +117,14 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		rw.WriteHeader(http.StatusFound)
 	case StepPanic:
 		rw.WriteHeader(http.StatusMultipleChoices)
-	case StepBig: // as a warning it would be cut at another place: our limit is the output's, the kubelet's the body's
+	case StepBig: // not a warning: the kubelet cuts its body, we cut the whole output
 		body = bytes.Repeat(body, 1000)
 	case StepError: // the body ends before its length
 		rw.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	default:
 		rw.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = rw.Write(body) // a client that went away needs no answer
+	_, _ = rw.Write(body) // the client may have gone
 }
 
 // Check answers a gRPC probe.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// world is what one side is told: the pods, and what their status says now. The two
-// sides have one each, since what UpdatePodStatus answers goes back into it.
+// world is the input of one side: the pods and their current statuses. Each side has its own,
+// since the results of UpdatePodStatus go back into it.
 type world struct {
 	mu   sync.Mutex // held while a pod's status is changed, and while a side reads it
 	pods []*podState
@@ -23,11 +23,11 @@ type podState struct {
 	index  int
 	object *v1.Pod // its status is the one that was last published
 	status v1.PodStatus
-	lost   bool           // the status source knows nothing of the pod
+	lost   bool           // the status source has no status of the pod
 	ids    map[string]int // how many IDs each container has had
 }
 
-// newWorld makes the pods of s. Probes over the network ask where handler says.
+// newWorld makes the pods of s. handler makes the handlers of network probes.
 func newWorld(s *Scenario, handler networkHandler) *world {
 	w := new(world)
 	for i, p := range s.Pods {
@@ -41,7 +41,7 @@ func newWorld(s *Scenario, handler networkHandler) *world {
 	return w
 }
 
-// podIndex is the number in a pod's name.
+// podIndex returns the number in a pod's name.
 func podIndex(name string) int { return mustAtoi(strings.TrimPrefix(name, "p")) }
 
 func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
@@ -64,8 +64,8 @@ func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
 	return v1.PodStatus{}, false
 }
 
-// sync lets update change a pod's status. A worker that is triggered by update does
-// not see the status before it is whole.
+// sync calls update with the lock held, so that a worker that update triggers does not see a
+// status that is half changed.
 func (w *world) sync(pod int, update func(*v1.PodStatus)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +134,8 @@ func (p *podState) changeContainer(op Op, c *v1.ContainerStatus) {
 	}
 }
 
-// containerStatus calls f with the status of the container, which is made when there
-// is none, at its place in the order of the spec.
+// containerStatus calls f with the status of the container. If there is none, it is added, in the
+// order of the spec.
 func (p *podState) containerStatus(name string, f func(*v1.ContainerStatus)) {
 	for _, l := range p.lists() {
 		at := slices.Index(l.names, name)
@@ -187,8 +187,7 @@ func names(containers []v1.Container) (names []string) {
 	return names
 }
 
-// object returns the pod with which op calls the manager. Each has a resource version
-// of its own.
+// object returns the pod with which op calls the manager. Each has another resource version.
 func (w *world) object(op Op) *v1.Pod {
 	pod := w.pods[op.Pod].object.DeepCopy()
 	pod.ResourceVersion = op.At.String()
@@ -228,8 +227,8 @@ func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
 	s.Conditions = append(s.Conditions, condition)
 }
 
-// networkHandler makes the handler called kind of a probe. It is asked under the
-// probe's name, "p0/c1/readiness".
+// networkHandler makes the handler called kind for a probe, by the probe's name,
+// "p0/c1/readiness".
 type networkHandler func(kind, name string) v1.ProbeHandler
 
 func podObject(i int, p Pod, network networkHandler) *v1.Pod {
@@ -290,8 +289,8 @@ func ruleSpec(r Rule) v1.ContainerRestartRule {
 	return rule
 }
 
-// probeSpec makes a probe. The command of an exec probe names it, so that the runner knows whose
-// attempt it is, and goes on with variables in every form.
+// probeSpec makes a probe. The command of an exec probe begins with the probe's name, for the
+// runner, and continues with variables in every form.
 func probeSpec(pod, container, kind string, p *Probe, network networkHandler) *v1.Probe {
 	if p == nil {
 		return nil

@@ -24,8 +24,8 @@ import (
 	"github.com/daeace23/prober/test/oracle"
 )
 
-// differences are what remains different under KubeletV1_36, by the names that
-// docs/kubelet-parity.md gives them. Each holds both sides against what it says of them.
+// differences are those that remain with KubeletV1_36, by their names in docs/kubelet-parity.md.
+// Each test checks both sides.
 var differences = map[string]func(t *testing.T){
 	"Unread updates are merged":           mergedUpdates,
 	"Removals are reported":               toldRemovals,
@@ -67,7 +67,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// differ runs f on both sides and wants what it returns of each.
+// differ runs f on both sides, and compares its result with the expected one of each.
 func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) string) {
 	t.Helper()
 	for _, side := range []struct {
@@ -86,8 +86,8 @@ func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) str
 	}
 }
 
-// differentAnswers wants the answers of both sides' handlers, as "result output" or
-// "error text".
+// differentAnswers compares the outcomes of both sides' handlers, as "result output" or "error
+// text".
 func differentAnswers(t *testing.T, r request, kubelet, ours string) {
 	t.Helper()
 	for side, want := range map[string]string{"kubelet": kubelet, "ours": ours} {
@@ -266,13 +266,13 @@ func refusedProbes(t *testing.T) {
 	}
 }
 
-// complaints are the events and what AddPod has refused.
+// complaints are the events and the error of AddPod.
 func (r *rig) complaints() string {
 	seen := r.seen()
 	return fmt.Sprint(seen.events, " ", seen.faults)
 }
 
-// The kubelet's answer depends on the processor. Ours does not.
+// The kubelet's result depends on the processor. Ours does not.
 func noStartTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, oracle.Ours(manager.KubeletV1_36))

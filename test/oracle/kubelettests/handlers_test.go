@@ -38,7 +38,7 @@ type request struct {
 	err    error
 }
 
-// answer is what a handler says: success, warning, failure, unknown, or error.
+// answer is the result of a handler: success, warning, failure, unknown, or error.
 type answer struct {
 	result, output string
 	err            error
@@ -102,7 +102,7 @@ func (c *command) SetStderr(io.Writer)   {}
 func (c *command) Wait() error           { return nil }
 
 func (c *command) Start() error {
-	_, _ = c.stdout.Write([]byte(c.output)) // what does not fit is left out
+	_, _ = c.stdout.Write([]byte(c.output)) // the writer cuts it
 	return c.err
 }
 
@@ -143,15 +143,14 @@ func askOurs(r request) answer {
 	return answer{outcome.Result.String(), outcome.Output, err}
 }
 
-// ran answers for a command that has run.
+// ran returns the result of a command that has run.
 type ran request
 
 func (r ran) RunInContainer(context.Context, string, []string, time.Duration) ([]byte, error) {
 	return []byte(r.output), r.err
 }
 
-// want checks the answer. The output must contain the text; "=" before it asks for it
-// exactly.
+// want checks the answer. The output must contain the text, or be equal to it after "=".
 func (a answer) want(t *testing.T, result, output string) {
 	t.Helper()
 	if a.err != nil || a.result != result {

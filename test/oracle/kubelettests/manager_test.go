@@ -41,8 +41,8 @@ func containerWith(name string, of ...string) v1.Container {
 	return c
 }
 
-// workers returns which probes run: those that ask while no container has started, and
-// those that do once all have.
+// workers returns the probes that run: those that make attempts before their containers have
+// started, and those that make them afterwards.
 func (r *rig) workers(pods ...*v1.Pod) []string {
 	r.answer("", exit(1))
 	var all []string
@@ -148,8 +148,8 @@ func TestCleanupPods(t *testing.T) {
 	})
 }
 
-// statusCase is a container whose probe has decided, or not, and what UpdatePodStatus
-// says of it.
+// statusCase is a container, the decided result of its probe, and its status from
+// UpdatePodStatus.
 type statusCase struct {
 	name           string
 	kind           string // of the probe
@@ -199,8 +199,8 @@ func TestUpdatePodStatus(t *testing.T) {
 	}
 }
 
-// statusAfter probes added until it has decided, and returns what UpdatePodStatus makes
-// of the status of asked.
+// statusAfter probes added until there is a decided result, and returns the status of asked after
+// UpdatePodStatus.
 func (r *rig) statusAfter(c statusCase, added, asked *v1.Pod, init bool) *v1.PodStatus {
 	r.settle()
 	status := func() *v1.PodStatus {

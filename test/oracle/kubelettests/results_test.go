@@ -14,12 +14,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// cache is what both caches can do. Results are the kubelet's numbers.
+// cache has the methods of both caches. Results are the kubelet's numbers.
 type cache struct {
 	set    func(id string, result int)
 	remove func(id string)
 	get    func(id string) (result int, ok bool)
-	told   func() string // the update that is there, "" for none
+	told   func() string // the unread update; "" for none
 }
 
 func kubeletCache() (c cache, done func()) {

@@ -34,10 +34,10 @@ const (
 
 var kinds = []string{liveness, readiness, startup}
 
-// initial is what a kind's cache has of a new container.
+// initial is the result of a new container by kind.
 var initial = map[string]string{liveness: "Success", readiness: "Failure", startup: "UNKNOWN"}
 
-// rig is one side and its surroundings, in a bubble.
+// rig is one side and its environment, in a bubble.
 type rig struct {
 	t *testing.T
 	oracle.Side
@@ -130,10 +130,10 @@ func (r *rig) event(_ *v1.ObjectReference, eventType, reason, message string) {
 	r.events = append(r.events, fmt.Sprintf("%s %s %s", eventType, reason, message))
 }
 
-// settle lets the manager become older than any period, so that it probes at once.
+// settle waits until the manager is older than any period, so that it probes at once.
 func (r *rig) settle() { time.Sleep(time.Hour) }
 
-// wait lets a time pass.
+// wait waits for d.
 func (r *rig) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -144,7 +144,7 @@ func (r *rig) add(pod *v1.Pod) {
 	synctest.Wait()
 }
 
-// answer is how commands end from now on: nil for 0.
+// answer sets the error of later commands; nil for exit code 0.
 func (r *rig) answer(output string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +160,7 @@ func (r *rig) setStatus(uid types.UID, s *v1.PodStatus) {
 	}
 }
 
-// askedIn returns the commands that are run in a time, each once.
+// askedIn returns the commands that are run within d, each once.
 func (r *rig) askedIn(d time.Duration) []string {
 	r.mu.Lock()
 	r.asked = nil
@@ -172,13 +172,13 @@ func (r *rig) askedIn(d time.Duration) []string {
 	return slices.Compact(r.asked)
 }
 
-// seen is what a rig has seen so far.
+// seen has the observations of a rig so far.
 type seen struct {
 	asked, ids, events, faults []string
 	told                       map[string]string
 }
 
-// seen waits until nothing is under way.
+// seen waits until no attempt is under way, and returns the observations.
 func (r *rig) seen() seen {
 	synctest.Wait()
 	r.mu.Lock()
@@ -211,7 +211,7 @@ func (r *rig) wantEvents(want ...string) {
 	}
 }
 
-// exit is an exit code as both sides know it.
+// exit is the error of an exit code for both sides.
 type exit int
 
 func (e exit) Error() string   { return fmt.Sprintf("exit code %d", int(e)) }

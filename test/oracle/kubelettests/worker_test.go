@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// gateCase is one tick that makes no attempt, or one, and what follows of it.
+// gateCase is one tick with one attempt or none, and its effects.
 type gateCase struct {
 	name   string
 	pod    func(*v1.Pod, *v1.Probe)
@@ -233,13 +233,13 @@ func TestCleanUp(t *testing.T) {
 			t.Errorf("still asked: %q", got)
 		}
 		r.wantCached(kind, first, "")
-		r.add(pod) // nothing is left in its place
+		r.add(pod) // the old worker is gone
 		r.wantCached(kind, first, "Success")
 	})
 }
 
-// TestAgentRestart has a container that was started five minutes before the agent, or
-// after, and its first tick, which is too early for an attempt.
+// TestAgentRestart checks the first tick, which is too early for an attempt, of a container that
+// was started five minutes before the agent, or after it.
 func TestAgentRestart(t *testing.T) {
 	begins := func(kind string) string { return initial[kind] }
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ var mutants = []mutant{
 		"\tpolicy := pod.RestartPolicy\n\tif action, ok := matchingAction(c, exitCode); ok && action == v1.ContainerRestartRuleActionRestart {\n\t\treturn true\n\t}\n",
 	},
 	{
-		"a liveness Failure is not told", resultsFile,
+		"a liveness Failure is not sent", resultsFile,
 		"\tfor _, q := range *c.queues.Load() {\n\t\tq.put(e.update(c.kind, containerID))",
 		"\tfor _, q := range *c.queues.Load() {\n\t\tif c.kind == probe.Liveness && r == Failure {\n\t\t\tcontinue\n\t\t}\n\t\tq.put(e.update(c.kind, containerID))",
 	},
@@ -67,7 +67,7 @@ var mutants = []mutant{
 		"\treturn kind != probe.Readiness\n",
 	},
 	{
-		"a new container does not lift the hold", tickFile,
+		"a new container does not end the hold", tickFile,
 		"\tw.run.hold = false\n",
 		"",
 	},
@@ -82,17 +82,17 @@ var mutants = []mutant{
 		"true",
 	},
 	{
-		"a failure is tried again", tickFile,
+		"a failure is retried", tickFile,
 		"if err == nil || errors.Is(err, probe.ErrNoSlot)",
 		"if err == nil && outcome.Result != probe.Failure || errors.Is(err, probe.ErrNoSlot)",
 	},
 	{
-		"the deletion of the pod is seen before the container's end", tickFile,
+		"the deletion of the pod is checked before the end of the container", tickFile,
 		"\tif !s.Running {\n",
 		"\tif !s.Running && (!s.Deleting || w.info.Kind == probe.Readiness) {\n",
 	},
 	{
-		"the start is asked for before the initial delay", tickFile,
+		"started is checked before the initial delay", tickFile,
 		"\tif w.tooEarlyLocked(now, s) {",
 		"\tif w.tooEarlyLocked(now, s) && !s.Started {",
 	},
@@ -102,17 +102,17 @@ var mutants = []mutant{
 		"",
 	},
 	{
-		"the age of a container is not cut to seconds", tickFile,
+		"the age of a container is not truncated to seconds", tickFile,
 		"age = age.Truncate(time.Second)",
 		"age = age.Truncate(time.Millisecond)",
 	},
 	{
-		"a removal is not told", resultsFile,
+		"a removal is not sent", resultsFile,
 		"\tu.Removed = true\n\tfor _, q := range *c.queues.Load() {\n",
 		"\tu.Removed = true\n\tfor _, q := range (*c.queues.Load())[:0] {\n",
 	},
 	{
-		"a removal takes the place of an unread result", queueFile,
+		"a removal replaces an unread result", queueFile,
 		"\t\tp.removal = true\n",
 		"\t\tp.result, p.removal = false, true\n",
 	},
@@ -132,17 +132,17 @@ var mutants = []mutant{
 		"if c.State.Terminated != nil {",
 	},
 	{
-		"another container's exit does not restart all", restartFile,
+		"the exit of a regular container does not restart all", restartFile,
 		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses) || asks(pod.Spec.Containers, status.ContainerStatuses)",
 		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses)",
 	},
 	{
-		"a rule with an unknown operator takes the place of In", restartFile,
+		"a rule with an unknown operator is one with In", restartFile,
 		"\t\tcase v1.ContainerRestartRuleOnExitCodesOpIn:\n",
 		"\t\tdefault:\n",
 	},
 	{
-		"readiness over a restart of the agent asks the probe's own result", statusFile,
+		"readiness over a restart of the agent depends on the decided result", statusFile,
 		"if probed && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
 		"if probed && decided && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
 	},

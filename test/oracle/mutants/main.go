@@ -4,7 +4,7 @@
 //
 //	cd test/oracle && go run ./mutants -scenarios 2000
 //
-// The sources are not touched: the go command is given each faulty file as an overlay.
+// The sources do not change: each faulty file is an overlay for the go command.
 package main
 
 import (
@@ -89,7 +89,7 @@ func (m mutant) apply(root string) (string, error) {
 var divergence = regexp.MustCompile(`that was (seed \d+)`)
 
 // try builds the oracle with the fault in it and runs it. It returns where the fault was
-// caught, or "" where it was not.
+// caught, or "" if it was not.
 func (m mutant) try(root, dir string) (where string, err error) {
 	text, err := m.apply(root)
 	if err != nil {

@@ -2,8 +2,7 @@ package main
 
 import "testing"
 
-// The mutants themselves run with make test-mutants; that they still match the sources is
-// seen here.
+// The mutants run with make test-mutants. This test checks that they still match the sources.
 func TestMutantsMatchTheSources(t *testing.T) {
 	if len(mutants) < 25 {
 		t.Errorf("%d mutants, want 25", len(mutants))
