@@ -214,8 +214,7 @@ func TestWorkersOfOneProbeShareSeries(t *testing.T) {
 	}
 }
 
-// What is known of the registries of plugins is noted again and again: that is no gap in the
-// series of those that stay.
+// Repeated calls of PluginSources leave no gap in the series of plugins that stay.
 func TestSourceSeriesHaveNoGap(t *testing.T) {
 	m, registry := setup(t)
 	m.PluginSources(map[string]bool{"redis": true})
@@ -376,7 +375,7 @@ func TestInFlight(t *testing.T) {
 func TestPluginMetrics(t *testing.T) {
 	m, registry := setup(t)
 	second := web
-	second.PodUID = "u2" // tells the same numbers under the same labels
+	second.PodUID = "u2" // the same numbers with the same labels
 	for _, info := range []worker.Info{web, second} {
 		k := tick(probe.Success, results.Success)
 		k.Handler = "redis"
@@ -387,7 +386,7 @@ func TestPluginMetrics(t *testing.T) {
 		o := m.Observe(info)
 		o.Tick(k)
 		k.Outcome.Metrics = nil
-		o.Tick(k) // measures nothing and changes nothing
+		o.Tick(k) // measures nothing, and changes no metric
 	}
 	want := []string{
 		"prober_plugin_metric{container=web,metric=bad\ufffd,namespace=default,plugin=redis,pod=shop,probe_type=Readiness,unit=} +Inf",

@@ -16,9 +16,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkManager says what a resting probe costs, and how late ticks begin, in real
-// time, while the probes have a short period and a handler that does nothing. Every pod
-// has two probes. One iteration is the whole measurement.
+// BenchmarkManager measures the memory of a probe between ticks, and how late ticks begin, in real
+// time, with a handler that does nothing. Every pod has two probes. One iteration is the whole
+// measurement.
 func BenchmarkManager(b *testing.B) {
 	for _, load := range []struct {
 		probes int
@@ -41,13 +41,13 @@ func BenchmarkManager(b *testing.B) {
 	}
 }
 
-// tickLog writes down how late each tick began.
+// tickLog records how late each tick begins.
 type tickLog struct {
 	count    atomic.Int64
 	lags     []time.Duration
-	from, to atomic.Int64 // ticks due outside of this, in Unix nanoseconds, are not written
-	// over, when not nil, holds back the ticks that begin after the end, so that the
-	// measurement ends even where there are more of them than the machine can run.
+	from, to atomic.Int64 // in Unix nanoseconds; ticks due outside are not recorded
+	// over blocks ticks that begin after the end until it is closed, so that the measurement
+	// ends on a machine that is too slow for the load. It may be nil.
 	over chan struct{}
 }
 
@@ -112,7 +112,7 @@ func addAll(b *testing.B, m *manager.Manager, pods []*v1.Pod) {
 	}
 }
 
-// restingCost is what a probe takes that has ticked once and waits for the next tick.
+// restingCost returns the memory and goroutines of a probe that has ticked once.
 func restingCost(b *testing.B, n int) (bytes, goroutines float64) {
 	log, store := new(tickLog), new(manager.StatusStore)
 	pods := benchPods(n, 3600)
@@ -137,7 +137,7 @@ func restingCost(b *testing.B, n int) (bytes, goroutines float64) {
 	return bytes, goroutines
 }
 
-// memory is what the live heap and the stacks take.
+// memory returns the bytes of the live heap and the stacks.
 func memory() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -146,8 +146,8 @@ func memory() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// scheduleLags lets n probes with a period in seconds run for a while, after they have all
-// ticked once, and returns how late each tick began, sorted.
+// scheduleLags runs n probes with a period in seconds for d after their first ticks. It returns how
+// late each tick began, sorted.
 func scheduleLags(b *testing.B, n int, period int32, d time.Duration) []time.Duration {
 	log, store := &tickLog{lags: make([]time.Duration, 2*n*int(d/time.Second)), over: make(chan struct{})}, new(manager.StatusStore)
 	m, pods := benchManager(b, store, log), benchPods(n, period)

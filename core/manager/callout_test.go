@@ -19,8 +19,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// outsider is everything that an embedder gives to a manager. Whatever of it is called
-// calls the manager back, which would wait for ever for a lock that its caller holds.
+// outsider has all callbacks of a manager. Each of them calls the manager, which would deadlock if
+// the caller held a lock.
 type outsider struct {
 	slog.Handler // of the log
 	m            *manager.Manager
@@ -81,7 +81,7 @@ func (p outsiderProbe) Tick(*worker.Tick)              { p.of.call("Tick") }
 func (p outsiderProbe) Skipped(worker.SkipReason, int) { p.of.call("Skipped") }
 func (p outsiderProbe) Close()                         { p.of.call("Close") }
 
-// The manager calls nothing of its embedder's with a lock held.
+// The manager calls no callback with a lock held.
 func TestCallbacksCallManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outsider{Handler: slog.NewTextHandler(io.Discard, nil), calls: make(map[string]bool)}

@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// interrupted is a maker of handlers that lets something else happen at the first release
-// of one.
+// interrupted makes handlers, and calls a function at the first release of one.
 type interrupted struct {
 	meanwhile func()
 	once      sync.Once
@@ -34,7 +33,7 @@ type released struct {
 
 func (r *released) Release() { r.of.once.Do(r.of.meanwhile) }
 
-// A pod that is added while it is being removed has workers, and they have their results.
+// A pod that is added while it is being removed has workers with results.
 func TestAddPodWhilePodIsRemoved(t *testing.T) {
 	bubble(t, "#234 end of a worker does not change its successor", func(t *testing.T) {
 		i := &interrupted{}
@@ -46,11 +45,11 @@ func TestAddPodWhilePodIsRemoved(t *testing.T) {
 		r.m.RemovePod(pod)
 		r.wantKeys("u/a/startup", "u/b/startup")
 		r.wantCached(probe.Startup, "c1", results.Success)
-		r.wantCached(probe.Startup, "c2", results.Success) // it is on hold, and would say so no more
+		r.wantCached(probe.Startup, "c2", results.Success) // it is on hold, and would not decide again
 	})
 }
 
-// slowEnd is an observer whose end takes a while, against its contract, for it to be seen.
+// slowEnd is an observer whose Close takes a while, against its contract.
 type slowEnd struct{ begun, over chan struct{} }
 
 func (s slowEnd) Observe(worker.Info) worker.ProbeObserver { return s }
@@ -65,7 +64,7 @@ func (s slowEnd) Close() {
 func TestCloseWaitsForObservers(t *testing.T) {
 	bubble(t, "Close waits until the observers of a probe that ended in its attempt are closed", func(t *testing.T) {
 		observer := slowEnd{make(chan struct{}), make(chan struct{})}
-		// By the time that the handler is released the attempt is over.
+		// The attempt has ended when the handler is released.
 		i := &interrupted{meanwhile: func() { <-observer.begun }}
 		r := newRig(t, func(cfg *manager.Config) {
 			cfg.Handlers, cfg.Observers = hanging{i}, []worker.Observer{observer}
@@ -107,7 +106,7 @@ func TestUpdatePodWhilePodIsAdded(t *testing.T) {
 		var once sync.Once
 		r.handle = func(_ string, config []byte) (*probetest.Handler, error) {
 			if string(config) == `{"command":["changed"]}` {
-				once.Do(func() { r.add(pod) }) // as somebody does who does not know of the change yet
+				once.Do(func() { r.add(pod) }) // the pod before the change
 			}
 			return probetest.NewHandler(), nil
 		}
@@ -118,7 +117,7 @@ func TestUpdatePodWhilePodIsAdded(t *testing.T) {
 	})
 }
 
-// Whatever many do at once, each handler is released once, and none that is in use.
+// With concurrent updates each handler is released once, and not while it is used.
 func TestHandlersOfManyUpdates(t *testing.T) {
 	l := &lender{lent: make(map[*loan]bool)}
 	m, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: l})

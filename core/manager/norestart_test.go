@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// outside is a status source with containers that nobody restarts.
+// outside is a status source with containers that are not restarted.
 type outside struct {
 	*manager.StatusStore
 }
@@ -50,7 +50,7 @@ func TestRestartSource(t *testing.T) {
 			r.wantCached(kind, "c1", results.Failure) // on hold until it is restarted
 			r.wantCached(kind, "c2", results.Success)
 
-			// A changed pod is asked about anew.
+			// Restarts is called again for a changed pod.
 			pod.Spec.Containers[1].Command = []string{"serve"}
 			r.update(pod)
 			for _, h := range handlers {

@@ -135,14 +135,14 @@ func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
 	}
 }
 
-// A container that has ended for good must not stay ready for whoever follows the
-// updates: its worker decides Failure and ends within one tick.
+// A reader of the updates must not take a container that is not restarted for ready: its worker
+// decides Failure and ends within one tick.
 func TestContainerThatIsNotRestarted(t *testing.T) {
 	terminated := v1.ContainerStatus{Name: "web", ContainerID: "c1", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}
 	for kind, want := range map[probe.Kind][]string{
 		probe.Liveness:  {"Success initial", "Failure not_running", "removed"},
 		probe.Readiness: {"Failure initial", "Success ", "Failure not_running", "removed"},
-		probe.Startup:   {"UNKNOWN initial", "Success ", "removed"}, // on hold: nothing is decided until the pod is removed
+		probe.Startup:   {"UNKNOWN initial", "Success ", "removed"}, // on hold until the pod is removed
 	} {
 		bubble(t, kind.String(), func(t *testing.T) {
 			r := newRig(t)
@@ -263,7 +263,7 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
-// blockingRecorder writes nothing before the channel is closed.
+// blockingRecorder blocks until the channel is closed.
 type blockingRecorder chan struct{}
 
 func (b blockingRecorder) Event(runtime.Object, string, string, string) { <-b }
@@ -370,7 +370,7 @@ func TestObservers(t *testing.T) {
 	})
 }
 
-// skipCounter counts what it is told.
+// skipCounter counts skipped ticks and Close.
 type skipCounter struct {
 	mu           sync.Mutex
 	counts       map[worker.SkipReason]int

@@ -17,21 +17,21 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rotation is a pod whose probe succeeds with the password "good" alone.
+// rotation is a pod whose probe succeeds only with the password "good".
 type rotation struct {
 	*rig
 	pod      *v1.Pod
 	password string // "": it cannot be read
 	asked    int    // for the password
-	refuses  string // a password that no handler is bound to
+	refuses  string // a password that Prepare refuses
 	released []string
 
-	mu        sync.Mutex // ticks go on while a test reads what is below
+	mu        sync.Mutex // guards the fields below
 	passwords []string
-	count     int // what the handler has kept of its attempts
+	count     int // of attempts, kept by the handler
 }
 
-// attempts returns what the handler has kept of its attempts, and how many there were.
+// attempts returns the number of attempts that the handler has kept, and that of all attempts.
 func (r *rotation) attempts() (kept, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func TestRefreshSecrets(t *testing.T) {
 	})
 }
 
-// refresh refreshes the secrets, whose error must be want.
+// refresh refreshes the secrets, and checks the error.
 func (r *rotation) refresh(t *testing.T, want string) {
 	t.Helper()
 	got := ""

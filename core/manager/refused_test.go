@@ -19,8 +19,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// statusAfter returns what UpdatePodStatus makes of a running container without any
-// history.
+// statusAfter returns the status of a running container without a history after UpdatePodStatus.
 func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
 	t.Helper()
 	status := statusOf(running("web", "c1"))
@@ -30,7 +29,7 @@ func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
 	return c.Started != nil && *c.Started, c.Ready
 }
 
-// A declared probe that could not be started is undecided, as one that has not run yet.
+// A declared probe that could not be started counts as one that has not run yet.
 func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 	missing := errors.New(`unknown handler "redis"`)
 	noHandler := func(pod *v1.Pod) { eachProbe(pod, func(p *v1.Probe) { p.ProbeHandler = v1.ProbeHandler{} }) }
@@ -105,8 +104,8 @@ func TestAddPodAgainWhenPluginAppears(t *testing.T) {
 	})
 }
 
-// With the kubelet's AddPod, which stops at the first probe that exists, a probe that was
-// refused before stays undecided at the next sync.
+// The kubelet's AddPod stops at the first probe that exists. A probe that was refused before still
+// counts as one that has not run at the next sync.
 func TestAddPodAgainKeepsRefusedProbesUndecided(t *testing.T) {
 	for name, switches := range map[string]manager.Compat{"default": 0, "kubelet": manager.KubeletV1_36} {
 		bubble(t, name, func(t *testing.T) {
@@ -144,8 +143,7 @@ func TestAddPodCanceledProbesAreUndecided(t *testing.T) {
 	})
 }
 
-// askingObserver asks the manager for its probes whenever it is called, as an agent does
-// that shows them.
+// askingObserver calls Probes in every method, as an agent may.
 type askingObserver struct {
 	m     *manager.Manager
 	calls map[string]int
@@ -255,7 +253,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// stuckRecorder takes no event until over is closed.
+// stuckRecorder blocks until over is closed.
 type stuckRecorder struct {
 	manager.Recorder
 	over chan struct{}
@@ -266,7 +264,7 @@ func (r stuckRecorder) Event(object runtime.Object, eventtype, reason, message s
 	r.Recorder.Event(object, eventtype, reason, message)
 }
 
-// stuckObserver does not come back from a probe's end until over is closed.
+// stuckObserver blocks in Close until over is closed.
 type stuckObserver struct{ over chan struct{} }
 
 func (o *stuckObserver) Observe(worker.Info) worker.ProbeObserver { return o }

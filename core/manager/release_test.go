@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lender lends handlers that are to be released.
+// lender makes handlers, and counts their releases.
 type lender struct {
 	mu      sync.Mutex
 	lent    map[*loan]bool
@@ -105,7 +105,7 @@ func (p panics) Prepare(name string, config []byte, target probe.Target) (probe.
 	return p.lender.Prepare(name, config, target)
 }
 
-// A handler that panics when it is prepared keeps back its own probe only.
+// A handler that panics in Prepare prevents only its own probe.
 func TestPrepareThatPanics(t *testing.T) {
 	var log strings.Builder
 	l := &lender{lent: make(map[*loan]bool)}

@@ -33,8 +33,7 @@ type world struct {
 	status v1.PodStatus
 }
 
-// TestWorkerLife says which states of a pod end a worker, and what is decided in
-// those that do not.
+// TestWorkerLife checks which states of a pod end a worker, and the decided results in the others.
 func TestWorkerLife(t *testing.T) {
 	exit := func(code int32) v1.PodStatus { return statusOf(terminated("web", "c1", code)) }
 	never, onFailure, always := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyAlways

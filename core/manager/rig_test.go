@@ -39,7 +39,7 @@ type prepared struct {
 	handler *probetest.Handler
 }
 
-// rig is a manager and the world around it. It is made inside a bubble.
+// rig is a manager with its status source, handlers and recorder. It is made inside a bubble.
 type rig struct {
 	t     *testing.T
 	m     *manager.Manager
@@ -58,8 +58,8 @@ var (
 	_ manager.Recorder = (*rig)(nil)
 )
 
-// newRig returns a manager that is older than any period of the tests, so that
-// nothing jitters.
+// newRig returns a manager that is older than any period of the tests, so that first ticks are not
+// delayed.
 func newRig(t *testing.T, edit ...func(*manager.Config)) *rig {
 	r := newYoungRig(t, edit...)
 	time.Sleep(time.Hour)
@@ -106,7 +106,7 @@ func (r *rig) Prepare(name string, config []byte, target probe.Target) (probe.Ha
 	return h, nil
 }
 
-// always lets every probe be carried out by h.
+// always makes h the handler of every probe.
 func (r *rig) always(h *probetest.Handler) *probetest.Handler {
 	r.handle = func(string, []byte) (*probetest.Handler, error) { return h, nil }
 	return h
@@ -132,7 +132,7 @@ func (r *rig) sent() []string {
 	return slices.Clone(r.events)
 }
 
-// add gives pod to the manager and lets its first ticks run.
+// add adds pod, and waits for its first ticks.
 func (r *rig) add(pod *v1.Pod) {
 	r.t.Helper()
 	if err := r.m.AddPod(r.t.Context(), pod); err != nil {
@@ -154,7 +154,7 @@ func (r *rig) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// keys names the running workers: "uid/container/kind", sorted.
+// keys returns the running workers as "uid/container/kind", sorted.
 func (r *rig) keys() []string {
 	keys := []string{}
 	for _, p := range r.m.Probes() {
@@ -186,7 +186,7 @@ func (r *rig) wantCached(kind probe.Kind, id string, want results.Result) {
 	}
 }
 
-// status returns what the manager says of one probe.
+// status returns the status of one probe.
 func (r *rig) status(uid types.UID, container string, kind probe.Kind) manager.ProbeStatus {
 	r.t.Helper()
 	for _, p := range r.m.Probes() {
@@ -290,7 +290,7 @@ func waiting(name, id string) v1.ContainerStatus {
 	return v1.ContainerStatus{Name: name, ContainerID: id, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
 }
 
-// upFor is the status that lets a probe of kind run.
+// upFor is the status of a container in which a probe of kind runs.
 func upFor(kind probe.Kind, name, id string) v1.ContainerStatus {
 	if kind == probe.Startup {
 		return starting(name, id)

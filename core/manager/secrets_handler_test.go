@@ -41,8 +41,8 @@ func TestResolveSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRedactedInEveryEncoding has a handler that repeats a secret as other programs
-// spell it.
+// TestSecretsAreRedactedInEveryEncoding has a handler that returns a secret in the encodings of
+// other programs.
 func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
 	var vectors []struct{ Secret, Encoding, Text string }
 	data, err := os.ReadFile("../../internal/redact/testdata/vectors.json")
@@ -68,7 +68,7 @@ func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
 	}
 }
 
-// withSecrets returns h as the handler of a config whose references stand for values.
+// withSecrets returns h as the handler of a config with references to values.
 func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler {
 	t.Helper()
 	refs := make([]string, len(values))
@@ -85,7 +85,7 @@ func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler 
 	return secrets.Handler(h)
 }
 
-// The manager passes no tracer: the test calls the handler itself.
+// The manager passes no tracer, so the test calls the handler.
 func TestSecretsAreRedactedInTraces(t *testing.T) {
 	var got []probe.TraceEvent
 	h := withSecrets(t, probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {

@@ -32,7 +32,7 @@ func resolveSecrets(cfg *manager.Config) {
 	}
 }
 
-// secretRig lets prepare bind every probe of the one pod.
+// secretRig is a rig with one pod, whose probes prepare binds.
 type secretRig struct {
 	*rig
 	pod   *v1.Pod
@@ -119,7 +119,7 @@ func TestSecrets(t *testing.T) {
 		})
 		r.add(r.pod)
 		r.wait(3 * time.Second)
-		r.m.Close() // nothing writes to the log any more
+		r.m.Close() // no goroutine writes to the log any more
 		if calls < 5 {
 			t.Fatalf("%d calls", calls)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// resolve lets the manager write into the status of pod's one container.
+// resolve returns the status of pod's only container after UpdatePodStatus.
 func (r *rig) resolve(pod *v1.Pod, c v1.ContainerStatus) (started, ready bool) {
 	r.t.Helper()
 	status := statusOf(c)
@@ -27,7 +27,7 @@ func (r *rig) resolve(pod *v1.Pod, c v1.ContainerStatus) (started, ready bool) {
 	return *got.Started, got.Ready
 }
 
-// fresh is the status of a container that says nothing of Started yet.
+// fresh is the status of a container without Started.
 func fresh(c v1.ContainerStatus) v1.ContainerStatus {
 	c.Started = nil
 	return c
@@ -122,7 +122,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			if tc.startup != unset {
 				r.m.Results(probe.Startup).Set("c1", tc.startup, &results.Subject{PodUID: "u"}, "")
 			} else if !tc.sidecar {
-				// A plain init container has no worker; what holds it back is the cache.
+				// A plain init container has no worker, but may have a result in the cache.
 				r.m.Results(probe.Startup).Set("c1", results.Unknown, &results.Subject{PodUID: "u"}, "")
 			}
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{tc.status}}
@@ -254,8 +254,8 @@ func TestReadinessEndToEnd(t *testing.T) {
 	})
 }
 
-// lookedAt returns how often an unready container is probed that is looked at five
-// times within a period.
+// lookedAt returns the number of attempts for a container that is not ready, with five calls of
+// UpdatePodStatus within a period.
 func lookedAt(t *testing.T, c manager.Compat) int {
 	r := newRig(t, compat(c))
 	h := r.always(probetest.NewHandler(failure))
@@ -270,8 +270,8 @@ func lookedAt(t *testing.T, c manager.Compat) int {
 	return h.Count()
 }
 
-// TestReadyOverRestart is the truth table of what a container that is not Success
-// in the cache is taken for.
+// TestReadyOverRestart is the truth table of the readiness of a container without Success in the
+// cache.
 func TestReadyOverRestart(t *testing.T) {
 	for _, before := range []bool{false, true} { // the container was started well before the agent
 		for _, cached := range []bool{false, true} { // the cache says Failure

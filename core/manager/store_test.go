@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// storeRig is a store that counts the changes that it tells of.
+// storeRig is a store that counts the calls of Changed.
 type storeRig struct {
 	*manager.StatusStore
 	t       *testing.T

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// herd lets the probes of a test tick on the whole second.
+// herd makes the probes of a test tick on whole seconds.
 var herd = compat(manager.Compat(probe.CompatHerd))
 
 // updateRig is a manager with one running pod, whose container "web" has a readiness
@@ -39,7 +39,7 @@ func (r *rig) wantRun(want int) {
 	}
 }
 
-// TestUpdatePod is about what a change keeps of what was counted.
+// TestUpdatePod checks which changes keep the run.
 func TestUpdatePod(t *testing.T) {
 	bubble(t, "same pod changes nothing", func(t *testing.T) {
 		r, pod := updateRig(t)
@@ -130,7 +130,7 @@ func TestUpdatePodTarget(t *testing.T) {
 	})
 }
 
-// TestUpdatePodTiming is about when a change takes effect, and about rest.
+// TestUpdatePodTiming checks when a change takes effect.
 func TestUpdatePodTiming(t *testing.T) {
 	bubble(t, "new period takes effect at once", func(t *testing.T) {
 		r, pod := updateRig(t)
@@ -189,7 +189,7 @@ func TestUpdatePodTiming(t *testing.T) {
 	})
 }
 
-// TestUpdatePodMembers is about which probes there are after a change.
+// TestUpdatePodMembers checks which probes there are after a change.
 func TestUpdatePodMembers(t *testing.T) {
 	bubble(t, "probes are added and removed", func(t *testing.T) {
 		r, pod := updateRig(t)
@@ -237,7 +237,7 @@ func TestUpdatePodMembers(t *testing.T) {
 	})
 }
 
-// TestUpdatePodErrors is about changes that are refused: all stays as it was.
+// TestUpdatePodErrors checks that a refused change has no effect.
 func TestUpdatePodErrors(t *testing.T) {
 	bubble(t, "probe with an invalid change goes on as it was", func(t *testing.T) {
 		r, pod := updateRig(t)

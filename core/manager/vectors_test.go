@@ -71,7 +71,7 @@ type vectorAnswer struct {
 	After  metav1.Duration `json:"after"`
 }
 
-// UnmarshalJSON takes the short form, which is the answer alone, too.
+// UnmarshalJSON also accepts the short form, a string with the answer.
 func (a *vectorAnswer) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &a.Answer) == nil {
 		return nil
@@ -183,7 +183,7 @@ func (v *vector) run(t *testing.T, c manager.Compat) {
 	}
 }
 
-// until lets time pass up to at, and what is due then.
+// until waits until at, and until all that is due then has happened.
 func (run *vectorRun) until(at time.Duration) { run.r.wait(time.Until(run.start.Add(at))) }
 
 func (run *vectorRun) makePod() *v1.Pod {
@@ -218,15 +218,15 @@ func (run *vectorRun) wrap(c v1.ContainerStatus) v1.PodStatus {
 	return statusOf(c)
 }
 
-// schedule makes the states and triggers happen. Those at a tick's time come before it:
-// what was scheduled first fires first.
+// schedule schedules the states and triggers. Those at the time of a tick come before it, since
+// they are scheduled first.
 func (run *vectorRun) schedule(ctx context.Context) {
 	for _, s := range run.States {
 		if s.At.Duration == 0 {
 			run.become(s)
 			continue
 		}
-		// A hair earlier, for the order of things at one time is not the clock's.
+		// A little earlier: the clock does not order events of one time.
 		timer := time.AfterFunc(s.At.Duration-2*time.Nanosecond, func() { run.become(s) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	}

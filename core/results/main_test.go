@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 )
 
-// pod is what the tests' results are about.
+// pod is the subject of the results.
 var pod = results.Subject{Namespace: "ns", Pod: "web", PodUID: "uid", Container: "app"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

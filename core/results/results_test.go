@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lookup is what Get says of one container.
+// lookup is the result of Get for one container.
 type lookup struct {
 	Result results.Result
 	OK     bool
@@ -158,7 +158,7 @@ func TestUpdatesChannel(t *testing.T) {
 			updates := c.Updates()
 			c.Set("a", results.Success, &pod, "")
 			c.Close()
-			for range updates { // what was on its way may still come, then it ends
+			for range updates { // an update that was sent may still come
 			}
 			c.Set("a", results.Failure, &pod, "")
 			if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
@@ -216,13 +216,13 @@ func bubble(t *testing.T, test func(*testing.T, *results.Cache)) {
 	})
 }
 
-// read returns what can be read from updates without waiting for anything new.
+// read returns the updates that can be read without waiting.
 func read(updates <-chan results.Update) (all []results.Update) {
 	for {
 		select {
 		case u := <-updates:
 			all = append(all, u)
-		case <-time.After(time.Millisecond): // in a bubble: when nothing moves any more
+		case <-time.After(time.Millisecond): // in a bubble: when all goroutines are blocked
 			return all
 		}
 	}

@@ -103,7 +103,7 @@ func TestSubscribeAfterRemove(t *testing.T) {
 			c := results.New(probe.Startup)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			for range 100 { // as containers that come and go while no one reads
+			for range 100 { // as containers that come and go while nobody reads
 				c.Set("a", results.Unknown, &pod, "")
 				c.Remove("a")
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// change returns the present shape of r's probe, changed by edit.
+// change returns the current configuration of r's probe, changed by edit.
 func (r *rig) change(edit func(*worker.Change)) {
 	c := worker.Change{Spec: r.w.Status().Spec, Handler: r.handler, HandlerName: "fake", KeepRun: true}
 	edit(&c)
@@ -82,7 +82,7 @@ func TestUpdateRun(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
 		r.state.StartedAt = r.start.Add(-time.Hour)
-		r.cfg.Container.PriorID = "c1" // no seed: the cache says nothing yet
+		r.cfg.Container.PriorID = "c1" // no seed: the cache has no result yet
 		r.run().tick()
 		r.wantRun(2, false)
 		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 3 })

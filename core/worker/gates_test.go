@@ -196,7 +196,7 @@ func TestStartedGate(t *testing.T) {
 		r.wait(5 * time.Second)
 		r.wantCached(results.Success)
 		r.wantCalls(2)
-		r.wantEnded(false) // it is there for the container's next start
+		r.wantEnded(false) // it waits for the container's next start
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// resting is the error of a handler that lets its probe rest.
+// resting is the error of a handler that pauses its probe.
 type resting struct {
 	until   time.Time
 	skipped bool

@@ -21,7 +21,7 @@ const kubelet = probe.CompatKubeletV1_36
 // unset is what [rig.cached] returns for a container that the cache does not know.
 const unset = results.Result(-128)
 
-// rig is one worker and all that it touches. It is made inside a bubble.
+// rig is one worker with its caches, handler, source and observer. It is made inside a bubble.
 type rig struct {
 	t       *testing.T
 	shared  worker.Shared
@@ -81,7 +81,7 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 	return r
 }
 
-// run starts the worker and waits until its first tick, if one is due, is over.
+// run starts the worker, and waits for the end of its first tick, if one is due.
 func (r *rig) run() *rig {
 	r.t.Helper()
 	r.w = worker.New(&r.shared, r.cfg)
@@ -91,13 +91,13 @@ func (r *rig) run() *rig {
 	return r
 }
 
-// wait lets d pass, and what it brings with it.
+// wait waits for d, and until all that is due then has happened.
 func (r *rig) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// tick lets one period pass.
+// tick waits for one period.
 func (r *rig) tick() { r.wait(r.w.Status().Spec.Period) }
 
 // does makes the next calls of the handler follow steps.
@@ -173,7 +173,7 @@ func (r *rig) wantCalls(want int) {
 	}
 }
 
-// wantEnded says whether the worker should have ended by itself.
+// wantEnded checks whether the worker has ended without a Stop.
 func (r *rig) wantEnded(want bool) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -242,7 +242,7 @@ func some(t *testing.T, name string, kinds []probe.Kind, test func(t *testing.T,
 	}
 }
 
-// initial is what the kubelet seeds the cache of each kind with.
+// initial returns the kubelet's initial result of each kind.
 func initial(kind probe.Kind) results.Result {
 	return map[probe.Kind]results.Result{
 		probe.Liveness: results.Success, probe.Readiness: results.Failure, probe.Startup: results.Unknown,

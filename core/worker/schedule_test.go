@@ -16,7 +16,7 @@ import (
 
 const ms = time.Millisecond
 
-// wantTimes says when the attempts should have begun, in milliseconds since the start.
+// wantTimes checks when the attempts began, in milliseconds since the start.
 func (r *rig) wantTimes(want ...int) {
 	r.t.Helper()
 	var got []int
@@ -180,7 +180,7 @@ func TestStopDuringTick(t *testing.T) {
 		if got := r.closes(); got != 0 {
 			t.Errorf("observer closed %d times", got)
 		}
-		r.w.Stop() // is nothing more
+		r.w.Stop() // does nothing
 		tell()
 		r.wait(5 * time.Second)
 		r.wantCalls(1)
@@ -197,7 +197,7 @@ func (ending) Tick(*worker.Tick)              {}
 func (ending) Skipped(worker.SkipReason, int) {}
 func (e ending) Close()                       { e() }
 
-// wantNothingRecorded says that a stopped worker should have told no one anything.
+// wantNothingRecorded checks that a stopped worker has recorded and reported nothing.
 func (r *rig) wantNothingRecorded() {
 	r.t.Helper()
 	r.wantCached(unset)
@@ -287,7 +287,7 @@ func TestNudge(t *testing.T) {
 		r.wait(time.Second)
 		r.restart("c2")
 		r.become(func(s *worker.State) { s.Started = false })
-		r.wait(30 * time.Second) // the new container is seen, and not probed yet
+		r.wait(30 * time.Second) // the new container is known, and not probed yet
 		r.become(func(s *worker.State) { s.Started = true })
 		r.w.Nudge()
 		synctest.Wait()
@@ -426,7 +426,7 @@ type observerFunc func(worker.Info) worker.ProbeObserver
 
 func (f observerFunc) Observe(i worker.Info) worker.ProbeObserver { return f(i) }
 
-// noted writes down what it is told.
+// noted records the calls of its methods.
 type noted struct {
 	order *[]string
 	name  string

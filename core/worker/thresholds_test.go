@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// beat is one tick of a script: what the handler answers and what follows.
+// beat is one tick of a script: the answer of the handler, and its effects.
 type beat struct {
 	answer probetest.Step
 	want   results.Result

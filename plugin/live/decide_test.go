@@ -205,8 +205,8 @@ func (m *model) execute(a action, f found, u usage) {
 	}
 }
 
-// FuzzDecide runs decide over random snapshots and usages, and checks after each action what
-// must hold whatever came before. Each two bytes are one step.
+// FuzzDecide runs decide on random snapshots and usages, and checks the invariants after each
+// action. Each two bytes are one step.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{0x01, 0x10, 0x01, 0x11, 0x02, 0x12, 0x00, 0x92})
 	f.Add([]byte{0x01, 0x11, 0x03, 0x11, 0x02, 0x51, 0x40, 0x01, 0x40, 0x00, 0xff, 0xff})
@@ -260,7 +260,7 @@ func check(t *testing.T, before, after *model, f found, u usage, act action) {
 	case loadable && !f.taken && !f.rival && !u.none() && f.version != "bad" && after.state != Running && !(before.bad && before.tried == f.version):
 		t.Error("a good plugin that is used does not run: " + text)
 	}
-	// The same snapshot again does nothing more, unless it is asked for.
+	// The same snapshot again changes nothing, unless retry is set.
 	u.retry = false
 	if next := decide(after.known, f, u); next == load || next == withdraw || next == forget && act != forget {
 		t.Errorf("%s, and then %v", text, next)

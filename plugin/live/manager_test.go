@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 3 * time.Minute
 
-// rig is a Manager of the plugins in a folder. A plugin says its version.
+// rig is a Manager of the plugins in a folder. The output of a plugin is its version.
 type rig struct {
 	*live.Manager
 	t       *testing.T
@@ -47,7 +47,7 @@ type rig struct {
 type scripted struct {
 	version string
 	refuse  atomic.Pointer[error] // of Prepare
-	silent  chan struct{}         // not nil: Prepare never answers, and closes it when it is asked
+	silent  chan struct{}         // not nil: Prepare closes it, and never answers
 	closed  atomic.Bool
 }
 
@@ -158,7 +158,7 @@ func (r *rig) scan() *admit.Snapshot {
 	return v
 }
 
-// apply applies what is in the files now. The error must have want in it; "" wants none.
+// apply applies the current files. The error must contain want; "" means no error.
 func (r *rig) apply(want string) (changed bool) {
 	r.t.Helper()
 	changed, err := r.Apply(r.t.Context(), r.scan(), false)
@@ -178,7 +178,7 @@ func (r *rig) prepare(name string) probe.Handler {
 	return h
 }
 
-// says checks the output of an attempt.
+// says checks the output of an attempt of h.
 func says(t *testing.T, h probe.Handler, want string) {
 	t.Helper()
 	got, err := h.Probe(t.Context(), probe.Request{Attempt: 1})
@@ -187,7 +187,7 @@ func says(t *testing.T, h probe.Handler, want string) {
 	}
 }
 
-// is checks the state and version of a plugin; "" is no version.
+// is checks the state and version of a plugin; "" means no version.
 func (r *rig) is(name string, state live.State, version string) live.Status {
 	r.t.Helper()
 	s, ok := r.Status(name)
@@ -286,7 +286,7 @@ func TestFailedPluginIsTriedAgainWhenItChanges(t *testing.T) {
 	}
 	r.is("a", live.Failed, "1.0.0")
 	r.put("plugins/a.wasm", "a", "2.0.0")
-	r.apply("") // the manifest that names it waits for it
+	r.apply("") // a manifest names it
 	r.is("a", live.Running, "2.0.0")
 	release()
 
@@ -392,7 +392,7 @@ func TestFileOfAnotherPluginReplacesNothing(t *testing.T) {
 	if _, err := r.Prepare(t.Context(), "b", nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), "another plugin needs another file") {
 		t.Errorf("got %v", err)
 	}
-	for range 3 { // the error is told again, and is not dropped for ever
+	for range 3 { // the error is returned again
 		r.UnloadUnused(time.Now())
 		r.apply(`is the file of the plugin "a"`)
 	}
@@ -430,7 +430,7 @@ func TestOlderSnapshotIsIgnored(t *testing.T) {
 	}
 }
 
-// A plugin whose load hangs keeps no other waiting, but only so many are loaded at once.
+// A plugin whose load hangs delays no other one. The number of concurrent loads is bounded.
 func TestLoadsAreBoundedAndIndependent(t *testing.T) {
 	r := newRig(t)
 	var now, most atomic.Int32
@@ -472,7 +472,7 @@ func TestLoadsAreBoundedAndIndependent(t *testing.T) {
 	r.mu.Lock()
 	r.busy = nil
 	r.mu.Unlock()
-	says(t, r.prepare("free"), "1.0.0") // it waits for nobody
+	says(t, r.prepare("free"), "1.0.0") // it does not wait for the others
 	says(t, handlers[0], "1.0.0")
 	close(hang)
 	if !<-applied || most.Load() != 4 {
@@ -506,7 +506,7 @@ func TestEndOfContextEndsPrepare(t *testing.T) {
 	}
 }
 
-// A caller that gives up does not wait; what the plugin returns later is released.
+// The end of its context ends Prepare. A handler that the plugin returns later is released.
 func TestPrepareEndsWithItsCaller(t *testing.T) {
 	r := newRig(t)
 	r.put("plugins/a.wasm", "a", "1.0.0")

@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// withShadow is a rig with a plugin a of version 1.0.0, a probe of it, and version 2.0.0
-// beside it. more is said of the shadow.
+// withShadow returns a rig with a plugin a of version 1.0.0, a probe of it, and a shadow of
+// version 2.0.0. more is added to the entry of the shadow.
 func withShadow(t *testing.T, more string) (*rig, probe.Handler) {
 	t.Helper()
 	r := newRig(t)
@@ -46,7 +46,7 @@ func TestPromote(t *testing.T) {
 	if _, err := r.Promote(t.Context(), "a"); !errors.Is(err, replace.ErrNoShadow) {
 		t.Errorf("got %v", err)
 	}
-	r.apply("") // nothing has changed in the files, so that nothing goes back
+	r.apply("") // the files have not changed, so the promoted version stays
 	says(t, h, "2.0.0")
 	r.put("plugins/a.wasm", "a", "3.0.0")
 	r.apply("")
@@ -75,7 +75,7 @@ func tick(t *testing.T, h probe.Handler) {
 	synctest.Wait()
 }
 
-// A version that could not be promoted is not tried again; the next one is.
+// A version that could not be promoted is not tried again, but the next one is.
 func TestShadowThatCannotBePromoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, h := withShadow(t, ", promoteAfter: {ticks: 1, agreement: 0.1}")
@@ -113,7 +113,7 @@ func TestBrokenShadowChangesNothing(t *testing.T) {
 	if s.Err != nil || s.Shadow.Plugin.Manifest.Version != "2.0.0" || s.Shadow.Err == nil {
 		t.Errorf("got %+v, %+v", s, s.Shadow)
 	}
-	r.put("next.wasm", "a", "1.0.0") // what decides
+	r.put("next.wasm", "a", "1.0.0") // the same version as the plugin
 	r.apply("")
 	if s := r.is("a", live.Running, "1.0.0"); s.Shadow != nil {
 		t.Errorf("got %+v", s.Shadow)
@@ -121,7 +121,7 @@ func TestBrokenShadowChangesNothing(t *testing.T) {
 	says(t, h, "1.0.0")
 }
 
-// A broken shadow of a plugin keeps no probe from being prepared, and is told.
+// A broken shadow is reported, and does not prevent Prepare.
 func TestBrokenShadowOfFirstProbe(t *testing.T) {
 	r := newRig(t)
 	r.put("plugins/a.wasm", "a", "1.0.0")
@@ -137,7 +137,7 @@ func TestBrokenShadowOfFirstProbe(t *testing.T) {
 
 func TestShadowGoesWithItsEntry(t *testing.T) {
 	r, h := withShadow(t, "")
-	r.remove("next.wasm") // its entry is there, so that this is a mistake
+	r.remove("next.wasm") // its entry stays
 	r.apply("no such file")
 	if s, _ := r.Status("a"); s.Shadow == nil {
 		t.Error("a shadow is dropped, though its file cannot be read")
