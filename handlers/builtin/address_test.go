@@ -8,7 +8,6 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/probe/probetest"
 )
 
 var found = &probe.Container{Name: "c", Ports: []probe.Port{{Name: "found", Number: 93, Protocol: "TCP"}}}
@@ -36,7 +35,7 @@ func TestAddress(t *testing.T) {
 			`"not-found"`: `strconv.Atoi: parsing "not-found": invalid syntax`,
 		} {
 			t.Run(fmt.Sprintf(h.bad, port), func(t *testing.T) {
-				var network probetest.Network
+				var network pipeNetwork
 				p := prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), `{"port":`+port+`}`)
 				got, err := attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
 				if err == nil || err.Error() != text || got.Result != probe.Unknown {
@@ -54,7 +53,7 @@ func TestAddress(t *testing.T) {
 			h.withHostPath:     "other:76",
 		} {
 			t.Run(fmt.Sprintf(h.good, config), func(t *testing.T) {
-				var network probetest.Network
+				var network pipeNetwork
 				p := prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), config)
 				got, err := attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
 				if err != nil || got.Result != probe.Failure {
@@ -92,7 +91,7 @@ func TestAddressOfTarget(t *testing.T) {
 			"http": func(c builtin.Config) probe.Preparer { return builtin.NewHTTP(c) },
 		} {
 			t.Run(name+" "+c.name, func(t *testing.T) {
-				var network probetest.Network
+				var network pipeNetwork
 				p, err := h(builtin.Config{DialContext: network.DialContext}).Prepare([]byte(c.config), c.prepared)
 				if err != nil {
 					t.Fatal(err)

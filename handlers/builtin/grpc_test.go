@@ -22,7 +22,6 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/probe/probetest"
 )
 
 // health is a health service made of one function.
@@ -133,7 +132,7 @@ func TestGRPC(t *testing.T) {
 func TestGRPCTimeouts(t *testing.T) {
 	t.Run("#140 a closed port takes the whole timeout", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var network probetest.Network
+			var network pipeNetwork
 			h := prepare(t, builtin.NewGRPC(builtin.Config{DialContext: network.DialContext}), `{"port":32}`)
 			start := time.Now()
 			got, err := attempt(t, h, probe.Request{}, time.Second)
@@ -152,7 +151,7 @@ func TestGRPCTimeouts(t *testing.T) {
 	})
 	t.Run("#143 a server that sleeps is a failure", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var network probetest.Network
+			var network pipeNetwork
 			l, err := network.Listen("tcp", "10.0.0.1:80")
 			if err != nil {
 				t.Fatal(err)
@@ -172,7 +171,7 @@ func TestGRPCTimeouts(t *testing.T) {
 		})
 	})
 	t.Run("cancelled attempt is an error", func(t *testing.T) {
-		var network probetest.Network
+		var network pipeNetwork
 		network.BlackHole("10.0.0.1:80")
 		h := prepare(t, builtin.NewGRPC(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,6 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/probe/probetest"
 )
 
 func dialErr(syscallName string, err error) error {
@@ -106,7 +105,7 @@ func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var network probetest.Network
+				var network pipeNetwork
 				l, err := network.Listen("tcp", "10.0.0.1:80")
 				if err != nil {
 					t.Fatal(err)

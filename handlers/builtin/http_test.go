@@ -20,7 +20,6 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/probe/probetest"
 )
 
 // get probes path of the server at port with a handler of cfg.
@@ -41,7 +40,7 @@ func TestHTTPProxy(t *testing.T) {
 			}
 			return
 		}
-		var network probetest.Network
+		var network pipeNetwork
 		cfg := builtin.Config{DialContext: network.DialContext}
 		h := prepare(t, builtin.NewHTTP(cfg), `{"port":80}`)
 		if _, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute); err != nil {
@@ -189,7 +188,7 @@ func TestHTTPOddResponses(t *testing.T) {
 		})
 	}
 	t.Run("#233 IPv6 host", func(t *testing.T) {
-		var network probetest.Network
+		var network pipeNetwork
 		l, err := network.Listen("tcp", "[fd00::1]:80")
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +228,7 @@ func TestHTTPHost(t *testing.T) {
 	} {
 		for name, compat := range map[string]probe.Compat{"default": 0, "kubelet": probe.CompatKubeletV1_36} {
 			t.Run(c.host+" "+name, func(t *testing.T) {
-				var network probetest.Network
+				var network pipeNetwork
 				cfg := builtin.Config{DialContext: network.DialContext, Compat: compat}
 				h := prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"host":%q,"port":80,"path":"/p"}`, c.host))
 				got, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute)

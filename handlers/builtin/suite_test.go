@@ -46,7 +46,7 @@ func TestHTTPSuite(t *testing.T) {
 func TestTCPSuite(t *testing.T) {
 	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
 		port := portOf(t, listen(t, "tcp", "127.0.0.1:0"))
-		var network probetest.Network
+		var network pipeNetwork
 		network.BlackHole("127.0.0.1:1")
 		return probetest.HandlerUnderTest{
 			Good:    prepare(t, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, port)),

@@ -14,7 +14,6 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
-	"github.com/daeace23/prober/probe/probetest"
 )
 
 // listen accepts connections on loopback and closes them when the test ends.
@@ -61,7 +60,7 @@ func TestTCP(t *testing.T) {
 		want(t, got, err, probe.Success, "")
 	})
 	t.Run("#138 nothing is sent and the connection is closed", func(t *testing.T) {
-		var network probetest.Network
+		var network pipeNetwork
 		l, err := network.Listen("tcp", "10.0.0.1:80")
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +114,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 	})
 	t.Run("host does not answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var network probetest.Network
+			var network pipeNetwork
 			network.BlackHole("10.0.0.1:80")
 			h := prepare(t, builtin.NewTCP(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
 			start := time.Now()

@@ -1,5 +1,5 @@
 // Package probetest helps to test handlers and their callers. It has a handler that follows a
-// script, a suite that every handler must pass, and a network of pipes.
+// script, and a suite that every handler must pass.
 //
 // Everything may be used inside a testing/synctest bubble, if it is also made inside that
 // bubble.

@@ -1,4 +1,4 @@
-package probetest
+package builtin_test
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Network is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
+// pipeNetwork is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
 // compared as strings. A connection to an address without a listener is refused. The zero value
 // is ready to use; it is safe for concurrent use.
-type Network struct {
+type pipeNetwork struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
 	holes     map[string]bool
@@ -21,7 +21,7 @@ type Network struct {
 }
 
 // Listen listens at address, for example "10.0.0.1:80" or "web:http".
-func (n *Network) Listen(network, address string) (net.Listener, error) {
+func (n *pipeNetwork) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, ok := n.listeners[address]; ok {
@@ -41,7 +41,7 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 }
 
 // BlackHole makes dials to address hang until their ctx ends.
-func (n *Network) BlackHole(address string) {
+func (n *pipeNetwork) BlackHole(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.holes == nil {
@@ -51,7 +51,7 @@ func (n *Network) BlackHole(address string) {
 }
 
 // Dials returns the address of every dial so far.
-func (n *Network) Dials() []string {
+func (n *pipeNetwork) Dials() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.dials...)
@@ -59,7 +59,7 @@ func (n *Network) Dials() []string {
 
 // DialContext connects to the listener at address. It blocks until the connection is accepted, or
 // ctx ends.
-func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *pipeNetwork) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dials = append(n.dials, address)
 	l, hole := n.listeners[address], n.holes[address]
@@ -107,7 +107,7 @@ func (timeout) Temporary() bool      { return true }
 func (timeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 type listener struct {
-	network *Network
+	network *pipeNetwork
 	addr    pipeAddr
 	conns   chan net.Conn
 	once    sync.Once
