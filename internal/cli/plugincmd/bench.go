@@ -36,7 +36,7 @@ type bench struct {
 	output   string
 
 	found plugin.Found
-	ask   question
+	input input
 	c     *plugintest.Case // nil for a real target
 	cache string           // folder of compiled modules
 }
@@ -46,12 +46,12 @@ func newBench(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench NAME|FILE.wasm|DIR [--target HOST:PORT | --case FILE[:NAME]]",
 		Short: "Measure how long a plugin takes to load and to probe",
-		Long: "Bench measures the load of a plugin, compiled anew and from the cache, and its calls in each\n" +
-			"isolation: fresh, reset and pooled. Pooled is measured of every plugin, to compare with, though\n" +
-			"it is only for those whose manifest says \"stateful: true\"; of a program only fresh is.\n\n" +
-			"The plugin probes a real target, or else the peers of a test case: the first that wants a\n" +
-			"success, of NAME_test.yaml beside the module. Calls that wait for a real target have its\n" +
-			"time in theirs.",
+		Long: "Bench measures how long a plugin takes to load, without and with the cache of compiled modules,\n" +
+			"and its calls in each isolation: fresh, reset and pooled. It measures pooled for comparison\n" +
+			"even without \"stateful: true\" in the manifest, and a program with \"mode: command\" only fresh.\n\n" +
+			"The plugin probes a real target, or the simulated peers of a test case. The default is the first\n" +
+			"case in NAME_test.yaml beside the module that wants a success. With a real target, the times\n" +
+			"include the wait for it.",
 		Example: "  prober plugin bench demo\n" +
 			"  prober plugin bench demo --case 'demo/demo_test.yaml:a server that is asked'\n" +
 			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
@@ -63,10 +63,10 @@ func newBench(env *command.Env) *cobra.Command {
 		},
 	}
 	b.flags.add(c)
-	c.Flags().StringVar(&b.caseFlag, "case", "", "a case of a test file to call the plugin in, as FILE or FILE:NAME")
-	c.Flags().DurationVar(&b.limit, "time", time.Second, "how long each measurement goes on")
+	c.Flags().StringVar(&b.caseFlag, "case", "", "test case whose peers the plugin probes, as FILE or FILE:NAME")
+	c.Flags().DurationVar(&b.limit, "time", time.Second, "duration of each measurement")
 	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
-	c.Flags().IntVar(&b.count, "count", 1, "how often everything is measured")
+	c.Flags().IntVar(&b.count, "count", 1, "number of times that everything is measured")
 	command.OutputFlag(c, &b.output, command.Table, formatBenchstat)
 	return c
 }
@@ -98,13 +98,13 @@ func (b *bench) run(ctx context.Context, name string) error {
 	return cmp.Or(err, printSamples(b.env.Stdout, b.output, b.found.Manifest.Name, all))
 }
 
-// prepare finds the plugin, and the world that it is called in.
+// prepare finds the plugin, and its target or test case.
 func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	if b.found, err = findPlugin(name, b.flags.dirs); err != nil {
 		return err
 	}
 	warnManifest(b.env, b.found)
-	if b.ask, err = b.flags.read(ctx, b.env); err != nil {
+	if b.input, err = b.flags.read(ctx, b.env); err != nil {
 		return err
 	}
 	if r := b.found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
@@ -115,7 +115,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 		return command.Usage("leave one of the two out", "--target and --case: only one of the two can be given")
 	case b.flags.target != "":
 		return nil
-	case string(b.ask.config) != "{}" || len(b.ask.grants) > 0:
+	case string(b.input.config) != "{}" || len(b.input.grants) > 0:
 		return command.Usage("--target names a server to ask; a case has its own config and grants", "--config and --grant: there is no --target")
 	}
 	file, name, err := b.caseFile()
@@ -126,7 +126,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// caseFile splits --case, or returns the test file that lies beside the module.
+// caseFile splits --case. Without it, caseFile returns the test file beside the module.
 func (b *bench) caseFile() (file, name string, err error) {
 	if b.caseFlag == "" {
 		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
@@ -142,7 +142,7 @@ func (b *bench) caseFile() (file, name string, err error) {
 	return b.caseFlag, "", nil
 }
 
-// findCase returns a case of a file by its name, or the first that wants a success.
+// findCase returns the case of a file with a name, or the first that wants a success if name is "".
 func findCase(file, name string) (*plugintest.Case, error) {
 	f, err := plugintest.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +205,7 @@ func (b *bench) measure(ctx context.Context, kind string, do func() (time.Durati
 	return s, nil
 }
 
-// load loads the plugin once: into a cache that is empty, or from one that holds it.
+// load loads the plugin once: cold with an empty cache, else from the cache.
 func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err error) {
 	if cold {
 		if err := errors.Join(os.RemoveAll(b.cache), os.Mkdir(b.cache, 0o700)); err != nil {
@@ -227,7 +227,7 @@ func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err er
 	return took, handler.Close()
 }
 
-// manifest is the plugin's, with another isolation.
+// manifest returns the plugin's manifest with another isolation.
 func (b *bench) manifest(isolation plugin.Isolation) *plugin.Manifest {
 	m := *b.found.Manifest
 	m.Isolation, m.Stateful = isolation, m.Stateful || isolation == plugin.Pooled
@@ -238,10 +238,10 @@ func (b *bench) grants() []plugin.Grant {
 	if b.c != nil {
 		return b.c.Grants
 	}
-	return b.ask.grants
+	return b.input.grants
 }
 
-// measureCalls measures the calls in an isolation, after one that does not count.
+// measureCalls measures the calls in an isolation, after a first one that does not count.
 func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (sample, error) {
 	callee, err := b.callee(ctx, isolation)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// callee is a plugin that is ready to be called over and over.
+// callee is a loaded plugin to be called many times.
 type callee struct {
 	call   func(ctx context.Context) (probe.Outcome, time.Duration, error)
 	memory func() uint64 // of the guest that was called last
 	close  func()
 }
 
-// callee loads the plugin into its world.
+// callee loads the plugin, and prepares it for its target or test case.
 func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee, error) {
 	if b.c != nil {
 		cfg := plugintest.Config{CacheDir: b.cache, Version: b.env.Version}
@@ -38,27 +38,27 @@ func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := host.Load(ctx, plugin.Found{Module: b.found.Module, Manifest: b.manifest(isolation), Grants: b.ask.grants})
+	loaded, err := host.Load(ctx, plugin.Found{Module: b.found.Module, Manifest: b.manifest(isolation), Grants: b.input.grants})
 	if err != nil {
 		_ = host.Close()
 		return nil, err
 	}
 	end := func() { _, _ = loaded.Close(), host.Close() }
-	handler, err := loaded.Prepare(b.ask.config, b.ask.target)
+	handler, err := loaded.Prepare(b.input.config, b.input.target)
 	if err != nil {
 		end()
-		return nil, b.ask.secrets.Error(err)
+		return nil, b.input.secrets.Error(err)
 	}
-	handler = b.ask.secrets.Handler(handler)
+	handler = b.input.secrets.Handler(handler)
 	call := func(ctx context.Context) (probe.Outcome, time.Duration, error) {
 		start := time.Now()
-		out, err := oneshot.Attempt(ctx, handler, oneshot.Request(b.ask.target, b.timeout))
+		out, err := oneshot.Attempt(ctx, handler, oneshot.Request(b.input.target, b.timeout))
 		return out, time.Since(start), err
 	}
 	return &callee{call, func() uint64 { return loaded.Stats().Size }, end}, nil
 }
 
-// sample is what was measured of one thing.
+// sample is the result of one measurement.
 type sample struct {
 	kind   string // "load=cold", "isolation=reset"
 	took   []time.Duration
@@ -66,8 +66,8 @@ type sample struct {
 	result string // of the calls
 }
 
-// of returns the duration that a share of all does not exceed.
-func (s *sample) of(share float64) time.Duration {
+// quantile returns the duration that a share of all does not exceed.
+func (s *sample) quantile(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(s.took))
 	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
 }
@@ -91,12 +91,12 @@ func printSamples(out io.Writer, format, name string, samples []sample) error {
 		if s.memory > 0 {
 			memory = byteSize(s.memory)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.of(0.5)), short(s.of(0.99)), short(s.mean()), memory, cmp.Or(s.result, "-"))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.quantile(0.5)), short(s.quantile(0.99)), short(s.mean()), memory, cmp.Or(s.result, "-"))
 	}
 	return w.Flush()
 }
 
-// short rounds to three digits, or nearly so.
+// short rounds d to about three digits.
 func short(d time.Duration) time.Duration {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {
@@ -105,13 +105,12 @@ func short(d time.Duration) time.Duration {
 	}
 }
 
-// benchstat writes the lines that `go test -bench` does and golang.org/x/perf/cmd/benchstat
-// reads.
+// benchstat writes samples in the format of `go test -bench`.
 func benchstat(out io.Writer, name string, samples []sample) error {
 	fmt.Fprintf(out, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
 	for _, s := range samples {
 		line := fmt.Sprintf("BenchmarkPlugin/name=%s/%s %d %d ns/op %d p50-ns %d p99-ns",
-			name, s.kind, len(s.took), s.mean().Nanoseconds(), s.of(0.5).Nanoseconds(), s.of(0.99).Nanoseconds())
+			name, s.kind, len(s.took), s.mean().Nanoseconds(), s.quantile(0.5).Nanoseconds(), s.quantile(0.99).Nanoseconds())
 		if s.memory > 0 {
 			line += fmt.Sprintf(" %.4g MiB", float64(s.memory)/(1<<20))
 		}

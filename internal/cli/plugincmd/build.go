@@ -30,19 +30,19 @@ func newBuild(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build the plugin of a folder, with its manifest inside",
-		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm beside it, or\n" +
-			"nothing when that fails. What is compiled says the language:\n\n" +
+		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm there. If that\n" +
+			"fails, it writes nothing. A source file decides the language:\n\n" +
 			"  go.mod     Go               go         GO\n" +
 			"  lib.rs     Rust             rustc      RUSTC\n" +
 			"  main.c     C                clang      CLANG\n" +
 			"  index.ts   AssemblyScript   asc        ASC\n" +
 			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
-			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml a\n" +
-			"program is built, which in Rust is main.rs, and in C has wasi-libc.\n\n" +
-			"With \"runtime: process\" in plugin.yaml, a program of this machine is built of Go, as\n" +
-			"prober-plugin-NAME, and its manifest written beside it.\n\n" +
-			"A module whose imports and exports are not those of the contract is an error, and so is a\n" +
-			"program that does not serve within 5 s: it is started once, in no sandbox.",
+			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml it\n" +
+			"builds a WASI program: in Rust from main.rs, in C with wasi-libc.\n\n" +
+			"With \"runtime: process\" in plugin.yaml it builds a Go program for this machine,\n" +
+			"prober-plugin-NAME, and writes the manifest beside it.\n\n" +
+			"It is an error if the imports and exports of a module do not follow the plugin contract, or if\n" +
+			"a program does not serve within 5 s. Build starts the program once, without a sandbox.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,11 +51,11 @@ func newBuild(env *command.Env) *cobra.Command {
 			return buildPlugin(ctx, env, folderOf(args), plugin.Runtime(runtime))
 		},
 	}
-	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "in place of what plugin.yaml says: of one source both can be built")
+	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "in place of that in plugin.yaml, since both can be built from one source")
 	return c
 }
 
-// folderOf returns the folder that the arguments name, or the working folder.
+// folderOf returns the folder in the arguments, or the working folder.
 func folderOf(args []string) string {
 	if len(args) == 1 {
 		return args[0]
@@ -63,8 +63,8 @@ func folderOf(args []string) string {
 	return "."
 }
 
-// projectOf returns the folder of a plugin: path itself, or where the module or the plugin.yaml
-// is that path names.
+// projectOf returns the folder of a project: path itself, or the folder of the module or plugin.yaml
+// at path.
 func projectOf(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return path
@@ -89,8 +89,8 @@ func readProject(dir string) (*plugin.Manifest, []byte, error) {
 	return manifest, text, nil
 }
 
-// buildPlugin writes the module, or the program, of the plugin in dir. A runtime wins over
-// that of the manifest.
+// buildPlugin writes the module or program of the plugin in dir. A runtime that is not empty
+// replaces that of the manifest.
 func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plugin.Runtime) error {
 	manifest, text, err := readProject(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	if err != nil {
 		return command.Failed(err)
 	}
-	text = ofRuntime(text, runtime)
+	text = withRuntime(text, runtime)
 	manifest.Runtime = runtime
 	if runtime == plugin.Process {
 		if err := tryProgram(ctx, env, dir, built, manifest); err != nil {
@@ -148,10 +148,11 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	return putModule(env, dir, built, text, manifest)
 }
 
-// startTimeout is how long a program that was built may take until it serves.
+// startTimeout is how long a built program may take until it serves.
 const startTimeout = 5 * time.Second
 
-// tryProgram starts a program of this platform once, to see that it serves.
+// tryProgram starts a program of this platform once. It returns an error if the program does not
+// serve.
 func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, m *plugin.Manifest) error {
 	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
 		env.Warn("the program is for %s, so it was not started: whether it serves is not known", strings.Trim(built.String(), "/"))
@@ -190,18 +191,18 @@ func putProgram(env *command.Env, dir string, code, text []byte, m *plugin.Manif
 	return nil
 }
 
-// runtimeLine is where a manifest says its runtime.
+// runtimeLine matches the runtime in a manifest.
 var runtimeLine = regexp.MustCompile(`(?m)^runtime:.*$`)
 
-// ofRuntime returns the text of a manifest for what was built.
-func ofRuntime(text []byte, runtime plugin.Runtime) []byte {
+// withRuntime returns the text of a manifest with the runtime that was built.
+func withRuntime(text []byte, runtime plugin.Runtime) []byte {
 	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
 }
 
 // replace writes a file atomically: a reader sees the old or the new one.
 func replace(path string, data []byte) error { return replaceAs(path, data, 0o644) }
 
-// replaceAs is replace of a file with a mode.
+// replaceAs is like replace, for a file with a mode.
 func replaceAs(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -226,7 +227,7 @@ type building struct {
 	scratch  string // a folder for temporary files
 }
 
-// out is where the compiler writes the module.
+// out returns the path that the compiler writes to.
 func (b *building) out() string { return filepath.Join(b.scratch, "plugin.wasm") }
 
 // tools returns the paths of those candidates that are installed. A variable of the environment
@@ -319,8 +320,7 @@ func printBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest
 	return nil
 }
 
-// neededGrants are what an operator has to grant before the plugin can do all that its
-// manifest does not call optional: a target needs none.
+// neededGrants returns the grants for all requests that are not optional. A target needs none.
 func neededGrants(m *plugin.Manifest) (grants []string) {
 	for _, r := range m.Requests {
 		for _, pattern := range r.Patterns() {
@@ -333,7 +333,7 @@ func neededGrants(m *plugin.Manifest) (grants []string) {
 	return grants
 }
 
-// byteSize spells a number of bytes for people.
+// byteSize formats a number of bytes.
 func byteSize(n uint64) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))

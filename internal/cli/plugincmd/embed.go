@@ -21,10 +21,10 @@ func newEmbed(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "embed MODULE plugin.yaml [-o FILE|DIR]",
 		Short: "Put a manifest into a module that other tools have built",
-		Long: "Embed writes the manifest into the module, as its custom section \"prober.manifest\", in the\n" +
-			"place of any that it has. The file of the module is replaced as a whole, or not at all when the\n" +
-			"manifest is not valid; with -o, another file is written, or NAME.wasm in a folder, or stdout.\n\n" +
-			"The module that comes out has another digest, and needs another signature.",
+		Long: "Embed writes the manifest into the module, as its custom section \"prober.manifest\". It replaces\n" +
+			"a manifest that is there. The file of the module is replaced atomically, and not at all if the\n" +
+			"manifest is invalid. With -o it writes another file, NAME.wasm in a folder, or stdout.\n\n" +
+			"The new module has another digest, and needs a new signature.",
 		Example: "  prober plugin embed target/wasm32-unknown-unknown/release/demo.wasm plugin.yaml -o .\n  prober plugin embed demo.wasm plugin.yaml",
 		Args:    command.Arguments("MODULE", "plugin.yaml"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ func newEmbed(env *command.Env) *cobra.Command {
 	return c
 }
 
-// embedManifest writes the module in a file, with the manifest of another inside, to out.
+// embedManifest writes the module from, with the manifest inside, to out.
 func embedManifest(env *command.Env, from, manifest, out string) error {
 	if isModule(manifest) {
 		return command.Usage(fmt.Sprintf("`prober plugin embed %s %s`", manifest, from),
@@ -77,7 +77,7 @@ func embedManifest(env *command.Env, from, manifest, out string) error {
 	return printBuilt(env, out, module, m)
 }
 
-// isModule reports whether a file begins as a module does. Its size does not matter.
+// isModule reports whether a file begins like a module.
 func isModule(path string) bool {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -89,8 +89,8 @@ func isModule(path string) bool {
 	return err == nil && string(magic) == "\x00asm"
 }
 
-// embedded returns the file that a module is written to: that of out, or the one that it was
-// read from. Of a link, it is the file that the link leads to.
+// embedded returns the file to write a module to: out, or else the file that it was read from. It
+// resolves symbolic links.
 func embedded(from, out, name string) (string, error) {
 	out = cmp.Or(out, from)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
@@ -103,7 +103,7 @@ func embedded(from, out, name string) (string, error) {
 	return file, err
 }
 
-// warnStaleSignatures warns of signatures beside a module that were made for another one.
+// warnStaleSignatures warns of signatures beside a module, which were made before it changed.
 func warnStaleSignatures(env *command.Env, path string) {
 	for _, file := range trust.Files(path) {
 		if _, err := os.Stat(file); err == nil {

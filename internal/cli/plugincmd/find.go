@@ -28,7 +28,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// pluginFlags say what a plugin is to probe, and with what.
+// pluginFlags are the flags of commands that call a plugin.
 type pluginFlags struct {
 	target, config string
 	grants, dirs   []string
@@ -39,18 +39,18 @@ func (f *pluginFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	command.NotFromEnv(c.Flags().Lookup("config"))
-	c.Flags().StringArrayVar(&f.grants, "grant", nil, "what the plugin may have beside its target: kv, dns, or a pattern such as tcp://*.internal:5432")
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant of a capability beside the target: kv, dns, or a pattern such as tcp://*.internal:5432")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
 	c.ValidArgsFunction = completePlugins(&f.dirs)
 }
 
-// addAgentFile adds the flag that names prober.yaml, which --config does not here.
+// addAgentFile adds the flag that names prober.yaml, since --config is the plugin's config.
 func (f *pluginFlags) addAgentFile(c *cobra.Command) {
 	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits hold")
 }
 
-// find returns the plugin called name, and as the agent's file wants it where one was
-// named.
+// find returns the plugin called name. With --agent-config, prober.yaml must admit it, and sets
+// its grants and limits.
 func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) {
 	policy, err := admit.New(admit.Config{ConfigFile: f.agentFile})
 	if err != nil {
@@ -71,38 +71,37 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 	return found, nil
 }
 
-// question is what the flags say.
-type question struct {
+// input is what a plugin is called with.
+type input struct {
 	target  probe.Target
 	config  json.RawMessage
 	secrets manager.Secrets // that config refers to
 	grants  []plugin.Grant
 }
 
-// read reads the flags, and the file that --config may name.
-func (f *pluginFlags) read(ctx context.Context, env *command.Env) (q question, err error) {
+// read returns the values of the flags. It reads the file of --config and the secrets.
+func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err error) {
 	if f.target != "" {
-		if q.target, err = oneshot.ParseTarget(f.target); err != nil {
-			return q, err
+		if in.target, err = oneshot.ParseTarget(f.target); err != nil {
+			return in, err
 		}
 	}
-	if q.config, err = rawJSON(ctx, f.config); err != nil {
-		return q, command.Usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+	if in.config, err = rawJSON(ctx, f.config); err != nil {
+		return in, command.Usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
 	}
-	q.config, q.secrets, err = manager.ResolveSecrets(q.config, func(source, name string) (string, error) {
+	in.config, in.secrets, err = manager.ResolveSecrets(in.config, func(source, name string) (string, error) {
 		return secret(ctx, env, source, name)
 	})
 	if err != nil {
-		return q, command.Usage("", "--config: %w", err)
+		return in, command.Usage("", "--config: %w", err)
 	}
-	if q.grants, err = plugin.ParseGrants(f.grants); err != nil {
-		return q, command.Usage("", "--grant: %w", err)
+	if in.grants, err = plugin.ParseGrants(f.grants); err != nil {
+		return in, command.Usage("", "--grant: %w", err)
 	}
-	return q, nil
+	return in, nil
 }
 
-// secret resolves a reference of --config. Its file may be a pipe, as a shell's <(…) is:
-// it is read once.
+// secret resolves a reference in --config. Its file may be a pipe, as <(…) of a shell is.
 func secret(ctx context.Context, env *command.Env, source, name string) (string, error) {
 	value, err := secrets.Resolve(env.LookupEnv, source, name)
 	if !errors.Is(err, regular.ErrNotRegular) {
@@ -112,7 +111,7 @@ func secret(ctx context.Context, env *command.Env, source, name string) (string,
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
 }
 
-// pluginProbe is one probe by a plugin that is carried out once.
+// pluginProbe is one probe by a plugin.
 type pluginProbe struct {
 	oneshot.Probe
 	grants   []plugin.Grant
@@ -126,7 +125,7 @@ func NewProbe(env *command.Env) *cobra.Command {
 	var f pluginFlags
 	c := &cobra.Command{
 		Use:   "plugin NAME|FILE.wasm [--target HOST:PORT] [--config JSON|@FILE]",
-		Short: "Let a plugin probe a target",
+		Short: "Probe a target with a plugin",
 		Example: "  prober probe plugin redis --plugins /etc/prober/plugins --target 127.0.0.1:6379\n" +
 			"  prober probe plugin demo/demo.wasm --target 127.0.0.1:25 --config @demo.json --explain\n" +
 			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json",
@@ -140,13 +139,13 @@ func NewProbe(env *command.Env) *cobra.Command {
 	return o.Flags(c)
 }
 
-// probePlugin carries the probe out once, with one plugin.
+// probePlugin carries the probe out with the plugin called name.
 func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
-	q, err := f.read(ctx, o.Env)
+	in, err := f.read(ctx, o.Env)
 	if err != nil {
 		return err
 	}
-	o.Target, o.Config, o.Secrets, o.grants = q.target, q.config, q.secrets, q.grants
+	o.Target, o.Config, o.Secrets, o.grants = in.target, in.config, in.secrets, in.grants
 	found, err := f.find(o.Env, name)
 	if err != nil {
 		return err
@@ -168,8 +167,8 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	return err
 }
 
-// takesTarget reports whether a plugin may have use for a target: what the arguments of a check
-// say nothing of, it does not see.
+// takesTarget reports whether a plugin can use a target. A Nagios check gets it only in its
+// arguments.
 func takesTarget(m *plugin.Manifest) bool {
 	return m.Runtime != plugin.Nagios || slices.ContainsFunc(m.Command, func(a plugin.Argument) bool {
 		return strings.Contains(a.Text+strings.Join(a.Group, " "), "{{target.")
@@ -225,7 +224,7 @@ func readPlugin(path string) (plugin.Found, error) {
 	return found, nil
 }
 
-// hintFor says what helps against the error of a plugin at path that cannot be read.
+// hintFor returns the hint for the error of a plugin at path that cannot be read.
 func hintFor(path string, err error) string {
 	if errors.Is(err, plugin.ErrNoManifest) {
 		return "`prober plugin embed " + path + " plugin.yaml` puts a manifest inside"
@@ -243,8 +242,7 @@ func hintFor(path string, err error) string {
 	return ""
 }
 
-// warnManifest warns of a module whose manifest inside differs from the one beside it, which
-// takes precedence.
+// warnManifest warns if the manifest inside a module differs from the one beside it.
 func warnManifest(env *command.Env, f plugin.Found) {
 	if f.Inside != "" {
 		beside := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
@@ -260,8 +258,7 @@ func builtinNames() []string {
 	return registry.Names()
 }
 
-// completePlugins returns a function that offers the plugins of the folders in dirs, and
-// files.
+// completePlugins returns a function that completes names of plugins in dirs, and files.
 func completePlugins(dirs *[]string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -278,7 +275,7 @@ func completePlugins(dirs *[]string) cobra.CompletionFunc {
 // maxConfig bounds a plugin's config in a file.
 const maxConfig = 8 << 20
 
-// rawJSON reads a config from the command line: JSON, or @FILE, which may be a pipe.
+// rawJSON returns a config from the command line: JSON, or @FILE, which may be a pipe.
 func rawJSON(ctx context.Context, text string) (json.RawMessage, error) {
 	if len(text) > 0 && text[0] == '@' {
 		data, err := regular.Input(ctx, text[1:], maxConfig, regular.Patience)

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// loadPlugin makes a handler of a plugin, whatever runs it. done ends it.
+// loadPlugin returns a handler of a plugin of any runtime. done closes it.
 func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
 	if r := found.Manifest.Runtime; r == plugin.Process || r == plugin.Nagios {
 		return o.loadProcess(ctx, found)
@@ -39,7 +39,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	return loaded, func() { _ = host.Close() }, nil
 }
 
-// loadProcess is loadPlugin of a program.
+// loadProcess is loadPlugin for a program.
 func (o *pluginProbe) loadProcess(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
 	if len(o.grants) > 0 {
 		return nil, nil, command.Usage("leave --grant out", "plugin %q is a program: it has no sandbox, so it takes no grants", found.Manifest.Name)

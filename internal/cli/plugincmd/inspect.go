@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// pluginView is what can be known of a plugin without running it.
+// pluginView is what a plugin and its manifest say.
 type pluginView struct {
 	Name        string          `json:"name"`
 	Version     string          `json:"version"`
@@ -71,10 +71,10 @@ func newInspect(env *command.Env) *cobra.Command {
 	var dirs, keys []string
 	c := &cobra.Command{
 		Use:   "inspect FILE|NAME",
-		Short: "Show what a plugin is, asks for and may take, without running it",
-		Long: "Show what a plugin is, asks for and may take, without running it. --config names the agent's\n" +
-			"file, so that what the operator says of the plugin is shown as well. Signatures are held\n" +
-			"against the keys of --key, or else those that the agent's file trusts.",
+		Short: "Show a plugin's manifest, requests, grants and limits, without running it",
+		Long: "Inspect shows a plugin's manifest, what it requests, and its limits, without running it. With\n" +
+			"--config it also shows the grants and limits of prober.yaml. Signatures are checked with the\n" +
+			"keys of --key, or else with the trusted keys of prober.yaml.",
 		Example: "  prober plugin inspect demo/demo.wasm\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --config /etc/prober/prober.yaml\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --key ops.pub -o json",
@@ -116,7 +116,7 @@ func newInspect(env *command.Env) *cobra.Command {
 // SecretsInArguments is the warning about a plugin with secretsInArguments: true.
 const SecretsInArguments = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
 
-// inspect returns what is known of f, and what the operator says of it.
+// inspect returns f with the grants and limits of the operator.
 func inspect(f plugin.Found, cfg *config.Agent) inspection {
 	v := inspection{
 		pluginView: viewOf(f), ErrorPolicy: string(f.Manifest.ErrorPolicy), Grants: []string{}, InForce: []plugin.Effective{},
@@ -135,14 +135,14 @@ func inspect(f plugin.Found, cfg *config.Agent) inspection {
 		v.InForce = plugin.EffectiveGrants(f.Manifest.Requests, f.Grants)
 		return v
 	}
-	v.Limits = slices.DeleteFunc(v.Limits, func(l plugin.Limit) bool { return !slices.Contains(ofPrograms, l.Name) })
+	v.Limits = slices.DeleteFunc(v.Limits, func(l plugin.Limit) bool { return !slices.Contains(programLimits, l.Name) })
 	return v
 }
 
-// ofPrograms are the limits of what is in no sandbox.
-var ofPrograms = []plugin.LimitName{"message", "result", "logLines", "logBytes", "stdio", "kv", "series", "instances"}
+// programLimits are the limits of a plugin without a sandbox.
+var programLimits = []plugin.LimitName{"message", "result", "logLines", "logBytes", "stdio", "kv", "series", "instances"}
 
-// signatureView is what is known of a plugin's signature.
+// signatureView is the state of a plugin's signature.
 type signatureView struct {
 	State   string   `json:"state"` // signed, unsigned, unchecked or refused
 	Signers []string `json:"signers,omitempty"`
@@ -151,8 +151,8 @@ type signatureView struct {
 	text    string
 }
 
-// signatureOf holds the signatures of f against the keys in files, or else against those
-// that the agent's file trusts.
+// signatureOf checks the signatures of f with the keys in files, or else with the trusted keys of
+// the agent's file.
 func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.Agent) (v signatureView, err error) {
 	var policy *trust.Policy
 	if len(files) > 0 {
@@ -174,8 +174,8 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 	return v, err
 }
 
-// located returns the plugin called name: from where the agent's file says, or else from
-// dirs. One of a registry is that which was pulled last.
+// located returns the plugin called name: from its source in the agent's file, or else from dirs.
+// If the source is in a registry, it returns the plugin that was pulled last.
 func located(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
 	cfg := policy.Config()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
@@ -191,7 +191,7 @@ func located(env *command.Env, name, configFile string, policy *admit.Policy, di
 	return findPlugin(name, dirs)
 }
 
-// totalMemory is the limit that is not the plugin's alone.
+// totalMemory returns the limit that all plugins share.
 func totalMemory(cfg *config.Agent) plugin.Limit {
 	limit := plugin.Limit{Name: plugin.LimitNames[plugin.LimitTotalMemory], From: "default", Value: plugin.FormatSize(plugin.DefaultTotalMemory)}
 	if cfg.TotalMemory > 0 {
@@ -200,14 +200,14 @@ func totalMemory(cfg *config.Agent) plugin.Limit {
 	return limit
 }
 
-// inspection is a plugin together with what the operator says of it.
+// inspection is a plugin with the grants and limits of the operator.
 type inspection struct {
 	pluginView
 	Signature   signatureView      `json:"signature"`
-	Sandbox     bool               `json:"sandbox"`             // whether there is one: a program may do what prober may
+	Sandbox     bool               `json:"sandbox"`             // false: a program may do what prober may
 	ExitCodes   string             `json:"exitCodes,omitempty"` // of a command
 	ErrorPolicy string             `json:"errorPolicy"`
-	Grants      []string           `json:"grants"` // of the operator, beside the probe's own target
+	Grants      []string           `json:"grants"` // of the operator; the probe's target needs none
 	InForce     []plugin.Effective `json:"inForce"`
 	Limits      []plugin.Limit     `json:"limits"`
 	Warnings    []string           `json:"warnings,omitempty"`

@@ -24,7 +24,7 @@ const (
 	langWAT            = "wat"
 )
 
-// language is how projects in a language are recognized and compiled.
+// language says how projects in a language are recognized and compiled.
 type language struct {
 	name    string
 	title   string   // for messages
@@ -100,7 +100,7 @@ func (b *building) compileGo(ctx context.Context) error {
 	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, append(args, "-o", b.out(), ".")...)
 }
 
-// compileC runs clang: without a libc, but for a program, which begins in one.
+// compileC runs clang. Only a program has a libc.
 func (b *building) compileC(ctx context.Context) error {
 	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
 	if err != nil {
@@ -172,9 +172,8 @@ func rustName(name string) string {
 // rustTargets are the names that rustc has given to the target over time.
 var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
 
-// rustc returns the first rustc that has a standard library for WebAssembly, and what
-// it calls the target. The one that comes first in PATH often has none, while the
-// distribution's has.
+// rustc returns the first rustc that has a standard library for WebAssembly, and its name of the
+// target. Often the one in PATH has none, while the distribution's has.
 func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
 	tools, err := b.tools("RUSTC", hint, "rustc", "/usr/bin/rustc")
@@ -195,8 +194,7 @@ func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	return "", "", command.Usage(hint, "%s has no standard library for %s", strings.Join(tools, " and "), strings.Join(rustTargets, " or "))
 }
 
-// compileAssemblyScript runs asc. It keeps the names of functions, as the other
-// toolchains do by themselves, so that a trap says where it was.
+// compileAssemblyScript runs asc. --debug keeps the names of functions, for the stack of a trap.
 func (b *building) compileAssemblyScript(ctx context.Context) error {
 	local := filepath.Join(b.dir, "node_modules", ".bin", "asc")
 	hint := fmt.Sprintf("npm install --prefix %s assemblyscript@0.28, or name another asc in ASC", b.dir)
@@ -215,8 +213,8 @@ func (b *building) compileAssemblyScript(ctx context.Context) error {
 	return b.run(ctx, nil, tool, "index.ts", "-O", "--debug", "--runtime", runtime, "--use", "abort="+abort, "-o", b.out())
 }
 
-// abortPath is where index.ts has the SDK from, whose abort takes the place of an import
-// that prober does not have.
+// abortPath returns the path of abort in the SDK that index.ts imports. It replaces an import that
+// prober does not provide.
 func (b *building) abortPath() (string, error) {
 	source, err := regular.Read(filepath.Join(b.dir, "index.ts"), maxSource)
 	if err != nil {
@@ -251,8 +249,8 @@ func (b *building) compileWAT(ctx context.Context) error {
 	return b.run(ctx, nil, tool, "--debug-names", source, "-o", b.out())
 }
 
-// sdk returns a folder with the SDK of a language: that of the project, or a copy of the
-// one in this program.
+// sdk returns a folder with the SDK of a language: that of the project, or else a copy of the one in
+// prober.
 func (b *building) sdk(lang string) (string, error) {
 	if info, err := os.Stat(filepath.Join(b.dir, sdkFolder)); err == nil && info.IsDir() {
 		return sdkFolder, nil

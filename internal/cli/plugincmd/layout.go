@@ -21,11 +21,11 @@ func newSave(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "save REF|FILE -o DIR|FILE.tar",
 		Short: "Write a plugin to an OCI layout, for sites without a registry",
-		Long: "Save writes a plugin, and its signature where there is one, to an OCI layout: a folder, which\n" +
-			"may hold several plugins, or a tar archive when the name ends in .tar. It is of a registry,\n" +
-			"or of a file. What stdout gets is the digest, which is the same as in a registry.\n\n" +
-			"Of a registry, programs are written for all platforms, and with --platform for that one\n" +
-			"alone; of a file, one is added to those of the folder.",
+		Long: "Save writes a plugin of a registry or a file, with its signature if there is one, to an OCI\n" +
+			"layout. That is a folder, which may hold several plugins, or a tar archive if the name ends\n" +
+			"in .tar. It prints the digest, which is the same as in a registry.\n\n" +
+			"From a registry, programs are saved for all platforms, or for that of --platform alone. From a\n" +
+			"file, the program is added to the programs in the folder.",
 		Example: "  prober plugin save ghcr.io/me/demo:1.0.0 -o demo.tar\n  prober plugin save demo.wasm -o plugins",
 		Args:    command.Arguments("REF|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ func newSave(env *command.Env) *cobra.Command {
 	return c
 }
 
-// pullFor returns what ref names: for all platforms, or for the one that was asked for.
+// pullFor returns the artifact that ref names: for all platforms, or for that of --platform.
 func (f *registryFlags) pullFor(ctx context.Context, c *oci.Client, ref plugin.Reference) (*oci.Artifact, error) {
 	if f.platform == "" {
 		return c.PullWhole(ctx, ref)
@@ -70,8 +70,7 @@ func (f *registryFlags) pullFor(ctx context.Context, c *oci.Client, ref plugin.R
 	return a.Alone(), nil
 }
 
-// isFileName reports whether name is rather a file, or the folder of a project, than a
-// reference.
+// isFileName reports whether name is a file or a project folder rather than a reference.
 func isFileName(name string) bool {
 	if strings.HasPrefix(name, plugin.OCIScheme) {
 		return false
@@ -82,7 +81,7 @@ func isFileName(name string) bool {
 	return strings.HasSuffix(name, ".wasm")
 }
 
-// versionTag returns the version of a where it can be a tag; else "".
+// versionTag returns the version of a as a tag, or "" if it is not a valid tag.
 func versionTag(a *oci.Artifact) string {
 	ref, err := plugin.ParseReference("localhost/plugin:" + a.Manifest.Version)
 	if err != nil {
@@ -108,10 +107,11 @@ func newLoad(env *command.Env) *cobra.Command {
 	var out, platform string
 	c := &cobra.Command{
 		Use:   "load DIR|FILE.tar [-o FILE]",
-		Short: "Get the plugins of an OCI layout",
+		Short: "Unpack the plugins of an OCI layout",
 		Long: "Load writes each plugin of an OCI layout, a folder or a tar archive, to NAME.wasm, or to the\n" +
-			"file or folder of -o, and its signature beside it; a program to prober-plugin-NAME, with its\n" +
-			"manifest. All bytes are verified against their digests, which stdout gets.",
+			"file or folder of -o, with its signature beside it. A program is written to\n" +
+			"prober-plugin-NAME, with its manifest beside it. All bytes are verified against their digests,\n" +
+			"which it prints.",
 		Example: "  prober plugin load demo.tar -o /etc/prober/plugins",
 		Args:    command.Arguments("DIR|FILE.tar"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -126,12 +126,12 @@ func newLoad(env *command.Env) *cobra.Command {
 			return unpackAll(env, args[0], all, out)
 		},
 	}
-	platformFlag(c, &platform, "whose programs are wanted, as in linux/arm64 (default the host's)")
+	platformFlag(c, &platform, "platform of the programs, as in linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	return c
 }
 
-// unpackAll writes the plugins of the layout at path. No two may become one file.
+// unpackAll writes the plugins of the layout at path. Each must become a file of its own.
 func unpackAll(env *command.Env, path string, all []*oci.Artifact, out string) error {
 	info, err := os.Stat(out)
 	oneFile := out != "" && (err != nil || !info.IsDir())

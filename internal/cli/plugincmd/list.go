@@ -24,8 +24,8 @@ func newList(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:     "list [DIR]... [--plugins DIR]...",
-		Short:   "List the plugins of folders",
-		Long:    "List shows the plugins of folders, as prober run finds them, and those that are built in the\nfolders of projects.",
+		Short:   "List the plugins in folders",
+		Long:    "List shows the plugins in folders, as prober run finds them, and the built plugins of project\nfolders.",
 		Example: "  prober plugin list --plugins /etc/prober/plugins\n  prober plugin list demo -o json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,8 +50,7 @@ func newList(env *command.Env) *cobra.Command {
 	return c
 }
 
-// listPlugins returns the plugins of folders by name, and the errors of those that are
-// broken.
+// listPlugins returns the plugins in folders, sorted by name, and the errors of broken ones.
 func listPlugins(paths []string) ([]plugin.Found, error) {
 	var (
 		dirs  []string

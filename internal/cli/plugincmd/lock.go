@@ -23,11 +23,11 @@ func newLock(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "lock --plugins DIR... [--config FILE] [-o FILE]",
-		Short: "Write down which plugins there are, to the byte",
-		Long: "Lock writes the name, version, digest, signer and source of each plugin to a file, for\n" +
-			"`prober run --plugins-lock FILE` to load those and no others. With --config, the plugins of\n" +
-			"prober.yaml are locked too, and nothing is written when one does not have its pin or lacks\n" +
-			"a signature. Changes since the last lock are printed to stderr.",
+		Short: "Lock the plugins that may be loaded, byte for byte",
+		Long: "Lock writes the name, version, digest, signer and source of each plugin to a file.\n" +
+			"`prober run --plugins-lock FILE` then loads these plugins and no others. With --config, the\n" +
+			"plugins of prober.yaml are locked too, and nothing is written if one does not match its digest\n" +
+			"or lacks a required signature. Changes since the last lock are printed to stderr.",
 		Example: "  prober plugin lock --plugins /etc/prober/plugins -o /etc/prober/prober.plugins.lock",
 		Args:    command.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +73,7 @@ func lockPlugins(ctx context.Context, env *command.Env, cfg admit.Config, dirs [
 	}
 	old, err := trust.ReadLock(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return command.Usage("remove the file to begin anew", "%w", err)
+		return command.Usage("remove the file to start again", "%w", err)
 	}
 	if err := replace(file, data); err != nil {
 		return command.Usage("", "lock: %w", err)

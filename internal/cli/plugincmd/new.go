@@ -20,8 +20,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// scaffolds hold the files of new projects: one folder a language, and what all of them
-// have.
+// scaffolds has the files of new projects, in a folder for each language and one for all.
 //
 //go:embed scaffold
 var scaffolds embed.FS
@@ -30,13 +29,13 @@ func newNew(env *command.Env) *cobra.Command {
 	p := newProject{lang: langGo, runtime: string(plugin.Wasm)}
 	c := &cobra.Command{
 		Use:   "new NAME [--lang go|rust|c|assemblyscript|wat] [--runtime wasm|process|nagios]",
-		Short: "Make the folder of a new plugin, which builds and whose tests pass",
-		Long: "New makes a folder with a plugin that asks a server for a line: its source, its manifest\n" +
-			"plugin.yaml, test cases, a README.md, and a copy of the SDK that it is built with. NAME may\n" +
-			"be a path, whose last part is the plugin's name then.\n\n" +
-			"With --runtime process, in Go, it is a program of its own, and builds as a module too. With\n" +
-			"--runtime nagios it is a command that keeps to the convention of Nagios: a shell script that\n" +
-			"counts what is in a folder.",
+		Short: "Make the project of a new plugin, which builds and passes its tests",
+		Long: "New makes a folder with a plugin that reads a line from a server: the source, the manifest\n" +
+			"plugin.yaml, test cases, a README.md, and a copy of the SDK. NAME may be a path. Its last part\n" +
+			"is the name of the plugin.\n\n" +
+			"With --runtime process the plugin is a program in Go, which builds as a module, too. With\n" +
+			"--runtime nagios it is a shell script with the exit codes and output of a Nagios check, which\n" +
+			"counts the entries of a folder.",
 		Example: "  prober plugin new demo --lang rust\n  prober plugin build demo && prober plugin test demo\n  prober plugin new demo --runtime process",
 		Args:    command.Arguments("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,10 +54,10 @@ func newNew(env *command.Env) *cobra.Command {
 	return c
 }
 
-// newProject is what a new plugin is to be.
+// newProject describes a new plugin.
 type newProject struct{ name, lang, runtime string }
 
-// makeProject writes the folder of a new plugin, which is called as the plugin is.
+// makeProject writes the folder of a new plugin. The plugin has the name of the folder.
 func makeProject(env *command.Env, dir string, p newProject) error {
 	dir = filepath.Clean(dir)
 	p.name = filepath.Base(dir)
@@ -88,7 +87,7 @@ func makeProject(env *command.Env, dir string, p newProject) error {
 	return nil
 }
 
-// writeFiles writes files below dir, by their slash-separated paths.
+// writeFiles writes files below dir. Their names are slash-separated paths.
 func writeFiles(dir string, files map[string][]byte) error {
 	for name, data := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
@@ -139,10 +138,11 @@ func (p newProject) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// mainOfGuest is what the source of a guest has, and that of a process has not.
-const mainOfGuest = "// The main function of a plugin never runs: what counts is init.\nfunc main() {}\n\n"
+// mainOfGuest is the part of scaffold/go/main.go that a process does not have.
+const mainOfGuest = "// main never runs. The plugin starts with init.\nfunc main() {}\n\n"
 
-// scaffolds are the folders whose files make the project, the later ones over the earlier.
+// scaffolds returns the folders with the files of the project. Later ones replace files of earlier
+// ones.
 func (p newProject) scaffolds() []string {
 	switch p.runtime {
 	case string(plugin.Nagios):
@@ -173,7 +173,7 @@ func (p newProject) sdk() (map[string][]byte, error) {
 	return files, err
 }
 
-// values are what stands for {{…}} in a scaffold.
+// values returns the replacements for {{…}} in scaffolds.
 func (p newProject) values() (*strings.Replacer, error) {
 	built, runtime := p.name+".wasm", ""
 	if p.runtime == string(plugin.Process) {
@@ -185,7 +185,7 @@ func (p newProject) values() (*strings.Replacer, error) {
 		"{{.Require}}", require, "{{.Sums}}", string(sums)), err
 }
 
-// path is where the file of a scaffold goes in the project.
+// path returns the path in the project of a file of a scaffold.
 func (p newProject) path(file string) string {
 	switch file = strings.TrimSuffix(file, ".tmpl"); file {
 	case "gitignore":

@@ -11,12 +11,12 @@ import (
 
 // New returns the command `prober plugin`.
 func New(env *command.Env) *cobra.Command {
-	c := command.Folder("plugin", "Make, build, test and look at plugins", newInspect(env), newList(env),
+	c := command.Folder("plugin", "Make, build, test and inspect plugins", newInspect(env), newList(env),
 		newNew(env), newBuild(env), newEmbed(env), newVet(env), newTest(env), newRun(env), newBench(env),
 		newKeygen(env), newSign(env), newVerify(env), newLock(env), newPromote(env),
 		newPush(env), newPull(env), newSave(env), newLoad(env))
-	c.Long = "A plugin is a sandboxed WebAssembly module that says what a probe does. From nothing to one\n" +
-		"that is tested: new, build, test. Where a command takes NAME|FILE.wasm|DIR, NAME is looked\n" +
-		"for in the folders of --plugins, and DIR is the folder of a project, with its plugin.yaml."
+	c.Long = "A plugin is a sandboxed WebAssembly module that carries out probes. The commands new, build\n" +
+		"and test make a tested one. NAME|FILE.wasm|DIR is a plugin in a folder of --plugins, a module,\n" +
+		"or the folder of a project with its plugin.yaml."
 	return c
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// platformFlag adds the flag that names the platform of a program. No variable sets it.
+// platformFlag adds --platform, the platform of a program.
 func platformFlag(c *cobra.Command, value *string, help string) {
 	c.Flags().StringVar(value, "platform", "", help)
 	command.NotFromEnv(c.Flags().Lookup("platform"))
 }
 
-// parsePlatform reads the flag; "" is the host's platform.
+// parsePlatform returns the platform that --platform names. "" is the host's.
 func parsePlatform(text string) (oci.Platform, error) {
 	if text == "" {
 		return oci.HostPlatform(), nil
@@ -34,10 +34,10 @@ func parsePlatform(text string) (oci.Platform, error) {
 	return p, nil
 }
 
-// manifestBeside is the file with the manifest of the program at path.
+// manifestBeside returns the path of the manifest of the program at path.
 func manifestBeside(path string) string { return strings.TrimSuffix(path, ".exe") + ".yaml" }
 
-// packedProgram returns the program in a file, with the manifest beside it.
+// packedProgram returns a program as an artifact, with the manifest beside it.
 func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Artifact, error) {
 	manifest, err := regular.Read(manifestBeside(f.Path), plugin.MaxManifest)
 	if err != nil {
@@ -56,7 +56,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	return a, nil
 }
 
-// fits reports whether a program runs on a platform, as far as is known.
+// fits reports whether a program that was built for a platform may run on another one.
 func fits(built, on oci.Platform) bool {
 	switch {
 	case built.Architecture != "" && built.Architecture != on.Architecture:
@@ -85,8 +85,8 @@ func platformOf(code []byte) (p oci.Platform) {
 	return p
 }
 
-// programPath returns where a program is to be written: the file out, the folder out, or
-// the working folder. Under another name nothing would find it.
+// programPath returns where to write a program: to the file out, into the folder out, or into the
+// working folder. Its name must begin with prober-plugin-, or no folder would list it.
 func programPath(a *oci.Artifact, out string) (string, error) {
 	name := oci.ProgramFile(a.Manifest.Name, a.Platform)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
@@ -101,7 +101,7 @@ func programPath(a *oci.Artifact, out string) (string, error) {
 	return out, nil
 }
 
-// platformsOf lists the platforms of a, if there are several.
+// platformsOf returns the platforms of a for a message, and "" if there is only one.
 func platformsOf(a *oci.Artifact) string {
 	all := a.Platforms()
 	if len(all) < 2 {

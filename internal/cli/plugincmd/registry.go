@@ -36,8 +36,8 @@ func (f *registryFlags) add(c *cobra.Command) {
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
-// with calls do with a client, until it is done, a signal comes or the time is up. what
-// names the transfer in the lines about its progress.
+// with calls do with a client. The context ends at a signal and after --timeout. what names the
+// transfer in the lines about its progress.
 func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
 	on, err := parsePlatform(f.platform)
 	if err != nil {
@@ -92,13 +92,13 @@ func newPush(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
-		Long: "Push puts a plugin into an OCI registry, and its signature along with it where FILE.sig is\n" +
-			"there. The same files always have the same digest: what stdout gets is the reference that\n" +
-			"names these bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
-			"A module has its manifest inside there: one that lies beside it is put inside on the way, which\n" +
-			"makes another module with another digest.\n\n" +
-			"A program goes there with the manifest beside it, for one platform, and is added to the\n" +
-			"programs of the same version that are there for others. Then the reference is another one.",
+		Long: "Push puts a plugin into an OCI registry, with its signature FILE.sig if there is one. It prints\n" +
+			"the reference with the digest, which names the same bytes for ever. The same files always have\n" +
+			"the same digest. Credentials are docker's, credential helpers included.\n\n" +
+			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
+			"module, push puts it inside, which changes the digest of the module.\n\n" +
+			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
+			"of the same version for other platforms, it is added to them, and the reference changes.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
@@ -129,7 +129,7 @@ func newPush(env *command.Env) *cobra.Command {
 	return c
 }
 
-// packed returns the plugin in a file, or of the project in a folder. platform is that of a
+// packed returns the plugin in a file or project folder as an artifact. platform is that of a
 // program; "" is the host's.
 func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
@@ -165,8 +165,8 @@ func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 	return a, nil
 }
 
-// putInside embeds the manifest beside a module in f: an artifact has no other place for it.
-// The result is another module, which the signature does not cover.
+// putInside embeds the manifest beside a module in f, since an artifact has no other place for it.
+// The signature does not cover the new module, so a signed one is an error.
 func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 	if signed {
@@ -182,7 +182,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	return nil
 }
 
-// nameOf returns the name of a in messages.
+// nameOf returns how messages name a.
 func nameOf(a *oci.Artifact) string {
 	name := a.Manifest.Name + " " + command.OneLine(a.Manifest.Version)
 	if a.Beside != nil {
@@ -202,13 +202,13 @@ func newPull(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "pull REF [-o FILE] | --config FILE",
-		Short: "Get a plugin from a registry",
-		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, and its\n" +
-			"signature beside it. All bytes are verified against their digests; stdout gets the reference\n" +
-			"that names them for ever. Credentials are docker's, credential helpers included. A program\n" +
-			"is written to prober-plugin-NAME, and its manifest beside it.\n\n" +
-			"With --config, the plugins of prober.yaml that are in registries are put where prober run\n" +
-			"finds them when a registry is away.",
+		Short: "Download a plugin from a registry",
+		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
+			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
+			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
+			"names the same bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
+			"prober run, which uses them when a registry cannot be reached.",
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -228,7 +228,7 @@ func newPull(env *command.Env) *cobra.Command {
 	platformFlag(c, &f.platform, "whose program is pulled, as in linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
-	c.Flags().StringVar(&stateDir, "state-dir", "", "the folder of that name of prober run, with --config")
+	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --config")
 	return c
 }
 
@@ -250,7 +250,7 @@ func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out str
 	})
 }
 
-// prefetch pulls the plugins of the file into the cache of an agent.
+// prefetch pulls the plugins of prober.yaml into the cache of the agent.
 func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string) error {
 	policy, err := admit.New(admit.Config{ConfigFile: configFile})
 	if err != nil {
@@ -271,8 +271,8 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 	return nil
 }
 
-// pullSources pulls the plugins of prober.yaml that are in registries. One that is not
-// what its registry has now is an error, too.
+// pullSources pulls the plugins of prober.yaml that are in registries. It is an error, too, if
+// only an older version is at hand.
 func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, stateDir string) ([]admit.Pulled, error) {
 	sources, err := sources(env, stateDir, false)
 	if err != nil {
@@ -295,7 +295,7 @@ func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, st
 	return all, errors.Join(errs...)
 }
 
-// sources returns the registries and the cache of an agent with this state folder.
+// sources returns the registries and the cache of an agent with the given state folder.
 func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, error) {
 	if stateDir == "" {
 		stateDir, _ = env.LookupEnv("PROBER_STATE_DIR")
@@ -309,7 +309,7 @@ func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, e
 	}), nil
 }
 
-// pulled returns the plugin of prober.yaml that was pulled last. It asks no registry.
+// pulled returns the version of a plugin of prober.yaml that was pulled last, from the cache.
 func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (plugin.Found, error) {
 	sources, err := sources(env, "", true)
 	if err != nil {
@@ -326,9 +326,8 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 	return all[at].Found, nil
 }
 
-// unpack writes the module of a, or the program and its manifest, and its signature beside
-// it, to the file out, into the folder out, or into the working folder. It removes signatures
-// of what was there before.
+// unpack writes a to the file out, into the folder out, or into the working folder: the module, or
+// the program and its manifest, and the signature. It removes signatures of an older file.
 func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {

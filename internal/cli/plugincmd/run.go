@@ -28,7 +28,7 @@ func newRun(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "run NAME|FILE.wasm|DIR [--target HOST:PORT] [--config JSON|@FILE] [--watch | --record FILE]",
-		Short: "Let a plugin probe a target: again whenever it is built anew, or recorded for its tests",
+		Short: "Probe a target with a plugin, and watch its module or record the calls for its tests",
 		Args:  command.Arguments("NAME|FILE.wasm|DIR"),
 		Example: "  prober plugin run demo --target 127.0.0.1:25 --explain\n" +
 			"  prober plugin run demo --target 127.0.0.1:25 --config @demo.json --watch\n" +
@@ -49,7 +49,7 @@ func newRun(env *command.Env) *cobra.Command {
 	f.add(c)
 	f.addAgentFile(c)
 	c.Flags().BoolVar(&watch, "watch", false, "probe again when the module or the file of --config changes, until Ctrl-C")
-	c.Flags().StringVar(&record, "record", "", "write what the plugin saw of the world to a file, for a test case to replay")
+	c.Flags().StringVar(&record, "record", "", "write the calls of the plugin and their answers to a file, for a test case to replay")
 	return o.Flags(c)
 }
 
@@ -83,7 +83,7 @@ func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFl
 	return verdict
 }
 
-// pathFrom returns the path of a file as seen from a folder, either of which may be absolute.
+// pathFrom returns the path of a file relative to a folder, or else its absolute path.
 func pathFrom(folder, file string) string {
 	if path, err := filepath.Rel(folder, file); err == nil {
 		return path

@@ -22,8 +22,8 @@ func newKeygen(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keygen [-o FILE]",
 		Short: "Make a key that signs plugins",
-		Long: "Make an Ed25519 key. The private one goes to a file that is not there yet and that only its\n" +
-			"owner may read, the public one to stdout: trust.keys of prober.yaml names files of those.",
+		Long: "Keygen makes an Ed25519 key. It writes the private key to a new file that only its owner may\n" +
+			"read, and prints the public key, for a file that trust.keys of prober.yaml names.",
 		Example: "  prober plugin keygen -o ops.key > ops.pub",
 		Args:    command.Arguments(),
 		RunE:    func(*cobra.Command, []string) error { return keygen(env, file) },
@@ -57,10 +57,10 @@ func newSign(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sign FILE... --key FILE",
 		Short: "Sign plugins",
-		Long: "Sign writes the signature of each plugin to the file of its name and .sig. It covers the module\n" +
-			"and, unless that has the same manifest inside, the plugin.yaml beside it (of a process plugin\n" +
-			"the file of its name and .yaml); of a check of Nagios the plugin.yaml, which may pin the command.\n" +
-			"Signatures that others made are written over, unless --add keeps them.",
+		Long: "Sign writes the signature of each plugin to FILE.sig. It covers the module and the plugin.yaml\n" +
+			"beside it, unless the same manifest is inside the module. For a program it covers FILE.yaml, and\n" +
+			"for a Nagios check the plugin.yaml alone, which may have the digest of the command. Signatures by\n" +
+			"other keys are replaced, unless --add keeps them.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args:    command.AtLeast("a file"),
 		RunE:    func(_ *cobra.Command, args []string) error { return signPlugins(env, args, file, add) },
@@ -120,9 +120,9 @@ func newVerify(env *command.Env) *cobra.Command {
 	var keys []string
 	c := &cobra.Command{
 		Use:   "verify FILE --key PUB...",
-		Short: "Tell who signed a plugin",
-		Long: "Verify holds the signatures beside a plugin, prober's and cosign's, against public keys.\n\n" +
-			"Exit code 0 signed by one of them, 1 not so, or with a signature that is wrong, 64 wrong usage.",
+		Short: "Check who signed a plugin",
+		Long: "Verify checks the signatures beside a plugin, prober's and cosign's, with public keys.\n\n" +
+			"Exit code 0 signed by one of the keys, 1 not signed by one or a bad signature, 64 wrong usage.",
 		Example: "  prober plugin verify demo.wasm --key ops.pub",
 		Args:    command.Arguments("FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return verifyPlugin(env, args[0], keys) },

@@ -30,15 +30,14 @@ func newTest(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
-		Short: "Run the test cases of plugins, with everything around the plugin played",
-		Long: "Test runs the cases of *_test.yaml files, or of all such files below a folder, which is the\n" +
-			"working folder unless PATH names another, and the checks that every plugin has to pass. Of a\n" +
-			"module or a plugin.yaml it runs the files in the same folder that are about that plugin. The\n" +
-			"plugin has no network, no clock and no randomness but those that the file plays.\n\n" +
-			"A plugin that is a program runs as one, in real time; what it reaches is played on the\n" +
-			"loopback interface, and a case that needs more of a sandbox is left out. The command of a\n" +
-			"check of Nagios is beside its plugin.yaml, or in one of the folders that the agent's file of\n" +
-			"--config allows (nagios.folders).\n\n" +
+		Short: "Run the test cases of plugins, with simulated peers, clock and randomness",
+		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin has to pass. PATH is\n" +
+			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
+			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +
+			"Network, clock and randomness of the plugin are simulated.\n\n" +
+			"A program runs in real time, and its peers are simulated on the loopback interface. Cases that\n" +
+			"need a sandbox are left out. The command of a Nagios check must be beside its plugin.yaml, or in\n" +
+			"a folder of nagios.folders in the file of --config.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
 			"  prober plugin test --config /etc/prober/prober.yaml examples/nagios/http",
@@ -63,18 +62,18 @@ func newTest(env *command.Env) *cobra.Command {
 			return testPlugins(ctx, env, args, cfg, output, update)
 		},
 	}
-	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of the one that the files name")
+	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of that in the test files")
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders hold the commands that may run")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
-	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case compiled and interpreted, reset and fresh: all must agree")
-	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fields of a result that the contract does not know fail the case")
-	c.Flags().BoolVar(&update, "update", false, "write the results and messages that came into the files")
+	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
+	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	command.OutputFlag(c, &output, plugintest.Formats...)
 	return c
 }
 
-// testPlugins runs the test files of paths and writes the reports. It writes the other reports
-// after a signal too, and if a plugin cannot run.
+// testPlugins runs the test files of paths and writes the reports. After a signal, or if a plugin
+// cannot run, it still writes the reports that there are.
 func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string, update bool) error {
 	files, err := loadCases(paths)
 	if err != nil {
@@ -106,7 +105,7 @@ func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plug
 	return &command.Exit{Code: t.code, Err: errors.Join(t.errs...), Hint: t.hint}
 }
 
-// tested is the results of the test files so far.
+// tested has the results of the test files so far.
 type tested struct {
 	update       bool
 	reports      []*plugintest.Report
@@ -172,8 +171,8 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 	return loaded, nil
 }
 
-// casesOf returns path itself, or of a module or a plugin.yaml the test files beside it that
-// are about that plugin, and those that cannot be read.
+// casesOf returns path itself. For a module or a plugin.yaml it returns the test files beside it that
+// name this plugin, and those that cannot be read.
 func casesOf(path string) ([]string, error) {
 	dir := projectOf(path)
 	if dir == path {
@@ -200,7 +199,7 @@ func casesOf(path string) ([]string, error) {
 	return nil, command.Usage("", "%s: no *%s file beside it is about this plugin", path, plugintest.Suffix)
 }
 
-// samePlugin reports whether path, as a test file has it, names the plugin of the file module.
+// samePlugin reports whether the path of a plugin in a test file leads to the file module.
 func samePlugin(path, module string) bool {
 	located, err := plugin.Locate(path)
 	if err != nil {
@@ -214,8 +213,8 @@ func samePlugin(path, module string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// startProgram starts plugins that are programs. One that crashes in a case does not keep
-// the next one waiting. configured is whether the operator's folders are known.
+// startProgram returns a function that starts programs. A program that crashed starts again without a
+// pause. configured reports whether --config is set.
 func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {

@@ -25,13 +25,14 @@ func newVet(env *command.Env) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "vet [PATH]",
-		Short: "Look for common mistakes in a plugin",
-		Long: "Vet looks at the folder of a plugin, which its module and its plugin.yaml name as well,\n" +
-			"without running it: at calls that reach no network\n" +
-			"inside a guest, in all packages of its Go module that it is built of, at a program that never\n" +
-			"serves, at a manifest that says too little, at cases that are missing, and, where the plugin\n" +
-			"is built, at imports and exports that are not those of the contract, and at imports that the\n" +
-			"manifest does not ask for.\n\n" +
+		Short: "Report likely mistakes in a plugin",
+		Long: "Vet checks the project of a plugin without running it. PATH is the folder, its module or its\n" +
+			"plugin.yaml. It reports:\n\n" +
+			"  calls that reach no network inside a guest, in all packages of its Go module\n" +
+			"  a program that never serves\n" +
+			"  missing parts of the manifest, and missing test cases\n" +
+			"  imports and exports of the built module that do not follow the plugin contract\n" +
+			"  imports that the manifest does not request\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
 		Args:    cobra.MaximumNArgs(1),
@@ -43,7 +44,7 @@ func newVet(env *command.Env) *cobra.Command {
 	return c
 }
 
-// finding is one mistake, and where it is.
+// finding is one mistake and its place.
 type finding struct {
 	Path    string `json:"path"`
 	Line    int    `json:"line,omitzero"`
@@ -64,8 +65,8 @@ func (f finding) String() string {
 	return place + ": " + f.Message
 }
 
-// vetPlugin prints what is wrong with a plugin: of a folder, or of the module or the
-// plugin.yaml in one.
+// vetPlugin prints the findings about the plugin in a folder. path is the folder, or the module or
+// plugin.yaml in it.
 func vetPlugin(env *command.Env, path, output string) error {
 	dir := projectOf(path)
 	manifest, text, err := readProject(dir)
@@ -132,7 +133,7 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 	return findings
 }
 
-// metricName matches the names of metrics that a host accepts.
+// metricName matches the names of metrics that the host accepts.
 var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
 
 // vetCases returns a finding if there are no test cases.
@@ -144,8 +145,8 @@ func vetCases(dir, name string) ([]finding, error) {
 	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "is missing: there are no test cases"}}, nil
 }
 
-// moduleOf returns the path of the module of a plugin. For a program that is the module that
-// was built from the same source.
+// moduleOf returns the path of the module of a plugin. For a program it is the module that may be
+// built from the same source.
 func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
 		return plugin.Locate(dir)
@@ -153,8 +154,8 @@ func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	return filepath.Join(dir, m.Name+".wasm"), nil
 }
 
-// isModuleOf returns an error for the path of a module that is not that of the plugin in dir, or
-// is not there.
+// isModuleOf returns an error if path is a module that does not exist, or not that of the plugin in
+// dir.
 func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if path == dir || filepath.Base(path) == plugin.ManifestFile {
 		return nil
@@ -213,7 +214,8 @@ func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding,
 	return findings, nil
 }
 
-// vetImports returns where the imports of a module and the requests of its manifest differ.
+// vetImports returns the differences between the imports of a module and the requests of its
+// manifest.
 func vetImports(imports map[string][]string, m *plugin.Manifest) (problems []string) {
 	for _, module := range slices.Sorted(maps.Keys(imports)) {
 		c, ok := plugin.CapabilityOfModule(module)

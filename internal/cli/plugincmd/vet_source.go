@@ -21,15 +21,15 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// unreachable are functions that reach no network inside a guest: they use a fake one, and a
-// healthy target seems to be down.
+// unreachable are functions that use Go's fake network inside a guest, where a healthy target seems
+// to be down.
 var unreachable = map[string][]string{
 	"net":        {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer", "LookupHost", "LookupIP", "LookupAddr", "LookupTXT", "LookupMX", "LookupSRV", "LookupNS", "LookupCNAME", "DefaultResolver", "Resolver"},
 	"net/http":   {"Get", "Head", "Post", "PostForm", "DefaultClient", "DefaultTransport"},
 	"crypto/tls": {"Dial", "DialWithDialer", "Dialer"},
 }
 
-// goFile is a file that a plugin is built of.
+// goFile is a Go source file of a plugin.
 type goFile struct {
 	parsed *ast.File
 	names  map[string]string // of the packages that it imports, to their paths
@@ -45,8 +45,8 @@ func (f goFile) imports(suffix string) bool {
 	return false
 }
 
-// vetGo checks the Go packages of the plugin in dir: those of a guest must not use functions
-// that reach no network, and those of a process must serve.
+// vetGo checks the Go packages of the plugin in dir. A guest must not use functions that reach no
+// network, and a process must serve.
 func vetGo(dir string, m *plugin.Manifest) (findings []finding, err error) {
 	target := gobuild.Default
 	target.OpenFile = func(path string) (io.ReadCloser, error) { return regular.Open(path) }
@@ -97,8 +97,8 @@ func parseGo(files *token.FileSet, paths []string) (sources []goFile, err error)
 	return sources, nil
 }
 
-// goFiles returns the files of the package in dir for a target, and of those packages of its
-// module that it is built of. There are no tests among them.
+// goFiles returns the files for a target of the package in dir and of the packages of its module that
+// it imports, without tests.
 func goFiles(dir string, target gobuild.Context) (paths []string, err error) {
 	root, module := goModule(dir)
 	dirs := []string{filepath.Clean(dir)}
@@ -124,7 +124,7 @@ func goFiles(dir string, target gobuild.Context) (paths []string, err error) {
 	return paths, nil
 }
 
-// goModule returns the folder and the path of the Go module that dir is in, or "".
+// goModule returns the folder and the path of the Go module in dir. Both are "" if there is none.
 func goModule(dir string) (root, module string) {
 	text, err := regular.Read(filepath.Join(dir, "go.mod"), plugin.MaxManifest)
 	if err != nil {
@@ -138,8 +138,7 @@ func goModule(dir string) (root, module string) {
 	return "", ""
 }
 
-// vetServe returns a finding if a process does not call the function of the SDK, or of
-// go-plugin, that serves probes.
+// vetServe returns a finding if a process neither calls process.Serve nor imports go-plugin.
 func vetServe(dir string, sources []goFile) []finding {
 	for _, f := range sources {
 		if f.imports("github.com/hashicorp/go-plugin") || f.calls("/sdk/process", "Serve") {
@@ -187,8 +186,8 @@ func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
 	return findings
 }
 
-// useless are texts in sources of other languages that do not work inside a guest, each with
-// what to use instead.
+// useless are texts in sources of other languages that do not work inside a guest, by extension of
+// the file, each with what to use instead.
 var useless = map[string]map[string]string{
 	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
 	".c":  sockets,
@@ -224,8 +223,8 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 	return findings, err
 }
 
-// isForeign reports whether a folder does not hold sources of the plugin: it was made by a
-// tool, or is another plugin.
+// isForeign reports whether a folder has no sources of the plugin: a tool made it, or it is another
+// plugin.
 func isForeign(dir string) bool {
 	name := filepath.Base(dir)
 	_, err := os.Stat(filepath.Join(dir, plugin.ManifestFile))
