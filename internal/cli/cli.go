@@ -38,7 +38,7 @@ func Main(env command.Env) int {
 	return env.Report(err)
 }
 
-// logsJSON reports whether cmd was asked to write JSON to stderr.
+// logsJSON reports whether cmd writes JSON to stderr.
 func logsJSON(env *command.Env, cmd *cobra.Command, err error) bool {
 	f := cmd.Flags().Lookup("log-format")
 	if f == nil {
@@ -47,7 +47,7 @@ func logsJSON(env *command.Env, cmd *cobra.Command, err error) bool {
 	if f.Changed || err == nil {
 		return f.Value.String() == "json"
 	}
-	// Flags behind one that is wrong were not read.
+	// The flags after an invalid one were not parsed.
 	line := strings.Join(env.Args, "\x00")
 	format, _ := env.LookupEnv("PROBER_LOG_FORMAT")
 	return f.Value.String() == "json" || format == "json" ||
@@ -59,7 +59,7 @@ func Root(env *command.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "prober",
 		Short:         "Probe containers as the kubelet does, with handlers of your own",
-		Long:          "Prober keeps the kubelet's liveness, readiness and startup probes, and lets a sandboxed\nplugin say what a probe does.",
+		Long:          "Prober runs the kubelet's liveness, readiness and startup probes. Sandboxed plugins add other\nkinds of checks.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Example:       "  prober run -f pod.yaml --plugins /etc/prober/plugins\n  prober probe http http://127.0.0.1:8080/healthz --explain\n  prober plugin new demo --lang go",

@@ -7,7 +7,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// newHelp makes the command that shows the help of another.
+// newHelp returns the command that shows the help of another command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]...",
@@ -33,8 +33,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// completion adds cobra's command for shell completion to root, with an error for unknown
-// shells, for which cobra shows help.
+// completion adds cobra's command for shell completion to root. An unknown shell is an error there.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -45,7 +44,7 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// completeFlags lets shells complete the flags of c and its commands that take one of a few
+// completeFlags lets shells complete the flags of c and its subcommands that take one of a few
 // words, or a folder.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -39,13 +39,13 @@ type runOptions struct {
 	dev      []string // NAME=PATH
 }
 
-// manifests says where pods are.
+// manifests are the flags about manifests.
 type manifests struct {
 	paths            []string
-	allowUnsupported bool // fields that a process cannot have are warnings
+	allowUnsupported bool // only warn about fields that local processes do not support
 }
 
-// source returns the reader of the manifests, to be run by system; "": only to be read.
+// source returns the reader of the manifests. system runs them; "" only validates them.
 func (m *manifests) source(env *command.Env, system string) *manifest.Source {
 	return &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
 }
@@ -72,10 +72,10 @@ func newRun(env *command.Env) *cobra.Command {
 		Use:   "run -f PATH...",
 		Short: "Run the pods of manifests as local processes, and probe them",
 		Long: "Run the pods of manifests as local processes, and probe them, until SIGINT or SIGTERM.\n" +
-			"A manifest that changes is applied at once; SIGHUP has all of them read again.\n\n" +
-			"Every flag but --plugin-dev may be a variable too: PROBER_LOG_LEVEL is --log-level, and\n" +
-			"lists such as PROBER_PLUGINS are separated as PATH is.\n\n" +
-			"Exit code 0 ended by a signal, 1 it could not go on, 64 wrong usage or a file that is bad.",
+			"Changed manifests are applied at once. SIGHUP reads all of them again.\n\n" +
+			"Environment variables set every flag but --plugin-dev: PROBER_LOG_LEVEL sets --log-level. Lists\n" +
+			"such as PROBER_PLUGINS have the separators of PATH.\n\n" +
+			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
 		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n" +
 			"  prober run -f pods -f extra.yaml --config prober.yaml --state-dir /var/lib/prober\n" +
 			"  kubectl get pod shop -o yaml | prober run --allow-unsupported -f -",
@@ -101,21 +101,21 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
 	command.NotFromEnv(f.Lookup("plugin-dev"))
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
-	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "name that the HTTP server may be asked by, beside localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
+	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "host name that requests may have, beside localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
 	f.StringVar(&o.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
-	f.BoolVar(&o.InsecureListen, "insecure-listen", false, "let other hosts read over HTTP without TLS and credentials")
+	f.BoolVar(&o.InsecureListen, "insecure-listen", false, "allow reads from other hosts without TLS and credentials")
 	f.StringVar(&o.Socket, "socket", "", "unix socket that takes actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
-	f.StringVar(&o.AddrFile, "addr-file", "", "file that gets the bound address")
+	f.StringVar(&o.AddrFile, "addr-file", "", "file to write the bound address to")
 	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder that keeps what is known of external targets, and the plugins of registries, over a restart of the agent")
-	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn of fields that a process cannot have")
-	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the body of a failed HTTP probe, in the log and in the details of /api/v1/probes")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets and the plugins of registries, kept over restarts of the agent")
+	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
+	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
-	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly as this kubelet, quirks included")
+	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly like this kubelet, bugs included")
 	o.LogFormat, o.logLevel = "text", "info"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
-	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "least level of the lines on stderr")
+	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }
 
 // run runs the agent until a signal comes.
@@ -126,8 +126,8 @@ func (o *runOptions) run(ctx context.Context, env *command.Env) error {
 	if _, set := env.LookupEnv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
-	// A log reader that has gone ends no agent: writes to it fail, and the log counts them.
-	// It stays so until the process ends, since the last lines come after this returns.
+	// Without a reader of the log, writes fail, and the agent goes on. SIGPIPE stays handled, since
+	// the last lines are written after this returns.
 	env.Notify(syscall.SIGPIPE)
 	reload, stopReload := env.Notify(syscall.SIGHUP)
 	defer stopReload()
@@ -154,13 +154,13 @@ func (o *runOptions) run(ctx context.Context, env *command.Env) error {
 	if err != nil {
 		return command.Failed(err)
 	}
-	if o.LogFormat != "json" { // whose last line has said it
+	if o.LogFormat != "json" { // the last line of the JSON log has the cause
 		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	}
 	return nil
 }
 
-// complete checks the flags, and sets the fields of the agent's config that no flag sets.
+// complete validates the flags, and sets the fields of the agent's config that have no flag.
 func (o *runOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return command.Usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
@@ -191,7 +191,7 @@ func (o *runOptions) complete(env *command.Env) error {
 	return nil
 }
 
-// isTerminal reports whether w is a terminal, or another device that keeps nothing.
+// isTerminal reports whether w is a terminal or another character device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -201,11 +201,11 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// stderrTimeout is how long the end of the process waits for the reader of stderr.
+// stderrTimeout is how long the process waits at its end for the reader of stderr.
 const stderrTimeout = time.Second
 
-// timeoutWriter writes to w. After a write that takes longer than [stderrTimeout] it drops
-// everything. It is used by one goroutine.
+// timeoutWriter writes to w. After a write that takes longer than [stderrTimeout] it discards
+// everything. One goroutine uses it.
 type timeoutWriter struct {
 	w     io.Writer
 	stuck bool
@@ -230,7 +230,7 @@ func (t *timeoutWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// notStarted is the error of an agent that was not made.
+// notStarted returns the exit of an agent that did not start.
 func notStarted(err error) error {
 	e := &command.Exit{Code: command.ExitUsage, Err: err, Hint: "nothing was started"}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {

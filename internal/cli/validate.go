@@ -25,13 +25,13 @@ func newValidate(env *command.Env) *cobra.Command {
 	v := &validation{env: env}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check manifests, the agent's file and plugins' configs, without running anything",
-		Long: "Check manifests (files, folders and -), the agent's file (prober.yaml), plugin.yaml, and the\n" +
-			"configs of probes against the schemas of the plugins in --plugins folders.\n\n" +
-			"With the flags of prober run it checks what that checks before it starts anything, except for\n" +
-			"what only the host can know: it compiles and runs no plugin, asks no registry, and reads no\n" +
-			"secret. A PATH that is the agent's file stands for --config.\n\n" +
-			"One line on stdout for each error. Exit code 0 all good, 1 something is wrong, 64 wrong usage.",
+		Short: "Check manifests, prober.yaml and configs of plugins, without running anything",
+		Long: "Check manifests (files, folders and -), prober.yaml and plugin.yaml, and check the configs of\n" +
+			"probes with the schemas of the plugins in --plugins folders.\n\n" +
+			"With the flags of prober run it checks what prober run checks before it starts anything. It\n" +
+			"compiles and runs no plugin, and reads no registry and no secret. A PATH that is a prober.yaml\n" +
+			"is used as --config.\n\n" +
+			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
 		Args: command.AtLeast("a path"),
@@ -41,7 +41,7 @@ func newValidate(env *command.Env) *cobra.Command {
 	f.StringArrayVar(&v.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
-	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that a process cannot have")
+	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that local processes do not support")
 	return c
 }
 
@@ -51,11 +51,11 @@ type validation struct {
 	manifests
 	env        *command.Env
 	agentFiles []string // among the paths
-	badAgent   bool     // an agent file among the paths is wrong, and was printed
+	badAgent   bool     // an agent file among the paths is invalid, and its errors were printed
 	wrong      int      // errors printed
 }
 
-// maxFile bounds a file of any kind.
+// maxFile is the largest size of a file, in bytes.
 const maxFile = 8 << 20
 
 // kindLine finds the kind of files that are not manifests.
@@ -94,7 +94,7 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// load reads the manifests, and calls check for each pod that is otherwise right.
+// load reads the manifests, and calls check for each pod that is otherwise valid.
 func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) error {
 	source := v.source(v.env, "")
 	source.Check = check
@@ -102,8 +102,8 @@ func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) erro
 	return err
 }
 
-// chooseConfig takes the agent's file among the paths in place of --config. One that is
-// wrong was printed already.
+// chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid
+// one were printed already.
 func (v *validation) chooseConfig() error {
 	switch {
 	case v.ConfigFile != "" || len(v.agentFiles) == 0:
@@ -152,8 +152,8 @@ func (v *validation) printErrors(err error) {
 	fmt.Fprintln(v.env.Stdout, command.OneLine(err.Error()))
 }
 
-// file checks a file that is not a manifest, and a folder that has none. It reports whether
-// path is something other than manifests.
+// file checks a file that is not a manifest, and a folder without manifests. It reports whether path
+// is something other than manifests.
 func (v *validation) file(path string) (other bool, err error) {
 	if path == "-" {
 		return false, nil
@@ -187,8 +187,8 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// folder prints an error for a folder without manifests. An agent waits for them, but a check
-// of none is a mistake.
+// folder prints an error for a folder without manifests. An agent waits for them, but to validate
+// none is a mistake.
 func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err
@@ -197,5 +197,5 @@ func (v *validation) folder(path string) error {
 	if err == nil && len(files) == 0 {
 		v.printErrors(fmt.Errorf("%s: no manifest is in this folder: want *.yaml, *.yml or *.json", path))
 	}
-	return nil // what cannot be read is printed with the manifests
+	return nil // read errors are printed with the manifests
 }

@@ -1,6 +1,6 @@
-// Package command is what all of prober's commands share. [Env] is the outside world,
-// [Exit] an error with its exit code and hint; flags.go and output.go have the flags and
-// formats that several commands take. Read env.go first.
+// Package command has what all of prober's commands share. [Env] is the outside world, and [Exit]
+// an error with its exit code and hint. flags.go and output.go have the flags and formats of
+// several commands. Read env.go first.
 package command
 
 import (
@@ -27,8 +27,8 @@ type Env struct {
 	Stderr    io.Writer
 	Version   string // of prober
 	Compiler  string // see wasm.Config; "" compiles in this process
-	// Notify returns a channel of the given signals, which are no longer handled
-	// otherwise until stop is called.
+	// Notify returns a channel of the given signals. Until stop is called, they have no other
+	// effect.
 	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
 }
 
@@ -51,20 +51,20 @@ func (env *Env) Warn(format string, args ...any) {
 	fmt.Fprintf(env.Stderr, "prober: warning: "+format+"\n", args...)
 }
 
-// pathFlags hold lists of paths, which the environment separates as it does in PATH.
+// pathFlags are lists of paths. Their variables have the separators of PATH.
 var pathFlags = []string{"filename", "plugins"}
 
 // notFromEnv annotates flags that no variable sets.
 const notFromEnv = "not-from-env"
 
-// NotFromEnv marks a flag that no variable sets: it means something else than the flag of
-// that name of `prober run`.
+// NotFromEnv marks a flag that no variable sets, because it does not mean the same as the flag of
+// `prober run` with its name.
 func NotFromEnv(f *pflag.Flag) {
 	f.Annotations = map[string][]string{notFromEnv: {"true"}}
 }
 
-// SetFlags sets the flags that the command line does not set from variables: --log-level
-// from PROBER_LOG_LEVEL.
+// SetFlags sets flags that are not on the command line from variables: --log-level from
+// PROBER_LOG_LEVEL.
 func (env *Env) SetFlags(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || f.Name == "help" || f.Annotations[notFromEnv] != nil || err != nil {

@@ -14,7 +14,7 @@ const (
 	ExitUsage  = 64 // wrong usage, or a file that cannot be used
 )
 
-// Exit is an error with an exit code. If Err is nil, nothing is printed.
+// Exit is an error with an exit code. If Err is nil, no error is printed.
 type Exit struct {
 	Code int
 	Err  error
@@ -55,7 +55,7 @@ func (env *Env) Report(err error) int {
 	return e.Code
 }
 
-// ReportJSON is [Env.Report] with lines in JSON, as the agent's log has them.
+// ReportJSON is like [Env.Report], with lines in JSON like those of the agent's log.
 func (env *Env) ReportJSON(err error) int {
 	e := exitOf(err)
 	if e.Err == nil {

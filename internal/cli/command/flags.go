@@ -25,8 +25,8 @@ type Choice struct {
 	known []string
 }
 
-// OneOf returns a flag that sets value to one of the known words. "" stands for an empty
-// default, and is not shown.
+// OneOf returns a flag that sets value to one of the known words. "" allows an empty default, and
+// is not shown.
 func OneOf(value *string, known ...string) Choice { return Choice{value, known} }
 
 // String implements [pflag.Value].
@@ -55,20 +55,20 @@ func OutputFlag(c *cobra.Command, value *string, formats ...string) {
 	c.Flags().VarP(OneOf(value, formats...), "output", "o", "format of the output")
 }
 
-// FileFlag adds a flag that names a file, and that no variable sets.
+// FileFlag adds a flag that names a file. No variable sets it.
 func FileFlag(c *cobra.Command, value *string, short, name, without, help string) {
 	c.Flags().StringVarP(value, name, short, without, help)
 	NotFromEnv(c.Flags().Lookup(name))
 }
 
-// Folder makes a command that only holds others.
+// Folder returns a command that only has subcommands.
 func Folder(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: RequireCommand}
 	c.AddCommand(commands...)
 	return c
 }
 
-// RequireCommand runs a command that only holds others: it returns an error that lists them.
+// RequireCommand returns the error of a command that was called without a subcommand.
 func RequireCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return Usage("known: "+strings.Join(Names(cmd), ", "), "%s: a command is required", cmd.CommandPath())
@@ -76,7 +76,7 @@ func RequireCommand(cmd *cobra.Command, args []string) error {
 	return Unknown(cmd, args[0])
 }
 
-// Unknown returns the error of a word that is not a command of cmd.
+// Unknown returns the error of a word that is not a subcommand of cmd.
 func Unknown(cmd *cobra.Command, word string) error {
 	names := Names(cmd)
 	hint := "known: " + strings.Join(names, ", ")
@@ -89,7 +89,7 @@ func Unknown(cmd *cobra.Command, word string) error {
 	return Usage(hint, "%s: unknown command %q", cmd.CommandPath(), word)
 }
 
-// Names returns the names of the commands of cmd.
+// Names returns the names of the subcommands of cmd.
 func Names(cmd *cobra.Command) (names []string) {
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {

@@ -36,8 +36,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// OneLine makes text fit for one line of a terminal: the output of a target or a plugin
-// must not move the cursor.
+// OneLine returns text as one line for a terminal, without control characters.
 func OneLine(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
 	return strings.Map(func(r rune) rune {

@@ -25,8 +25,8 @@ type Probe struct {
 	Config  any    // of the handler; as JSON
 	Target  probe.Target
 	Secrets manager.Secrets // that Config refers to
-	// Wrap, unless it is nil, returns the handler to call in place of the one that was made
-	// with config.
+	// Wrap, unless it is nil, returns the handler to call instead of h, which was prepared with
+	// config.
 	Wrap func(h probe.Handler, config []byte) probe.Handler
 	// Stopped reports whether a signal ended the probe. It is set by Run.
 	Stopped bool
@@ -41,7 +41,7 @@ type Probe struct {
 func (p *Probe) Flags(c *cobra.Command) *cobra.Command {
 	c.Long = c.Short + ".\n\nExit code 0 Success, 1 Warning, 2 Failure, 3 Unknown, 64 wrong usage."
 	c.Flags().DurationVar(&p.timeout, "timeout", time.Second, "of each attempt")
-	c.Flags().BoolVar(&p.explain, "explain", false, "show on stderr what happens inside each attempt")
+	c.Flags().BoolVar(&p.explain, "explain", false, "show on stderr the steps of each attempt")
 	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "leave the headers of the table out")
 	command.OutputFlag(c, &p.output, command.Table, command.JSON, command.YAML, command.Nagios)
 	return c
