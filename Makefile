@@ -2,41 +2,41 @@
 # alone.
 
 GO          ?= go
-# What runs tests, with the arguments of go test: CI has a program of its own, .ci/gotest.
+# Runs tests, with the arguments of go test. CI sets it to .ci/gotest.
 GOTEST      ?= $(GO) test
 FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
 ORACLECOUNT ?= 2000
-# How long a soak lasts, about how many healthy probes it has, and how often it kills.
+# The duration of a soak, its number of healthy probes, and how often it kills the agent.
 SOAK        ?= 15m
 PROBES      ?= 300
 KILLS       ?= 100
-# Of the oracle's first scenario: the same in every run, as a test should be. With 0 the
-# clock gives one, to look for what nobody has seen yet.
+# The seed of the oracle's first scenario, the same in every run. 0 takes one from the clock, to
+# find new scenarios.
 ORACLESEED  ?= 1
 TIMEOUT     ?= 40m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# The example plugins by language. Those in Go need nothing but Go.
+# The example plugins by language.
 PLUGINS      := $(patsubst examples/plugins/%/main.go,%,$(wildcard examples/plugins/*/main.go))
 C_PLUGINS    := $(patsubst examples/plugins/%/main.c,%,$(wildcard examples/plugins/*/main.c))
 RUST_PLUGINS := $(patsubst examples/plugins/%/lib.rs,%,$(wildcard examples/plugins/*/lib.rs))
 AS_PLUGINS   := $(patsubst examples/plugins/%/index.ts,%,$(wildcard examples/plugins/*/index.ts))
 
-# Debian's toolchains, and where test/e2e/run puts AssemblyScript.
+# Debian's toolchains, and the AssemblyScript that test/e2e/run installs.
 CLANG ?= clang
 RUSTC ?= /usr/bin/rustc
 ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modules/.bin/asc
 
-# Modules of their own that hold a part of the examples or tests.
+# Examples with a go.mod of their own.
 NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod))
 
-# Where plugin authors work, beside the system that make runs on.
+# Systems of plugin authors, besides the one that make runs on.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
-# What a release is built for.
+# Platforms of a release.
 RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 export CGO_ENABLED = 0
@@ -57,7 +57,7 @@ bin/prober:
 .PHONY: plugins
 plugins: $(PLUGINS:%=bin/plugins/%.wasm)
 
-# Go decides what is stale; its build cache makes this quick.
+# These always run: Go decides what is stale, and its build cache makes this quick.
 .PHONY: $(PLUGINS:%=bin/plugins/%.wasm)
 $(PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm:
 	@mkdir -p bin/plugins
@@ -100,7 +100,7 @@ test: ## every test that needs Go and nothing else
 	$(GOTEST) -timeout $(TIMEOUT) ./...
 	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GOTEST) -timeout $(TIMEOUT) ./...); done
 
-# What tests build is built as it is for test: without cgo, and so from the cache.
+# Programs that tests build are built without cgo, as for test, and so come from the cache.
 .PHONY: test-race
 test-race: ## the same with the race detector (needs gcc)
 	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...

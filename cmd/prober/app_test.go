@@ -14,12 +14,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// appArgument makes the test binary what the containers of a test run.
+// appArgument makes the test binary run appMain, in containers of a test.
 const appArgument = "__app"
 
-// appMain runs `KIND NAME CONTROL ADDRESS`: a server that begins to listen when the
-// test lets it start, and is as healthy as the test says. The kind ask exits with 0
-// when the flag NAME is set.
+// appMain runs `KIND NAME CONTROL ADDRESS`: a server that listens after the test lets it start, and
+// whose health are flags of the test. The kind ask exits with 0 if the flag NAME is set.
 func appMain(args []string) int {
 	kind, name, control := args[0], args[1], args[2]
 	if kind == "ask" {
@@ -111,7 +110,7 @@ func appRESP(l net.Listener, control, name string) error {
 	}
 }
 
-// control is the test's side: flags, and who may start.
+// control has the flags of apps, and decides when they start.
 type control struct {
 	mu     sync.Mutex
 	flags  map[string]bool

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLogReaderDoesNotStopAgent has a reader of the log that ends, or reads no more: containers
-// run and are probed as before, until a signal ends them with grace.
+// TestLogReaderDoesNotStopAgent closes the reader of the log, or stops reading. Containers run and are
+// probed as before, until a signal stops them gracefully.
 func TestLogReaderDoesNotStopAgent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,7 +160,7 @@ func dropped(t *testing.T, url, stream string) (n float64) {
 	return n
 }
 
-// story is what a container tells the test through a named pipe.
+// story is a named pipe with lines that a container writes for the test.
 type story struct {
 	path  string
 	pipe  *os.File

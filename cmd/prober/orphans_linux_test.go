@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKilledAgentLeavesNoPlugin kills an agent, and looks for a plugin that is a program, and for
-// what that has started by itself, whose parents have ended.
+// TestKilledAgentLeavesNoPlugin kills an agent, and waits for the end of a plugin that is a program
+// and of the processes that it has started.
 func TestKilledAgentLeavesNoPlugin(t *testing.T) {
 	t.Parallel()
 	plugins := t.TempDir()
@@ -70,7 +70,7 @@ spec:
 	if len(descriptors) != 5 {
 		t.Fatalf("%q and %q", said(&a.now, "web"), said(&a.now, "api"))
 	}
-	for i, what := range []string{"the plugin", "its child", "what has left its group", "what is deaf", "what has closed all"} {
+	for i, what := range []string{"the plugin", "its child", "the process that left its group", "the process that ignores signals", "the process without open files"} {
 		fds := []unix.PollFd{{Fd: int32(descriptors[i]), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, int(patience.Milliseconds()))
 		for err == unix.EINTR {

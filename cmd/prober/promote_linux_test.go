@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Whatever is spoken with the agent, a signal ends the question and is named for it.
+// A signal ends the request over both versions of HTTP, and is the error.
 func TestPromoteStopsOnSignal(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
@@ -41,8 +41,8 @@ func TestPromoteStopsOnSignal(t *testing.T) {
 	}
 }
 
-// interruptedPromotion asks the server for a promotion until it has been asked, over what it
-// says, and returns what becomes of that.
+// interruptedPromotion starts a promotion, interrupts it when the server has the request, and returns
+// the version of HTTP, stderr and the exit.
 func interruptedPromotion(t *testing.T, server *httptest.Server, asked <-chan string) string {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.pem")

@@ -26,8 +26,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// patience is how long a script waits for what must happen. Under the race detector
-// wazero alone takes half a minute to compile a guest.
+// patience is the time limit for each wait. Under the race detector wazero alone takes half a
+// minute to compile a guest.
 const patience = 3 * time.Minute
 
 func TestScript(t *testing.T) {
@@ -65,7 +65,7 @@ func exitCode(ts *testscript.TestScript, err error) int {
 	return 0
 }
 
-// program is what start has started.
+// program is the program that start has started.
 type program struct {
 	cmd    *exec.Cmd
 	stderr *os.File // read end
@@ -76,8 +76,8 @@ type program struct {
 	changed chan struct{} // closed when text grows; nil at the end of stderr
 }
 
-// start PROGRAM ARG... runs a program in the background. line and finish are about it. SOCKET
-// is the path of its socket.
+// start PROGRAM ARG... runs a program in the background, for line, signal and finish. It sets SOCKET
+// to the path of the program's socket.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: start PROGRAM ARG...")

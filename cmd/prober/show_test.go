@@ -60,8 +60,8 @@ spec:
     readinessProbe: {httpGet: {path: /flag/ext-ready, port: EXT}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
 `
 
-// TestPodOfSixContainers runs the binary and holds what the API shows at every stage
-// of a pod's life against what must be.
+// TestPodOfSixContainers runs the binary, and checks what the API shows at each stage of a pod's
+// life.
 func TestPodOfSixContainers(t *testing.T) {
 	t.Parallel()
 	plugins := t.TempDir()
@@ -88,8 +88,8 @@ func TestPodOfSixContainers(t *testing.T) {
 		{"the sidecar lets the others run", func() { flags.letStart("proxy") }, unready},
 		{"everything is ready", func() { flags.set(true, "worker-up", "web-ready", "rpc-ready", "cache-ready") }, allReady(0)},
 		{"liveness restarts a container", func() { flags.set(false, "web-live") }, allReady(1)},
-		{"the plugin finds its target unwell", func() { flags.set(false, "cache-ready") }, cacheUnready},
-		{"and well again", func() { flags.set(true, "cache-ready") }, allReady(1)},
+		{"the plugin finds a failure", func() { flags.set(false, "cache-ready") }, cacheUnready},
+		{"the plugin finds a success again", func() { flags.set(true, "cache-ready") }, allReady(1)},
 	} {
 		stage.change()
 		a.await(t, stage.name, stage.wrong)

@@ -16,8 +16,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestStoppedAgentReportsHostStall stops an agent during its attempts: it blames its host for
-// the time-outs, and not the target.
+// TestStoppedAgentReportsHostStall stops an agent during its attempts. The time-outs count as errors
+// of the host, not as failures of the target.
 func TestStoppedAgentReportsHostStall(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

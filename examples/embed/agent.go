@@ -108,7 +108,7 @@ func (a *agent) waiting(containerID string) (jobs int, ok bool) {
 	return 0, false
 }
 
-// Start starts the containers of pod and lets them be probed.
+// Start starts the containers of pod and probes them.
 func (a *agent) Start(ctx context.Context, pod *v1.Pod, w workload) error {
 	p := &runningPod{pod: pod, workload: w, containers: make(map[string]container)}
 	p.status = v1.PodStatus{Phase: v1.PodRunning, PodIP: podIP}
@@ -134,7 +134,7 @@ func (a *agent) newContainer(p *runningPod, name string, restarts int32) v1.Cont
 	}
 }
 
-// publish lets the manager write what its probes have decided into the pod's status.
+// publish writes the decided results of the probes into the pod's status.
 func (a *agent) publish(ctx context.Context, uid types.UID) {
 	a.mu.Lock()
 	p, ok := a.pods[uid]
@@ -150,7 +150,7 @@ func (a *agent) publish(ctx context.Context, uid types.UID) {
 	a.mu.Unlock()
 }
 
-// Watch follows the decided results as a kubelet's sync loop does, and tells of each.
+// Watch reads the decided results, as a kubelet's sync loop does, and prints each.
 func (a *agent) Watch(ctx context.Context) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for u := range a.manager.Subscribe(ctx) {

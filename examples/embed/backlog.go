@@ -8,8 +8,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// backlog is a handler of this agent's own: it looks at something that only the agent
-// can see, how many jobs wait for a container. Its config says how many are too many.
+// backlog is a handler of this agent. It checks how many jobs wait for a container, which only the
+// agent knows. Its config has the threshold.
 type backlog struct {
 	waiting func(containerID string) (jobs int, ok bool)
 }
@@ -45,7 +45,7 @@ func (h *backlog) Prepare(config []byte, _ probe.Target) (probe.Handler, error) 
 	}), nil
 }
 
-// Probe implements [probe.Handler]; without a config there is nothing to compare with.
+// Probe implements [probe.Handler]. A probe needs a config, so this is always an error.
 func (h *backlog) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{}, fmt.Errorf("backlog needs a config")
 }

@@ -19,8 +19,8 @@ import (
 // podIP is the address of the one pod in the fabric.
 const podIP = "10.1.0.7"
 
-// demoPod is a web server, a worker whose queue grows until it is restarted, and, with
-// the redis plugin, a cache.
+// demoPod returns a pod with a web server, a worker whose queue grows until it is restarted, and with
+// the redis plugin a cache.
 func demoPod(withRedis bool) (*v1.Pod, workload) {
 	probes := `
 worker:
@@ -67,7 +67,7 @@ func newWeb(f *fabric) container {
 	return server{l}
 }
 
-// newCache answers as much of Redis' protocol as its plugin asks.
+// newCache starts a server with the part of Redis' protocol that the plugin needs.
 func newCache(f *fabric) container {
 	l := f.Listen(podIP + ":6379")
 	go func() {

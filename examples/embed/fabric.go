@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// fabric is a network inside the process. An agent of yours may enter a network
-// namespace here, or go through a tunnel to a virtual machine.
+// fabric is a network inside the process. Another agent may enter a network namespace here, or use a
+// tunnel to a virtual machine.
 type fabric struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -16,7 +16,7 @@ type fabric struct {
 
 func newFabric() *fabric { return &fabric{listeners: make(map[string]*listener)} }
 
-// DialContext has the signature that builtin.Config and wasm.Config ask for.
+// DialContext has the signature of the fields of builtin.Config and wasm.Config.
 func (f *fabric) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	f.mu.Lock()
 	l := f.listeners[address]

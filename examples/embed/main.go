@@ -1,8 +1,7 @@
-// Command embed is a small platform agent around prober's core. It runs "containers"
-// that are goroutines, on a network of its own, and shows what an agent brings along:
-// where it learns how containers are doing (agent.go), a handler of its own
-// (backlog.go), and the way connections are made (fabric.go), which the built-in
-// handlers and WebAssembly plugins use alike.
+// Command embed is a small platform agent around prober's core. Its containers are goroutines on a
+// network inside the process. It shows what an agent provides: a source of container statuses
+// (agent.go), a handler of its own (backlog.go), and a dialer (fabric.go), which the built-in
+// handlers and WebAssembly plugins use.
 //
 //	go run . [plugin.wasm]
 package main
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// run lets one pod live until ctx ends, and prints what its probes decide.
+// run runs one pod until ctx ends, and prints the decided results of its probes.
 func run(ctx context.Context, plugins []string) error {
 	network := newFabric()
 	a, err := newAgent(ctx, network, plugins)

@@ -26,9 +26,9 @@ func buildRedis(t *testing.T) string {
 	return path
 }
 
-// TestAgent sees the built-in http handler and the redis plugin through the fabric, and
-// our own handler restart the worker.
-func TestAgent(t *testing.T) {
+// TestAgentProbesThroughItsOwnNetwork waits for results of the built-in http handler and the redis
+// plugin, and for the restart of the worker by the agent's own handler.
+func TestAgentProbesThroughItsOwnNetwork(t *testing.T) {
 	redis := buildRedis(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

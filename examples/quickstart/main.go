@@ -1,6 +1,5 @@
-// Command quickstart is what the containers of pod.yaml run: a small web app, a server
-// that speaks enough of Redis' protocol for its plugin, and a server that turns
-// unhealthy after a while.
+// Command quickstart has the programs of the containers of pod.yaml: a small web app, a server with
+// the part of Redis' protocol that the plugin needs, and a server that turns unhealthy after a while.
 package main
 
 import (

@@ -24,8 +24,8 @@ const demoPod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:
 
 const fifoAgent = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// withoutWriter are command lines that read a named pipe which nobody writes to. PIPE
-// stands in the place of a file, and DIR is the folder of all files.
+// withoutWriter are command lines that read a named pipe without a writer, in the place of a file.
+// DIR is the folder of all files.
 var withoutWriter = []struct {
 	name  string
 	pipe  string            // its path in DIR
@@ -116,7 +116,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// inTime runs a command line. One that waits for a writer of pipe is an error, and gets one.
+// inTime runs a command line. If it waits for a writer of pipe, the test fails, and pipe gets one.
 func inTime(t *testing.T, pipe, dir string, args []string) (code int, output string) {
 	t.Helper()
 	var out bytes.Buffer

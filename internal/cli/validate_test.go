@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// `prober validate <(generate)`: what was read from a pipe is not there any more.
+// A pipe, as in `prober validate <(generate)`, can be read only once.
 func TestValidateReadsDescriptor(t *testing.T) {
 	for text, want := range map[string]int{
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n": 0,

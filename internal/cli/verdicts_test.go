@@ -15,70 +15,70 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// withProbe is a pod with a probe of the annotation.
+// withProbe returns a pod with a probe in the annotation.
 func withProbe(text string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {prober.dev/probes: '{c: {readiness: " + text + "}}'}}\nspec: {containers: [{name: c}]}\n"
 }
 
-// withContainer is a pod with a container that has fields.
+// withContainer returns a pod with a container with the given fields.
 func withContainer(fields string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, " + fields + "}]}\n"
 }
 
 const agentHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// verdicts are the files of a run, and what is made of them: "good" by run and by validate,
-// "bad" by both, or "bad on the host" by run alone, since validate compiles and runs nothing,
-// and reads no secret. PLUGIN is a good module, and NEEDY one that asks for kv.
+// verdicts are sets of files that prober run and prober validate accept ("good") or refuse ("bad").
+// Files that are "bad on the host" are refused by run alone, since validate compiles and runs
+// nothing, and reads no secret. PLUGIN is a valid module, and NEEDY one that requests kv.
 var verdicts = []struct {
 	name  string
 	files map[string]string // pods/*, plugins/*, prober.yaml, lock
 	want  string
 }{
-	{"a pod", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "PLUGIN"}, "good"},
-	{"an unused plugin without its grant", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: 1}}"), "plugins/demo.wasm": "NEEDY"}, "good"},
-	{"a grant", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [kv]}]\n"}, "good"},
-	{"a named port", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}, ports: [{name: web, containerPort: 80}]")}, "good"},
-	{"a commented-out manifest", map[string]string{"pods/a.yaml": "# kind: Pod\n"}, "good"},
+	{"pod with plugin probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "PLUGIN"}, "good"},
+	{"unused plugin without grant", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: 1}}"), "plugins/demo.wasm": "NEEDY"}, "good"},
+	{"granted capability", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [kv]}]\n"}, "good"},
+	{"named port", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}, ports: [{name: web, containerPort: 80}]")}, "good"},
+	{"manifest with comments only", map[string]string{"pods/a.yaml": "# kind: Pod\n"}, "good"},
 
-	{"YAML", map[string]string{"pods/a.yaml": "a: ["}, "bad"},
-	{"an empty file", map[string]string{"pods/a.yaml": " \n"}, "bad"},
-	{"another kind", map[string]string{"pods/a.yaml": "apiVersion: v1\nkind: Service\n"}, "bad"},
-	{"an unknown field", map[string]string{"pods/a.yaml": withContainer("livenessprobe: {}")}, "bad"},
-	{"an unsupported field", map[string]string{"pods/a.yaml": withContainer("resources: {limits: {cpu: 1}}")}, "bad"},
-	{"a number out of range", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {periodSeconds: -1, tcpSocket: {port: 1}}")}, "bad"},
-	{"two pods of one name", map[string]string{"pods/a.yaml": withContainer(""), "pods/b.yaml": withContainer("")}, "bad"},
-	{"an unknown annotation", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{plugin: {name: demo}}"), "/probes", "/prob", 1)}, "bad"},
-	{"an address", map[string]string{"pods/a.yaml": strings.Replace(withContainer(""), "{name: p}", "{name: p, annotations: {prober.dev/address: \"a:1\"}}", 1)}, "bad"},
-	{"a port of httpGet", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}")}, "bad"},
-	{"a port of tcpSocket", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: web}}")}, "bad"},
-	{"a port of a hook", map[string]string{"pods/a.yaml": withContainer("command: [a], lifecycle: {preStop: {httpGet: {port: web}}}")}, "bad"},
-	{"a port of the annotation", map[string]string{"pods/a.yaml": withProbe("{httpGet: {port: web}}")}, "bad"},
-	{"a port of a plugin's target", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, target: {port: web}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
-	{"a container that is not there", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{exec: {command: [a]}}"), "{c: {", "{d: {", 1)}, "bad"},
-	{"a handler that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: other}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
-	{"a config of a built-in handler", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: http, config: {port: {}}}}")}, "bad"},
-	{"a config against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: 1}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad"},
+	{"invalid YAML", map[string]string{"pods/a.yaml": "a: ["}, "bad"},
+	{"empty file", map[string]string{"pods/a.yaml": " \n"}, "bad"},
+	{"unsupported kind", map[string]string{"pods/a.yaml": "apiVersion: v1\nkind: Service\n"}, "bad"},
+	{"unknown field", map[string]string{"pods/a.yaml": withContainer("livenessprobe: {}")}, "bad"},
+	{"unsupported field", map[string]string{"pods/a.yaml": withContainer("resources: {limits: {cpu: 1}}")}, "bad"},
+	{"number out of range", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {periodSeconds: -1, tcpSocket: {port: 1}}")}, "bad"},
+	{"two pods with one name", map[string]string{"pods/a.yaml": withContainer(""), "pods/b.yaml": withContainer("")}, "bad"},
+	{"unknown annotation", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{plugin: {name: demo}}"), "/probes", "/prob", 1)}, "bad"},
+	{"invalid address", map[string]string{"pods/a.yaml": strings.Replace(withContainer(""), "{name: p}", "{name: p, annotations: {prober.dev/address: \"a:1\"}}", 1)}, "bad"},
+	{"unknown port in httpGet", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {httpGet: {port: web}}")}, "bad"},
+	{"unknown port in tcpSocket", map[string]string{"pods/a.yaml": withContainer("livenessProbe: {tcpSocket: {port: web}}")}, "bad"},
+	{"unknown port in a hook", map[string]string{"pods/a.yaml": withContainer("command: [a], lifecycle: {preStop: {httpGet: {port: web}}}")}, "bad"},
+	{"unknown port in the annotation", map[string]string{"pods/a.yaml": withProbe("{httpGet: {port: web}}")}, "bad"},
+	{"unknown port in a plugin's target", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, target: {port: web}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"unknown container", map[string]string{"pods/a.yaml": strings.Replace(withProbe("{exec: {command: [a]}}"), "{c: {", "{d: {", 1)}, "bad"},
+	{"unknown handler", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: other}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"invalid config of a built-in handler", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: http, config: {port: {}}}}")}, "bad"},
+	{"config that violates its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: 1}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN"}, "bad"},
 
-	{"a capability without a grant", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY"}, "bad"},
-	{"a grant of something else", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [dns]}]\n"}, "bad"},
-	{"a broken module", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "oops"}, "bad"},
-	{"two plugins of one name", map[string]string{"pods/a.yaml": withContainer(""), "plugins/a.wasm": "PLUGIN", "plugins/b.wasm": "PLUGIN"}, "bad"},
-	{"a digest", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, digest: \"sha256:" + zeros64 + "\"}]\n"}, "bad"},
-	{"a plugin that is nowhere", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo}]\n"}, "bad"},
-	{"a source that is not there", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo, source: ./demo.wasm}]\n"}, "bad"},
-	{"a lonely shadow", map[string]string{"pods/a.yaml": withContainer(""), "plugins/none": "", "far.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, source: ./far.wasm, shadow: true}]\n"}, "bad"},
-	{"no signature", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "ops.pub": "KEY", "prober.yaml": agentHead + "trust: {require: true, keys: [ops.pub]}\n"}, "bad"},
-	{"a key that is not there", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "trust: {keys: [ops.pub]}\n"}, "bad"},
-	{"a plugin that is not locked", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "lock": "apiVersion: prober.dev/v1\nkind: PluginLock\nplugins: []\n"}, "bad"},
-	{"a broken lock", map[string]string{"pods/a.yaml": withContainer(""), "lock": "oops"}, "bad"},
-	{"prober.yaml", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugin: []\n"}, "bad"},
+	{"capability without grant", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY"}, "bad"},
+	{"grant of another capability", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "NEEDY", "prober.yaml": agentHead + "plugins: [{name: demo, grants: [dns]}]\n"}, "bad"},
+	{"invalid module", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "oops"}, "bad"},
+	{"two plugins with one name", map[string]string{"pods/a.yaml": withContainer(""), "plugins/a.wasm": "PLUGIN", "plugins/b.wasm": "PLUGIN"}, "bad"},
+	{"wrong digest", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, digest: \"sha256:" + zeros64 + "\"}]\n"}, "bad"},
+	{"plugin of prober.yaml not found", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo}]\n"}, "bad"},
+	{"missing source", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo, source: ./demo.wasm}]\n"}, "bad"},
+	{"shadow without plugin", map[string]string{"pods/a.yaml": withContainer(""), "plugins/none": "", "far.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, source: ./far.wasm, shadow: true}]\n"}, "bad"},
+	{"missing signature", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "ops.pub": "KEY", "prober.yaml": agentHead + "trust: {require: true, keys: [ops.pub]}\n"}, "bad"},
+	{"missing key", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "trust: {keys: [ops.pub]}\n"}, "bad"},
+	{"plugin not in the lock", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "lock": "apiVersion: prober.dev/v1\nkind: PluginLock\nplugins: []\n"}, "bad"},
+	{"invalid lock", map[string]string{"pods/a.yaml": withContainer(""), "lock": "oops"}, "bad"},
+	{"invalid prober.yaml", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugin: []\n"}, "bad"},
 
-	{"a file that nothing allows", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
-	{"a variable that nothing allows", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${env:NO_SUCH}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
-	{"a secret that is not there", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
-	{"a secret against its schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
-	{"a module without probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad"},
+	{"secret file not allowed", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"secret variable not allowed", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${env:NO_SUCH}\"}}}"), "plugins/demo.wasm": "PLUGIN"}, "bad"},
+	{"missing secret", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo, config: {a: \"${file:/no/such}\"}}}"), "plugins/demo.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
+	{"secret for a field with a schema", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: strict, config: {a: \"${file:/no/such}\"}}}"), "plugins/strict/plugin.yaml": strictManifest, "plugins/strict/x.wasm": "PLUGIN", "prober.yaml": agentHead + "secrets: {allow: [\"file:/no/*\"]}\n"}, "bad on the host"},
+	{"module without export probe", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "BARE"}, "bad"},
 }
 
 const (
@@ -131,7 +131,7 @@ func TestValidateRefusesWhatRunRefuses(t *testing.T) {
 	}
 }
 
-// refusal returns why an agent would not start.
+// refusal returns the error of an agent that does not start.
 func refusal(t *testing.T, cfg agent.Config) error {
 	t.Helper()
 	a, err := agent.New(t.Context(), cfg)

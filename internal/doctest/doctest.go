@@ -1,11 +1,9 @@
-// Package doctest carries out a page of the documentation, so that what it tells a
-// reader to type is what works.
+// Package doctest runs the commands of a documentation page and compares their output.
 //
-// Three kinds of fenced blocks count. ```console holds commands, each after "$ ", and
-// what they print, standard error included: "…" stands for the rest of a word or line,
-// or, alone on a line, for any lines; "(exit 2)" is the exit code where it is not 0.
-// A language and a path, as in ```go queue/main.go, is a file that is written. A third
-// word, as in ```console rust, is a toolchain: who runs the page says which it has.
+// It reads two kinds of fenced blocks. ```console has commands, each after "$ ", and their output with
+// standard error: "…" matches the rest of a word or line, or alone on a line any lines. "(exit 2)" is
+// an exit code other than 0. ```console rust runs only if the toolchain rust is there. A language and
+// a path, as in ```go queue/main.go, is a file to write.
 package doctest
 
 import (
@@ -21,7 +19,7 @@ import (
 	"testing"
 )
 
-// Page is a page and what to run it with.
+// Page is a page and the environment of its commands.
 type Page struct {
 	File string   // of Markdown
 	Dir  string   // in which its commands run
@@ -31,7 +29,7 @@ type Page struct {
 
 var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
-// Run carries the page out, from top to bottom.
+// Run runs the page from top to bottom.
 func Run(t *testing.T, p Page) {
 	text, err := os.ReadFile(p.File)
 	if err != nil {
@@ -85,7 +83,7 @@ func (p Page) console(t *testing.T, line int, body string) (commands int) {
 	return commands
 }
 
-// shell runs a command and returns what it prints.
+// shell runs a command and returns its output.
 func (p Page) shell(t *testing.T, command string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -101,7 +99,7 @@ func (p Page) shell(t *testing.T, command string) string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// Like reports whether got is what a page says: see the package.
+// Like reports whether got matches the output on a page. The package comment has the rules.
 func Like(want, got string) bool {
 	if want == "" {
 		return got == ""

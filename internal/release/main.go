@@ -1,6 +1,6 @@
-// Release builds what is published of a version: for each platform an archive with the
-// program, man pages and completions, and an SBOM of its modules; and the checksums of all.
-// The same commit and Go version give the same bytes. Read main.go first.
+// Release builds the files of a release: for each platform an archive with the program, man pages and
+// completions, and an SBOM of its modules, and a file with all checksums. The same commit and Go
+// version give the same bytes. Read main.go first.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// release is one version that is built.
+// release describes the release to build.
 type release struct {
 	source  string // folder of the module
 	out     string // folder of the results
@@ -29,7 +29,7 @@ type release struct {
 func main() {
 	r := release{source: "."}
 	platforms := flag.String("platforms", "linux/amd64", "separated by spaces: OS/ARCH")
-	flag.StringVar(&r.out, "out", "dist", "folder of the results, which is emptied first")
+	flag.StringVar(&r.out, "out", "dist", "folder of the files, which is emptied first")
 	flag.StringVar(&r.version, "version", "dev", "of the release")
 	flag.StringVar(&r.goTool, "go", "go", "the Go tool")
 	seconds := flag.Int64("date", 0, "of the commit, in seconds since the epoch")
@@ -81,7 +81,7 @@ type file struct {
 	exec bool
 }
 
-// sharedFiles returns what the archives of all platforms have.
+// sharedFiles returns the files that the archives of all platforms have.
 func (r *release) sharedFiles() (files []file, err error) {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := os.ReadFile(filepath.Join(r.source, name))

@@ -19,7 +19,7 @@ func root() *cobra.Command {
 	return c
 }
 
-// completions returns the scripts by which shells complete command lines.
+// completions returns the completion scripts of all shells.
 func completions() (files []file, _ error) {
 	for _, shell := range []struct {
 		file  string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bom is the part of a CycloneDX 1.6 document that is written.
+// bom is a CycloneDX 1.6 document, with the fields that are used here.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	SpecVersion  string       `json:"specVersion"`
@@ -52,8 +52,8 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// sbom returns the modules that are linked into a program, as the program itself lists them,
-// and Go's standard library.
+// sbom returns the SBOM of a program: the modules in its build information, and Go's standard
+// library.
 func sbom(program []byte, version string, date time.Time) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {

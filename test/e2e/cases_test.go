@@ -10,9 +10,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// TestCases runs the *_test.yaml files of all example plugins as `prober plugin test
+// TestExamplePluginsPassTheirCases runs the *_test.yaml files of all example plugins as `prober plugin test
 // --matrix` does, against the modules that were built for the other tests.
-func TestCases(t *testing.T) {
+func TestExamplePluginsPassTheirCases(t *testing.T) {
 	paths, err := filepath.Glob("../../examples/plugins/*/*" + plugintest.Suffix)
 	if err != nil {
 		t.Fatal(err)

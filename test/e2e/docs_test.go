@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/internal/doctest"
 )
 
-// toolchains is an environment with prober and all that it builds plugins with.
+// toolchains returns an environment with prober and the compilers of all languages.
 func toolchains(t *testing.T) []string {
 	t.Helper()
 	programs, err := filepath.Abs(bin)
@@ -26,9 +26,8 @@ func toolchains(t *testing.T) []string {
 		"ASC="+filepath.Join(cache, "prober/assemblyscript/node_modules/.bin/asc"))
 }
 
-// TestPluginAuthors follows docs/plugin-authors.md as a reader does who has every
-// toolchain.
-func TestPluginAuthors(t *testing.T) {
+// TestPluginAuthorsPageInEveryLanguage runs docs/plugin-authors.md with every toolchain.
+func TestPluginAuthorsPageInEveryLanguage(t *testing.T) {
 	doctest.Run(t, doctest.Page{
 		File: "../../docs/plugin-authors.md",
 		Dir:  t.TempDir(),

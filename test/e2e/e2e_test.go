@@ -42,7 +42,7 @@ func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
 	return probePluginIn(t, filepath.Join(bin, "plugins"), plugin, target, config)
 }
 
-// probePluginIn runs a plugin of a folder.
+// probePluginIn is like probePlugin, for a plugin of a folder.
 func probePluginIn(t *testing.T, dir, plugin, target, config string, args ...string) (verdict, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
@@ -64,7 +64,7 @@ func probePluginIn(t *testing.T, dir, plugin, target, config string, args ...str
 	return v, code
 }
 
-// want holds a verdict against what was expected; text is a part of output or error.
+// want compares a verdict with the expected one. text is a part of the output or error.
 func want(t *testing.T, v verdict, code int, result, text string) {
 	t.Helper()
 	codes := map[string]int{"success": 0, "warning": 1, "failure": 2, "unknown": 3}
@@ -83,11 +83,11 @@ func redis(t *testing.T, args ...string) string {
 	return address
 }
 
-// portsGiven is how many ports freeAddress has given out.
+// portsGiven is the number of ports that freeAddress has returned.
 var portsGiven atomic.Int32
 
-// freeAddress returns an address at which nobody listens, and which is given out once
-// only. Its port is none of those that the system gives to who asks for any.
+// freeAddress returns an unused address, another one at each call. Its port is outside of the range
+// of ephemeral ports.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -103,7 +103,7 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-// await asks every 50 ms, for 3 min at most, whether what real processes do has come true.
+// await checks a condition on real processes every 50 ms, for 3 min at most.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(3 * time.Minute)
@@ -184,8 +184,8 @@ func TestHTTPJSON(t *testing.T) {
 	}
 }
 
-// TestQuickstart is `make run`: within a minute the pod is ready, and the container that
-// turns unhealthy is restarted; afterwards nothing is left.
+// TestQuickstart runs what `make run` runs. Within a minute the pod is ready, and the container that
+// turns unhealthy is restarted. No process is left afterwards.
 func TestQuickstart(t *testing.T) {
 	addrFile := filepath.Join(t.TempDir(), "addr")
 	cmd := exec.Command("bin/prober", "run", "-f", "examples/quickstart/pod.yaml", "--plugins", "bin/plugins",
@@ -220,7 +220,7 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-// runs returns the processes that run a program, as /proc names them.
+// runs returns the processes that run a program, by their names in /proc.
 func runs(t *testing.T, program string) (processes []string) {
 	t.Helper()
 	file, err := os.Stat(program)

@@ -33,8 +33,8 @@ requests:
 - {capability: kv, allow: [kv], reason: to remember}
 `
 
-// everything is what uses an SDK, and how it is built: $SDK is the SDK's folder, $SOURCE
-// and $OUT are files.
+// everything has the guests that use all of an SDK, and the commands that build them. $SDK is the
+// folder of the SDK, $SOURCE and $OUT are files.
 var everything = []struct{ language, ext, build string }{
 	{"C", ".c", `clang --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -I$SDK/c -o $OUT $SOURCE`},
 	{"Rust", ".rs", `rustc="/usr/bin/rustc --edition 2021 --target wasm32-wasi -O -D warnings"
@@ -103,8 +103,8 @@ func signature(module, name string, params, results []abi.Type) string {
 	return fmt.Sprintf("%s.%s%v%v", module, name, params, results)
 }
 
-// TestSDKsSpeakAllOfTheABI builds what uses an SDK: together its imports are the contract.
-func TestSDKsSpeakAllOfTheABI(t *testing.T) {
+// TestSDKsImportWholeABI builds guests that use all of an SDK. Together they import the whole ABI.
+func TestSDKsImportWholeABI(t *testing.T) {
 	var want []string
 	for _, f := range abi.Imports() {
 		want = append(want, signature(f.Module, f.Name, f.Params, f.Results))
@@ -162,7 +162,7 @@ func testEverything(t *testing.T, plugins string) {
 	})
 }
 
-// testLookUps has a guest ask its target for a name.
+// testLookUps runs a guest that looks up a name with its target.
 func testLookUps(t *testing.T, plugins string) {
 	for _, c := range []struct {
 		target, result, text string
@@ -178,7 +178,7 @@ func testLookUps(t *testing.T, plugins string) {
 	want(t, v, code, "failure", "denied")
 }
 
-// nameserver answers questions over udp, with an address unless there is an error.
+// nameserver answers queries over UDP with an address or an error.
 func nameserver(t *testing.T, code dnsmessage.RCode) string {
 	t.Helper()
 	p, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -34,7 +34,7 @@ func goGuest(t *testing.T, name string) string {
 	return dir
 }
 
-// blackHole is an address at which nobody answers, not even to refuse.
+// blackHole returns an address that drops connections.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +61,7 @@ func blackHole(t *testing.T) string {
 	}
 }
 
-// silent is the address of a server that takes connections and never says a word.
+// silent returns the address of a server that accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,15 +72,15 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// wantTimeout demands that a probe of target with a timeout of a second ends then.
+// wantTimeout fails unless a probe of target with a timeout of 1 s fails after 1 s.
 func wantTimeout(t *testing.T, plugins, plugin, target, config string) {
 	t.Helper()
 	v, code := probePluginIn(t, plugins, plugin, target, config, "--timeout", "1s")
 	want(t, v, code, "failure", "timed out after 1s")
 }
 
-// TestGoRedis probes with a guest whose client is github.com/redis/go-redis.
-func TestGoRedis(t *testing.T) {
+// TestGuestWithGoRedis probes with a guest whose client is github.com/redis/go-redis.
+func TestGuestWithGoRedis(t *testing.T) {
 	plugins := goGuest(t, "goredis")
 	plain := redis(t)
 	locked := redis(t, "--requirepass", "open sesame")
@@ -101,8 +101,8 @@ func TestGoRedis(t *testing.T) {
 	t.Run("a server that is silent", func(t *testing.T) { wantTimeout(t, plugins, "goredis", silent(t), `{}`) })
 }
 
-// TestPgx probes with a guest whose client is database/sql with github.com/jackc/pgx.
-func TestPgx(t *testing.T) {
+// TestGuestWithPgx probes with a guest whose client is database/sql with github.com/jackc/pgx.
+func TestGuestWithPgx(t *testing.T) {
 	plugins := goGuest(t, "pgx")
 	address := primary(t)
 	_, port, _ := net.SplitHostPort(address)

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// guarded lets calls in that have the token.
+// guarded is an interceptor that refuses calls without the token.
 func guarded(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer open sesame" {

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// stats is what a server tells that has queues and jobs.
+// stats is the status of a server with queues and jobs.
 const stats = `{"version":"2.10.0","queues":[{"name":"mail","depth":12},{"name":"orders","depth":120}],
 	"jobs":[{"id":1,"state":"done"},{"id":2,"state":"failed"}]}`
 
-// TestHTTPJSONAssertions probes a server with TLS that asks for a token.
+// TestHTTPJSONAssertions probes a server with TLS that requires a token.
 func TestHTTPJSONAssertions(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer open sesame" {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestAssemblyScriptLargeAnswers has a guest with the default limits read answers of 64 KB:
-// under --runtime stub nothing is freed, so that the SDK may use no memory that grows with
-// the square of them.
+// TestAssemblyScriptLargeAnswers runs a guest with the default limits that reads answers of 64 KB.
+// --runtime stub never frees memory, so the SDK must not use memory that grows with the square of
+// their size.
 func TestAssemblyScriptLargeAnswers(t *testing.T) {
 	plugins := guest(t, "large", everything[2].ext, everything[2].build)
 	const size = 64 << 10

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// users is who may log in how.
+// users creates users with each way to log in.
 const users = `
 CREATE USER probe@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('open sesame');
 GRANT SLAVE MONITOR ON *.* TO probe@'%';
@@ -26,13 +26,13 @@ CREATE USER copier@'%' IDENTIFIED BY 'copy';
 GRANT REPLICATION SLAVE ON *.* TO copier@'%';
 `
 
-// mariaDB is a server that runs.
+// mariaDB is a running server.
 type mariaDB struct {
 	address, folder string
 	stop            func()
 }
 
-// startMariaDB makes a server with a data folder of its own.
+// startMariaDB starts a server with a new data folder.
 func startMariaDB(t *testing.T, args ...string) mariaDB {
 	t.Helper()
 	folder := dataFolder(t)
@@ -55,8 +55,7 @@ func (m mariaDB) sql(t *testing.T, statements string) string {
 	return run(t, unprivileged(t, "mariadb", "--no-defaults", "-S", filepath.Join(m.folder, "socket"), "-u", "root", "-B", "-N", "-e", statements))
 }
 
-// pemFiles writes a certificate and its key where unprivileged commands can read them,
-// who must be the only ones.
+// pemFiles writes a certificate and its key, which only unprivileged commands can read.
 func pemFiles(t *testing.T, c tls.Certificate) (cert, key, text string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// checksOfNagios returns the examples in a folder where nobody else can write, whatever the
-// umask of who checked this out, and the agent's file that lets their commands run.
+// checksOfNagios copies the examples to a folder that nobody else can write to, whatever the umask of
+// the checkout, and returns it with a prober.yaml that allows their commands.
 func checksOfNagios(t *testing.T) (plugins, config string) {
 	t.Helper()
 	plugins, config = t.TempDir(), filepath.Join(t.TempDir(), "prober.yaml")
@@ -37,8 +37,8 @@ func checksOfNagios(t *testing.T) (plugins, config string) {
 	return plugins, config
 }
 
-// TestCasesOfNagios runs the cases of an example with Debian's command.
-func TestCasesOfNagios(t *testing.T) {
+// TestNagiosExamplePassesItsCases runs the cases of an example with Debian's command.
+func TestNagiosExamplePassesItsCases(t *testing.T) {
 	plugins, config := checksOfNagios(t)
 	out, err := exec.Command(filepath.Join(bin, "prober"), "plugin", "test", "--config", config, plugins).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "7 passed, 0 failed, 3 left out\n") {
@@ -46,8 +46,8 @@ func TestCasesOfNagios(t *testing.T) {
 	}
 }
 
-// TestChecksOfNagios runs Debian's monitoring plugins, as they are.
-func TestChecksOfNagios(t *testing.T) {
+// TestNagiosChecks runs Debian's monitoring plugins unchanged.
+func TestNagiosChecks(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" {
 			http.NotFound(w, r)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// nats starts a server with args and returns its address, and what stops it.
+// nats starts a server with args and returns its address, and a function that stops it.
 func nats(t *testing.T, args ...string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)
@@ -73,7 +73,7 @@ func TestNATS(t *testing.T) {
 	})
 }
 
-// natsClient logs in, which fails while a connection that ends still counts.
+// natsClient logs in. It tries again while the server still counts a closed connection.
 func natsClient(t *testing.T, address string) (conn net.Conn, ok bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// prober runs the built program in dir and returns what it prints; it must end with code.
+// prober runs the built program in dir and returns its output. It must exit with code.
 func prober(t *testing.T, dir string, code int, args ...string) string {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join(bin, "prober"))
@@ -26,8 +26,8 @@ func prober(t *testing.T, dir string, code int, args ...string) string {
 	return string(text)
 }
 
-// TestNewInEveryLanguage makes a project in each language, with the toolchains that are
-// installed; it builds, and all of its tests pass, at once. Then it probes a server.
+// TestNewInEveryLanguage makes a project in each language, builds it, runs its tests, and probes a
+// server with it.
 func TestNewInEveryLanguage(t *testing.T) {
 	address := saying(t, "220 hello\r\n")
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 	}
 }
 
-// testRecorded records a session with a real server, which a case replays.
+// testRecorded records a session with a real server, and replays it in a case.
 func testRecorded(t *testing.T, dir, address string) {
 	t.Helper()
 	prober(t, dir, 0, "plugin", "run", "demo", "--target", address, "--timeout", "30s", "--record", "demo/testdata/hello.yaml")
@@ -93,8 +93,8 @@ cases:
 	prober(t, dir, 0, "plugin", "test", "demo/recorded_test.yaml", "--run", "hello")
 }
 
-// testMistake breaks the source of a project: the compiler says where, and the module
-// that was there stays.
+// testMistake breaks the source of a project. The compiler prints the place, and the old module
+// stays.
 func testMistake(t *testing.T, dir, source, mistake, said string) {
 	t.Helper()
 	module := filepath.Join(dir, "demo", "demo.wasm")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// chrony starts a time server that leaves the clock alone, and returns its address and
-// what stops it. It answers some time later.
+// chrony starts a time server that does not set the clock, and returns its address and a function
+// that stops it. The server needs some time before it answers.
 func chrony(t *testing.T, config string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)
@@ -80,7 +80,7 @@ func TestNTP(t *testing.T) {
 	})
 }
 
-// metric is the value that a verdict has under a name.
+// metric returns the value of a metric of a verdict.
 func metric(t *testing.T, v verdict, name string) float64 {
 	t.Helper()
 	for _, m := range v.Metrics {
@@ -100,8 +100,8 @@ func awaitNTP(t *testing.T, address, result string) {
 	})
 }
 
-// timeServer is a server whose clock is off: chrony would follow the host's. Before each
-// answer it sends one that nobody has asked for.
+// timeServer is a server with a wrong clock, since chrony follows the clock of the host. Before each
+// answer it sends an unsolicited one.
 func timeServer(t *testing.T, off time.Duration) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -21,8 +21,8 @@ import (
 
 const postgresBin = "/usr/lib/postgresql/15/bin"
 
-// logins is who may log in how: without a password, with one in clear text, with SCRAM,
-// with MD5, or over TLS alone.
+// logins allows each way to log in: without a password, with a clear-text password, with SCRAM,
+// with MD5, and over TLS only.
 const logins = `host all postgres 127.0.0.1/32 trust
 host replication postgres 127.0.0.1/32 trust
 host all clear 127.0.0.1/32 password
@@ -59,8 +59,8 @@ func nobody(t *testing.T) (uid, gid int) {
 	return uid, gid
 }
 
-// dataFolder is one that belongs to whom unprivileged commands run as. There is room for
-// sockets in it.
+// dataFolder returns a folder that belongs to the user of unprivileged commands. Its path is short
+// enough for sockets.
 func dataFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-e2e-")
@@ -72,7 +72,7 @@ func dataFolder(t *testing.T) string {
 	return dir
 }
 
-// giveAway makes a file that of whom unprivileged commands run as.
+// giveAway gives a file to the user of unprivileged commands.
 func giveAway(t *testing.T, path string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -93,8 +93,8 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// serve starts PostgreSQL on a data folder and returns its address, and what stops it: a
-// server that is killed leaves shared memory to the system, for good.
+// serve starts PostgreSQL on a data folder and returns its address, and a function that stops it. A
+// server that is killed would never release its shared memory.
 func serve(t *testing.T, data string, settings ...string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)
@@ -124,7 +124,7 @@ func primary(t *testing.T) string {
 	return address
 }
 
-// startPrimary starts a server with roles, and returns what stops it too.
+// startPrimary starts a server with roles, and returns a function that stops it, too.
 func startPrimary(t *testing.T, settings ...string) (address string, stop func()) {
 	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")
@@ -138,7 +138,7 @@ func startPrimary(t *testing.T, settings ...string) (address string, stop func()
 	return address, stop
 }
 
-// saying is a server that says one thing to everybody, and hangs up.
+// saying starts a server that sends one message to each client, and closes the connection.
 func saying(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

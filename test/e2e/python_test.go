@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/internal/pluginpb"
 )
 
-// TestPluginInPython runs a plugin that is a process and not in Go.
+// TestPluginInPython runs a process plugin that is not written in Go.
 func TestPluginInPython(t *testing.T) {
 	plugins := t.TempDir() // where nobody else can write, whatever the umask of who checked this out
 	for name, mode := range map[string]os.FileMode{"prober-plugin-sqlite": 0o700, "prober-plugin-sqlite.yaml": 0o600} {
@@ -34,7 +34,7 @@ func TestPluginInPython(t *testing.T) {
 		}
 	}
 	db := filepath.Join(t.TempDir(), "jobs.db")
-	// The plugin has five seconds to start, and what it imports may never have been read.
+	// Read the imported modules once, since the plugin has five seconds to start.
 	fill := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys, grpc, cryptography.x509
 db = sqlite3.connect(sys.argv[1])
 db.execute("CREATE TABLE jobs (failed)")
@@ -68,8 +68,8 @@ db.commit()`, db)
 	})
 }
 
-// TestPluginInPythonEndsWithItsHost is the host, which goes away.
-func TestPluginInPythonEndsWithItsHost(t *testing.T) {
+// TestPluginInPythonEndsWithHost starts the plugin as its host, and ends the connection.
+func TestPluginInPythonEndsWithHost(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// readme returns the plugin and the commands that build it in the README of an SDK.
+// readme returns the plugin in the README of an SDK, and the commands that build it.
 func readme(t *testing.T, sdk, language string) (source string, commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../sdk", sdk, "README.md"))
@@ -32,7 +32,7 @@ func readme(t *testing.T, sdk, language string) (source string, commands []strin
 	return source, commands
 }
 
-// sdkCopy is a copy of the folder of an SDK, to build in.
+// sdkCopy returns a copy of the folder of an SDK, to build in.
 func sdkCopy(t *testing.T, sdk string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), sdk)
@@ -65,7 +65,7 @@ requests:
 - {capability: net, allow: [target], reason: to be greeted}
 `
 
-// greet puts a built plugin beside its manifest and probes with it.
+// greet puts a built plugin beside its manifest, and probes a server with it.
 func greet(t *testing.T, module string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,9 +87,9 @@ func greet(t *testing.T, module string) {
 	}
 }
 
-// TestReadmeOfSDKs builds the plugin of each SDK's README with the commands there, and
-// probes with it.
-func TestReadmeOfSDKs(t *testing.T) {
+// TestSDKReadmesBuild builds the plugin in each SDK's README with the commands there, and probes with
+// it.
+func TestSDKReadmesBuild(t *testing.T) {
 	t.Run("C", func(t *testing.T) {
 		source, commands := readme(t, "c", "c")
 		for _, command := range commands { // one without a libc, one with wasi-libc

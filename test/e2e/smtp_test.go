@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// mailServer is a mail server as far as STARTTLS.
+// mailServer is a mail server that knows commands up to STARTTLS.
 type mailServer struct {
 	greeting    string
 	startTLS    bool   // offers it
@@ -70,7 +70,7 @@ func (m mailServer) serve(conn net.Conn) {
 	}
 }
 
-// selfSigned is a certificate for mail.example.com that ends after a time.
+// selfSigned returns a certificate for mail.example.com that expires after a time.
 func selfSigned(t *testing.T, left time.Duration) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// authority signs certificates for db.internal. Its own is pem.
+// authority signs certificates for db.internal. pem is its own certificate.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -41,7 +41,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// create makes a certificate, self-signed while there is no authority.
+// create returns a certificate. It is self-signed if there is no authority yet.
 func (a *authority) create(t *testing.T, template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,8 +59,8 @@ func (a *authority) create(t *testing.T, template *x509.Certificate) ([]byte, *e
 	return der, key
 }
 
-// write writes server.crt and server.key, of a certificate that ends after some days and
-// an hour, to a folder.
+// write writes server.crt and server.key to a folder, for a certificate that expires after some days
+// and an hour.
 func (a *authority) write(t *testing.T, dir string, days int) {
 	t.Helper()
 	der, key := a.create(t, &x509.Certificate{
@@ -81,7 +81,7 @@ func (a *authority) write(t *testing.T, dir string, days int) {
 	}
 }
 
-// openssl starts OpenSSL's server with a certificate that ends after some days.
+// openssl starts OpenSSL's server with a certificate that expires after some days.
 func openssl(t *testing.T, a *authority, days int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func openssl(t *testing.T, a *authority, days int) string {
 	return address
 }
 
-// TestTLSExpiry probes OpenSSL, and PostgreSQL, where other words come before TLS.
+// TestTLSExpiry probes OpenSSL, and PostgreSQL, which needs a request before TLS.
 func TestTLSExpiry(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	good := openssl(t, a, 90)
@@ -128,7 +128,7 @@ func TestTLSExpiry(t *testing.T) {
 	})
 }
 
-// securePostgres starts PostgreSQL with a certificate that ends after 60 days.
+// securePostgres starts PostgreSQL with a certificate that expires after 60 days.
 func securePostgres(t *testing.T, a *authority) string {
 	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")
