@@ -2,6 +2,7 @@ package procgroup
 
 import (
 	"crypto/rand"
+	"slices"
 	"time"
 )
 
@@ -14,8 +15,10 @@ func NewMark() string { return "PROBER_RUN_ID=" + rand.Text() + "." }
 const endLimit = 2 * time.Second
 
 // EndMarked kills the processes whose environment has a variable that begins with one of
-// marks, and the processes that they start meanwhile. It returns how many are left.
+// marks, and the processes that they start meanwhile. It returns how many are left. A mark
+// that is empty marks nothing.
 func EndMarked(marks ...string) (left int) {
+	marks = slices.DeleteFunc(slices.Clone(marks), func(mark string) bool { return mark == "" })
 	const rounds = 2 // that find nothing: one may miss a process that is just starting
 	deadline := time.Now().Add(endLimit)
 	for quiet := 0; quiet < rounds; {
