@@ -178,7 +178,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 			config := fmt.Sprintf(`{"do":"dial","network":%q,"addr":%q}`, c.network, c.addr)
 			before := goGuest(t).Stats()
 			got, err := attempt(t, bind(t, goGuest(t), config, target), req, 5*time.Second)
-			if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDenied || !strings.HasSuffix(got.Output, ": denied; permission=true") {
+			if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDenied || !strings.Contains(got.Output, ": denied: ") || !strings.HasSuffix(got.Output, "; permission=true") {
 				t.Errorf("got %+v, %v, want a denial", got, err)
 			}
 			if after := goGuest(t).Stats(); after.Denied != before.Denied+1 || after.Busy != 0 {

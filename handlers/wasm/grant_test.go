@@ -266,7 +266,7 @@ func TestGrantedSocketIsReached(t *testing.T) {
 			denied = append(denied, e.Detail)
 		}
 	}}, 5*time.Second)
-	if err != nil || got.Reason != probe.ReasonDenied || !slices.Contains(denied, "dial unix /run/other.sock: not the probe's target") || p.Stats().Denied != 1 {
+	if err != nil || got.Reason != probe.ReasonDenied || !slices.Contains(denied, "dial unix /run/other.sock: denied: not the probe's target, and not both requested by the plugin and granted") || p.Stats().Denied != 1 {
 		t.Errorf("got %+v, %v, denied %v of %d", got, err, denied, p.Stats().Denied)
 	}
 }

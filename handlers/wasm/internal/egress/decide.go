@@ -20,18 +20,22 @@ func denyf(format string, args ...any) error {
 	return &Denied{fmt.Sprintf(format, args...)}
 }
 
-const ownListener = "a listener of prober itself, which no plugin may reach"
+const (
+	ownListener  = "a listener of prober itself, which no plugin may reach"
+	notPermitted = "not the probe's target, and not both requested by the plugin and granted"
+)
 
-// dial is a dial that is being decided on. The decisions depend on its fields only.
+// dial is one connection request while it is checked against the grants. Its methods in this file
+// only compare its fields; those in dial.go look names up.
 type dial struct {
 	plugin.Dial
 	*Policy
 	text     string // how its errors begin
-	onTarget bool   // it goes to the target of the probe
+	onTarget bool   // it is to the target of the probe
 }
 
 func (d *dial) denyf(format string, args ...any) error {
-	return denyf("%s: %s", d.text, fmt.Sprintf(format, args...))
+	return denyf("%s: denied: %s", d.text, fmt.Sprintf(format, args...))
 }
 
 // decideName returns an error if the name of the dial may not be looked up: the query itself can
@@ -42,10 +46,10 @@ func (d *dial) decideName() error {
 	case !plugin.ValidHost(d.Name):
 		return d.denyf("not the probe's target, and neither a name nor an address")
 	case !d.Permissions.mayResolve(d.Capability, d.Dial):
-		return d.denyf("not the probe's target")
+		return d.denyf(notPermitted)
 	}
 	if g, ok := d.Permissions.denies(d.Dial); ok {
-		return d.denyf("denied by the grant %q", g)
+		return d.denyf("the grant %q denies %s", g, d.Name)
 	}
 	return nil
 }
@@ -54,7 +58,7 @@ func (d *dial) decideName() error {
 // denied.
 func (d *dial) decideGrant() error {
 	if !d.onTarget && !d.Permissions.allows(d.Capability, d.Dial) {
-		return d.denyf("%s is neither the probe's target nor granted", d.Addr)
+		return d.denyf("%s is "+notPermitted, d.Addr)
 	}
 	return d.decideDenials()
 }
@@ -76,7 +80,7 @@ func (d *dial) decideDenials() error {
 }
 
 func (d *dial) denyGrant(g plugin.Grant) error {
-	return d.denyf("%s is denied by the grant %q", d.Addr, g)
+	return d.denyf("the grant %q denies %s", g, d.Addr)
 }
 
 // alias is a denied name and the grant that denies it.
@@ -101,18 +105,18 @@ func (d *dial) aliases() (all []alias) {
 }
 
 // decideClass returns an error for the class of the address. Addresses that belong to no host are
-// always refused. Link-local, metadata and loopback addresses are refused unless a grant names
-// them, or a loopback port is one that the pod declares.
+// always refused. Link-local, metadata and loopback addresses are refused unless a grant spells
+// them out. The plugin may also reach loopback ports that its pod declares.
 func (d *dial) decideClass() error {
-	granted := d.Permissions.names(d.Dial)
+	spelledOut := d.Permissions.spellOut(d.Dial)
 	for _, form := range netaddr.Forms(d.Addr) {
 		switch class := netaddr.ClassOf(form); {
 		case class == netaddr.NoHost:
-			return d.denyf("%s is no address of a host", d.Addr)
-		case class == netaddr.Metadata && !granted:
+			return d.denyf("%s is not the address of a host", d.Addr)
+		case class == netaddr.Metadata && !spelledOut:
 			return d.denyf("%s is a link-local or metadata address", d.Addr)
-		case class == netaddr.Loopback && !granted && !d.isOwnLoopback(form):
-			return d.denyf("%s is a loopback address, and neither a declared port of the pod nor named", d.Addr)
+		case class == netaddr.Loopback && !spelledOut && !d.isOwnLoopback(form):
+			return d.denyf("%s is a loopback address, and neither a declared port of the pod nor named by a grant", d.Addr)
 		}
 	}
 	return nil
@@ -152,7 +156,7 @@ func (d *dial) named(name string) plugin.Dial {
 // CheckLookUp returns a *[Denied] if a name may not be looked up by prober_v1_dns.
 func (p *Permissions) CheckLookUp(name string) error {
 	if !p.mayLookUp(name) {
-		return denyf("dns: look-ups of %q are not both asked for and granted", name)
+		return denyf("dns: denied: look-ups of %q are not both requested by the plugin and granted", name)
 	}
 	return nil
 }
@@ -161,7 +165,7 @@ func (p *Permissions) CheckLookUp(name string) error {
 // Only requests to the target may have another host than that of the URL.
 func (e *Endpoint) CheckHost(host, urlHost string) error {
 	if host != "" && host != urlHost && !e.OnTarget {
-		return denyf("the Host %.80q is not that of the URL, and that is not the probe's target", host)
+		return denyf("denied: the Host %.80q is not that of the URL, which is allowed for the probe's target only", host)
 	}
 	return nil
 }

@@ -99,19 +99,19 @@ func (p *Policy) Unix(path string) (Endpoint, error) {
 	}
 	d := plugin.Dial{Scheme: "unix", Path: path}
 	if p.Network.listensOn("unix", path) {
-		return Endpoint{}, denyf("dial unix %.200s: %s", path, ownListener)
+		return Endpoint{}, denyf("dial unix %.200s: denied: it is %s", path, ownListener)
 	}
 	if g, ok := p.Permissions.denies(d); ok {
-		return Endpoint{}, denyf("dial unix %.200s: the grants have %s", path, g)
+		return Endpoint{}, denyf("dial unix %.200s: denied: the grant %q denies it", path, g)
 	}
 	if path == "" || path != p.Target.Unix && !p.Permissions.allows(p.Capability, d) {
-		return Endpoint{}, denyf("dial unix %.200s: not the probe's target", path)
+		return Endpoint{}, denyf("dial unix %.200s: denied: %s", path, notPermitted)
 	}
 	return Endpoint{Network: "unix", Addrs: []string{path}}, nil
 }
 
-// Dial returns the endpoint of host:port, or a *[Denied]. An empty addr means the target. The path
-// is that of a URL, or "".
+// Dial returns the endpoint of addr, which is host:port, or a *[Denied]. An empty addr means the
+// target. path is the path of a URL, or "".
 func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint, error) {
 	if addr == "" && p.Target == (probe.Target{}) {
 		return Endpoint{}, fmt.Errorf("dial %s: the probe has no target", scheme)
@@ -138,7 +138,7 @@ func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint,
 }
 
 // CheckTCP returns an error if a server that the guest may ask over UDP is denied over TCP.
-// host is its name, and text how the error begins.
+// host is the name of the server. The error begins with text.
 func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, text string) error {
 	d := dial{Policy: p, text: text, Dial: plugin.Dial{Scheme: "tcp", Name: CanonicalName(host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}}
 	if err := d.decideDenials(); err != nil {
@@ -172,8 +172,8 @@ func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	return d.check(ctx, addrs)
 }
 
-// literal decides on an address. It is the target's if the host of the target is this address or
-// resolves to it.
+// literal decides on a dial of an address. The dial is to the target if the host of the target is
+// this address or resolves to it.
 func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 	target, literal := parseLiteral(d.Target.Host)
 	if literal && d.onTarget && target == addr {
@@ -192,7 +192,7 @@ func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 			return d.check(ctx, []netip.Addr{addr})
 		}
 	}
-	return nil, d.denyf("not the probe's target")
+	return nil, d.denyf(notPermitted)
 }
 
 func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -209,7 +209,7 @@ func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 // check returns the addresses that may be dialled, or an error if there is none.
 func (d *dial) check(ctx context.Context, addrs []netip.Addr) ([]string, error) {
 	var kept []string
-	err := d.denyf("not the probe's target")
+	err := d.denyf(notPermitted)
 	for _, addr := range addrs {
 		d.Addr = netaddr.Plain(addr)
 		if refused := d.checkAddr(ctx); refused != nil {

@@ -164,7 +164,6 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 		c.dialFault = probe.ReasonDenied
 		event.Type = probe.TraceDenied
 		c.debug(d.Error(), "url", rawURL)
-		return c.failTraced(event, errno, "%v: denied", err)
 	}
 	return c.failTraced(event, errno, "%v", err)
 }
