@@ -60,12 +60,12 @@ func (b *bound) begin(c *call) (in *instance, err error) {
 			c.Release()
 		}
 	}()
-	return b.plugin.take(c)
+	return b.plugin.acquire(c)
 }
 
 // end closes the connections of a call, and gives back its slot and its instance.
 func (b *bound) end(c *call, in *instance, normal bool) {
-	defer b.plugin.back(c, in, normal)
+	defer b.plugin.release(c, in, normal)
 	c.Release()
 	c.Finish()
 }

@@ -147,8 +147,8 @@ func (p *Handler) closeRuntime() error {
 	return err
 }
 
-// take returns an idle or new instance for a call. The caller gives it back.
-func (p *Handler) take(c *call) (*instance, error) {
+// acquire returns an idle or new instance for a call. The caller calls release.
+func (p *Handler) acquire(c *call) (*instance, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -200,16 +200,16 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 	return in, err
 }
 
-// back gives back the instance that take returned. It is used again only after a normal end.
-func (p *Handler) back(c *call, in *instance, normal bool) {
+// release gives back the instance that acquire returned. It is used again only after a normal end.
+func (p *Handler) release(c *call, in *instance, normal bool) {
 	defer p.flying.Done()
 	defer c.leave()
 	again := normal && (p.pooled || p.reset) && !in.worn()
-	p.give(in, again && (p.pooled || in.restore(p.image)))
+	p.keepOrClose(in, again && (p.pooled || in.restore(p.image)))
 }
 
-// give gives back an instance, which becomes idle if it is to be kept.
-func (p *Handler) give(in *instance, keep bool) {
+// keepOrClose makes an instance idle if it is to be kept, and closes it otherwise.
+func (p *Handler) keepOrClose(in *instance, keep bool) {
 	in.memory.Hold(nil)
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {

@@ -51,17 +51,17 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 	if of != nil {
 		in.memory.Hold(of)
 	}
-	starting := guest.NewStart(ctx, &p.guest)
+	startCall := guest.NewStart(ctx, &p.guest)
 	in.world = guest.NewWorld(&p.guest, in.memory)
-	in.world.Begin(starting)
+	in.world.Begin(startCall)
 	started := false
 	defer func() {
-		starting.Release()
+		startCall.Release()
 		if !started {
 			in.close()
 		}
 	}()
-	if err = in.start(experimental.WithMemoryAllocator(guest.WithCall(ctx, starting), in.memory), of); err == nil {
+	if err = in.start(experimental.WithMemoryAllocator(guest.WithCall(ctx, startCall), in.memory), of); err == nil {
 		in.memory.DropStack()
 		started = true
 		return in, nil

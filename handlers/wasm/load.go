@@ -114,7 +114,7 @@ func (p *Handler) load(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no end after %v", timeout))
 	defer cancel()
-	if err := p.guest.Instantiate(ctx, p.runtime, p.module.Imports); err != nil {
+	if err := p.guest.AddImports(ctx, p.runtime, p.module.Imports); err != nil {
 		return err
 	}
 	return p.makeFirst(ctx)
@@ -150,7 +150,7 @@ func (p *Handler) makeFirst(ctx context.Context) error {
 		in.close()
 		return crowded(err)
 	}
-	p.give(in, true)
+	p.keepOrClose(in, true)
 	return nil
 }
 

@@ -17,14 +17,14 @@ import (
 // Call is one call of a guest, and the results of the guest. It belongs to the goroutine
 // that makes the call.
 type Call struct {
-	ctx      context.Context
-	host     *Host
-	plugin   *Plugin
-	req      *probe.Request // nil while an instance starts
-	config   []byte
-	starting bool // _initialize: there is no request yet
-	offline  bool // validate_config or a trial: the network and kv cannot be used
-	hasSlot  bool // it holds a slot of Host.Slots
+	ctx          context.Context
+	host         *Host
+	plugin       *Plugin
+	req          *probe.Request // nil while an instance starts
+	config       []byte
+	inInitialize bool // _initialize runs: there is no request yet
+	offline      bool // validate_config or a trial: the network and kv cannot be used
+	hasSlot      bool // it holds a slot of Host.Slots
 	watchdog
 	record  record
 	waited  time.Duration // for slots and for an instance, in total
@@ -59,7 +59,7 @@ func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config [
 
 // NewStart returns the call in which an instance starts.
 func NewStart(ctx context.Context, p *Plugin) *Call {
-	return &Call{ctx: ctx, host: p.Host, plugin: p, starting: true}
+	return &Call{ctx: ctx, host: p.Host, plugin: p, inInitialize: true}
 }
 
 // Commit stores what the guest has changed in kv.

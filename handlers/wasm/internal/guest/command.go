@@ -49,7 +49,7 @@ type stdin struct {
 
 // Read implements [io.Reader].
 func (s *stdin) Read(p []byte) (int, error) {
-	if s.w.call.starting {
+	if s.w.call.inInitialize {
 		return 0, io.EOF
 	}
 	doc := s.w.call.requestDoc()

@@ -25,8 +25,8 @@ type network struct {
 	pumps   sync.WaitGroup
 }
 
-// mayDial counts a dial, and returns an error above the limits of the call.
-func (c *Call) mayDial() error {
+// countDial counts a dial. It returns an error if that is above the limits of the call.
+func (c *Call) countDial() error {
 	n, now := &c.net, c.host.Clock.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
 	if n.open >= c.plugin.Limits.Handles {
@@ -176,8 +176,8 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 	}
 }
 
-// take copies what was read to p.
-func (c *conn) take(p []byte) (n int, err error) {
+// readBuffered copies what the pump has read to p, and does not wait.
+func (c *conn) readBuffered(p []byte) (n int, err error) {
 	if r, ok := readinessOf(c.Conn); ok {
 		if len(p) == 0 || !r.Ready() {
 			return 0, nil

@@ -81,23 +81,23 @@ func valueTypes(types []abi.Type) []api.ValueType {
 	return out
 }
 
-// Instantiate gives a runtime the import modules of a plugin.
-func (p *Plugin) Instantiate(ctx context.Context, runtime wazero.Runtime, modules []string) error {
+// AddImports gives a runtime the import modules of a plugin.
+func (p *Plugin) AddImports(ctx context.Context, runtime wazero.Runtime, modules []string) error {
 	for _, module := range modules {
 		if module == binary.WASI {
 			if err := instantiateWASI(ctx, runtime); err != nil {
 				return err
 			}
-		} else if err := p.instantiate(ctx, runtime, module); err != nil {
+		} else if err := p.addModule(ctx, runtime, module); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// instantiate gives a runtime the functions of one import module. Those of an optional
+// addModule gives a runtime the functions of one import module. Those of an optional
 // capability that was not granted return -EPERM.
-func (p *Plugin) instantiate(ctx context.Context, runtime wazero.Runtime, module string) error {
+func (p *Plugin) addModule(ctx context.Context, runtime wazero.Runtime, module string) error {
 	builder := runtime.NewHostModuleBuilder(module)
 	funcs := hostFuncs(module)
 	capability, _ := plugin.CapabilityOfModule(module)
@@ -164,7 +164,7 @@ func (c *Call) put(mem api.Memory, a args, i int, data []byte) int32 {
 func (c *Call) badPointer() int32 { return c.fail(abi.EFAULT, "the buffer is outside of memory") }
 
 func requestRead(c *Call, mem api.Memory, a args) int32 {
-	if c.starting {
+	if c.inInitialize {
 		return c.fail(abi.EPERM, "there is no request during _initialize")
 	}
 	return c.put(mem, a, 0, c.requestDoc())
@@ -173,7 +173,7 @@ func requestRead(c *Call, mem api.Memory, a args) int32 {
 const maxKey = 1 << 10 // bytes of a path in the config
 
 func configGet(c *Call, mem api.Memory, a args) int32 {
-	if c.starting {
+	if c.inInitialize {
 		return c.fail(abi.EPERM, "there is no config during _initialize")
 	}
 	if uint32(a[1]) > maxKey {

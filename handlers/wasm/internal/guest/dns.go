@@ -43,7 +43,7 @@ func (n *lookups) get(handle int32) *lookup {
 // the answer.
 func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	switch {
-	case c.starting || c.offline:
+	case c.inInitialize || c.offline:
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	case uint32(a[1]) > maxDNSRequest:
 		return c.fail(abi.EMSGSIZE, "dns: a request of %d bytes", uint32(a[1]))

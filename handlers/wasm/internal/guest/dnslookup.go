@@ -60,7 +60,7 @@ func (l *lookup) due() time.Time {
 func (l *lookup) advance(ctx context.Context) {
 	for !l.done() {
 		for _, s := range l.servers {
-			s.hear(ctx)
+			s.receive(ctx)
 		}
 		now := l.call.host.Clock.Now()
 		switch {
@@ -213,14 +213,14 @@ func (s *dnsServer) giveUp(err error) {
 	s.close()
 }
 
-// hear reads what the server has sent.
-func (s *dnsServer) hear(ctx context.Context) {
+// receive reads what the server has sent.
+func (s *dnsServer) receive(ctx context.Context) {
 	n := &s.lookup.call.dns
 	if n.buf == nil {
 		n.buf = make([]byte, datagram)
 	}
 	for s.handle != 0 && s.conn().ready(&n.net) {
-		size, err := s.conn().take(n.buf)
+		size, err := s.conn().readBuffered(n.buf)
 		if err == io.EOF {
 			err = &limit{errno: abi.ECONNRESET, text: "it closed the connection"}
 		}

@@ -70,7 +70,7 @@ func TLSConfig(ctx context.Context) *tls.Config {
 }
 
 func httpDo(c *Call, mem api.Memory, a args) int32 {
-	if c.starting || c.offline {
+	if c.inInitialize || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
 	room := uint32(c.plugin.Limits.NetWrite - c.net.written)
@@ -175,7 +175,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		x.transport.CloseIdleConnections()
 		return nil, httpError(err)
 	}
-	x.tell(resp)
+	x.recordHeader(resp)
 	return &answer{Reader: resp.Body, exchange: x, end: func() {
 		cancel()
 		_ = resp.Body.Close()
@@ -214,8 +214,8 @@ func httpError(err error) error {
 	return fmt.Errorf("http: %w", err)
 }
 
-// tell records the header of the response.
-func (x *exchange) tell(resp *http.Response) {
+// recordHeader records the header of the response.
+func (x *exchange) recordHeader(resp *http.Response) {
 	x.head.Status, x.head.Proto, x.head.URL = resp.StatusCode, resp.Proto, resp.Request.URL.String()
 	x.head.Headers = make(map[string]string, len(resp.Header))
 	for name, values := range resp.Header {
@@ -226,7 +226,7 @@ func (x *exchange) tell(resp *http.Response) {
 // RoundTrip implements [http.RoundTripper]. It makes one hop, if the grants allow it.
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := x.call
-	if err := c.mayDial(); err != nil {
+	if err := c.countDial(); err != nil {
 		return nil, err
 	}
 	if err := x.countAgain(req.ContentLength); err != nil {

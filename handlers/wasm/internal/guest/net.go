@@ -34,7 +34,7 @@ func netFuncs() map[string]hostFunc {
 const maxURL = 2 << 10
 
 func netDial(c *Call, mem api.Memory, a args) int32 {
-	if c.starting || c.offline {
+	if c.inInitialize || c.offline {
 		return c.fail(abi.EPERM, "the network can be reached from probe only")
 	}
 	if uint32(a[1]) > maxURL {
@@ -70,7 +70,7 @@ func (c *Call) egress(capability string) *egress.Policy {
 
 // dial connects to rawURL, if the grants allow it.
 func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
-	if err := c.mayDial(); err != nil {
+	if err := c.countDial(); err != nil {
 		return nil, err
 	}
 	if timeoutMs > 0 {
@@ -278,7 +278,7 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 
 // handOut copies what the pump has read to the guest.
 func (c *Call) handOut(from *network, conn *conn, buf []byte) int32 {
-	n, err := conn.take(buf)
+	n, err := conn.readBuffered(buf)
 	if n > 0 || err != nil {
 		c.traceBytes("read", n, err)
 	}
