@@ -41,16 +41,16 @@ var (
 	holeTarget = probe.Request{Target: probe.Target{Host: "10.0.0.9", Port: 1}}
 )
 
-// holes is a plugin and a network, in which dials fail at once, or, to a black hole, when their
+// blackHoles is a plugin and a network, in which dials fail at once, or, to a black hole, when their
 // context ends.
-type holes struct {
+type blackHoles struct {
 	plugin *wasm.Handler
 	began  chan struct{} // one for each dial to a black hole
 }
 
-func newHoles(t *testing.T, total uint64, limits plugin.Limits) *holes {
+func newBlackHoles(t *testing.T, total uint64, limits plugin.Limits) *blackHoles {
 	t.Helper()
-	g := &holes{began: make(chan struct{}, 100)}
+	g := &blackHoles{began: make(chan struct{}, 100)}
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: total,
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -74,11 +74,11 @@ func newHoles(t *testing.T, total uint64, limits plugin.Limits) *holes {
 }
 
 // timeOut makes an attempt of b that reaches its deadline at a black hole.
-func (g *holes) timeOut(t *testing.T, b probe.Handler) {
+func (g *blackHoles) timeOut(t *testing.T, b probe.Handler) {
 	t.Helper()
 	due := newDue(t)
-	var passing sync.WaitGroup
-	passing.Go(func() {
+	var passed sync.WaitGroup
+	passed.Go(func() {
 		<-g.began
 		due.pass()
 	})
@@ -86,18 +86,18 @@ func (g *holes) timeOut(t *testing.T, b probe.Handler) {
 	if err != nil || out.Result != probe.Failure {
 		t.Fatalf("got %+v, %v, want a timeout", out, err)
 	}
-	passing.Wait()
+	passed.Wait()
 }
 
-// fall makes attempts of n slow probes at a black hole. It returns when each of them waits there
+// occupy makes attempts of n slow probes at a black hole. It returns when each of them waits there
 // or was skipped.
-func (g *holes) fall(t *testing.T, n int) {
+func (g *blackHoles) occupy(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var falling sync.WaitGroup
+	var attempts sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
-		falling.Wait()
+		attempts.Wait()
 	})
 	var all []probe.Handler
 	for range n {
@@ -106,26 +106,26 @@ func (g *holes) fall(t *testing.T, n int) {
 		all = append(all, b)
 	}
 	for _, b := range all {
-		away := make(chan struct{})
-		falling.Go(func() {
-			defer close(away)
+		ended := make(chan struct{})
+		attempts.Go(func() {
+			defer close(ended)
 			_, _ = b.Probe(ctx, holeTarget)
 		})
 		select {
 		case <-g.began:
-		case <-away:
+		case <-ended:
 		}
 	}
 }
 
 // The share bounds what the guests take while they run, not only what they begin with.
 func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
-	g := newHoles(t, 4<<20, plugin.Limits{})
+	g := newBlackHoles(t, 4<<20, plugin.Limits{})
 	prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
 	if got, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil || got.Result != probe.Failure {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	g.fall(t, 8)
+	g.occupy(t, 8)
 	if got, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil || got.Result != probe.Failure {
 		t.Errorf("got %+v, %v, want memory for the prompt probe", got, err)
 	}
@@ -135,7 +135,7 @@ func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 func TestSlowAttemptOfPromptProbe(t *testing.T) {
 	for slow, wantErr := range map[int]error{1: nil, 2: probe.ErrNoSlot} {
 		t.Run(fmt.Sprint(slow), func(t *testing.T) {
-			g := newHoles(t, 0, plugin.Limits{Instances: 8})
+			g := newBlackHoles(t, 0, plugin.Limits{Instances: 8})
 			prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
 			if _, err := attempt(t, prompt, wellTarget, 5*time.Second); err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestSlowAttemptOfPromptProbe(t *testing.T) {
 			for range slow {
 				g.timeOut(t, prompt)
 			}
-			g.fall(t, 4)
+			g.occupy(t, 4)
 			if _, err := attempt(t, prompt, wellTarget, 5*time.Second); !errors.Is(err, wantErr) {
 				t.Errorf("got %v, want %v", err, wantErr)
 			}

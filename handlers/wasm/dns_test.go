@@ -103,11 +103,11 @@ func TestNameserversAreAskedInOrder(t *testing.T) {
 			t.Parallel()
 			first, second := nameserver(t, c.first), nameserver(t, c.second)
 			f := answerOf(t, resolve(t, resolver(t, "dns", first, second), map[string]any{"name": "db.test"}, unhurried))
-			told := []string{f.RCode}
+			parts := []string{f.RCode}
 			for _, a := range f.Answers {
-				told = append(told, a.Data)
+				parts = append(parts, a.Data)
 			}
-			got := strings.Join(told, " ")
+			got := strings.Join(parts, " ")
 			if asked := first.seen() + "," + second.seen(); got != c.want || asked != c.asked {
 				t.Errorf("got %s, asked over %s; want %s over %s", got, asked, c.want, c.asked)
 			}
@@ -182,7 +182,7 @@ func TestHostileNameservers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(string, dnsmessage.Message) [][]byte
-		want   string // in what the guest is told
+		want   string // in what the guest returns
 	}{
 		{"never answers", over(func(dnsmessage.Message) [][]byte { return nil }, nil), timedOut},
 		{"garbage", over(func(dnsmessage.Message) [][]byte { return [][]byte{garbage} }, nil), timedOut},

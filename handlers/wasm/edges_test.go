@@ -54,11 +54,11 @@ func signature(f abi.Func) string {
 	return text
 }
 
-// deaf is a connection that sends nothing and accepts everything.
-type deaf struct{ net.Conn }
+// silentConn is a connection that sends nothing and accepts everything.
+type silentConn struct{ net.Conn }
 
-func (deaf) Read([]byte) (int, error)    { return 0, io.EOF }
-func (deaf) Write(p []byte) (int, error) { return len(p), nil }
+func (silentConn) Read([]byte) (int, error)    { return 0, io.EOF }
+func (silentConn) Write(p []byte) (int, error) { return len(p), nil }
 
 // No parameter makes the host panic.
 func TestImportsWithEdgeValues(t *testing.T) {
@@ -67,7 +67,7 @@ func TestImportsWithEdgeValues(t *testing.T) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
 			t.Cleanup(func() { far.Close() })
-			return deaf{near}, nil
+			return silentConn{near}, nil
 		},
 		RoundTrip: func(r *http.Request, _ string) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Request: r, Body: io.NopCloser(strings.NewReader("body"))}, nil

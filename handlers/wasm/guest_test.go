@@ -98,7 +98,7 @@ func TestLogFloodIsCut(t *testing.T) {
 	p := load(t, host, "flood", plugin.Reset)
 	lines, bytes := 0, 0
 	due := newDue(t)
-	req := probe.Request{Trace: due.told(func(e probe.TraceEvent) {
+	req := probe.Request{Trace: due.passWhenTraced(func(e probe.TraceEvent) {
 		if e.Type == probe.TraceLog && e.Name != "host" {
 			lines++
 			bytes += len(e.Detail)
@@ -129,7 +129,7 @@ func TestTraceFloodIsCut(t *testing.T) {
 	events := 0
 	var last, end probe.TraceEvent
 	due := newDue(t)
-	req := probe.Request{Target: targetOf(l), Trace: due.told(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
+	req := probe.Request{Target: targetOf(l), Trace: due.passWhenTraced(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
 	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}

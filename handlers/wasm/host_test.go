@@ -47,12 +47,12 @@ func TestTrappingGuestsLeakNothing(t *testing.T) {
 		}
 	}
 	cycle(2, 500)
-	before, others := takings(t), goleak.IgnoreCurrent()
+	before, others := resourcesOf(t), goleak.IgnoreCurrent()
 	cycle(10, 1000)
 	if err := goleak.Find(others); err != nil { // and not their number, for some have a moment to go
 		t.Error(err)
 	}
-	after := takings(t)
+	after := resourcesOf(t)
 	if used := h.Memory(); used != 0 {
 		t.Errorf("%d bytes are still counted", used)
 	}
@@ -66,20 +66,20 @@ func TestTrappingGuestsLeakNothing(t *testing.T) {
 	}
 }
 
-// taking is the resources of the process.
-type taking struct {
+// resources are those that the process uses.
+type resources struct {
 	heap                  uint64 // bytes that live
 	mappings, descriptors int
 }
 
-func takings(t *testing.T) taking {
+func resourcesOf(t *testing.T) resources {
 	t.Helper()
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	maps, _ := os.ReadFile("/proc/self/maps")
-	return taking{stats.HeapAlloc, bytes.Count(maps, []byte("\n")), descriptors(t)}
+	return resources{stats.HeapAlloc, bytes.Count(maps, []byte("\n")), descriptors(t)}
 }
 
 func descriptors(t *testing.T) int {

@@ -159,7 +159,7 @@ func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 	if _, err := attempt(t, prompt, well, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	var holes []probe.Handler
+	var slowProbes []probe.Handler
 	for range 4 {
 		b := bind(t, p, `{"url":""}`, hole.Target)
 		due := newDue(t)
@@ -173,13 +173,13 @@ func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-dialled
-		holes = append(holes, b)
+		slowProbes = append(slowProbes, b)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var slow sync.WaitGroup
 	refused := make(chan struct{}, 10)
-	for _, b := range holes {
+	for _, b := range slowProbes {
 		slow.Go(func() {
 			if _, err := b.Probe(ctx, hole); errors.Is(err, probe.ErrNoSlot) {
 				refused <- struct{}{}

@@ -84,18 +84,18 @@ func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 
 var modules = flag.Int("modules", 200, "on how many random modules reset is compared with fresh")
 
-// story returns the outcomes of five attempts of two probes.
-func story(t *testing.T, p *wasm.Handler, timeout time.Duration) (told []string) {
+// fiveAttempts returns the outcomes of five attempts of two probes.
+func fiveAttempts(t *testing.T, p *wasm.Handler, timeout time.Duration) (outcomes []string) {
 	probes := []probe.Handler{bind(t, p, `{}`, probe.Target{}), bind(t, p, `{}`, probe.Target{})}
 	for _, i := range []int{0, 0, 1, 0, 1} {
 		out, err := attempt(t, probes[i], probe.Request{}, timeout)
-		told = append(told, fmt.Sprint(out, err))
+		outcomes = append(outcomes, fmt.Sprint(out, err))
 	}
-	return told
+	return outcomes
 }
 
-// tell loads a module, returns its story, and reports whether its instances are reset.
-func tell(t *testing.T, h *wasm.Host, code []byte, isolation plugin.Isolation, timeout time.Duration) (told []string, reset bool, err error) {
+// loadAndProbe loads a module and returns its outcomes. reset reports whether its instances are reset.
+func loadAndProbe(t *testing.T, h *wasm.Host, code []byte, isolation plugin.Isolation, timeout time.Duration) (outcomes []string, reset bool, err error) {
 	manifest := asking("random", plugin.Request{Capability: "kv"})
 	manifest.Isolation = isolation
 	p, err := h.Load(t.Context(), plugin.Found{Module: code, Manifest: manifest, Grants: grants(t, "kv")})
@@ -104,19 +104,19 @@ func tell(t *testing.T, h *wasm.Host, code []byte, isolation plugin.Isolation, t
 	}
 	defer p.Close()
 	reset = p.Stats().Idle > 0 // the first instance is kept
-	return story(t, p, timeout), reset, nil
+	return fiveAttempts(t, p, timeout), reset, nil
 }
 
 // compareIsolations compares isolation reset and fresh with instances that begin without an
 // image. reset reports whether the module is reset at all.
 func compareIsolations(t *testing.T, h *wasm.Host, seed uint64) (diff string, reset bool) {
 	code := randomCode(seed, nil, false)
-	want, _, err := tell(t, h, randomCode(seed, nil, true), plugin.Fresh, patience)
+	want, _, err := loadAndProbe(t, h, randomCode(seed, nil, true), plugin.Fresh, patience)
 	if err != nil {
 		t.Fatalf("%x: %v", code, err)
 	}
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
-		got, again, err := tell(t, h, code, isolation, patience)
+		got, again, err := loadAndProbe(t, h, code, isolation, patience)
 		if err != nil {
 			t.Fatalf("%x: %v", code, err)
 		}
@@ -168,12 +168,12 @@ func FuzzResetAgainstFresh(f *testing.F) {
 	h := randomHost(f)
 	f.Fuzz(func(t *testing.T, seed uint64, raw []byte) {
 		const timeout = time.Second // of a guest that loops
-		want, _, err := tell(t, h, randomCode(seed, raw, true), plugin.Fresh, timeout)
+		want, _, err := loadAndProbe(t, h, randomCode(seed, raw, true), plugin.Fresh, timeout)
 		if err != nil || strings.Contains(fmt.Sprint(want), "timed out") {
 			return
 		}
 		code := randomCode(seed, raw, false)
-		got, _, err := tell(t, h, code, plugin.Reset, timeout)
+		got, _, err := loadAndProbe(t, h, code, plugin.Reset, timeout)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" && !strings.Contains(fmt.Sprint(got), "timed out") {
 			t.Errorf("%x: %v, %s", code, err, diff)
 		}

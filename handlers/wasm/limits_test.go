@@ -37,10 +37,10 @@ func TestLimitsOfTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	var told []string
+	var traced []string
 	req := probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
 		if strings.Contains(e.Detail, "limit") {
-			told = append(told, e.Name+": "+e.Detail)
+			traced = append(traced, e.Name+": "+e.Detail)
 		}
 	}}
 	for _, c := range []struct{ config, want string }{
@@ -62,8 +62,8 @@ func TestLimitsOfTheNetwork(t *testing.T) {
 	want := []string{
 		"host: the limit handles is used up", "host: the limit dials is used up", "host: the limit netWrite is used up", "host: the limit netRead is used up",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("told: (-want +got)\n%s", diff)
+	if diff := cmp.Diff(want, traced); diff != "" {
+		t.Errorf("traced: (-want +got)\n%s", diff)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestLimitsOfOutput(t *testing.T) {
 			words = append(words, "the limit "+string(name)+" is used up")
 		}
 		due := newDue(t)
-		req := probe.Request{Trace: due.told(func(e probe.TraceEvent) {
+		req := probe.Request{Trace: due.passWhenTraced(func(e probe.TraceEvent) {
 			if e.Type == probe.TraceLog && e.Name != "host" {
 				lines++
 			}

@@ -60,7 +60,7 @@ func TestGuestDialsTLS(t *testing.T) {
 	config, _ := secured(t)
 	target := accept(t, func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() })
 	p := load(t, host, "dialurl", plugin.Reset)
-	told := func(url string) probe.Outcome {
+	dial := func(url string) probe.Outcome {
 		got, err := attempt(t, bind(t, p, fmt.Sprintf(`{"url":%q}`, url), target), probe.Request{Target: target}, 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestGuestDialsTLS(t *testing.T) {
 				}
 			}
 		}
-		got := told(url)
+		got := dial(url)
 		if err := json.Unmarshal([]byte(got.Output), &info); err != nil {
 			t.Fatal(got, err)
 		}
@@ -96,11 +96,11 @@ func TestGuestDialsTLS(t *testing.T) {
 		"tls://?verify=maybe": `tls: verify "maybe": want full or none`,
 		"tls://?ciphers=all":  `tls: unknown option "ciphers"`,
 	} {
-		if got := told(url); got.Result != probe.Failure || !strings.Contains(got.Output, want) {
+		if got := dial(url); got.Result != probe.Failure || !strings.Contains(got.Output, want) {
 			t.Errorf("%s: got %+v, want %q", url, got, want)
 		}
 	}
-	if got := told("tls://"); got.Reason != probe.ReasonTLS {
+	if got := dial("tls://"); got.Reason != probe.ReasonTLS {
 		t.Errorf("got %+v, want the reason tls", got)
 	}
 }

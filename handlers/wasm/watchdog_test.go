@@ -28,9 +28,9 @@ func newDue(t testing.TB) *dueContext {
 	return &dueContext{Context: t.Context(), deadline: time.Now().Add(time.Hour), over: make(chan struct{})}
 }
 
-// told returns a tracer that ends the context a while after all words were traced, or after
-// patience.
-func (c *dueContext) told(also func(probe.TraceEvent), words ...string) probe.Tracer {
+// passWhenTraced returns a tracer that ends the context a while after all words were traced, or
+// after patience.
+func (c *dueContext) passWhenTraced(also func(probe.TraceEvent), words ...string) probe.Tracer {
 	time.AfterFunc(patience, c.pass)
 	missing := make(map[string]bool)
 	for _, w := range words {
