@@ -20,11 +20,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Setup is what a network is made of.
+// Setup configures a [Network].
 type Setup struct {
 	Target  probe.Target
 	Timeout time.Duration           // of the attempt
-	Names   map[string][]netip.Addr // of hosts; one without an address does not exist
+	Names   map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 	Peers   []Peers                 // at each address, the first that has a peer there is dialled
 	Session string                  // path of the session that is replayed, or ""
 }
@@ -35,20 +35,20 @@ type Network struct {
 	Clock clock.Clock
 	Hosts *Hosts
 
-	// RealTime says that Clock is a [clock.Real]: reads wait, and end at their deadline.
+	// RealTime reports whether Clock is a [clock.Real]: reads block until data or their deadline.
 	RealTime bool
 
 	players []Player
 	attempt context.Context // of a guest; nil in real time
 
 	mu       sync.Mutex
-	contacts int             // with peers that are everywhere
+	contacts int             // with peers of Protocol.Everywhere
 	lookedUp map[string]bool // names that were resolved for a dial
 	rng      *rand.Rand
 	faults   []string // what the plugin did that the case does not foresee
 }
 
-// New returns a network whose random bytes are those of seed.
+// New returns a network for one attempt. seed determines its random bytes.
 func New(s Setup, c clock.Clock, seed uint64) *Network {
 	_, realTime := c.(*clock.Real)
 	n := &Network{
@@ -65,14 +65,14 @@ func New(s Setup, c clock.Clock, seed uint64) *Network {
 	return n
 }
 
-// Begin says that a guest makes its attempt until ctx ends.
+// Begin sets the context of a guest's attempt.
 func (n *Network) Begin(ctx context.Context) { n.attempt = ctx }
 
-// Over reports whether the attempt of a guest has ended. How much a guest still does until it
-// is stopped depends on chance, so nothing of that reaches a peer.
+// Over reports whether the attempt of a guest has ended. What a guest still does before it is
+// stopped varies from run to run, so none of it reaches a peer.
 func (n *Network) Over() bool { return n.attempt != nil && n.attempt.Err() != nil }
 
-// Line returns where something is in the test file, or in the session.
+// Line returns the position of a line in the test file or in the session.
 func (n *Network) Line(number int) string {
 	if n.Session == "" {
 		return fmt.Sprintf("line %d", number)
@@ -87,14 +87,14 @@ func (n *Network) Faultf(format string, args ...any) {
 	n.faults = append(n.faults, fmt.Sprintf(format, args...))
 }
 
-// Contact notes that the plugin has reached for a peer that is everywhere.
+// Contact records that the plugin has dialled or asked a peer of [Protocol.Everywhere].
 func (n *Network) Contact() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.contacts++
 }
 
-// Contacted reports whether it has.
+// Contacted reports whether [Network.Contact] was called.
 func (n *Network) Contacted() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,12 +150,13 @@ func (n *Network) DialContext(ctx context.Context, network, addr string) (net.Co
 	return nil, Refused(network, addr)
 }
 
-// Unforeseen adds the failure that the case has no peer at an address.
+// Unforeseen adds a failure: the plugin dials an address at which the case has no peer.
 func (n *Network) Unforeseen(network, addr string) {
 	n.Faultf("the plugin dials %s://%s, for which host.net has no peer", network, n.Hosts.Name(addr))
 }
 
-// Delay waits until a connection is made, and returns why it is not.
+// Delay waits for latency, for ever with the behaviour Timeout. It returns the error of a dial that
+// fails, nil if the connection is made.
 func (n *Network) Delay(ctx context.Context, network, addr string, b Behaviour, latency time.Duration) error {
 	if b == Timeout {
 		latency = -1
@@ -172,13 +173,13 @@ func (n *Network) Delay(ctx context.Context, network, addr string, b Behaviour, 
 	return nil
 }
 
-// secured is a connection after a handshake.
+// secured is a connection after its handshake.
 type secured struct {
 	TLSConn
 	state tls.ConnectionState
 }
 
-// ConnectionState returns what the handshake showed.
+// ConnectionState returns the state after the handshake.
 func (s *secured) ConnectionState() tls.ConnectionState { return s.state }
 
 // Handshake simulates a handshake: no bytes flow, and the certificate is verified against the
@@ -210,7 +211,7 @@ func (n *Network) Handshake(ctx context.Context, raw net.Conn, config *tls.Confi
 	return &secured{conn, state}, nil
 }
 
-// RoundTrip answers a request of HTTP to the server at addr.
+// RoundTrip answers an HTTP request to the server at addr.
 func (n *Network) RoundTrip(req *http.Request, addr string) (*http.Response, error) {
 	if n.Over() {
 		return nil, n.attempt.Err()
@@ -218,7 +219,7 @@ func (n *Network) RoundTrip(req *http.Request, addr string) (*http.Response, err
 	return n.HTTP().RoundTrip(req, addr)
 }
 
-// HTTP returns the player that answers requests of HTTP.
+// HTTP returns the player that answers HTTP requests.
 func (n *Network) HTTP() HTTPPlayer {
 	for _, p := range n.players {
 		if web, ok := p.(HTTPPlayer); ok {
@@ -248,7 +249,7 @@ func (n *Network) States() (all []string) {
 	return all
 }
 
-// At returns the player that has a peer at an address, and how that behaves; nil for none.
+// At returns the first player that has a peer at addr, and the peer's behaviour; nil for none.
 func (n *Network) At(network, addr string) (Player, Behaviour) {
 	for _, p := range n.players {
 		if b, ok := p.At(network, addr); ok {
@@ -258,14 +259,15 @@ func (n *Network) At(network, addr string) (Player, Behaviour) {
 	return nil, ""
 }
 
-// MarkUsed marks all peers at an address as used.
+// MarkUsed marks all peers at addr as used.
 func (n *Network) MarkUsed(network, addr string) {
 	for _, p := range n.players {
 		p.MarkUsed(network, addr)
 	}
 }
 
-// Unservable returns why no socket can play the network for a process, or "".
+// Unservable returns the reason why sockets on loopback cannot play the network, or "": see
+// [Player].
 func (n *Network) Unservable(guided bool) string {
 	for _, p := range n.players {
 		if reason := p.Unservable(guided); reason != "" {
@@ -275,7 +277,7 @@ func (n *Network) Unservable(guided bool) string {
 	return ""
 }
 
-// TargetAddr returns where the target is, as it is dialled; "" if it does not exist.
+// TargetAddr returns the network and address at which the target is dialled, "" if there is none.
 func (n *Network) TargetAddr() (network, addr string) {
 	switch t := n.Target; {
 	case t.Unix != "":
@@ -287,7 +289,7 @@ func (n *Network) TargetAddr() (network, addr string) {
 	}
 }
 
-// Refused returns the error of a dial to an address at which nobody listens.
+// Refused returns the error of a dial that is refused.
 func Refused(network, addr string) error {
 	return OpError("dial", network, addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 }
@@ -299,7 +301,7 @@ func ended(ctx context.Context) error {
 	return errors.New("operation was canceled")
 }
 
-// OpError returns an error as package net has them.
+// OpError returns a [net.OpError] for an address of the simulated network.
 func OpError(op, network, addr string, err error) error {
 	return &net.OpError{Op: op, Net: network, Addr: Addr{network, addr}, Err: err}
 }

@@ -1,6 +1,15 @@
-// Package peer simulates the network of a test case. Read this file first: [Protocol] is all
-// that a kind of peers has to implement, and network.go brings the protocols of a case together.
-// Each folder below is one protocol; testfile/host.go lists them.
+// Package peer simulates the network of a test case: the servers that a plugin talks to.
+//
+//   - A [Protocol] is a kind of peers. It decodes their field in test files.
+//   - [Peers] are what one case has in that field, as decoded or recorded.
+//   - A [Player] plays them for one attempt. It holds the state, such as which peers were used.
+//
+// Each folder is one protocol with one field below host: socket has net, web has http, and dns has
+// dns. testfile/host.go lists them. [Network] brings the players of an attempt together.
+//
+// For guests a protocol implements only [Protocol], [Peers] and [Player]. For processes, package
+// loopback serves what Dial returns at its sockets. A protocol that needs a server of its own, as
+// [HTTPPlayer] does, also needs code there: see loopback/web.go.
 package peer
 
 import (
@@ -15,75 +24,84 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 )
 
-// Protocol is one kind of peers. It has a field of its own below host in test files.
+// Protocol is one kind of peers, which has its own field below host in test files.
 type Protocol interface {
 	// Field returns the name of that field.
 	Field() string
 	// Decode reads that field.
 	Decode(r *field.Reader, n *yamlpos.Node, path string) Peers
-	// Record describes the connections that are of this protocol, and returns the others.
+	// Record returns peers for the recorded connections that use this protocol, and the other
+	// connections.
 	Record(a *capture.Attempt, conns []*capture.Summary) (Peers, []*capture.Summary)
-	// Everywhere returns a peer at every address that behaves so, or no peers for "".
+	// Everywhere returns peers that show b at every address, or no peers if b is "".
 	Everywhere(b Behaviour) Peers
 }
 
-// Peers are those of one protocol in one case. Nothing changes them once they are decoded or
-// recorded, but Redact.
+// Peers are the peers of one protocol in one case. Only Redact changes them after they are
+// decoded or recorded.
 type Peers interface {
-	// Doc returns the value of the field in a session, which may be a *yaml.Node; nil to leave it
-	// out.
+	// Doc returns the value to write into the field in a session, which may be a *yaml.Node. Nil
+	// leaves the field out.
 	Doc() (any, error)
-	// Redact replaces each text that may hold a secret.
+	// Redact replaces each string that may contain a secret by what text returns for it.
 	Redact(text func(string) string)
-	// Names gives hosts the addresses that peers have for them.
+	// Names adds the addresses that peers give to names, as DNS records do.
 	Names(h *Hosts)
-	// Grants returns the grants that a plugin needs for its peers and that no pattern gives.
+	// Grants returns the grants that the peers need beside [plugin.WidestGrants]: unix sockets,
+	// such as unix:///run/db.sock, are granted one by one.
+	//
+	// [plugin.WidestGrants]: https://pkg.go.dev/github.com/daeace23/prober/plugin#WidestGrants
 	Grants() []string
-	// Play returns the peers as they are for one attempt.
+	// Play returns the player of one attempt, in which no peer has been used.
 	Play(n *Network) Player
 }
 
 // Player plays the peers of one protocol for one attempt. It is safe for concurrent use.
 type Player interface {
-	// Dial connects to the peer at an address; false if the protocol has none there. network is
-	// "tcp", "udp" or "unix".
+	// Dial connects to the peer at addr. ok is false if the protocol has no peer there. network
+	// is "tcp", "udp" or "unix".
 	Dial(ctx context.Context, network, addr string) (conn net.Conn, ok bool, err error)
 	// Unused returns a failure for each peer that the plugin did not use as the case foresees.
 	Unused() []string
 	// States returns what each peer is doing, for an attempt that hung.
 	States() []string
 
-	// At returns how the peer at an address behaves; false if the protocol has none there.
-	At(network, addr string) (Behaviour, bool)
-	// MarkUsed marks the peers at an address as used, where a socket cannot notice its use.
+	// The methods below serve processes, whose peers are sockets on loopback.
+
+	// At returns the behaviour of the first peer at addr, "" if that has no fault. ok is false if
+	// the protocol has no peer there.
+	At(network, addr string) (b Behaviour, ok bool)
+	// MarkUsed marks the peers at addr as used. It is called for behaviours with which no
+	// connection reaches the peer, such as [Refuse].
 	MarkUsed(network, addr string)
-	// Unservable returns why no socket can play the peers for a process, or "". A guided process
-	// asks where to dial, and whose certificates to trust.
+	// Unservable returns the reason why sockets on loopback cannot play these peers, so that a
+	// process skips the case. It returns "" if they can. guided says that the process asks where
+	// to dial and which certificate authority to trust.
 	Unservable(guided bool) string
 }
 
-// HTTPPlayer is the player that also answers requests of HTTP.
+// HTTPPlayer is the player that also answers HTTP requests.
 type HTTPPlayer interface {
 	Player
 	// RoundTrip answers a request to the server at addr.
 	RoundTrip(req *http.Request, addr string) (*http.Response, error)
-	// Certificate returns what the server at addr shows; nil if it has no TLS.
+	// Certificate returns the certificate of the server at addr, nil if it has no TLS.
 	Certificate(addr string) *cert.Spec
-	// HandshakeFailed marks the exchange as used whose certificate was shown at addr.
+	// HandshakeFailed marks the exchange whose certificate was shown at addr as used.
 	HandshakeFailed(addr string)
 }
 
-// TLSConn is a connection that [Player.Dial] returns and that may become one of TLS.
+// TLSConn is a connection of [Player.Dial] on which TLS may be started.
 type TLSConn interface {
 	net.Conn
 	// Ready reports whether a Read returns at once: see handlers/wasm.
 	Ready() bool
-	// Server returns who is at the other end.
+	// Server returns the server at the other end.
 	Server() Server
-	// StartsTLS reports whether data begins a handshake, rather than what the peer waits for. A
-	// peer that starts with TLS starts it without data.
+	// StartsTLS reports whether data is the beginning of a handshake and not what the peer
+	// expects to receive. A peer that starts with TLS returns true for no data.
 	StartsTLS(data []byte) bool
-	// HandshakeDone tells the peer that a handshake was made.
+	// HandshakeDone tells the peer that the handshake has succeeded.
 	HandshakeDone()
 }
 
@@ -94,27 +112,27 @@ type Server struct {
 	TLS       *cert.Spec // nil for a peer without TLS
 }
 
-// Behaviour is a fault that a peer has.
+// Behaviour is the fault of a peer.
 type Behaviour string
 
-// The behaviours. A peer without one does what its case says.
+// The behaviours. A peer without one follows its script or its replies.
 const (
-	Refuse   Behaviour = "refuse"    // nobody listens
+	Refuse   Behaviour = "refuse"    // the connection is refused
 	Timeout  Behaviour = "timeout"   // a black hole: the connection is never made
 	Reset    Behaviour = "reset"     // the connection is made, and reset at once
-	HalfOpen Behaviour = "half-open" // the connection is made, and nothing ever comes back
-	Garbage  Behaviour = "garbage"   // random bytes answer everything
+	HalfOpen Behaviour = "half-open" // the connection is made, and nothing is ever received
+	Garbage  Behaviour = "garbage"   // everything is answered with random bytes
 )
 
-// Behaviours are those of every protocol.
+// Behaviours are the behaviours that every protocol has.
 var Behaviours = []Behaviour{Refuse, Timeout, Reset, HalfOpen, Garbage}
 
-// DecodeBehaviour reads one of the known behaviours.
+// DecodeBehaviour returns a function that reads one of the known behaviours.
 func DecodeBehaviour(r *field.Reader, to *Behaviour, known ...Behaviour) field.Read {
 	return yamlpos.OneOf(&r.Decoder, to, known...)
 }
 
-// Closed returns b if no connection is made to a peer that behaves so, or "".
+// Closed returns b if it keeps connections from being made, "" otherwise.
 func (b Behaviour) Closed() Behaviour {
 	if b == Refuse || b == Timeout {
 		return b
@@ -122,14 +140,15 @@ func (b Behaviour) Closed() Behaviour {
 	return ""
 }
 
-// Reasons why a process cannot be shown a peer.
+// Reasons that Unservable returns.
 const (
 	OpenOrNot     = "a port of loopback is either open or not"
 	DialsByItself = " is not at the target, and this process dials by itself"
 	OwnTLS        = "this process does not know whom to trust, and makes its TLS by itself"
 )
 
-// BehaviourOf returns how a peer behaves where a dial or a request fails with err.
+// BehaviourOf returns the behaviour that explains why a dial or a request failed with err, "" for
+// nil.
 func BehaviourOf(err error) Behaviour {
 	var timeout interface{ Timeout() bool }
 	switch {
