@@ -22,7 +22,7 @@ const (
 
 // exampleLeftOut are the example plugins in Go, and their cases that no process can be shown.
 var exampleLeftOut = map[string]string{
-	"grpc-health": "", "httpjson": "", "redis": "a target that is metadata", "tls-expiry": "",
+	"grpc-health": "", "httpjson": "", "redis": "metadata address is denied", "tls-expiry": "",
 }
 
 // overlay is what go build is told to see in place of the tree: the examples as packages,

@@ -53,7 +53,7 @@ func newBench(env *command.Env) *cobra.Command {
 			"case in NAME_test.yaml beside the module that wants a success. With a real target, the times\n" +
 			"include the wait for it.",
 		Example: "  prober plugin bench demo\n" +
-			"  prober plugin bench demo --case 'demo/demo_test.yaml:a server that is asked'\n" +
+			"  prober plugin bench demo --case 'demo/demo_test.yaml:server answers a request'\n" +
 			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
 		Args: command.Arguments("NAME|FILE.wasm|DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
