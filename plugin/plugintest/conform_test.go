@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// Each check has a guest that fails it.
+// TestConformance runs each check with guests that pass it and guests that fail it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -21,15 +21,15 @@ func TestConformance(t *testing.T) {
 		edit            func(string) string
 		want            string // in the failures; "" for none
 	}{
-		{"a good guest takes any config", "bad config", "fine", nil, ""},
-		{"a deadline that is kept", "black hole", "talk", nil, ""},
-		{"a deadline that is kept over HTTP", "black hole", "http", nil, ""},
-		{"a guest that traps", "black hole", "panic", nil, "timeout: error(trap)"},
-		{"a guest that is the same in any isolation", "agree", "talk", nil, ""},
-		{"a guest that asks for what it dials", "manifest", "talk", nil, ""},
-		{"a guest that dials what it does not ask for", "manifest", "elsewhere", nil, "x: its manifest does not ask for: dial tcp 10.0.0.9:80"},
-		{"a guest that dials what it asks for", "manifest", "elsewhere", requestsMore, ""},
-		{"a guest that does not grow", "growth", "talk", nil, ""},
+		{"guest takes any config", "bad config", "fine", nil, ""},
+		{"guest obeys the deadline", "black hole", "talk", nil, ""},
+		{"guest obeys the deadline over HTTP", "black hole", "http", nil, ""},
+		{"guest traps", "black hole", "panic", nil, "timeout: error(trap)"},
+		{"guest answers alike in every isolation", "agree", "talk", nil, ""},
+		{"manifest requests the target", "manifest", "talk", nil, ""},
+		{"manifest does not request a dialled address", "manifest", "elsewhere", nil, "x: its manifest does not ask for: dial tcp 10.0.0.9:80"},
+		{"manifest requests a dialled address", "manifest", "elsewhere", requestsMore, ""},
+		{"guest memory does not grow", "growth", "talk", nil, ""},
 	} {
 		if race && c.check != "black hole" {
 			continue // hundreds of calls take minutes under the race detector
@@ -70,12 +70,13 @@ func TestConformanceUnixSocketNeedsRequest(t *testing.T) {
 	}
 }
 
-// counting is a module whose memory grows by a page a call, and which fails when it has
-// grown before: (memory.grow 1), then memory.size > 5 ? 2 : 0. It has 4 pages at first.
+// counting is a module whose memory grows from 4 pages by one page per call. It fails if its memory
+// had grown before the call: (memory.grow 1), then memory.size > 5 ? 2 : 0.
 const counting = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x04" +
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x11\x01\x0f\x00\x41\x01\x40\x00\x1a\x3f\x00\x41\x05\x4a\x41\x01\x74\x0b"
 
-// A guest sees how large its memory is: a reset leaves no trace of that either.
+// TestConformanceResetRestoresMemorySize checks that a reset also restores the size of the memory,
+// which a guest can see.
 func TestConformanceResetRestoresMemorySize(t *testing.T) {
 	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
@@ -86,12 +87,13 @@ func TestConformanceResetRestoresMemorySize(t *testing.T) {
 	}
 }
 
-// requestsMore is a manifest that requests what guests dial in these tests.
+// requestsMore returns the manifest with requests for all addresses that guests dial in these tests.
 func requestsMore(m string) string {
 	return strings.Replace(m, "- capability: net\n  allow: [target]", "- capability: net\n  allow: [target, 'tcp://10.0.0.9:80', 'unix:///run/x.sock']", 1)
 }
 
-// written returns the path of a module with a manifest that takes a string a, and has more.
+// written writes a module and returns its path. Its manifest has the lines more, and a config with a
+// string a.
 func written(t *testing.T, module string, more ...string) string {
 	t.Helper()
 	built, err := plugin.Embed([]byte(module), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: small\nversion: 1.0.0\n"+
@@ -117,7 +119,7 @@ const (
 		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
 )
 
-// Each check that calls the guest fails, after one call.
+// TestConformanceSpinningGuestFailsEachCheckOnce checks that each check stops after one call.
 func TestConformanceSpinningGuestFailsEachCheckOnce(t *testing.T) {
 	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")
@@ -153,11 +155,11 @@ func TestConformanceShortensConfig(t *testing.T) {
 	}
 }
 
-func TestConformanceSmallGuestsThatFail(t *testing.T) {
+func TestConformanceReportsFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, module, more, check, want string }{
-		{"an error without a message", silent, "", "bad config", "config {}: refused without a message"},
-		{"memory that grows", counting, "isolation: pooled\nstateful: true\n", "growth", "the guest's memory grew "},
+		{"error without a message", silent, "", "bad config", "config {}: refused without a message"},
+		{"memory grows", counting, "isolation: pooled\nstateful: true\n", "growth", "the guest's memory grew "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

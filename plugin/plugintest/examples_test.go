@@ -17,17 +17,17 @@ import (
 
 const (
 	examplesFolder = "../../examples/plugins"
-	exampleOf      = "EXAMPLE" // the variable that says which of the examples a process is
+	exampleOf      = "EXAMPLE" // environment variable: the example that a process serves
 )
 
-// exampleLeftOut are the example plugins in Go, and their cases that no process can be shown.
+// exampleLeftOut maps the example plugins in Go to the case that is left out for a process, if any.
 var exampleLeftOut = map[string]string{
 	"grpc-health": "", "httpjson": "", "redis": "metadata address is denied", "tls-expiry": "",
 }
 
-// overlay is what go build is told to see in place of the tree: the examples as packages,
-// and a program that serves the one that it is told. Their modules know nothing of
-// processes, and need not.
+// overlay writes an overlay for go build and returns its path. It adds the examples as packages, and
+// a program that serves the example named by an environment variable. The examples themselves need
+// not support processes.
 func overlay() (path string, err error) {
 	dir, err := os.MkdirTemp(scratch, "examples-")
 	if err != nil {
@@ -69,7 +69,7 @@ func overlay() (path string, err error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// asPackage puts the sources of an example, which exports its plugin.
+// asPackage adds the sources of an example as a package that exports its plugin.
 func asPackage(name, ident string, put func(name, text string) error) error {
 	files, err := filepath.Glob(filepath.Join(examplesFolder, name, "*.go"))
 	if err != nil {
@@ -91,7 +91,6 @@ func asPackage(name, ident string, put func(name, text string) error) error {
 	return put(name+"/export.go", "package "+ident+"\n\nfunc Plugin() check { return check{} }\n")
 }
 
-// The example plugins pass their own cases as processes too.
 func TestExamplesPassAsProcesses(t *testing.T) {
 	t.Parallel()
 	path, err := overlay()

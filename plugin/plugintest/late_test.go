@@ -14,7 +14,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// How much a guest does after its deadline depends on chance; the result of its case does not.
+// TestGuestAfterDeadlineReachesNoPeer repeats cases in which the guest runs on after its deadline.
+// How far it gets varies, but the result must not.
 func TestGuestAfterDeadlineReachesNoPeer(t *testing.T) {
 	t.Parallel()
 	const ask = "timeout: 300ms, grants: [target, dns], request: {target: {host: web.internal, port: 80}, config: {do: late}}"
@@ -34,9 +35,9 @@ func TestGuestAfterDeadlineReachesNoPeer(t *testing.T) {
 	}
 }
 
-// A dial and a handshake that end with their attempt, and a moment after it, are recorded as
-// what they came to.
-func TestRecordIncludesWhatEndsAfterDeadline(t *testing.T) {
+// TestRecordIncludesErrorsAfterDeadline records dials and handshakes that fail shortly after the
+// deadline of their attempt.
+func TestRecordIncludesErrorsAfterDeadline(t *testing.T) {
 	t.Parallel()
 	slow := func(ctx context.Context) error {
 		<-ctx.Done()

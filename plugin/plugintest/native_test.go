@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// native does as the guest of testdata does, in this program.
+// native behaves as the guest in testdata/guest does.
 func native(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch do := r.Config.String("do", "talk"); do {
 	case "talk":
@@ -123,7 +123,7 @@ func askNatively(ctx context.Context, c *sdk.Config) (probe.Outcome, error) {
 	return sdk.Successf("%s", body), nil
 }
 
-// judge runs a case natively in a bubble.
+// judge runs a case with [native] in a bubble, and returns its failures.
 func judge(t *testing.T, c *plugintest.Case) (failures []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func judge(t *testing.T, c *plugintest.Case) (failures []string) {
 	return failures
 }
 
-// The same cases hold for the same plugin in this program.
+// TestNativePassesCases runs the cases of the guest without a sandbox.
 func TestNativePassesCases(t *testing.T) {
 	t.Parallel()
 	sandbox := map[string]bool{ // cases that only a guest can pass
@@ -215,7 +215,7 @@ func TestNeedsSandboxReturnsReason(t *testing.T) {
 	}
 }
 
-// A read ends at its deadline, which may come while it waits.
+// TestNativeReadEndsAtDeadline sets the deadline while the read blocks.
 func TestNativeReadEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	f := load(t, `
@@ -248,7 +248,7 @@ func TestNativeReadEndsAtDeadline(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := conn.Write(buf); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("a write after the end: %v", err)
+			t.Errorf("write after Close: got %v", err)
 		}
 	})
 }

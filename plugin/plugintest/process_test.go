@@ -27,9 +27,9 @@ import (
 
 const askerCases = "testdata/asker/asker_test.yaml"
 
-// built returns a function that runs go build once, or go test -c for a name that ends in .test,
-// and returns the path of the result. It is the same with and without the race detector, so that
-// the build cache has it.
+// built returns a function that builds a program once and returns its path. It runs go build, or
+// go test for a name that ends in .test. The race detector is never on, so that all runs share the
+// build cache.
 func built(name string, env []string, args ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		path := filepath.Join(scratch, name)
@@ -42,7 +42,7 @@ func built(name string, env []string, args ...string) func() (string, error) {
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, text)
 		}
-		return path, os.Chmod(path, 0o755) // whatever the umask: what others could write to is not run
+		return path, os.Chmod(path, 0o755) // with any umask: files that others can write to are not run
 	})
 }
 
@@ -51,7 +51,7 @@ var (
 	askerModule  = built("asker.wasm", []string{"GOOS=wasip1", "GOARCH=wasm"}, "-buildmode=c-shared", "./testdata/asker")
 )
 
-// program returns a path at which a program lies as a plugin, with a manifest.
+// program installs a program as a plugin, with a manifest beside it, and returns its path.
 func program(t *testing.T, built func() (string, error), name string, manifest []byte) string {
 	t.Helper()
 	from, err := built()
@@ -76,13 +76,13 @@ func read(t *testing.T, path string) []byte {
 
 func askerManifest(t *testing.T) []byte { return read(t, "testdata/asker/plugin.yaml") }
 
-// askerProcess is testdata/asker as a process.
+// askerProcess returns the path of testdata/asker as a process.
 func askerProcess(t *testing.T) string {
 	t.Helper()
 	return program(t, askerProgram, "asker", askerManifest(t))
 }
 
-// askerGuest is testdata/asker as a guest.
+// askerGuest returns the path of testdata/asker as a guest.
 func askerGuest(t *testing.T) string {
 	t.Helper()
 	built, err := askerModule()
@@ -115,7 +115,7 @@ func judged(t *testing.T, report *plugintest.Report) {
 	}
 }
 
-// One source, three builds, one test file.
+// TestCasesPassAsGuestProcessAndNative runs one test file with three builds of one source.
 func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 	t.Parallel()
 	f, err := plugintest.Load(askerCases)
@@ -137,7 +137,7 @@ func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 			}
 		}
 		if want := len(f.Cases) + 5; len(report.Results) != want || left != 3 {
-			t.Errorf("%d results, %d left out; want %d, and 3 checks that are for guests", len(report.Results), left, want)
+			t.Errorf("%d results, %d left out; want %d, and 3 checks left out", len(report.Results), left, want)
 		}
 	})
 	t.Run("process without a guide", func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestProcessReportsFailures(t *testing.T) {
 	}
 }
 
-// The queue of the listener has no room for the last datagram.
+// TestProcessFloodedListenerEnds fills the listener's queue, so that its last datagram does not fit.
 func TestProcessFloodedListenerEnds(t *testing.T) {
 	t.Parallel()
 	f := loadFor(t, askerProcess(t), "- {name: a, timeout: 10s, request: {target: {host: db, port: 1}, config: {do: flood}}, "+
@@ -214,11 +214,11 @@ func TestProcessFloodedListenerEnds(t *testing.T) {
 	judged(t, run(t, f, plugintest.Config{CasesOnly: true, Process: startProcess}))
 }
 
-// Datagrams that were sent before the listener ends are received, although the dial of the first
-// takes longer than the listener waits for the last.
+// TestListenerReceivesAllBeforeItEnds checks that datagrams sent before the end are received. The
+// latency of the first is longer than the listener waits for the last.
 func TestListenerReceivesAllBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	tells := func(target probe.Target) (out probe.Outcome, err error) {
+	send := func(target probe.Target) (out probe.Outcome, err error) {
 		conn, err := net.Dial("udp", net.JoinHostPort(target.Host, strconv.Itoa(target.Port)))
 		if err != nil {
 			return out, err
@@ -234,12 +234,12 @@ func TestListenerReceivesAllBeforeItEnds(t *testing.T) {
 	f := loadFor(t, askerProcess(t), "- {name: a, timeout: 10s, request: {target: {host: db, port: 1}}, "+
 		"host: {net: [{dial: udp://db:1, latency: 1500ms, script: [recv: {text: abc}]}]}, want: {result: success}}")
 	cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
-		return inTest{ask: tells}, nil
+		return inTest{ask: send}, nil
 	}}
 	judged(t, run(t, f, cfg))
 }
 
-// inTest is a plugin that is a part of the test, and is told where its target is.
+// inTest is a plugin whose handlers call ask with their target.
 type inTest struct {
 	probe.HandlerFunc // nil
 	ask               func(probe.Target) (probe.Outcome, error)
@@ -251,14 +251,14 @@ func (p inTest) Prepare(_ []byte, target probe.Target) (probe.Handler, error) {
 
 func (inTest) Close() error { return nil }
 
-// No other program can listen at a port that refuses.
+// TestRefusedPortStaysReserved checks that no other program can listen at a port that refuses.
 func TestRefusedPortStaysReserved(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "udp"} {
-		asks := func(target probe.Target) (probe.Outcome, error) {
+		ask := func(target probe.Target) (probe.Outcome, error) {
 			at := net.JoinHostPort(target.Host, strconv.Itoa(target.Port))
-			if err := serves(network, at); err == nil {
-				return probe.Outcome{Output: "it is free"}, nil
+			if err := listen(network, at); err == nil {
+				return probe.Outcome{Output: "the port is free"}, nil
 			}
 			conn, err := net.Dial(network, at)
 			if network == "udp" && err == nil {
@@ -268,21 +268,21 @@ func TestRefusedPortStaysReserved(t *testing.T) {
 				_, err = conn.Read(make([]byte, 1))
 			}
 			if !errors.Is(err, syscall.ECONNREFUSED) {
-				return probe.Outcome{Output: fmt.Sprintf("it is served: %v, %v", conn, err)}, nil
+				return probe.Outcome{Output: fmt.Sprintf("the port answers: %v, %v", conn, err)}, nil
 			}
 			return probe.Outcome{Result: probe.Failure, Output: "refused"}, nil
 		}
 		f := loadFor(t, askerProcess(t), "- {name: "+network+", timeout: 20s, request: {target: {host: db, port: 1}}, "+
 			"host: {net: [{dial: "+network+"://db:1, behaviour: refuse}]}, want: {result: failure, message: refused}}")
 		cfg := plugintest.Config{CasesOnly: true, Process: func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
-			return inTest{ask: asks}, nil
+			return inTest{ask: ask}, nil
 		}}
 		judged(t, run(t, f, cfg))
 	}
 }
 
-// serves says why nobody can serve at an address.
-func serves(network, at string) error {
+// listen listens at an address for a moment, and returns the error if it cannot.
+func listen(network, at string) error {
 	if network == "udp" {
 		conn, err := net.ListenPacket(network, at)
 		if err != nil {
@@ -297,7 +297,7 @@ func serves(network, at string) error {
 	return ln.Close()
 }
 
-// unguided starts a process that does not ask where the world of a test is.
+// unguided starts a process without the guide that tells it where to dial.
 func unguided(ctx context.Context, found plugin.Found, _ []string) (plugintest.Program, error) {
 	return startProcess(ctx, found, nil)
 }
@@ -333,7 +333,7 @@ func TestProcessLeavesOutUnservableCases(t *testing.T) {
 	}
 }
 
-func TestProcessThatDoesNotStartFails(t *testing.T) {
+func TestRunProcessThatDoesNotStartFails(t *testing.T) {
 	t.Parallel()
 	f, err := plugintest.Load(askerCases)
 	if err != nil {

@@ -2,6 +2,5 @@
 
 package plugintest_test
 
-// race says that the race detector is on, which slows the compiler of wazero down to
-// a crawl.
+// race reports whether the race detector is on. It makes wazero's compiler very slow.
 const race = true

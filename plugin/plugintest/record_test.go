@@ -26,7 +26,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// attempt is one that is recorded.
+// attempt describes an attempt for [record].
 type attempt struct {
 	cfg    wasm.Config
 	target probe.Target
@@ -34,10 +34,10 @@ type attempt struct {
 	grants []string
 	redact func(string) string
 
-	timeout time.Duration // 0: one that it does not come to
+	timeout time.Duration // 0: long enough for every attempt
 }
 
-// record makes an attempt in the real world and returns the session, and what came.
+// record records an attempt at real servers. It returns the path of the session and the outcome.
 func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	t.Helper()
 	a.cfg.CacheDir = cache
@@ -83,10 +83,10 @@ func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	return path, out
 }
 
-// replay replays a session, and wants the result and the message that came.
+// replay checks that a session replays with the recorded result and message.
 func replay(t *testing.T, path string, want probe.Outcome) *plugintest.File {
 	t.Helper()
-	f := load(t, fmt.Sprintf("- name: whatever it answered\n  replay: %s\n- name: the same\n  replay: %s\n  want: {result: %s, message: %q}\n", path, path, want.Result, want.Output))
+	f := load(t, fmt.Sprintf("- name: without want\n  replay: %s\n- name: with want\n  replay: %s\n  want: {result: %s, message: %q}\n", path, path, want.Result, want.Output))
 	for _, r := range run(t, f, plugintest.Config{CasesOnly: true}).Results {
 		if !r.OK() {
 			text, _ := os.ReadFile(path)
@@ -158,18 +158,18 @@ func TestReplayMatchesConnections(t *testing.T) {
 	}
 	contents(t, path, "kind: PluginSession", "- recv: {text: one}", "close: {}", "pod: {name: web, labels: {a: b}}", "want: {result: success} # you said")
 	replay(t, path, out)
-	// The connections may come in the other order.
+	// The connections may be made in the other order.
 	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {do: talks, says: [two, one]}}\n  want: {result: success, message: /two.*one/}\n", path))
 	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
 		t.Errorf("%q\n%s", r.Failures, r.Diff)
 	}
-	// A message may be wanted beside the session's result.
+	// A case can add a message to the session's result.
 	f = load(t, fmt.Sprintf("- name: x\n  replay: %[1]s\n  want: {message: /one.*two/}\n- name: y\n  replay: %[1]s\n  want: {message: nothing}\n", path))
 	results := run(t, f, plugintest.Config{CasesOnly: true}).Results
 	if !results[0].OK() || results[1].OK() || strings.Contains(results[1].Diff, "+result") {
 		t.Errorf("got %q and\n%s, want the second to fail for its message", results[0].Failures, results[1].Diff)
 	}
-	// What is another request is no match, and the place in the session is named.
+	// A different request does not match. The failure names the line in the session.
 	f = load(t, fmt.Sprintf("- name: x\n  replay: %s\n  request: {config: {do: talks, says: [one, other]}}\n", path))
 	r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]
 	if all := strings.Join(r.Failures, "\n"); !strings.Contains(all, "session.yaml:") || !strings.Contains(all, `got "other", want "two"`) {
@@ -237,7 +237,7 @@ func TestReplayMatchesHTTP(t *testing.T) {
 	}
 	contents(t, path, "url: /a\n", `X-A: "1"`, "json: {b: 1}", "Set-Cookie: hidden")
 	if text, _ := os.ReadFile(path); strings.Contains(string(text), "net:") || strings.Count(string(text), "basic x") != 1 {
-		t.Errorf("it is no exchange, or holds what is private:\n%s", text)
+		t.Errorf("want one exchange without secrets, got:\n%s", text)
 	}
 	replay(t, path, out)
 	path, out = record(t, attempt{target: target, config: `{"do":"http","request":"{\"url\":\"http:///old\",\"redirects\":2}"}`})
@@ -245,7 +245,7 @@ func TestReplayMatchesHTTP(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	replay(t, path, out)
-	// Over a connection of its own the plugin speaks HTTP in bytes.
+	// The plugin writes HTTP to a connection of its own.
 	path, out = record(t, attempt{target: target, config: `{"say":"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-A: 2\r\n\r\n"}`})
 	contents(t, path, "- recv:\n            http:", `X-A: "2"`)
 	replay(t, path, out)
@@ -255,8 +255,8 @@ func TestReplayMatchesHTTP(t *testing.T) {
 	}
 }
 
-// nameserver answers every question, the n-th with the address 10.0.0.n; one that is asked
-// again, as it was.
+// nameserver starts a DNS server and returns its address. It answers the n-th question with the
+// address 10.0.0.n, and a repeated question as before.
 func nameserver(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -303,7 +303,7 @@ func TestReplayMatchesDNS(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	contents(t, path, "name: web.internal", "{ttl: 1, data: 10.0.0.1}", "grants: [dns, target]")
-	// The time and the server are others.
+	// The durations and the address of the server differ in each run, so only part is compared.
 	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  want: {result: success, message: '/(?s)10.0.0.1.*10.0.0.2/'}\n", path))
 	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
 		t.Errorf("%q\n%s", r.Failures, r.Diff)
@@ -322,8 +322,8 @@ func TestReplayMatchesDNS(t *testing.T) {
 	}
 }
 
-// Names are replayed as they were resolved, and what no server answers stays unanswered.
-func TestReplayMatchesNamesAndSilence(t *testing.T) {
+// TestReplayMatchesNamesAndTimeout replays resolved names, and a server that does not answer.
+func TestReplayMatchesNamesAndTimeout(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	target := serve(t, func(c net.Conn) { <-release })
@@ -343,7 +343,7 @@ func TestReplayMatchesNamesAndSilence(t *testing.T) {
 	replay(t, path, out)
 }
 
-func TestRecordIsBounded(t *testing.T) {
+func TestRecordOmitsBytesAboveLimit(t *testing.T) {
 	t.Parallel()
 	target := serve(t, func(c net.Conn) {
 		buf := make([]byte, 100)
@@ -357,7 +357,7 @@ func TestRecordIsBounded(t *testing.T) {
 	}
 	rec := plugintest.NewRecorder()
 	if err := rec.Write(path); err == nil {
-		t.Error("nothing was recorded, and is written")
+		t.Error("Write returned no error for an empty recording")
 	}
 }
 
@@ -365,12 +365,12 @@ func TestLoadInvalidSessionFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ session, more, want string }{
-		"none":      {"", "", "no such file"},
-		"a field":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
-		"its kind":  {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", `session.yaml:2: kind: must be "PluginSession"`},
-		"its host":  {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
-		"no want":   {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
-		"no result": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", ", want: {message: x}", "cases[0].want.result: the field is required"},
+		"missing file":       {"", "", "no such file"},
+		"unknown field":      {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {nte: []}\n", "", "session.yaml:4: host.nte: unknown field"},
+		"wrong kind":         {"apiVersion: prober.dev/v1\nkind: PluginTest\nrequest: {}\nhost: {}\n", "", `session.yaml:2: kind: must be "PluginSession"`},
+		"host beside replay": {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\nwant: {result: success}\n", ", host: {}", "the host of a replay is that of the session"},
+		"missing want":       {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", "", "cases[0].want: the field is required"},
+		"missing result":     {"apiVersion: prober.dev/v1\nkind: PluginSession\nrequest: {}\nhost: {}\n", ", want: {message: x}", "cases[0].want.result: the field is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dir, strings.ReplaceAll(name, " ", ""), "session.yaml")

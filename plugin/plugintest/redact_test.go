@@ -14,7 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A secret is in no form in the file, and the session is replayed all the same.
+// TestRecordReplacesSecretsOfConfig checks that no form of a secret is in the session, and that the
+// session still replays.
 func TestRecordReplacesSecretsOfConfig(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter 2&3"
@@ -43,7 +44,8 @@ func TestRecordReplacesSecretsOfConfig(t *testing.T) {
 	}
 }
 
-// A secret of which the config does not tell is hidden as well, in another length.
+// TestRecordRedactsSecretsOfPeers checks that a secret which is not in the config is redacted too.
+// Its replacement may have another length.
 func TestRecordRedactsSecretsOfPeers(t *testing.T) {
 	t.Parallel()
 	target := serve(t, func(c net.Conn) {
@@ -66,7 +68,7 @@ func TestRecordRedactsSecretsOfPeers(t *testing.T) {
 	}
 }
 
-// secretive is a connection over which a secret comes, where something else was sent.
+// secretive is a connection whose reads return a secret in place of the data received.
 type secretive struct{ net.Conn }
 
 func (s *secretive) Read(p []byte) (int, error) {

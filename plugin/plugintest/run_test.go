@@ -20,8 +20,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// guest is the path of the module of testdata/guest, cache the folder of compiled modules and
-// scratch that of built programs. They are read-only after TestMain.
+// guest is the path of the module built from testdata/guest. cache is the folder of compiled
+// modules, and scratch that of built programs. They are read-only after TestMain.
 var guest, cache, scratch string
 
 func TestMain(m *testing.M) {
@@ -56,15 +56,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// precompiling is the variable that says that these tests are to fill the cache, and no more.
+// precompiling is an environment variable. With it the test program only fills the cache: see
+// precompile.
 const precompiling = "PLUGINTEST_PRECOMPILE"
 
-// plainTests are these tests without the race detector. They have to be tests too: wazero
-// keeps what tests have compiled apart.
+// plainTests builds these tests without the race detector. The program must be a test too, because
+// wazero caches the modules that tests compile separately.
 var plainTests = built("plain.test", nil, "-c", ".")
 
-// precompile has a guest in the cache, by these tests without the race detector, which would
-// take a minute for it. file has a case of the name "an answer".
+// precompile compiles a guest into the cache before a run with the race detector, which would take
+// a minute for it. It runs these tests without the race detector. file must have a case with the
+// name "an answer".
 func precompile(module, file string) error {
 	if !race {
 		return nil
@@ -81,7 +83,7 @@ func precompile(module, file string) error {
 	return nil
 }
 
-// fillCache is what precompile has other tests do.
+// fillCache compiles a guest into the cache. It runs in the process that precompile starts.
 func fillCache(cache, module, file string) error {
 	f, err := plugintest.Load(file)
 	if err != nil {
@@ -189,7 +191,7 @@ func TestStrictRefusesUnknownFields(t *testing.T) {
 	t.Parallel()
 	f := load(t, `- {name: a, request: {config: {do: colour}}, want: {result: success}}`)
 	if report := run(t, f, plugintest.Config{CasesOnly: true}); !report.OK() {
-		t.Errorf("got %q, want that a field which the contract does not know is ignored", report.Results[0].Diff)
+		t.Errorf("got %q, want the unknown field ignored", report.Results[0].Diff)
 	}
 	report := run(t, f, plugintest.Config{CasesOnly: true, Strict: true})
 	if r := report.Results[0]; r.OK() || !strings.Contains(r.Diff, "+result: error(protocol)") || !strings.Contains(r.Diff, "colour: the field is unknown") {
@@ -206,7 +208,7 @@ func TestRandomBytesDependOnPositionInFile(t *testing.T) {
 	first := run(t, f, plugintest.Config{CasesOnly: true}).Results[1]
 	again := run(t, f, plugintest.Config{CasesOnly: true, Run: regexp.MustCompile("b")}).Results[0]
 	if first.OK() || first.Diff != again.Diff {
-		t.Errorf("case b depends on chance, or on case a:\n%s\n%s", first.Diff, again.Diff)
+		t.Errorf("case b differs between runs, or depends on case a:\n%s\n%s", first.Diff, again.Diff)
 	}
 }
 
@@ -217,26 +219,26 @@ func TestRunReportsFailures(t *testing.T) {
 		name, text string
 		want       []string // in failures, diff and trace
 	}{
-		{"another result", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success, message: hi}`,
+		{"wrong result and message", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success, message: hi}`,
 			[]string{"--- want\n+++ got\n-result: success\n-message: hi\n+result: failure\n+message: dial tcp 10.99.0.1:80: connect: connection refused\n", "call dial"}},
-		{"another result, no message", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success}`,
+		{"wrong result without message", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}]}, want: {result: success}`,
 			[]string{"-result: success\n+result: failure\n+message: dial tcp"}},
-		{"metrics, time and memory", `host: {net: [{dial: "tcp://web.internal:80", latency: 1ms, script: [{recv: any}, {close: {}}]}]},
+		{"wrong metrics, time and memory", `host: {net: [{dial: "tcp://web.internal:80", latency: 1ms, script: [{recv: any}, {close: {}}]}]},
   want: {result: success, metrics: {connect_seconds: {max: 0.0001}, no: 1}, virtualTime: 1s, memory: {max: 64Ki}}`,
 			[]string{" result: success\n", "-metrics.connect_seconds: {max: 0.0001}\n", "+metrics.connect_seconds: 0.001\n", "+metrics.no: (none)\n", "-virtualTime: 1s\n", "+virtualTime: 2ms\n", "-memory: {max: 64Ki}\n"}},
 		{"denials", `want: {result: failure, denied: [10.0.0.1]}`,
 			[]string{"-denied: [\"10.0.0.1\"]\n+denied: []\n", "tcp://web.internal:80, for which host.net has no peer"}},
-		{"another request", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: HELO}}]}]}, want: {result: failure}`,
+		{"unexpected bytes", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: HELO}}]}]}, want: {result: failure}`,
 			[]string{`line 5: tcp://web.internal:80: got "hello\n", want "HELO"`}},
-		{"a script that waits", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {hex: "ff"}}]}]}, want: {result: failure}`,
+		{"script still waits", `host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {hex: "ff"}}]}]}, want: {result: failure}`,
 			[]string{`still waits for hex ff; got ""`}},
-		{"a peer that nobody wants", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}, {dial: "tcp://other:1"}]}, want: {result: failure}`,
+		{"unused peer", `host: {net: [{dial: "tcp://web.internal:80", behaviour: refuse}, {dial: "tcp://other:1"}]}, want: {result: failure}`,
 			[]string{"tcp://other:1 is never dialled"}},
-		{"a page of another method", `host: {http: [{match: {url: /a, method: POST}}, {match: {url: /b}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
+		{"HTTP method does not match", `host: {http: [{match: {url: /a, method: POST}}, {match: {url: /b}}]}, want: {result: failure}, request: {target: {host: a, port: 1}, config: {do: http, request: '{"url":"http:///a"}'}}`,
 			[]string{"the plugin requests GET http://a:1/a, for which host.http has no exchange; line 5: the method is GET, want POST", "line 5: no request matches any method /b"}},
-		{"a name that is unheard of", `grants: [dns], host: {dns: [{name: a.internal, answers: [10.0.0.1]}, {name: b.internal, type: MX}]}, want: {result: failure}, request: {config: {do: dns, request: '{"name":"c.internal"}'}}`,
+		{"DNS name without a record", `grants: [dns], host: {dns: [{name: a.internal, answers: [10.0.0.1]}, {name: b.internal, type: MX}]}, want: {result: failure}, request: {config: {do: dns, request: '{"name":"c.internal"}'}}`,
 			[]string{"the plugin looks up A c.internal, for which host.dns has no record", "line 5: nothing looks up A a.internal", "line 5: nothing looks up MX b.internal"}},
-		{"a handshake that nobody makes", `host: {net: [{dial: "tls://web.internal:80", script: [{handshake: {}}]}]}, want: {result: failure}`,
+		{"missing handshake", `host: {net: [{dial: "tls://web.internal:80", script: [{handshake: {}}]}]}, want: {result: failure}`,
 			[]string{`tls://web.internal:80 still waits for a handshake of TLS; got "hello\n"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -246,7 +248,7 @@ func TestRunReportsFailures(t *testing.T) {
 			}
 			r := run(t, load(t, "\n- {name: x, "+text+"}\n"), plugintest.Config{CasesOnly: true}).Results[0]
 			if r.OK() {
-				t.Fatal("the case passed")
+				t.Fatal("the case passes, want a failure")
 			}
 			all := strings.Join(r.Failures, "\n") + "\n" + r.Diff + strings.Join(r.Trace, "\n")
 			for _, want := range c.want {
@@ -258,7 +260,7 @@ func TestRunReportsFailures(t *testing.T) {
 	}
 }
 
-func TestGuestThatSpinsIsStopped(t *testing.T) {
+func TestRunSpinningGuestIsStopped(t *testing.T) {
 	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: failure}}\n")
 	r := run(t, f, plugintest.Config{Plugin: written(t, spinning), Stuck: 200 * time.Millisecond, CasesOnly: true}).Results[0]
@@ -267,7 +269,7 @@ func TestGuestThatSpinsIsStopped(t *testing.T) {
 	}
 }
 
-// variantOf returns the path of the guest with another manifest.
+// variantOf returns the path of a copy of the guest with an edited manifest.
 func variantOf(t *testing.T, edit func(string) string) string {
 	t.Helper()
 	module, err := os.ReadFile(guest)
@@ -312,7 +314,7 @@ func TestWriteEveryFormat(t *testing.T) {
 			}
 		}
 		if strings.ContainsRune(b.String(), '\033') {
-			t.Errorf("%s moves the cursor: %q", format, b.String())
+			t.Errorf("%s contains an escape character: %q", format, b.String())
 		}
 		if format == "json" && !json.Valid(b.Bytes()) || format == "junit" && xml.Unmarshal(b.Bytes(), new(struct{})) != nil {
 			t.Errorf("%s is not well-formed:\n%s", format, b.String())

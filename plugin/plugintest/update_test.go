@@ -44,7 +44,7 @@ func TestUpdateReplacesResultAndMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report := run(t, again, plugintest.Config{CasesOnly: true}); !report.OK() {
-		t.Errorf("it fails after the update: %+v", report.Results)
+		t.Errorf("the cases fail after the update: %+v", report.Results)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestUpdateChangedFileFails(t *testing.T) {
 	}
 }
 
-// The other values are replaced.
+// TestUpdateNamesValuesItCannotReplace checks that the other values are still replaced.
 func TestUpdateNamesValuesItCannotReplace(t *testing.T) {
 	t.Parallel()
 	f := load(t, `
