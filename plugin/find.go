@@ -13,7 +13,9 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// Found is a plugin that was read, but not loaded.
+// Found is a plugin that was read, but not loaded. A new field that changes how the plugin runs
+// belongs into versionOf of plugin/live too, or a change of it loads nothing. A test there fails for
+// a field that it does not know.
 type Found struct {
 	Manifest *Manifest
 	Path     string   // of the module, or the program
