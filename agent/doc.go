@@ -15,7 +15,7 @@
 // pods. agent/plugins has the plugins.
 //
 // listen.go opens the listeners, server.go and api.go serve HTTP, actions.go logs and counts
-// actions, stream.go pushes changes, and host.go reports trouble of the host. The packages api and
-// client are for clients of the API; access, secrets, events, logs and statelock are parts of the
-// agent.
+// actions, stream.go pushes changes, and hosttrouble.go reports trouble of the host. The packages
+// api and client are for clients of the API; access, secrets, events, logs and statelock are parts
+// of the agent.
 package agent

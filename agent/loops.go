@@ -29,6 +29,8 @@ func (a *Agent) followPods(ctx context.Context) {
 }
 
 // followPlugins reloads the plugins on request, and when their files have changed, until ctx ends.
+// Each step calls the next: reloadPlugins, plugins.Set.Reload, live.Manager.Apply (which loads new
+// versions), replace.Handler.Replace (which moves probes to them).
 func (a *Agent) followPlugins(ctx context.Context) {
 	var files filestamp.Settling
 	changed := func(now time.Time) bool { return files.Due(now, a.handlers.Stamp(), a.pluginStamp) }

@@ -24,7 +24,7 @@ func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	a.ended((*progress).ofPods, false, err)
+	a.noteReload((*progress).ofPods, false, err)
 	return err
 }
 
@@ -82,7 +82,7 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 	if !r.All { // otherwise the check of all pods has reported their secrets
 		err = errors.Join(err, secrets)
 	}
-	last := a.ended((*progress).ofPods, false, err)
+	last := a.noteReload((*progress).ofPods, false, err)
 	if r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err) {
 		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.Cause, "error", err.Error())
 	}
@@ -98,7 +98,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 		return context.Cause(ctx)
 	}
 	a.handlers.HoldApplied(applied)
-	last := a.ended((*progress).ofPods, err == nil, err)
+	last := a.noteReload((*progress).ofPods, err == nil, err)
 	switch {
 	case err == nil:
 		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))

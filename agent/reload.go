@@ -9,31 +9,33 @@ import (
 )
 
 // progress has the last attempts to reload the pods and the plugins.
-type progress struct{ pods, plugins attempt }
+type progress struct{ pods, plugins reloadAttempt }
 
-// attempt is the last attempt to reload the pods, or the plugins.
-type attempt struct {
-	at      time.Time
-	err     error
-	version int // changes so far
-	against int // the version of the other one when the attempt began
+// reloadAttempt is the last attempt to reload the pods, or the plugins. For the pods, the plugins
+// are the other side, and the reverse.
+type reloadAttempt struct {
+	at           time.Time
+	err          error
+	changes      int // attempts so far that changed something
+	otherChanges int // changes of the other side when the attempt began
 }
 
 // begin records that an attempt begins.
-func (a *attempt) begin(other *attempt) { a.against = other.version }
+func (a *reloadAttempt) begin(other *reloadAttempt) { a.otherChanges = other.changes }
 
-// retries reports whether to try the pods or the plugins again: the last attempt failed, and the
-// other one has changed since it began. A plugin may have come too late for a pod, and a plugin may
-// have been refused because of a pod that is gone. It returns each retry once.
-func (p *progress) retries() (pods, plugins bool) {
-	return p.pods.retry(&p.plugins), p.plugins.retry(&p.pods)
+// takeRetries reports whether to reload the pods, or the plugins, again. Each is retried if its last
+// attempt failed and the other side has changed since that attempt began: a pod may need a plugin
+// that came later, and a plugin may have been refused because of a pod that is gone. The next call
+// reports true only after a further change.
+func (p *progress) takeRetries() (pods, plugins bool) {
+	return p.pods.takeRetry(&p.plugins), p.plugins.takeRetry(&p.pods)
 }
 
-func (a *attempt) retry(other *attempt) bool {
-	if a.err == nil || a.against == other.version {
+func (a *reloadAttempt) takeRetry(other *reloadAttempt) bool {
+	if a.err == nil || a.otherChanges == other.changes {
 		return false
 	}
-	a.against = other.version
+	a.otherChanges = other.changes
 	return true
 }
 
@@ -42,7 +44,7 @@ func (a *Agent) update(change func(p *progress)) (before progress) {
 	a.mu.Lock()
 	before = a.last
 	change(&a.last)
-	pods, plugins := a.last.retries()
+	pods, plugins := a.last.takeRetries()
 	a.mu.Unlock()
 	if pods {
 		a.podsTrigger.request("other plugins", false)
@@ -53,21 +55,21 @@ func (a *Agent) update(change func(p *progress)) (before progress) {
 	return before
 }
 
-// ended records the result of an attempt. It returns the progress before.
-func (a *Agent) ended(which func(p *progress) *attempt, changed bool, err error) (before progress) {
+// noteReload records the result of an attempt. It returns the progress before.
+func (a *Agent) noteReload(which func(p *progress) *reloadAttempt, changed bool, err error) (before progress) {
 	now := time.Now()
 	return a.update(func(p *progress) {
 		last := which(p)
 		last.at, last.err = now, err
 		if changed {
-			last.version++
+			last.changes++
 		}
 		a.metrics.Reloaded(p.pods.err == nil && p.plugins.err == nil, now)
 	})
 }
 
-func (p *progress) ofPods() *attempt    { return &p.pods }
-func (p *progress) ofPlugins() *attempt { return &p.plugins }
+func (p *progress) ofPods() *reloadAttempt    { return &p.pods }
+func (p *progress) ofPlugins() *reloadAttempt { return &p.plugins }
 
 // lastReload returns the progress.
 func (a *Agent) lastReload() progress {
@@ -115,7 +117,7 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	if a.handlers.SecretPolicyChanged() {
 		a.podsTrigger.request("other secrets.allow", false)
 	}
-	last := a.ended((*progress).ofPlugins, changed, err)
+	last := a.noteReload((*progress).ofPlugins, changed, err)
 	switch {
 	case err != nil && (textOf(err) != textOf(last.plugins.err) || r.isNews(known, a.pluginStamp)):
 		a.log.Error("some plugins cannot be used; their last good versions go on", "cause", r.cause, "error", err.Error())
@@ -146,7 +148,7 @@ func (r *request) isNews(known, stamp string) bool {
 
 // promoted records that a shadow has replaced its plugin.
 func (a *Agent) promoted() {
-	a.update(func(p *progress) { p.plugins.version++ })
+	a.update(func(p *progress) { p.plugins.changes++ })
 }
 
 // demanded gets the result of loading a plugin for a probe. It requests a reload of the plugins if

@@ -179,7 +179,7 @@ func (a *Agent) stateChecks() []healthCheck {
 }
 
 // reloadCheck returns whether a reload has been under way for long, and the error of the last one.
-func (a *Agent) reloadCheck(name string, t *trigger, last *attempt) healthCheck {
+func (a *Agent) reloadCheck(name string, t *trigger, last *reloadAttempt) healthCheck {
 	var wrong []string
 	if started := t.started.Load(); started != nil && time.Since(*started) >= a.cfg.longReload {
 		wrong = append(wrong, "under way since "+started.Format(time.RFC3339))

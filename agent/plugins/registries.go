@@ -10,9 +10,9 @@ import (
 
 // Pull queries the registries of plugins and logs which plugins are not current. It calls
 // changed for each new answer. With all, it also logs plugins whose registry answered as before.
-// With again, it also queries registries that have answered a short time ago.
-func (s *Set) Pull(ctx context.Context, all, again bool, changed func()) {
-	incomplete, err := s.scanner.Refresh(ctx, admit.RefreshConfig{All: all, Again: again, Each: func(r admit.Refreshed) {
+// With retry, it also queries registries that have answered a short time ago.
+func (s *Set) Pull(ctx context.Context, all, retry bool, changed func()) {
+	incomplete, err := s.scanner.Refresh(ctx, admit.RefreshConfig{All: all, Again: retry, Each: func(r admit.Refreshed) {
 		if r.Changed {
 			changed()
 		}

@@ -59,9 +59,9 @@ type Set struct {
 	builtins []string
 	live     *live.Manager
 
-	ending   context.Context         // ends all waiting for plugins
-	end      context.CancelCauseFunc // of ending
-	detached func() bool             // separates ending from the context of New; false if that has ended
+	waits    context.Context         // its end ends every wait for a plugin
+	endWaits context.CancelCauseFunc // of waits
+	detached func() bool             // separates waits from the context of New; false if that has ended
 
 	holds holds
 
@@ -84,19 +84,19 @@ var (
 
 // New makes the built-in handlers, queries registries, and takes the first snapshot of the
 // plugins. stamp is the stamp of the files from before they were read. The end of ctx ends New,
-// and all waiting for plugins until [Set.Detach]. A Set that is returned with an error must be
+// and until [Set.Detach] every wait for a plugin. A Set that is returned with an error must be
 // closed too.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	s = &Set{cfg: cfg}
-	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.detached = context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
+	s.waits, s.endWaits = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.detached = context.AfterFunc(ctx, func() { s.endWaits(context.Cause(ctx)) })
 	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
-		s.end(err)
+		s.endWaits(err)
 		return nil, "", err
 	}
 	s.builtins = s.registry.Names()
 	s.scanner = NewScanner(&cfg, s.builtins, newSources(&cfg))
-	s.live = live.New(s.ending, live.Config{
+	s.live = live.New(s.waits, live.Config{
 		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.Scan, Demanded: cfg.Demanded,
 		IdleAfter: cfg.IdleAfter, Log: cfg.Log,
 	})
@@ -110,8 +110,8 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 // Detach lets the Set outlive the context of New. It returns false if that has ended.
 func (s *Set) Detach() bool { return s.detached() }
 
-// End ends all waiting for plugins.
-func (s *Set) End(cause error) { s.end(cause) }
+// End ends every wait for a plugin, now and later, with cause.
+func (s *Set) End(cause error) { s.endWaits(cause) }
 
 // NewScanner returns the scanner of the plugins of cfg.
 func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
@@ -136,7 +136,7 @@ var errEnded = errors.New("the agent has ended")
 // Close closes the plugins and the built-in handlers.
 func (s *Set) Close() error {
 	s.detached()
-	s.end(errEnded)
+	s.endWaits(errEnded)
 	s.live.Close()
 	err := s.registry.Close()
 	s.mu.Lock()
@@ -148,18 +148,18 @@ func (s *Set) Close() error {
 	return err
 }
 
-// Reload takes a snapshot and applies it. It loads versions that failed before again if again is
+// Reload takes a snapshot and applies it. It retries versions that could not be loaded if retry is
 // true, or if totalMemory has changed.
-func (s *Set) Reload(ctx context.Context, again bool) (changed bool, err error) {
+func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) {
 	v, err := s.Scan()
 	if err != nil {
 		return false, err
 	}
 	s.mu.Lock()
-	again = again || s.total != s.appliedTotal
+	retry = retry || s.total != s.appliedTotal
 	s.appliedTotal = s.total
 	s.mu.Unlock()
-	return s.live.Apply(ctx, v, again)
+	return s.live.Apply(ctx, v, retry)
 }
 
 // Scan takes a snapshot of the plugins. An error means that nothing is known of any plugin.
@@ -202,7 +202,7 @@ func commands(v *admit.Snapshot) (files []string) {
 // Prepare implements [manager.Handlers]. It loads the plugin for its first probe. The attempts
 // of the handler that it returns are counted.
 func (s *Set) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	return s.PrepareWithin(s.ending, name, config, target)
+	return s.PrepareWithin(s.waits, name, config, target)
 }
 
 // PrepareWithin is Prepare that ends with ctx.
