@@ -164,8 +164,9 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result, ok
 }
 
-// Set stores the decided result of a container, and reports whether it is another one than
-// before, or the first one. Only then an update is sent. subject is kept and must not be
+// Set stores r, which was decided because of why, as the result of a container. It reports whether
+// r is another result than before, or the first one. If not, nothing changes and no update is
+// sent. subject is kept and must not be
 // modified; nil means an empty one. Set never blocks.
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Reason) (changed bool) {
 	s := c.shard(containerID)

@@ -37,7 +37,7 @@ type Change struct {
 	// KeepRun keeps the run of equal results: handler and configuration are the same.
 	KeepRun bool
 	Paused  bool
-	// KeepPaused ignores Paused.
+	// KeepPaused leaves the pause as it is; Paused is not used then.
 	KeepPaused bool
 }
 

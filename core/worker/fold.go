@@ -12,27 +12,27 @@ type run struct {
 	hold   bool // no probing until the container ID changes
 }
 
-// fold adds a result to r and reports whether its run has reached the threshold: the result is
-// then the decided result. It is the kubelet's threshold rule, and a pure function. noRestart
-// is [Container.NoRestart].
-func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result results.Result) (next run, decided bool) {
+// fold adds a result to r. It returns the threshold for that result, and reports whether the run
+// has reached it: the result is then the decided result. It is the kubelet's threshold rule, and
+// a pure function. noRestart is [Container.NoRestart].
+func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result results.Result) (next run, threshold int, decided bool) {
 	next = r
 	if r.last == result {
 		next.length++
 	} else {
 		next.last, next.length = result, 1
 	}
-	threshold := spec.SuccessThreshold
+	threshold = spec.SuccessThreshold
 	if result == results.Failure {
 		threshold = spec.FailureThreshold
 	}
 	if next.length < threshold {
-		return next, false
+		return next, threshold, false
 	}
 	if holds(kind, noRestart, result) {
 		next.hold, next.length = true, 0
 	}
-	return next, true
+	return next, threshold, true
 }
 
 // holds reports whether a decided result puts the worker on hold: a container that is about to
@@ -45,9 +45,8 @@ func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
 	return kind == probe.Startup
 }
 
-// counted returns the result that the thresholds count for the result of an attempt. Warning
-// counts as Success unless the spec says otherwise; Unknown without an error counts as
-// Failure.
+// counted maps an attempt's result to Success or Failure, which the thresholds count. Warning is
+// a Success unless the spec says otherwise. Unknown without an error is a Failure.
 func counted(r probe.Result, spec probe.Spec) results.Result {
 	switch {
 	case r == probe.Success, r == probe.Warning && !spec.WarningIsFailure:

@@ -60,7 +60,7 @@ func FuzzFold(f *testing.F) {
 		for _, a := range answers {
 			r := results.Result(a % 2)
 			model.add(r)
-			next, ok := fold(state, model.kind, model.spec, noRestart, r)
+			next, _, ok := fold(state, model.kind, model.spec, noRestart, r)
 			if ok {
 				decided = append(decided, r)
 			}
@@ -85,7 +85,7 @@ func BenchmarkFold(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		state, _ = fold(state, probe.Readiness, spec, false, results.Result(i>>2&1))
+		state, _, _ = fold(state, probe.Readiness, spec, false, results.Result(i>>2&1))
 		i++
 	}
 }

@@ -111,8 +111,9 @@ func mayBeStalled(ctx context.Context, o probe.Outcome) bool {
 	return ok && o.Result == probe.Failure && slices.Contains(lateReasons, o.Reason) && !time.Now().Before(deadline)
 }
 
-// maxLost returns how much lost time makes the timeout of an attempt an error of the agent.
-func maxLost(timeout time.Duration) time.Duration { return max(timeout/4, beat) }
+// minStallToDiscard returns the lost time from which on a missed deadline is an error of the
+// agent instead of a Failure of the target.
+func minStallToDiscard(timeout time.Duration) time.Duration { return max(timeout/4, beat) }
 
 func stallError(lost, timeout time.Duration, o probe.Outcome) error {
 	return &probe.Error{Reason: probe.ReasonHostStall, Err: fmt.Errorf(

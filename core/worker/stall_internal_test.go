@@ -56,7 +56,7 @@ func TestStallMeterOverload(t *testing.T) {
 	lost := watch.lost()
 	over.Store(true)
 	work.Wait()
-	if lost < maxLost(time.Second) {
+	if lost < minStallToDiscard(time.Second) {
 		t.Errorf("%v of a second lost", lost)
 	}
 }
@@ -84,11 +84,11 @@ func TestMayBeStalled(t *testing.T) {
 	}
 }
 
-func TestMaxLost(t *testing.T) {
+func TestMinStallToDiscard(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
 		10 * time.Millisecond: beat, time.Second: 250 * time.Millisecond, time.Minute: 15 * time.Second,
 	} {
-		if got := maxLost(timeout); got != want {
+		if got := minStallToDiscard(timeout); got != want {
 			t.Errorf("timeout %v: %v, want %v", timeout, got, want)
 		}
 	}

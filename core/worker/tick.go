@@ -27,15 +27,15 @@ func (w *Worker) tick(due time.Time) (more bool) {
 		}
 	}()
 	state := w.Container().Source.State()
-	attempt, verdict := w.gate(start, state)
-	if verdict != open {
-		return verdict != end
+	a, decision := w.gate(start, state)
+	if decision != probeNow {
+		return decision != endWorker
 	}
-	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: attempt.name}
-	t.Outcome, t.Attempts, t.Err = w.attempts(attempt)
+	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.name}
+	t.Outcome, t.Attempts, t.Err = w.attempts(a)
 	t.End = time.Now()
 	var event string
-	t.Quarantined, event = w.noteQuarantine(attempt.generation, start, t.Err)
+	t.Quarantined, event = w.noteQuarantine(a.generation, start, t.Err)
 	if errors.Is(t.Err, probe.ErrNoSlot) {
 		reason := SkipNoSlot
 		if !t.Quarantined.IsZero() {
@@ -45,7 +45,7 @@ func (w *Worker) tick(due time.Time) (more bool) {
 		w.emitQuarantine(event)
 		return true
 	}
-	if !w.record(attempt.generation, &t) {
+	if !w.record(a.generation, &t) {
 		return true
 	}
 	w.emit(&t)
@@ -62,12 +62,13 @@ func (w *Worker) panicked(p any) {
 	w.skipped(SkipPanic, 1)
 }
 
-type verdict uint8
+// gateDecision is what a tick does after the gate.
+type gateDecision uint8
 
 const (
-	open verdict = iota // probe now
-	wait                // do not probe at this tick
-	end                 // the worker has ended
+	probeNow  gateDecision = iota // make attempts
+	skipTick                      // make no attempt at this tick
+	endWorker                     // make no attempt, and stop the worker
 )
 
 // attempt is what the attempts of one tick need, as it was when the tick passed the gate.
@@ -78,49 +79,50 @@ type attempt struct {
 	generation uint32
 }
 
-// gate decides whether this tick probes. The checks and their order are those of the kubelet's
-// doProbe.
-func (w *Worker) gate(now time.Time, s State) (attempt, verdict) {
+// gate decides whether this tick probes, and sets the results that need no attempt: those of a
+// new container, of one that does not run, and of one whose pod is being deleted. The checks and
+// their order are those of the kubelet's doProbe.
+func (w *Worker) gate(now time.Time, s State) (attempt, gateDecision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.stopped:
-		return attempt{}, wait
+		return attempt{}, skipTick
 	case !s.Found:
-		return attempt{}, wait
+		return attempt{}, skipTick
 	case s.PodEnded:
-		return attempt{}, end
+		return attempt{}, endWorker
 	case s.ContainerID == "":
-		return attempt{}, wait
+		return attempt{}, skipTick
 	}
 	if s.ContainerID != w.id {
 		w.adoptLocked(s)
 	}
 	if w.run.hold {
-		return attempt{}, wait
+		return attempt{}, skipTick
 	}
 	if !s.Running {
 		w.setLocked(results.Failure, results.NotRunning)
 		if s.MayRestart {
-			return attempt{}, wait
+			return attempt{}, skipTick
 		}
-		return attempt{}, end
+		return attempt{}, endWorker
 	}
 	if s.Deleting && w.info.Kind != probe.Readiness {
 		w.setLocked(results.Success, results.Terminating) // no restarts during the shutdown
-		return attempt{}, end
+		return attempt{}, endWorker
 	}
 	if w.tooEarlyLocked(now, s) {
-		return attempt{}, wait
+		return attempt{}, skipTick
 	}
 	// A startup probe stops once the container has started. The others begin then.
 	if s.Started == (w.info.Kind == probe.Startup) {
-		return attempt{}, wait
+		return attempt{}, skipTick
 	}
 	if w.paused {
-		return attempt{}, wait
+		return attempt{}, skipTick
 	}
-	return w.attemptLocked(s), open
+	return w.attemptLocked(s), probeNow
 }
 
 // tooEarlyLocked reports whether the initial delay is not over. As in the kubelet the age of
@@ -173,6 +175,7 @@ func (w *Worker) setLocked(r results.Result, why results.Reason) {
 	w.cache().Set(w.id, r, &w.info.Subject, why)
 }
 
+// attemptLocked returns the attempt that this tick makes.
 func (w *Worker) attemptLocked(s State) attempt {
 	w.probed = true
 	target := probe.Target{Host: s.PodIP}
@@ -223,7 +226,7 @@ func (w *Worker) once(a attempt) (probe.Outcome, error) {
 	if w.shared.Compat.Has(probe.CompatHostTrouble) || !mayBeStalled(ctx, outcome) {
 		return outcome, err
 	}
-	if lost := watch.lost(); lost >= maxLost(a.request.Spec.Timeout) {
+	if lost := watch.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
 		return probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
 	}
 	return outcome, err
@@ -303,19 +306,15 @@ func (w *Worker) countLocked(t *Tick) {
 	if t.Err == nil {
 		t.Result = counted(t.Outcome.Result, w.spec)
 	}
-	t.Threshold = w.spec.SuccessThreshold
-	if t.Result == results.Failure {
-		t.Threshold = w.spec.FailureThreshold
-	}
-	next, decided := fold(w.run, w.info.Kind, w.spec, w.container.NoRestart, t.Result)
-	w.run = next
+	var decided bool
+	w.run, t.Threshold, decided = fold(w.run, w.info.Kind, w.spec, w.container.NoRestart, t.Result)
 	if decided {
 		w.setLocked(t.Result, t.reason())
 	}
 }
 
-// shownRun returns the length of the run for observers: a run that led to a hold was reset to
-// 0 when it reached the threshold.
+// shownRun returns the length of the run for observers. fold resets the length on a hold:
+// shownRun then returns the threshold that was reached.
 func shownRun(t *Tick, r run) int {
 	if t.Counted && r.hold {
 		return t.Threshold

@@ -3,7 +3,10 @@
 // Read tick.go first: [Worker.tick] is one run from top to bottom. fold.go is the threshold
 // rule. worker.go is the schedule: when a worker ticks, and what triggers and stops it.
 // change.go pauses, resumes and changes a worker; stall.go detects that the agent itself did
-// not run.
+// not run. container.go is what a worker knows of its container.
+//
+// test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
+// such a line, change the quotation too.
 package worker
 
 import (
@@ -292,8 +295,8 @@ func (w *Worker) triggerLocked() {
 // called more than once.
 func (w *Worker) Stop() { w.Halt()() }
 
-// Halt is Stop for a caller that holds a lock: it calls no observer. The caller must call
-// closeObservers after it has released the lock.
+// Halt stops w as [Worker.Stop] does, but calls no observer: it may be called with a lock held.
+// The caller must call closeObservers after it has released the lock.
 func (w *Worker) Halt() (closeObservers func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
