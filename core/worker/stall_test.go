@@ -3,12 +3,46 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"runtime/metrics"
+	"testing"
 	"time"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
+
+// The stall meter wakes the agent every 50 ms, but only while an attempt is under way. A timer that
+// fires starts a goroutine: the test counts those of ten minutes.
+func TestStallMeterBetweenAttempts(t *testing.T) {
+	wakeUps := func(r *rig) uint64 {
+		before := goroutinesCreated()
+		r.wait(10 * time.Minute)
+		return goroutinesCreated() - before
+	}
+	prepared := func(t *testing.T, step probetest.Step) *rig {
+		r := newRig(t, probe.Liveness, step)
+		r.cfg.Spec.Period, r.cfg.Spec.Timeout = time.Hour, time.Hour
+		return r.run()
+	}
+	bubble(t, "attempt under way wakes the agent", func(t *testing.T) {
+		if got := wakeUps(prepared(t, success.After(20*time.Minute))); got < 10_000 {
+			t.Errorf("%d wake-ups, want 12000", got)
+		}
+	})
+	bubble(t, "no attempt under way does not", func(t *testing.T) {
+		if got := wakeUps(prepared(t, success)); got > 1000 {
+			t.Errorf("%d wake-ups", got)
+		}
+	})
+}
+
+func goroutinesCreated() uint64 {
+	created := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(created)
+	return created[0].Value.Uint64()
+}
 
 // slowTarget answers after a third of the timeout of one second.
 type slowTarget struct{}
