@@ -73,7 +73,7 @@
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
 //  4. plugin/live.decide returns the action: keep, offer, confirm, load, withdraw, unload or
 //     forget; or why what runs goes on.
-//  5. plugin/live.Manager.bringUp loads the new version beside the old one.
+//  5. plugin/live.Manager.loadGeneration loads the new version beside the old one.
 //  6. handlers/replace.Handler.Replace takes it, while probes use the old version.
 //  7. handlers/replace.prepareEach prepares every live probe with the new version.
 //  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.

@@ -156,7 +156,7 @@ func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
 		t.Fatal(err)
 	}
-	const gone = `plugin "demo": it was withdrawn: there is no such plugin any more`
+	const gone = `plugin "demo": it was withdrawn: its file or its source was removed`
 	p := awaitProbe(t, events, "an error", func(p *streamedProbe) bool { return p.Last.Error == gone })
 	if p.Result != "success" {
 		t.Errorf("got %+v", p)

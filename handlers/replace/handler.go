@@ -54,7 +54,7 @@ type Handler struct {
 
 	mu     sync.Mutex
 	active *generation // nil: there is none
-	why    error       // there is none
+	why    error       // active is nil
 	number int         // of generations so far
 	live   map[*bound]struct{}
 	shadow *generation // nil: there is none
@@ -87,7 +87,7 @@ func (h *Handler) Replace(ctx context.Context, next probe.Handler) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
 	active, _ := h.Current()
-	return h.bringUp(ctx, newGeneration(next), active != nil, h.installLocked)
+	return h.prepareAndInstall(ctx, newGeneration(next), active != nil, h.installLocked)
 }
 
 // Withdraw takes the handler away. Until there is another one, probes end in an error that

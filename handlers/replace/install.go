@@ -17,10 +17,10 @@ type prepared map[*bound]probe.Handler
 // no longer used.
 type installer func(*generation, prepared) (unused []probe.Handler, err error)
 
-// bringUp prepares all live probes with gen, tries one of them if try is set, and installs
+// prepareAndInstall prepares all live probes with gen, tries one of them if try is set, and installs
 // gen. Probes that begin meanwhile are prepared as well. After an error nothing has changed.
 // The caller holds h.replacing.
-func (h *Handler) bringUp(ctx context.Context, gen *generation, try bool, install installer) error {
+func (h *Handler) prepareAndInstall(ctx context.Context, gen *generation, try bool, install installer) error {
 	all := make(prepared)
 	for ; ; try = false {
 		err := prepareEach(ctx, gen.handler, h.unprepared(all), all)

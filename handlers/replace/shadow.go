@@ -19,7 +19,7 @@ var ErrNoShadow = errors.New("there is no other version beside it")
 func (h *Handler) Shadow(ctx context.Context, next probe.Handler) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
-	return h.bringUp(ctx, newGeneration(next), true, h.installShadowLocked)
+	return h.prepareAndInstall(ctx, newGeneration(next), true, h.installShadowLocked)
 }
 
 func (h *Handler) installShadowLocked(gen *generation, all prepared) (unused []probe.Handler, err error) {
@@ -79,7 +79,7 @@ func (h *Handler) Promote(ctx context.Context) error {
 		return ErrNoShadow
 	}
 	// The probes are prepared again: they keep their own stores, not those of the shadow.
-	return h.bringUp(ctx, gen, true, h.installLocked)
+	return h.prepareAndInstall(ctx, gen, true, h.installLocked)
 }
 
 // HasShadow reports whether there is a shadow.

@@ -18,21 +18,21 @@ const (
 
 // known is the state of a plugin.
 type known struct {
-	state State
-	runs  string // the version that runs; "" unless Running
-	base  string // the version that was last found in its place; after a promotion another one runs
-	tried string // the version that was last tried
-	bad   bool   // tried could not be used
+	state     State
+	runs      string // the version that runs; "" unless Running
+	lastFound string // the version that was last found in its place; after a promotion another one runs
+	tried     string // the version that was last tried
+	bad       bool   // tried could not be used
 }
 
 // found is the entry of a plugin in a snapshot.
 type found struct {
-	state   admit.State
-	version string // of Admitted and Stale
-	rival   bool   // another plugin has the same name
-	taken   bool   // its file is that of another plugin that runs
-	wrong   bool   // the snapshot has an error about the file that runs, or about the name
-	gone    bool   // the file that runs was removed
+	state         admit.State
+	version       string // of Admitted and Stale
+	duplicateName bool   // another plugin has the same name
+	fileOfOther   bool   // its file is that of another plugin that runs
+	inError       bool   // the snapshot has an error about the file that runs, or about the name
+	fileRemoved   bool   // the file that runs was removed
 }
 
 // usage are the users of a plugin.
@@ -49,16 +49,16 @@ func (u usage) none() bool { return u.probes == 0 && u.holds == 0 }
 type action int
 
 const (
-	keep        action = iota // change nothing
-	offer                     // record the version, for the first probe that asks for it
-	confirm                   // record the path and the signatures of the version, which runs
-	load                      // load the version, and replace the one that runs
-	withdraw                  // end the version that runs; probes end in errors
-	unload                    // end the version that runs; the next probe loads it again
-	forget                    // end the version that runs, and drop the record
-	reportWrong               // report the snapshot's error; the version that runs goes on
-	reportTaken               // report that the file is that of another plugin
-	reportLost                // report that the file has no such plugin any more; the version that runs goes on
+	keep              action = iota // change nothing
+	offer                           // record the version, for the first probe that asks for it
+	confirm                         // record the path and the signatures of the version, which runs
+	load                            // load the version, and replace the one that runs
+	withdraw                        // end the version that runs; probes end in errors
+	unload                          // end the version that runs; the next probe loads it again
+	forget                          // end the version that runs, and drop the record
+	reportError                     // report the snapshot's error; the version that runs goes on
+	reportFileOfOther               // report that the file is that of another plugin
+	reportLost                      // report that the file has no such plugin any more; the version that runs goes on
 )
 
 // decide returns what to do with a plugin, by its entry in a snapshot.
@@ -68,18 +68,18 @@ func decide(k known, f found, u usage) action {
 		return keep
 	case f.state == admit.Absent || f.state == admit.Refused:
 		return decideMissing(k, f, u)
-	case k.state != Withdrawn && !running && u.none() && f.taken:
-		return reportTaken
+	case k.state != Withdrawn && !running && u.none() && f.fileOfOther:
+		return reportFileOfOther
 	case k.state != Withdrawn && !running && u.none():
 		return offer
-	case running && f.rival:
-		return reportWrong
-	case running && (f.version == k.runs || f.version == k.base):
+	case running && f.duplicateName:
+		return reportError
+	case running && (f.version == k.runs || f.version == k.lastFound):
 		return confirm
 	case k.bad && f.version == k.tried && !u.retry:
 		return keep
-	case f.taken:
-		return reportTaken
+	case f.fileOfOther:
+		return reportFileOfOther
 	}
 	return load
 }
@@ -89,9 +89,9 @@ func decideMissing(k known, f found, u usage) action {
 	switch running := k.state == Running; {
 	case k.state != Withdrawn && !running:
 		return forget
-	case f.wrong:
-		return reportWrong
-	case running && !f.gone:
+	case f.inError:
+		return reportError
+	case running && !f.fileRemoved:
 		return reportLost
 	case u.probes == 0:
 		return forget
@@ -109,17 +109,17 @@ func decideUnused(k known, u usage) action {
 		return keep
 	case k.state == Withdrawn:
 		return forget
-	case k.state == Failed, k.state == Running && k.runs == k.base && u.idle:
+	case k.state == Failed, k.state == Running && k.runs == k.lastFound && u.idle:
 		return unload
 	}
 	return keep
 }
 
-// knownShadow is the state of a shadow.
+// knownShadow is the state of a shadow and of its plugin.
 type knownShadow struct {
-	state State  // of the plugin
-	runs  string // the version of the plugin that runs
-	known        // of the shadow; its state is Running or Unused
+	pluginState State
+	pluginRuns  string // the version of the plugin that runs
+	shadow      known  // its state is Running or Unused
 }
 
 // decideShadow returns what to do with a shadow: keep, confirm, load, unload, or reportLost if
@@ -130,15 +130,15 @@ func decideShadow(k knownShadow, f found, retry bool) action {
 		return keep
 	case f.state == admit.Absent:
 		return unload
-	case k.state == Withdrawn:
+	case k.pluginState == Withdrawn:
 		return reportLost
-	case k.state != Running:
+	case k.pluginState != Running:
 		return keep
-	case f.version == k.runs: // it was promoted, or is the plugin now
+	case f.version == k.pluginRuns: // it was promoted, or is the plugin now
 		return unload
-	case k.known.state == Running && f.version == k.known.runs:
+	case k.shadow.state == Running && f.version == k.shadow.runs:
 		return confirm
-	case k.bad && f.version == k.tried && !retry:
+	case k.shadow.bad && f.version == k.shadow.tried && !retry:
 		return keep
 	}
 	return load

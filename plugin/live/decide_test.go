@@ -10,27 +10,27 @@ import (
 
 var actionNames = map[action]string{
 	keep: "keep", offer: "offer", confirm: "confirm", load: "load", withdraw: "withdraw", unload: "unload", forget: "forget",
-	reportWrong: "report wrong", reportTaken: "report taken", reportLost: "report lost",
+	reportError: "report error", reportFileOfOther: "report file of other", reportLost: "report lost",
 }
 
 func (a action) String() string { return actionNames[a] }
 
 var (
 	unused    = known{}
-	running   = known{state: Running, runs: "v1", base: "v1", tried: "v1"}
-	promoted  = known{state: Running, runs: "v2", base: "v1", tried: "v1"}
-	broken    = known{state: Running, runs: "v1", base: "v1", tried: "v2", bad: true}
+	running   = known{state: Running, runs: "v1", lastFound: "v1", tried: "v1"}
+	promoted  = known{state: Running, runs: "v2", lastFound: "v1", tried: "v1"}
+	broken    = known{state: Running, runs: "v1", lastFound: "v1", tried: "v2", bad: true}
 	withdrawn = known{state: Withdrawn}
 	failed    = known{state: Failed, tried: "v1", bad: true}
 
 	v1, v2       = found{state: admit.Admitted, version: "v1"}, found{state: admit.Admitted, version: "v2"}
 	stale        = found{state: admit.Stale, version: "v2"}
-	absent, gone = found{}, found{gone: true}
-	refused      = found{state: admit.Refused, wrong: true}
-	broke        = found{wrong: true}
+	absent, gone = found{}, found{fileRemoved: true}
+	refused      = found{state: admit.Refused, inError: true}
+	broke        = found{inError: true}
 	pending      = found{state: admit.Pending}
-	rival        = found{state: admit.Admitted, version: "v2", rival: true}
-	taken        = found{state: admit.Admitted, version: "v2", taken: true}
+	rival        = found{state: admit.Admitted, version: "v2", duplicateName: true}
+	taken        = found{state: admit.Admitted, version: "v2", fileOfOther: true}
 	nobody       = usage{}
 	asked        = usage{holds: 1}
 	probed       = usage{probes: 1}
@@ -53,8 +53,8 @@ func TestDecide(t *testing.T) {
 		{"failed version is tried again on request", failed, v1, usage{holds: 1, retry: true}, load},
 		{"another version is tried after a failed one", failed, v2, asked, load},
 		{"first of two plugins of a name loads", unused, rival, asked, load},
-		{"file of another plugin is not offered", unused, taken, nobody, reportTaken},
-		{"file of another plugin is not loaded", unused, taken, asked, reportTaken},
+		{"file of another plugin is not offered", unused, taken, nobody, reportFileOfOther},
+		{"file of another plugin is not loaded", unused, taken, asked, reportFileOfOther},
 
 		{"same version goes on", running, v1, probed, confirm},
 		{"same version goes on where nobody uses it", running, v1, nobody, confirm},
@@ -64,8 +64,8 @@ func TestDecide(t *testing.T) {
 		{"broken new version is not tried again", broken, v2, probed, keep},
 		{"broken new version is tried again on request", broken, v2, again, load},
 		{"old version is back", broken, v1, probed, confirm},
-		{"second plugin of the name replaces nothing", running, rival, probed, reportWrong},
-		{"file of another plugin replaces nothing", running, taken, probed, reportTaken},
+		{"second plugin of the name replaces nothing", running, rival, probed, reportError},
+		{"file of another plugin replaces nothing", running, taken, probed, reportFileOfOther},
 		{"promoted version goes on while its place is unchanged", promoted, v1, probed, confirm},
 		{"version that was promoted is put in its place", promoted, v2, probed, confirm},
 		{"new version in its place replaces a promoted one", promoted, found{state: admit.Admitted, version: "v3"}, probed, load},
@@ -74,8 +74,8 @@ func TestDecide(t *testing.T) {
 		{"registry that has not answered keeps an unused plugin", unused, pending, nobody, keep},
 		{"removed plugin with probes is withdrawn", running, gone, probed, withdraw},
 		{"removed plugin without probes is forgotten", running, gone, asked, forget},
-		{"refused version replaces nothing", running, refused, probed, reportWrong},
-		{"broken file replaces nothing", running, broke, probed, reportWrong},
+		{"refused version replaces nothing", running, refused, probed, reportError},
+		{"broken file replaces nothing", running, broke, probed, reportError},
 		{"plugin that its file does not hold goes on", running, absent, probed, reportLost},
 		{"removed plugin that never ran is forgotten", unused, absent, asked, forget},
 		{"refused plugin that never ran is forgotten", failed, refused, asked, forget},
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		{"withdrawn plugin with probes stays", withdrawn, absent, probed, keep},
 		{"withdrawn plugin without probes is forgotten", withdrawn, absent, asked, forget},
 		{"withdrawn plugin that is back loads", withdrawn, v1, probed, load},
-		{"withdrawn plugin with a broken file stays", withdrawn, broke, probed, reportWrong},
+		{"withdrawn plugin with a broken file stays", withdrawn, broke, probed, reportError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := decide(c.k, c.f, c.u); got != c.want {
@@ -179,12 +179,12 @@ func (m *model) execute(a action, f found, u usage) {
 	case offer:
 		m.state, m.bad = Unused, false
 	case confirm:
-		m.base, m.tried, m.bad = f.version, f.version, false
+		m.lastFound, m.tried, m.bad = f.version, f.version, false
 	case load:
 		m.tried, m.bad = f.version, f.version == "bad"
 		switch {
 		case !m.bad:
-			m.state, m.runs, m.base = Running, f.version, f.version
+			m.state, m.runs, m.lastFound = Running, f.version, f.version
 		case m.state == Unused:
 			m.state = Failed
 		}
@@ -192,7 +192,7 @@ func (m *model) execute(a action, f found, u usage) {
 		m.known = known{state: Withdrawn}
 	case unload, forget:
 		m.known = known{}
-	case reportTaken:
+	case reportFileOfOther:
 		m.tried, m.bad = "", true
 		if m.state == Unused || m.state == Failed {
 			m.state = Failed
@@ -200,7 +200,7 @@ func (m *model) execute(a action, f found, u usage) {
 				m.state = Unused
 			}
 		}
-	case reportWrong, reportLost:
+	case reportError, reportLost:
 		m.bad = true
 	}
 }
@@ -215,7 +215,7 @@ func FuzzDecide(f *testing.F) {
 		versions := []string{"v1", "v2", "bad", "v3"}
 		for ; len(steps) >= 2; steps = steps[2:] {
 			a, b := steps[0], steps[1]
-			has := found{state: admit.State(a % 5), rival: a&0x20 != 0, taken: a&0x40 != 0, wrong: b&0x40 != 0, gone: b&0x80 != 0}
+			has := found{state: admit.State(a % 5), duplicateName: a&0x20 != 0, fileOfOther: a&0x40 != 0, inError: b&0x40 != 0, fileRemoved: b&0x80 != 0}
 			if has.state == admit.Admitted || has.state == admit.Stale {
 				has.version = versions[a>>3&3]
 			}
@@ -230,7 +230,7 @@ func FuzzDecide(f *testing.F) {
 			before = m
 			act = decideUnused(m.known, u)
 			m.execute(act, has, u)
-			if act != keep && !u.none() || act == unload && before.state == Running && before.runs != before.base {
+			if act != keep && !u.none() || act == unload && before.state == Running && before.runs != before.lastFound {
 				t.Fatalf("%v of %+v with %+v", act, before, u)
 			}
 		}
@@ -247,17 +247,17 @@ func check(t *testing.T, before, after *model, f found, u usage, act action) {
 	switch loadable := f.state == admit.Admitted || f.state == admit.Stale; {
 	case lost && (loadable || f.state == admit.Pending):
 		t.Error("what runs is lost, though the plugin is there: " + text)
-	case lost && (f.wrong || !f.gone):
+	case lost && (f.inError || !f.fileRemoved):
 		t.Error("what runs is lost, though its file is only broken: " + text)
 	case act == forget && u.probes > 0:
 		t.Error("probes lose their plugin: " + text)
-	case act == load && (f.taken || before.state != Running && before.state != Withdrawn && u.none()):
+	case act == load && (f.fileOfOther || before.state != Running && before.state != Withdrawn && u.none()):
 		t.Error("a plugin is loaded that may not be, or that nobody uses: " + text)
 	case act == load && f.version == before.runs:
 		t.Error("a version replaces itself: " + text)
 	case act == load && before.bad && f.version == before.tried && !u.retry:
 		t.Error("a bad version is tried again: " + text)
-	case loadable && !f.taken && !f.rival && !u.none() && f.version != "bad" && after.state != Running && !(before.bad && before.tried == f.version):
+	case loadable && !f.fileOfOther && !f.duplicateName && !u.none() && f.version != "bad" && after.state != Running && !(before.bad && before.tried == f.version):
 		t.Error("a good plugin that is used does not run: " + text)
 	}
 	// The same snapshot again changes nothing, unless retry is set.

@@ -15,7 +15,7 @@ import (
 
 var (
 	// ErrWithdrawn is the error of the probes of a plugin that was withdrawn.
-	ErrWithdrawn = errors.New("it was withdrawn: there is no such plugin any more")
+	ErrWithdrawn = errors.New("it was withdrawn: its file or its source was removed")
 
 	errUnloaded = errors.New("it was not used, and is not loaded")
 )
@@ -43,7 +43,7 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 	m.mu.Lock()
 	owner := ""
 	if e.Loadable() {
-		owner, f.taken = m.isTakenLocked(r, e.Plugin.Path)
+		owner, f.fileOfOther = m.isTakenLocked(r, e.Plugin.Path)
 	}
 	u := m.usageLocked(r)
 	u.retry = retry
@@ -68,12 +68,12 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 		m.withdraw(r)
 	case forget:
 		m.forget(r)
-	case reportWrong:
+	case reportError:
 		m.fail(r, r.tried, cmp.Or(e.Rival, v.About(r.name, r.place)), r.state)
 	case reportLost:
 		err = fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.place)
 		m.fail(r, r.tried, err, r.state)
-	case reportTaken:
+	case reportFileOfOther:
 		err = fmt.Errorf("plugin %q: %s is the file of the plugin %q, which goes on; another plugin needs another file", r.name, e.Plugin.Path, owner)
 		state := Failed
 		if u.none() {
@@ -135,7 +135,7 @@ func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 			g.plugin.Path, g.plugin.Verdict = p.Path, p.Verdict
 		}
 	}
-	r.base, r.place = version, p.Path
+	r.lastFound, r.place = version, p.Path
 	r.settleLocked(version, nil)
 	m.mu.Unlock()
 	if !same {
@@ -146,26 +146,27 @@ func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 // load loads p, which replaces the version that runs.
 func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version string) error {
 	start := time.Now()
-	if err := m.bringUp(ctx, r, p, r.handler.Replace); err != nil {
+	if err := m.loadGeneration(ctx, r, p, r.handler.Replace); err != nil {
 		if ctx.Err() == nil {
 			m.fail(r, version, err, Failed)
 		}
 		return err
 	}
 	m.mu.Lock()
-	r.base, r.place = version, p.Path
+	r.lastFound, r.place = version, p.Path
 	r.settleLocked(version, nil)
 	m.mu.Unlock()
 	return m.installed(r, p, version, time.Since(start))
 }
 
-// bringUp loads p and installs it with Replace or Shadow of r's handler.
-func (m *Manager) bringUp(ctx context.Context, r *record, p admit.Plugin, install func(context.Context, probe.Handler) error) error {
+// loadGeneration loads p as a new generation of r, and passes it to install: Replace or Shadow of
+// r's handler.
+func (m *Manager) loadGeneration(ctx context.Context, r *record, p admit.Plugin, install func(context.Context, probe.Handler) error) error {
 	loaded, err := m.cfg.Load(ctx, p)
 	if err != nil {
 		return fmt.Errorf("%w (%s)", err, p.Path)
 	}
-	h := quarantine.New(bounded{loaded.Handler, m}, quarantine.Config{})
+	h := quarantine.New(interruptible{loaded.Handler, m}, quarantine.Config{})
 	m.mu.Lock()
 	r.generations[h] = &generation{p.WithoutCode(), loaded.Stats}
 	m.mu.Unlock()

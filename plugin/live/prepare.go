@@ -50,30 +50,30 @@ type preparerContext interface {
 	PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
 }
 
-// bounded is a handler of a plugin whose Prepare ends with the context of the Manager.
-type bounded struct {
+// interruptible is a handler of a plugin whose Prepare ends with the context of the Manager.
+type interruptible struct {
 	probe.Handler
 	of *Manager
 }
 
 var (
-	_ probe.Preparer = bounded{}
-	_ io.Closer      = bounded{}
+	_ probe.Preparer = interruptible{}
+	_ io.Closer      = interruptible{}
 )
 
 // Prepare implements [probe.Preparer] for the handler inside, which is one.
-func (b bounded) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	return b.of.await(b.of.ctx, func() (h probe.Handler, err error) {
+func (i interruptible) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return i.of.await(i.of.ctx, func() (h probe.Handler, err error) {
 		defer recovered(&err)
-		if p, ok := b.Handler.(preparerContext); ok {
-			return p.PrepareContext(b.of.ctx, config, target)
+		if p, ok := i.Handler.(preparerContext); ok {
+			return p.PrepareContext(i.of.ctx, config, target)
 		}
-		return b.Handler.(probe.Preparer).Prepare(config, target)
+		return i.Handler.(probe.Preparer).Prepare(config, target)
 	})
 }
 
 // Close implements [io.Closer] for the handler inside, which is one.
-func (b bounded) Close() error { return b.Handler.(io.Closer).Close() }
+func (i interruptible) Close() error { return i.Handler.(io.Closer).Close() }
 
 // recovered is deferred, and turns a panic into an error.
 func recovered(err *error) {
@@ -179,7 +179,7 @@ func (m *Manager) loadDemanded(r *record) error {
 	m.mu.Unlock()
 	switch {
 	case dropped:
-		return nil // there is no such plugin any more
+		return nil // the plugin was removed
 	case !runs:
 		return why
 	case err != nil && m.cfg.Demanded != nil: // of its shadow, which is no error of the probe

@@ -25,14 +25,14 @@ type record struct {
 
 	// Guarded by Manager.mu, and written by the holder of the token.
 	state       State
-	plugin      admit.Plugin // the version that runs, or that a probe would load, without code
-	version     string       // that runs; "" unless Running
-	base        string       // version that was last found at place
-	place       string       // path of the plugin
-	tried       string       // version that was tried last
-	err         error        // why tried does not run; nil if it does
-	errOf       probe.Handler
-	changed     time.Time // when tried or err last changed
+	plugin      admit.Plugin  // the version that runs, or that a probe would load, without code
+	version     string        // that runs; "" unless Running
+	lastFound   string        // version that was last found at place; after a promotion another one runs
+	place       string        // path of the plugin
+	tried       string        // version that was tried last
+	err         error         // why tried does not run; nil if it does
+	errOf       probe.Handler // the handler that was current when err was set
+	changed     time.Time     // when tried or err last changed
 	shadow      *shadowRecord
 	generations map[probe.Handler]*generation // that are not closed
 	past        Stats                         // of those that are closed
@@ -70,7 +70,7 @@ func (r *record) tryLock() bool {
 func (r *record) unlock() { <-r.token }
 
 func (r *record) knownLocked() known {
-	return known{state: r.state, runs: r.version, base: r.base, tried: r.tried, bad: r.err != nil}
+	return known{state: r.state, runs: r.version, lastFound: r.lastFound, tried: r.tried, bad: r.err != nil}
 }
 
 // currentLocked returns the generation that probes use now, nil if there is none, the number of
@@ -97,7 +97,7 @@ func (r *record) settleLocked(version string, err error) {
 
 // clearLocked records that no version runs.
 func (r *record) clearLocked(state State) {
-	r.state, r.version, r.base, r.tried, r.err = state, "", "", "", nil
+	r.state, r.version, r.lastFound, r.tried, r.err = state, "", "", "", nil
 	r.shadow, r.idleSince, r.changed = nil, time.Time{}, time.Now()
 }
 
@@ -150,13 +150,13 @@ func (m *Manager) isTakenLocked(r *record, path string) (by string, taken bool) 
 // found returns the entry of r in v. The caller holds r's token.
 func (m *Manager) found(r *record, v *admit.Snapshot) found {
 	e := v.Plugin(r.name)
-	f := found{state: e.State, rival: e.Rival != nil}
+	f := found{state: e.State, duplicateName: e.Rival != nil}
 	if e.Loadable() {
 		f.version = m.versionOf(e.Plugin)
 		return f
 	}
-	f.wrong = v.About(r.name, r.place) != nil
-	f.gone = r.state == Running && v.IsGone(r.place)
+	f.inError = v.About(r.name, r.place) != nil
+	f.fileRemoved = r.state == Running && v.IsGone(r.place)
 	return f
 }
 

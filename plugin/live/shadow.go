@@ -18,7 +18,7 @@ type shadowRecord struct {
 	err     error        // why that does not run
 	after   admit.PromoteAfter
 	from    shadow.Counts // at the start of the comparison
-	base    string        // version of the plugin since from
+	against string        // version of the plugin that it is compared with since from
 	refused bool          // it was due to be promoted, and could not be
 }
 
@@ -30,12 +30,12 @@ func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot,
 		f.version = m.versionOf(e.Plugin)
 	}
 	m.mu.Lock()
-	k := knownShadow{state: r.state, runs: r.version}
+	k := knownShadow{pluginState: r.state, pluginRuns: r.version}
 	sh := r.shadow
 	if sh != nil {
-		k.known = known{runs: sh.version, tried: sh.tried, bad: sh.err != nil}
+		k.shadow = known{runs: sh.version, tried: sh.tried, bad: sh.err != nil}
 		if sh.version != "" && r.handler.HasShadow() {
-			k.known.state = Running
+			k.shadow.state = Running
 		}
 	}
 	act := decideShadow(k, f, retry)
@@ -65,14 +65,14 @@ func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot,
 
 // loadShadow loads p, and runs it as the shadow of r.
 func (m *Manager) loadShadow(ctx context.Context, r *record, sh *shadowRecord, p admit.Plugin, version string) error {
-	err := m.bringUp(ctx, r, p, r.handler.Shadow)
+	err := m.loadGeneration(ctx, r, p, r.handler.Shadow)
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
 	m.mu.Lock()
 	sh.tried, sh.err = version, err
 	if err == nil {
-		sh.plugin, sh.version, sh.from, sh.base = p.WithoutCode(), version, r.handler.Shadowing(), r.version
+		sh.plugin, sh.version, sh.from, sh.against = p.WithoutCode(), version, r.handler.Shadowing(), r.version
 		sh.refused = false // of the version before
 	}
 	m.mu.Unlock()
@@ -129,8 +129,8 @@ func (m *Manager) due(r *record) *shadowRecord {
 	if sh == nil || sh.version == "" || sh.refused {
 		return nil
 	}
-	if sh.base != r.version { // the plugin has changed: compare from now on
-		sh.base, sh.from = r.version, now
+	if sh.against != r.version { // the plugin has changed: compare from now on
+		sh.against, sh.from = r.version, now
 	}
 	if !isDue(sh.after, now.Less(sh.from)) {
 		return nil
