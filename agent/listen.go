@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/internal/regular"
 )
 
 // listen opens the listeners of the HTTP server, and removes the address file of an earlier agent.
@@ -74,7 +75,7 @@ func (a *Agent) listenSocket(ctx context.Context) (err error) {
 func (a *Agent) announce() error {
 	address := a.listener.Addr().String()
 	if a.cfg.AddrFile != "" {
-		if err := writeFile(a.cfg.AddrFile, address); err != nil {
+		if err := regular.ReplaceBytes(a.cfg.AddrFile, 0o600, []byte(address)); err != nil {
 			return fmt.Errorf("address file: %w", err)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package regular reads files whose paths come from outside: manifests, references to secrets,
 // plugins, keys. It reads regular files only, so it never blocks, as a named pipe would, and it
-// never reads more than it is told to.
+// never reads more than it is told to. [Replace] writes a file atomically.
 package regular
 
 import (

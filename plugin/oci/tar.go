@@ -37,20 +37,9 @@ func SaveTar(path, tag string, a *Artifact) error {
 	return replaceFile(path, func(w io.Writer) error { return writeTar(w, all) })
 }
 
-// replaceFile writes the file at path, so that it has all of its bytes or is unchanged.
+// replaceFile replaces the file at path. After a crash it has all of its bytes or is unchanged.
 func replaceFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return regular.Replace(path, 0o644, func(f *os.File) error { return errors.Join(write(f), f.Sync()) })
 }
 
 func writeTar(to io.Writer, all []file) error {

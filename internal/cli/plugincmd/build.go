@@ -174,7 +174,7 @@ func putModule(env *command.Env, dir string, module, text []byte, m *plugin.Mani
 		return command.Failed(fmt.Errorf("%s: %w", dir, err))
 	}
 	out := filepath.Join(dir, m.Name+".wasm")
-	if err := replace(out, module); err != nil {
+	if err := regular.ReplaceBytes(out, 0o644, module); err != nil {
 		return command.Failed(err)
 	}
 	return printBuilt(env, out, module, m)
@@ -183,7 +183,7 @@ func putModule(env *command.Env, dir string, module, text []byte, m *plugin.Mani
 // putProgram writes a program with its manifest beside it.
 func putProgram(env *command.Env, dir string, code, text []byte, m *plugin.Manifest) error {
 	out := filepath.Join(dir, plugin.ProcessPrefix+m.Name)
-	if err := errors.Join(replaceAs(out, code, 0o755), replace(out+".yaml", text)); err != nil {
+	if err := errors.Join(regular.ReplaceBytes(out, 0o755, code), regular.ReplaceBytes(out+".yaml", 0o644, text)); err != nil {
 		return command.Failed(err)
 	}
 	fmt.Fprintf(env.Stdout, "%s: %s %s, %s, %s\n", out, m.Name, m.Version, byteSize(uint64(len(code))), plugin.Digest(code))
@@ -197,23 +197,6 @@ var runtimeLine = regexp.MustCompile(`(?m)^runtime:.*$`)
 // withRuntime returns the text of a manifest with the runtime that was built.
 func withRuntime(text []byte, runtime plugin.Runtime) []byte {
 	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
-}
-
-// replace writes a file atomically: a reader sees the old or the new one.
-func replace(path string, data []byte) error { return replaceAs(path, data, 0o644) }
-
-// replaceAs is like replace, for a file with a mode.
-func replaceAs(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // does nothing after the rename
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // building is one run of a toolchain.

@@ -70,7 +70,7 @@ func embedManifest(env *command.Env, from, manifest, out string) error {
 	if info, err := os.Stat(from); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := replaceAs(out, module, mode); err != nil {
+	if err := regular.ReplaceBytes(out, mode, module); err != nil {
 		return command.Failed(err)
 	}
 	warnStaleSignatures(env, out)

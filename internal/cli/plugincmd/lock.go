@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
@@ -75,7 +76,7 @@ func lockPlugins(ctx context.Context, env *command.Env, cfg admit.Config, dirs [
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return command.Usage("remove the file to start again", "%w", err)
 	}
-	if err := replace(file, data); err != nil {
+	if err := regular.ReplaceBytes(file, 0o644, data); err != nil {
 		return command.Usage("", "lock: %w", err)
 	}
 	printLockChanges(env, file, old, lock)

@@ -340,16 +340,16 @@ func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // it would not be found
 			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is not a folder, and the file of a module ends in .wasm", out)
 		}
-		err = replace(out, a.Module)
+		err = regular.ReplaceBytes(out, 0o644, a.Module)
 	} else {
 		if out, err = programPath(a, out); err != nil {
 			return err
 		}
-		err = errors.Join(replace(manifestBeside(out), a.Beside), replaceAs(out, a.Module, 0o755))
+		err = errors.Join(regular.ReplaceBytes(manifestBeside(out), 0o644, a.Beside), regular.ReplaceBytes(out, 0o755, a.Module))
 	}
 	for _, file := range trust.Files(out) {
 		if file == out+oci.SignatureSuffix && a.Signature != nil {
-			err = errors.Join(err, replace(file, a.Signature))
+			err = errors.Join(err, regular.ReplaceBytes(file, 0o644, a.Signature))
 		} else if removeErr := os.Remove(file); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}

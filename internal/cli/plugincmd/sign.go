@@ -109,7 +109,7 @@ func signPlugin(env *command.Env, path string, key trust.PrivateKey, add bool) e
 	if err != nil {
 		return fmt.Errorf("%s: %w", out, err)
 	}
-	if err := replace(out, data); err != nil {
+	if err := regular.ReplaceBytes(out, 0o644, data); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.Stdout, "%s: key %s signed %s\n", out, key.ID, f.Digest)

@@ -80,7 +80,7 @@ func placeOf(n *yamlpos.Node) place {
 	}
 }
 
-// replaceFile replaces the content of a file at once.
+// replaceFile replaces the content of the file that path leads to, and keeps its mode.
 func replaceFile(path string, data []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -90,16 +90,7 @@ func replaceFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it was renamed
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return regular.ReplaceBytes(path, info.Mode().Perm(), data)
 }
 
 // quoted returns a double-quoted YAML scalar, which may be anywhere.

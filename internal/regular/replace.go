@@ -1,0 +1,34 @@
+package regular
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Replace creates or replaces the file at path, with the mode perm. write writes the contents,
+// and calls Sync if they must survive a crash of the host. A reader of path sees the old file or
+// the whole new one. After an error, the old file is unchanged. Replace follows no link at path.
+func Replace(path string, perm fs.FileMode, write func(*os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(f.Chmod(perm), write(f), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// ReplaceBytes is [Replace] with the contents data.
+func ReplaceBytes(path string, perm fs.FileMode, data []byte) error {
+	return Replace(path, perm, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
