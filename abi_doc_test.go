@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -321,12 +322,8 @@ func TestABIBounds(t *testing.T) {
 func TestABIManifest(t *testing.T) {
 	const nonsense = "{zz: 1, config: {zz: 1}, requests: [{zz: 1}], limits: {zz: 1}, metrics: [{zz: 1}], examples: [{zz: 1}]}"
 	_, err := plugin.ParseManifest("page", []byte(nonsense))
-	all, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		t.Fatal(err)
-	}
 	var want []string
-	for _, err := range all.Unwrap() {
+	for _, err := range joined.Errors(err) {
 		field, ok := errors.AsType[*plugin.FieldError](err)
 		if !ok {
 			t.Fatal(err)

@@ -52,14 +52,14 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "golang.org/x/net", "golang.org/x/sys"},
 	},
 	"plugin": {
-		ours: []string{"probe", "internal/abi", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
+		ours: []string{"probe", "internal/abi", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
 		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
-	"plugin/admit": {ours: []string{"config", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
+	"plugin/admit": {ours: []string{"config", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {
@@ -119,7 +119,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/local/manifest": {
-		ours:   []string{"core/manager", "internal/regular", "internal/yamlpos"},
+		ours:   []string{"core/manager", "internal/joined", "internal/regular", "internal/yamlpos"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
@@ -143,16 +143,16 @@ var packages = map[string]struct {
 	"agent/logs":      {ours: []string{"core/worker", "internal/explain", "probe"}},
 	"agent/api":       {},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/process", "handlers/shadow", "handlers/wasm", "internal/filestamp", "metrics", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/trust"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/process", "handlers/shadow", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/joined", "internal/nearest", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -173,8 +173,9 @@ var packages = map[string]struct {
 	},
 	"internal/cli/clitest":  {ours: []string{"internal/cli", "internal/cli/command", "plugin"}},
 	"internal/dnswire":      {},
+	"internal/joined":       {},
 	"internal/nearest":      {},
-	"internal/yamlpos":      {ours: []string{"internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
+	"internal/yamlpos":      {ours: []string{"internal/joined", "internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":  {others: []string{"golang.org/x/sys"}},
 	"internal/procgroup":    {others: []string{"golang.org/x/sys"}},
 	"internal/redact":       {},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -140,7 +141,7 @@ func (h *hostWatch) checks() (checks []healthCheck) {
 	for i := range hostTroubles {
 		if n, err := h.recent(i); n > 0 {
 			checks = append(checks, healthCheck{"host", "!", fmt.Sprintf(
-				"%s: %d attempts failed in the last minute: %s", hostTroubles[i].short, n, oneLine(err))})
+				"%s: %d attempts failed in the last minute: %s", hostTroubles[i].short, n, joined.Line(err))})
 		}
 	}
 	return checks

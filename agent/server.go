@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin/live"
 )
@@ -175,7 +176,7 @@ func (a *Agent) stateChecks() []healthCheck {
 		return nil
 	}
 	return []healthCheck{{"state", "!", fmt.Sprintf("could not be saved since %s: %s",
-		saving.Since.Format(time.RFC3339), oneLine(saving.Err))}}
+		saving.Since.Format(time.RFC3339), joined.Line(saving.Err))}}
 }
 
 // reloadCheck returns whether a reload has been under way for long, and the error of the last one.
@@ -186,7 +187,7 @@ func (a *Agent) reloadCheck(name string, t *trigger, last *reloadAttempt) health
 	}
 	if last.err != nil {
 		wrong = append(wrong, fmt.Sprintf("failed at %s, the last good state is kept: %s",
-			last.at.Format(time.RFC3339), oneLine(last.err)))
+			last.at.Format(time.RFC3339), joined.Line(last.err)))
 	}
 	if len(wrong) == 0 {
 		return healthCheck{name, "+", "ok"}
@@ -219,8 +220,6 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 		_, _ = w.Write([]byte(text.String()))
 	}
 }
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // counts returns the agent's counters for the metrics.
 func (a *Agent) counts() metrics.AgentCounts {

@@ -20,6 +20,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/schema"
@@ -167,7 +168,7 @@ func withoutReferences(err error, config []byte) error {
 	unknown := make(map[string]bool)
 	noteReferences(document, "config", unknown)
 	var rest []error
-	for _, err := range admit.Leaves(err) {
+	for _, err := range joined.Errors(err) {
 		if e, ok := errors.AsType[*schema.FieldError](err); !ok || !unknown[e.Field] {
 			rest = append(rest, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
 )
 
@@ -77,17 +78,11 @@ func (e *FindError) Concerns(name, path string) bool {
 
 // at returns the errors that err joins as [*FindError]s.
 func at(path string, err error) error {
-	switch joined, ok := err.(interface{ Unwrap() []error }); {
-	case err == nil:
-		return nil
-	case ok:
-		var all []error
-		for _, err := range joined.Unwrap() {
-			all = append(all, at(path, err))
-		}
-		return errors.Join(all...)
+	var all []error
+	for _, err := range joined.Errors(err) {
+		all = append(all, &FindError{Path: path, Err: err})
 	}
-	return &FindError{Path: path, Err: err}
+	return errors.Join(all...)
 }
 
 // Find returns the plugins in dirs, sorted by name. A plugin is a file NAME.wasm; a folder with a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/handlers/shadow"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/live"
@@ -26,7 +27,7 @@ func (s *Set) Statuses() []api.PluginStatus {
 	}
 	for _, e := range latest.Plugins() {
 		if e.State == admit.Refused && !known[e.Name] {
-			all = append(all, api.PluginStatus{Name: e.Name, State: "failed", Error: oneLine(e.Reason), Refused: refusedStatus(e.Reason)})
+			all = append(all, api.PluginStatus{Name: e.Name, State: "failed", Error: joined.Line(e.Reason), Refused: refusedStatus(e.Reason)})
 		}
 	}
 	slices.SortFunc(all, func(a, b api.PluginStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -44,14 +45,14 @@ func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 	}
 	switch {
 	case s.Err != nil:
-		p.Error = oneLine(s.Err)
+		p.Error = joined.Line(s.Err)
 	case s.State == live.Withdrawn:
 		p.Error = live.ErrWithdrawn.Error()
 	}
 	e, beside := v.Plugin(s.Name), v.Shadow(s.Name)
 	p.Refused = refusedStatus(e.Reason)
 	if e.State == admit.Stale {
-		p.Stale = oneLine(e.Reason)
+		p.Stale = joined.Line(e.Reason)
 	}
 	if s.Shadow != nil {
 		p.Shadow = shadowStatus(s.Shadow)
@@ -59,7 +60,7 @@ func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 		p.Shadow = shadowStatus(new(live.ShadowStatus))
 	}
 	if p.Shadow != nil && beside.Reason != nil {
-		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, oneLine(beside.Reason)), refusedStatus(beside.Reason)
+		p.Shadow.Error, p.Shadow.Refused = cmp.Or(p.Shadow.Error, joined.Line(beside.Reason)), refusedStatus(beside.Reason)
 	}
 	return p
 }
@@ -79,10 +80,8 @@ func refusedStatus(err error) *api.RefusedStatus {
 	if !ok {
 		return nil
 	}
-	return &api.RefusedStatus{Digest: r.Digest, Path: r.Path, Trust: r.Trust(), Error: oneLine(r)}
+	return &api.RefusedStatus{Digest: r.Digest, Path: r.Path, Trust: r.Trust(), Error: joined.Line(r)}
 }
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func shadowStatus(s *live.ShadowStatus) *api.ShadowStatus {
 	p := &api.ShadowStatus{Compared: comparedTicks(s.Compared)}
@@ -90,7 +89,7 @@ func shadowStatus(s *live.ShadowStatus) *api.ShadowStatus {
 		p.Version, p.Digest, p.Path = f.Manifest.Version, f.Digest, f.Path
 	}
 	if s.Err != nil {
-		p.Error = oneLine(s.Err)
+		p.Error = joined.Line(s.Err)
 	}
 	if s.PromoteAfter.Ticks > 0 {
 		p.PromoteAfter = &api.PromoteStatus{Ticks: s.PromoteAfter.Ticks, Agreement: s.PromoteAfter.Agreement}

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local/manifest"
@@ -142,14 +143,10 @@ func (v *validation) printUnchecked(names []string) {
 
 // printErrors writes one line for each error that err joins.
 func (v *validation) printErrors(err error) {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range list.Unwrap() {
-			v.printErrors(e)
-		}
-		return
+	for _, e := range joined.Errors(err) {
+		v.wrong++
+		fmt.Fprintln(v.env.Stdout, command.OneLine(e.Error()))
 	}
-	v.wrong++
-	fmt.Fprintln(v.env.Stdout, command.OneLine(err.Error()))
 }
 
 // file checks a file that is not a manifest, and a folder without manifests. It reports whether path

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/nearest"
 )
 
@@ -35,17 +36,13 @@ func (d *Decoder) Errorf(n *Node, path, format string, args ...any) {
 
 // Error adds err, or each of the errors that it joins, about the value n at path.
 func (d *Decoder) Error(n *Node, path string, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			d.Error(n, path, err)
-		}
-		return
-	}
 	line := 1
 	if n != nil {
 		line = max(n.Line, 1)
 	}
-	d.ErrorAt(line, path, err)
+	for _, err := range joined.Errors(err) {
+		d.ErrorAt(line, path, err)
+	}
 }
 
 // ErrorAt adds an error about a line.

@@ -47,19 +47,3 @@ func (e *RefusedError) Trust() string {
 func refuse(f *plugin.Found, err error) error {
 	return &RefusedError{f.Path, cmp.Or(f.Digest, plugin.Digest(f.Module)), err}
 }
-
-// Leaves returns the errors that err joins, at any depth; none for nil.
-func Leaves(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		if err == nil {
-			return nil
-		}
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, Leaves(e)...)
-	}
-	return all
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -65,7 +66,7 @@ func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
 // Those under development are left out.
 func (p *Policy) find(dirs, taken []string) ([]plugin.Found, []error) {
 	found, err := plugin.Find(dirs, taken...)
-	bad, errs := Leaves(err), []error(nil)
+	bad, errs := joined.Errors(err), []error(nil)
 	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return p.cfg.Dev[f.Manifest.Name] != "" })
 	for i, e := range p.file.Plugins {
 		if p.cfg.Dev[e.Name] != "" || e.Shadow {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -124,7 +125,7 @@ func (v *Snapshot) addFiles(configFile string) {
 // addErrors adds an entry for each plugin that err is about. It returns the errors that err
 // joins, without those of plugins whose registry has not answered yet.
 func addErrors(to map[string]Entry, err error) (errs []error) {
-	for _, err := range Leaves(err) {
+	for _, err := range joined.Errors(err) {
 		named, ok := errors.AsType[*PluginError](err)
 		if ok && errors.Is(err, ErrPending) {
 			to[named.Name] = Entry{Name: named.Name, State: Pending}

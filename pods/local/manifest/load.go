@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
@@ -160,24 +161,18 @@ func nameOf(pod *v1.Pod) types.NamespacedName {
 // fieldErrors returns the errors that err joins, each as a [*field.Error]. An error of another type
 // may begin with the path of a field, as those of manager.Manager.AddPod do.
 func fieldErrors(err error) (list field.ErrorList) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-		return nil
-	case ok:
-		for _, e := range joined.Unwrap() {
-			list = append(list, fieldErrors(e)...)
+	for _, err := range joined.Errors(err) {
+		if e, ok := errors.AsType[*field.Error](err); ok {
+			list = append(list, e)
+			continue
 		}
-		return list
+		path, text, ok := strings.Cut(err.Error(), ": ")
+		if !ok || strings.ContainsRune(path, ' ') {
+			path, text = "", err.Error()
+		}
+		list = append(list, &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text})
 	}
-	if e, ok := errors.AsType[*field.Error](err); ok {
-		return field.ErrorList{e}
-	}
-	path, text, ok := strings.Cut(err.Error(), ": ")
-	if !ok || strings.ContainsRune(path, ' ') {
-		path, text = "", err.Error()
-	}
-	return field.ErrorList{&field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: text}}
+	return list
 }
 
 // conflicts returns an error if another pod has the name or the UID of pod.
