@@ -72,8 +72,8 @@ func (b *bound) end(c *call, in *instance, normal bool) {
 
 // carryOut calls the guest, and ends the call.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	again := false
-	defer func() { b.end(c, in, again) }()
+	normal := false
+	defer func() { b.end(c, in, normal) }()
 	code, err := in.run(c, in.probe)
 	ended := c.Ended()
 	b.class.Store(int32(c.class.Next(c.Class(ended))))
@@ -83,7 +83,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 			c.Commit()
 		}
 	}
-	again = b.plugin.reset && c.Usable(err) || err == nil && ended == nil
+	normal = b.plugin.reset && c.Usable(err) || err == nil && ended == nil
 	if ended != nil {
 		c.TraceEnd(ended)
 		return b.cutOff(c, ended, start)
@@ -133,10 +133,10 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 	if err != nil {
 		return err
 	}
-	again := false
-	defer func() { b.end(c, in, again) }()
+	normal := false
+	defer func() { b.end(c, in, normal) }()
 	code, err := in.run(c, in.module.ExportedFunction(abi.ExportValidateConfig))
-	again = err == nil && ctx.Err() == nil
+	normal = err == nil && ctx.Err() == nil
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, ctx.Err())

@@ -9,12 +9,12 @@
 //
 //   - Handler.Prepare binds a plugin to the config of one probe; bound.Probe makes an attempt.
 //   - begin acquires a slot of sched.Slots: as many guests compute as there are processors.
-//   - take admits the call within its sched.Quota, and takes an idle instance or makes one of the image.
+//   - acquire admits the call within its sched.Quota, and takes an idle instance or makes one of the image.
 //   - instance.run enters the guest; guest.World.Enter starts the watchdog that ends it with the context.
 //   - The guest calls the host functions of internal/guest. While one waits, the call releases its slot.
 //   - A dial goes through egress.Policy: decide.go allows or refuses each address after names were resolved.
 //   - At the deadline, a guest that waits is unwound; a guest that computes loses its instance.
 //   - Call.Outcome returns the outcome of the guest's verdict and result document; kv is committed.
-//   - back resets the instance with memory.Image.Restore, or closes it.
+//   - release resets the instance with memory.Image.Restore, or closes it.
 //   - The history class of the probe, prompt or slow, decides the share of its next attempt.
 package wasm

@@ -41,9 +41,9 @@ type Handler struct {
 	size atomic.Uint64 // see Stats.Size
 
 	mu       sync.Mutex
-	idle     []*instance // the one used last is at the end
-	live     int         // instances, idle or not
-	flying   sync.WaitGroup
+	idle     []*instance    // the one used last is at the end
+	live     int            // instances, idle or not
+	inUse    sync.WaitGroup // instances that calls or evictions hold
 	closed   bool
 	evicting *time.Timer // calls closeStale; nil if there is no idle instance
 }
@@ -126,7 +126,7 @@ func (p *Handler) Close() error {
 	}
 	p.host.remove(p)
 	p.closeRemoved(idle)
-	p.flying.Wait()
+	p.inUse.Wait()
 	return p.closeRuntime()
 }
 
@@ -154,10 +154,10 @@ func (p *Handler) acquire(c *call) (*instance, error) {
 		p.mu.Unlock()
 		return nil, attempt.ErrClosed
 	}
-	p.flying.Add(1) // Close waits from now on
+	p.inUse.Add(1) // Close waits from now on
 	p.mu.Unlock()
 	if !c.admit() {
-		p.flying.Done()
+		p.inUse.Done()
 		return nil, ErrNoInstance
 	}
 	p.mu.Lock()
@@ -171,7 +171,7 @@ func (p *Handler) acquire(c *call) (*instance, error) {
 	}
 	if limit := p.guest.Limits.Instances; limit > 0 && p.live >= limit {
 		p.mu.Unlock()
-		p.flying.Done()
+		p.inUse.Done()
 		c.leave()
 		c.Hit(plugin.LimitInstances)
 		return nil, ErrNoInstance
@@ -190,7 +190,7 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 			p.mu.Lock()
 			p.live--
 			p.mu.Unlock()
-			p.flying.Done()
+			p.inUse.Done()
 			c.leave()
 		}
 	}()
@@ -202,10 +202,10 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 
 // release gives back the instance that acquire returned. It is used again only after a normal end.
 func (p *Handler) release(c *call, in *instance, normal bool) {
-	defer p.flying.Done()
+	defer p.inUse.Done()
 	defer c.leave()
-	again := normal && (p.pooled || p.reset) && !in.worn()
-	p.keepOrClose(in, again && (p.pooled || in.restore(p.image)))
+	reusable := normal && (p.pooled || p.reset) && !in.worn()
+	p.keepOrClose(in, reusable && (p.pooled || in.restore(p.image)))
 }
 
 // keepOrClose makes an instance idle if it is to be kept, and closes it otherwise.
@@ -245,7 +245,7 @@ func (p *Handler) removeIdleLocked(n int) []*instance {
 	removed := slices.Clone(p.idle[:n])
 	p.idle = slices.Delete(p.idle, 0, n)
 	p.live -= n
-	p.flying.Add(1) // Close waits until they are closed
+	p.inUse.Add(1) // Close waits until they are closed
 	return removed
 }
 
@@ -254,7 +254,7 @@ func (p *Handler) closeRemoved(instances []*instance) {
 		in.close()
 	}
 	if len(instances) > 0 {
-		p.flying.Done()
+		p.inUse.Done()
 	}
 }
 

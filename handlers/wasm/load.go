@@ -141,8 +141,8 @@ func (p *Handler) makeFirst(ctx context.Context) error {
 	p.pooled = p.guest.Manifest.Isolation == plugin.Pooled
 	p.reset = p.guest.Manifest.Isolation == plugin.Reset && !p.module.Volatile && !p.guest.Command
 	p.live++
-	p.flying.Add(1) // until the instance is given back: Close of the host may come before
-	defer p.flying.Done()
+	p.inUse.Add(1) // until the instance is given back: Close of the host may come before
+	defer p.inUse.Done()
 	if err == nil {
 		err = p.host.add(p)
 	}

@@ -48,14 +48,14 @@ func (b *bound) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again := false
-	defer func() { b.end(c, in, again) }()
+	normal := false
+	defer func() { b.end(c, in, normal) }()
 	code, err := in.run(c, in.probe)
 	ended := c.Ended()
 	if err == nil && ended == nil {
 		_, err = c.Outcome(code, in.world)
 	}
-	again = err == nil && ended == nil
+	normal = err == nil && ended == nil
 	if ended != nil || err != nil && probe.ReasonOf(err) == probe.ReasonGuest {
 		return nil
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 // dial is one connection request while it is checked against the grants. Its methods in this file
-// only compare its fields; those in dial.go look names up.
+// look no name up; those in dial.go do.
 type dial struct {
 	plugin.Dial
 	*Policy
