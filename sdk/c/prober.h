@@ -11,8 +11,8 @@
  *   }
  *
  * It needs no library: it builds for wasm32-wasi with wasi-libc, and for wasm32 with
- * -nostdlib alone. Nothing here allocates. Functions are static, so several files of a
- * plugin may include it. A negative int is the negative of one of the PROBER_E numbers;
+ * -nostdlib. No function allocates memory. Functions are static, so several files of a plugin
+ * may include it. A function that fails returns the negative of a PROBER_E number, and
  * prober_error_text returns the message.
  */
 #ifndef PROBER_H
@@ -28,13 +28,13 @@
 #define PROBER_FUNC static inline __attribute__((unused))
 #define PROBER_FORMAT(text, first) __attribute__((format(printf, text, first)))
 
-/* What a probe returns. Make one with prober_success and the like. */
+/* The result of a probe. prober_success, prober_failure and so on set its message and return it. */
 typedef enum {
-	PROBER_ERROR = -1, /* no verdict could be reached; it is tried again */
+	PROBER_ERROR = -1, /* no result; the host tries again */
 	PROBER_SUCCESS = 0,
-	PROBER_WARNING = 1, /* well, with something to tell */
+	PROBER_WARNING = 1, /* a success with a warning */
 	PROBER_FAILURE = 2,
-	PROBER_UNKNOWN = 3, /* nothing can be said; counts as a Failure */
+	PROBER_UNKNOWN = 3, /* the plugin cannot tell; counts as a Failure */
 } prober_result;
 
 /* The error numbers of WASI preview 1. Host calls return their negatives. */
@@ -44,7 +44,7 @@ enum {
 	PROBER_EBADF = 8,
 	PROBER_ECONNREFUSED = 14,
 	PROBER_ECONNRESET = 15,
-	PROBER_EDQUOT = 19, /* a limit of the run is used up */
+	PROBER_EDQUOT = 19, /* a limit of the attempt is exhausted */
 	PROBER_EFAULT = 21,
 	PROBER_EHOSTUNREACH = 23,
 	PROBER_EINVAL = 28,
@@ -54,7 +54,7 @@ enum {
 	PROBER_ENETUNREACH = 40,
 	PROBER_ENOENT = 44,
 	PROBER_ENOTSUP = 58,
-	PROBER_EPERM = 63, /* a capability that was not granted */
+	PROBER_EPERM = 63, /* the capability was not granted */
 	PROBER_EPIPE = 64,
 	PROBER_EPROTO = 65,
 	PROBER_ETIMEDOUT = 73,
@@ -62,12 +62,12 @@ enum {
 
 typedef enum { PROBER_DEBUG, PROBER_INFO, PROBER_WARN, PROBER_ERR } prober_level;
 
-/* Timeouts of prober_read, prober_write and prober_poll, besides milliseconds. */
+/* Special values of a timeout in milliseconds. */
 enum { PROBER_NONBLOCKING = 0, PROBER_UNTIL_DEADLINE = -1 };
 
 enum { PROBER_MAX_LINE = 512 }; /* bytes of a formatted message or log line */
 
-/* ---- The functions of the host: see docs/abi.md ---- */
+/* ---- Host functions: see docs/abi.md ---- */
 
 #define PROBER_HOST(module, name) extern PROBER_IMPORT(module, #name) int32_t
 PROBER_HOST("prober_v1", request_read) prober_v1_request_read(char *buf, uint32_t cap);
@@ -105,7 +105,7 @@ PROBER_HOST("prober_v1_kv", delete) prober_v1_kv_delete(const char *key, uint32_
 
 /* ---- Memory and strings ---- */
 
-/* The compiler calls these even without a libc. */
+/* The compiler may emit calls to these functions even without a libc. */
 #ifndef __wasi__
 #define PROBER_LIBC(name) __attribute__((weak, no_builtin(name)))
 PROBER_LIBC("memcpy") void *memcpy(void *to, const void *from, size_t n) {
@@ -143,7 +143,7 @@ PROBER_LIBC("strlen") size_t strlen(const char *s) {
 #include <string.h>
 #endif
 
-/* prober_equal reports whether the n bytes at text are word. */
+/* prober_equal reports whether the n bytes at text equal word. */
 PROBER_FUNC bool prober_equal(const char *text, size_t n, const char *word) {
 	return strlen(word) == n && memcmp(text, word, n) == 0;
 }
@@ -153,7 +153,7 @@ PROBER_FUNC bool prober_starts(const char *text, size_t n, const char *word) {
 	return n >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* prober_text is a string in a buffer of fixed size, where it is cut. */
+/* prober_text is a string in a buffer of fixed size. What does not fit is dropped. */
 typedef struct {
 	char *buf;
 	size_t n, cap;
@@ -201,7 +201,7 @@ PROBER_FUNC void prober_add_double(prober_text *t, double v, int precision) {
 	}
 }
 
-/* prober_add_quoted adds a string as JSON. */
+/* prober_add_quoted adds a string as a JSON string. */
 PROBER_FUNC void prober_add_quoted(prober_text *t, const char *s, size_t n) {
 	prober_add(t, "\"", 1);
 	for (size_t i = 0; i < n; i++) {
@@ -229,7 +229,8 @@ PROBER_FUNC int64_t prober_argument(int size, bool is_signed, va_list *args) {
 	return is_signed ? (int64_t)v : (int64_t)(unsigned)v;
 }
 
-/* prober_directive adds the value of one directive of a format, and returns what follows. */
+/* prober_directive adds the value of one directive of a format, and returns the rest of the
+   format. */
 PROBER_FUNC const char *prober_directive(prober_text *t, const char *f, va_list *args) {
 	char pad = *f == '0' ? '0' : ' ';
 	int width = prober_digits(&f, args), precision = -1, size = 0;
@@ -270,8 +271,8 @@ PROBER_FUNC const char *prober_directive(prober_text *t, const char *f, va_list 
 	return f + 1;
 }
 
-/* prober_vformat writes to buf and returns the length, at most cap; no 0 ends it. It
-   knows %s %.*s %c %d %u %x with l and ll, %zu, %f with a precision, and %%. */
+/* prober_vformat writes to buf without a 0 at the end, and returns the length, at most cap. It
+   supports %s, %.*s, %c, %d, %u and %x with l and ll, %zu, %f with a precision, and %%. */
 PROBER_FUNC size_t prober_vformat(char *buf, size_t cap, const char *f, va_list args) {
 	prober_text t = {buf, 0, cap};
 	va_list rest;
@@ -286,7 +287,7 @@ PROBER_FUNC size_t prober_vformat(char *buf, size_t cap, const char *f, va_list 
 	return t.n;
 }
 
-/* prober_format writes to buf, ends it with a 0 and returns the length without it. */
+/* prober_format writes to buf with a 0 at the end, and returns the length without it. */
 PROBER_FUNC PROBER_FORMAT(3, 4) size_t prober_format(char *buf, size_t cap, const char *f, ...) {
 	va_list args;
 	va_start(args, f);
@@ -318,12 +319,13 @@ PROBER_RESULT(prober_failure, PROBER_FAILURE)
 PROBER_RESULT(prober_unknown, PROBER_UNKNOWN)
 PROBER_RESULT(prober_error, PROBER_ERROR)
 
-/* prober_metric adds a metric; unit may be "". */
+/* prober_metric adds a metric. unit may be "". */
 PROBER_FUNC int prober_metric(const char *name, const char *unit, double value) {
 	return prober_v1_metric(name, (uint32_t)strlen(name), unit, (uint32_t)strlen(unit), value);
 }
 
-/* prober_result_json sets the whole result as JSON, with labels of metrics and details. */
+/* prober_result_json sets the whole result as a JSON document, which can also have metric labels
+   and details. */
 PROBER_FUNC int prober_result_json(const char *doc, size_t n) { return prober_v1_result_write(doc, (uint32_t)n); }
 
 /* prober_log writes a line to the log of the host. */
@@ -336,17 +338,17 @@ PROBER_FUNC PROBER_FORMAT(2, 3) void prober_log(prober_level level, const char *
 	va_end(args);
 }
 
-/* prober_deadline_ms returns the remaining time, INT64_MAX without a deadline. */
+/* prober_deadline_ms returns the time left in milliseconds, INT64_MAX without a deadline. */
 PROBER_FUNC int64_t prober_deadline_ms(void) { return prober_v1_deadline_ms(); }
 
-/* prober_now_ns is the time since 1970, prober_ticks_ns that of a clock which is never
-   set: for how long something takes. */
+/* prober_now_ns returns the time since 1970. */
 PROBER_FUNC uint64_t prober_now_ns(void) {
 	uint64_t ns = 0;
 	prober_wasi_clock_time_get(0, 1, &ns);
 	return ns;
 }
 
+/* prober_ticks_ns returns the time of a monotonic clock. Use it to measure durations. */
 PROBER_FUNC uint64_t prober_ticks_ns(void) {
 	uint64_t ns = 0;
 	prober_wasi_clock_time_get(1, 1, &ns);
@@ -356,8 +358,8 @@ PROBER_FUNC uint64_t prober_ticks_ns(void) {
 /* prober_random fills a buffer with random bytes. */
 PROBER_FUNC bool prober_random(void *buf, size_t n) { return prober_wasi_random_get(buf, (uint32_t)n) == 0; }
 
-/* prober_error_text returns the message of the last host call that failed. It is
-   overwritten by the next call. */
+/* prober_error_text returns the message of the last host call that failed. The next call of
+   prober_error_text overwrites it. */
 PROBER_FUNC const char *prober_error_text(void) {
 	static char text[PROBER_MAX_LINE];
 	int n = prober_v1_last_error(text, sizeof text - 1);
@@ -368,13 +370,13 @@ PROBER_FUNC const char *prober_error_text(void) {
 
 /* ---- Request and config ---- */
 
-/* prober_request writes the request, a JSON document, and returns its length. When that
-   is more than cap nothing was written. */
+/* prober_request writes the request as a JSON document and returns its length. If that is above
+   cap, nothing is written. */
 PROBER_FUNC int prober_request(char *buf, size_t cap) { return prober_v1_request_read(buf, (uint32_t)cap); }
 
-/* prober_config writes the value at a dotted path: a string without its quotes, anything
-   else as JSON. It returns the length, and ends the text with a 0; -PROBER_ENOENT when
-   nothing is there, -PROBER_EMSGSIZE when cap is too small. */
+/* prober_config writes the value at a dotted path of the config, with a 0 at the end: a string
+   without its quotes, anything else as JSON. It returns the length without the 0,
+   -PROBER_ENOENT if the value is not set, or -PROBER_EMSGSIZE if cap is too small. */
 PROBER_FUNC int prober_config(const char *path, char *buf, size_t cap) {
 	if (cap == 0) return -PROBER_EMSGSIZE;
 	int n = prober_v1_config_get(path, (uint32_t)strlen(path), buf, (uint32_t)cap - 1);
@@ -389,7 +391,7 @@ PROBER_FUNC int prober_bad_config(const char *path, const char *text, const char
 	return -PROBER_EINVAL;
 }
 
-/* prober_parse_double reads a decimal number, which must be all of text. */
+/* prober_parse_double parses n bytes as a decimal number. It returns false if they are not one. */
 PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	double v = 0, place = 1;
 	bool negative = n > 0 && *s == '-', point = false;
@@ -421,9 +423,9 @@ PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	return true;
 }
 
-/* prober_config_double, _int, _bool, _seconds and _millis read a value and leave *value as it is
-   where there is none. They return 0, or a negative number for a value of another type,
-   of which they have told the host: return PROBER_ERROR then. */
+/* prober_config_double, _int, _bool, _seconds and _millis read a value of the config. They leave
+   *value as it is if the value is not set. They return 0, or a negative number if the value has
+   another type. The message of the result is then set: return PROBER_ERROR. */
 PROBER_FUNC int prober_config_double(const char *path, double *value) {
 	char text[64];
 	int n = prober_config(path, text, sizeof text);
@@ -451,14 +453,16 @@ PROBER_FUNC int prober_config_bool(const char *path, bool *value) {
 	return 0;
 }
 
-/* prober_unit returns the seconds of the unit at s, 0 for none, and sets *used to its length. */
+/* prober_unit returns the seconds of the unit at s, 0 if it is unknown, and sets *used to its
+   length. */
 PROBER_FUNC double prober_unit(const char *s, size_t n, size_t *used) {
 	*used = n > 1 && s[1] == 's' ? 2 : 1;
 	if (*used == 2) return s[0] == 'm' ? 1e-3 : s[0] == 'u' ? 1e-6 : 0;
 	return n == 0 ? 0 : s[0] == 's' ? 1 : s[0] == 'm' ? 60 : s[0] == 'h' ? 3600 : 0;
 }
 
-/* prober_config_seconds reads a duration such as "1m30s" or "250ms" (us, ms, s, m, h). */
+/* prober_config_seconds reads a duration such as "1m30s" or "250ms". The units are us, ms, s, m
+   and h. */
 PROBER_FUNC int prober_config_seconds(const char *path, double *value) {
 	char text[64];
 	int n = prober_config(path, text, sizeof text);
@@ -478,7 +482,8 @@ PROBER_FUNC int prober_config_seconds(const char *path, double *value) {
 	return 0;
 }
 
-/* prober_config_millis is prober_config_seconds in whole milliseconds. */
+/* prober_config_millis reads a duration as prober_config_seconds does, and rounds it to
+   milliseconds. */
 PROBER_FUNC int prober_config_millis(const char *path, int64_t *value) {
 	double seconds = (double)*value / 1e3;
 	int bad = prober_config_seconds(path, &seconds);
@@ -494,7 +499,7 @@ PROBER_FUNC const char *prober_json_space(const char *p, const char *end) {
 	return p;
 }
 
-/* prober_json_end returns the end of the value at p; end if it is malformed. */
+/* prober_json_end returns the end of the value at p, or end if the value is malformed. */
 PROBER_FUNC const char *prober_json_end(const char *p, const char *end) {
 	int depth = 0;
 	bool quoted = false;
@@ -530,8 +535,8 @@ PROBER_FUNC const char *prober_json_end(const char *p, const char *end) {
 	return end;
 }
 
-/* prober_json_member finds the value under a name, or at an index, and returns 0 where
-   there is none; *after is what follows the value. */
+/* prober_json_member returns the value with a name in an object, or at an index of an array, and 0
+   if there is none. It sets *after to the end of the value. */
 PROBER_FUNC const char *prober_json_member(const char *p, const char *end, const char *name, size_t n, const char **after) {
 	p = prober_json_space(p, end);
 	if (p == end || (*p != '{' && *p != '[')) return 0;
@@ -572,15 +577,15 @@ PROBER_FUNC void prober_json_escape(prober_text *t, const char **p, const char *
 		rune = rune * 16 + (uint32_t)(d <= '9' ? d - '0' : (d | 32) - 'a' + 10);
 	}
 	char utf8[3] = {(char)(0xe0 | rune >> 12), (char)(0x80 | (rune >> 6 & 0x3f)), (char)(0x80 | (rune & 0x3f))};
-	if (rune >= 0xd800 && rune < 0xe000) prober_add(t, "?", 1); /* a half of a pair */
+	if (rune >= 0xd800 && rune < 0xe000) prober_add(t, "?", 1); /* half of a surrogate pair */
 	else if (rune >= 0x800) prober_add(t, utf8, 3);
 	else if (rune >= 0x80) utf8[1] = (char)(0xc0 | rune >> 6), prober_add(t, utf8 + 1, 2);
 	else utf8[2] = (char)rune, prober_add(t, utf8 + 2, 1);
 }
 
-/* prober_json writes the value at a dotted path of a JSON document, as prober_config
-   does: a number steps into an array, and texts lose their quotes. It returns the
-   length, or -PROBER_ENOENT; what does not fit is cut. */
+/* prober_json writes the value at a dotted path of a JSON document as prober_config does. A number
+   in the path is the index in an array. It returns the length, or -PROBER_ENOENT if there is no
+   value. What does not fit into buf is dropped. */
 PROBER_FUNC int prober_json(const char *doc, size_t size, const char *path, char *buf, size_t cap) {
 	const char *p = doc, *end = doc + size;
 	while (*path) {
@@ -606,21 +611,23 @@ PROBER_FUNC int prober_json(const char *doc, size_t size, const char *path, char
 
 /* ---- Connections ---- */
 
-/* prober_dial connects to the target and returns a handle, or a negative number.
-   What is open is closed by the host when the probe returns. */
+/* prober_dial connects to the target and returns a handle, or a negative number. The host closes
+   open connections when the probe returns. */
 PROBER_FUNC int prober_dial(void) { return prober_v1_net_dial("", 0, PROBER_UNTIL_DEADLINE); }
 
-/* prober_dial_url connects to "tcp://host:port", "udp://", "tls://" or "unix:///path". */
+/* prober_dial_url connects to a URL such as "tcp://host:port" or "unix:///path". The schemes are
+   tcp, udp, tls and unix. */
 PROBER_FUNC int prober_dial_url(const char *url, int timeout_ms) {
 	return prober_v1_net_dial(url, (uint32_t)strlen(url), timeout_ms);
 }
 
-/* prober_read returns the number of bytes, 0 at the end, or a negative number. */
+/* prober_read returns the number of bytes read, 0 at the end of the data, or a negative number. */
 PROBER_FUNC int prober_read(int conn, void *buf, size_t cap) {
 	return prober_v1_net_read(conn, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
-/* prober_read_full reads n bytes; fewer only at the end. */
+/* prober_read_full reads n bytes, or fewer if the data ends. It returns the number of bytes read,
+   or a negative number. */
 PROBER_FUNC int prober_read_full(int conn, void *buf, size_t n) {
 	size_t done = 0;
 	while (done < n) {
@@ -632,8 +639,8 @@ PROBER_FUNC int prober_read_full(int conn, void *buf, size_t n) {
 	return (int)done;
 }
 
-/* prober_read_until reads until what was read ends with the text mark, the buffer is
-   full or the connection ends, and returns the number of bytes. */
+/* prober_read_until reads until the data read ends with mark, the buffer is full or the data ends.
+   It returns the number of bytes read, or a negative number. */
 PROBER_FUNC int prober_read_until(int conn, char *buf, size_t cap, const char *mark) {
 	size_t done = 0, n = strlen(mark);
 	while (done < cap) {
@@ -646,7 +653,7 @@ PROBER_FUNC int prober_read_until(int conn, char *buf, size_t cap, const char *m
 	return (int)done;
 }
 
-/* prober_write writes all n bytes: 0, or a negative number. */
+/* prober_write writes n bytes. It returns 0, or a negative number. */
 PROBER_FUNC int prober_write(int conn, const void *data, size_t n) {
 	size_t done = 0;
 	while (done < n) {
@@ -659,33 +666,34 @@ PROBER_FUNC int prober_write(int conn, const void *data, size_t n) {
 
 PROBER_FUNC int prober_write_text(int conn, const char *text) { return prober_write(conn, text, strlen(text)); }
 
-/* prober_poll waits until one of n connections has data to read, and returns its
-   index. */
+/* prober_poll waits until one of n connections has data to read. It returns the index of that
+   connection, or a negative number. */
 PROBER_FUNC int prober_poll(const int32_t *conns, size_t n, int timeout_ms) {
 	return prober_v1_net_poll(conns, (uint32_t)n, timeout_ms);
 }
 
-/* prober_info writes a description of a connection as JSON: addresses, timings. */
+/* prober_info writes the addresses and timings of a connection as JSON, and returns the length. */
 PROBER_FUNC int prober_info(int conn, char *buf, size_t cap) { return prober_v1_net_info(conn, buf, (uint32_t)cap); }
 
-/* prober_starttls starts TLS on a connection, by the host. options are JSON
-   such as {"serverName":"db","verify":"none"}, or "". */
+/* prober_starttls has the host start TLS on a connection. options is JSON such as
+   {"serverName":"db","verify":"none"}, or "". */
 PROBER_FUNC int prober_starttls(int conn, const char *options) {
 	return prober_v1_net_starttls(conn, options, (uint32_t)strlen(options));
 }
 
 PROBER_FUNC int prober_close(int conn) { return prober_v1_net_close(conn); }
 
-/* ---- HTTP, DNS and kv; each is a capability to request ---- */
+/* ---- HTTP, DNS and kv: the manifest must request each capability ---- */
 
-/* prober_http makes a request: JSON such as {"url":"http:///healthz","method":"GET"},
-   where a URL without a host goes to the target. It returns a handle once the head is
-   there. */
+/* prober_http sends an HTTP request, described by JSON such as
+   {"url":"http:///healthz","method":"GET"}. A URL without a host is for the target. It returns a
+   handle when the head of the response is received, or a negative number. */
 PROBER_FUNC int prober_http(const char *request, const void *body, size_t n) {
 	return prober_v1_http_do(request, (uint32_t)strlen(request), body, (uint32_t)n);
 }
 
-/* prober_http_head writes the head of a response as JSON: status, headers, timings. */
+/* prober_http_head writes the status, headers and timings of a response as JSON, and returns the
+   length. */
 PROBER_FUNC int prober_http_head(int answer, char *buf, size_t cap) {
 	return prober_v1_http_head(answer, buf, (uint32_t)cap);
 }
@@ -703,22 +711,24 @@ PROBER_FUNC int prober_http_status(int answer) {
 	return (int)status;
 }
 
-/* prober_http_read reads from the body; it returns the number of bytes, 0 at the end. */
+/* prober_http_read reads from the body. It returns the number of bytes read, 0 at the end, or a
+   negative number. */
 PROBER_FUNC int prober_http_read(int answer, void *buf, size_t cap) {
 	return prober_v1_http_read(answer, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
 PROBER_FUNC int prober_http_close(int answer) { return prober_v1_http_close(answer); }
 
-/* prober_dns looks up a name: JSON such as {"name":"db.internal","type":"A"}. It writes
-   the answer as JSON and returns its length; above cap nothing was written. */
+/* prober_dns looks up a name. request is JSON such as {"name":"db.internal","type":"A"}. It writes
+   the answer as JSON and returns its length. If that is above cap, nothing is written. */
 PROBER_FUNC int prober_dns(const char *request, char *buf, size_t cap) {
 	int h = prober_v1_dns_lookup(request, (uint32_t)strlen(request), PROBER_UNTIL_DEADLINE);
 	return h < 0 ? h : prober_v1_dns_read(h, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
-/* prober_kv_get, _set and _delete: values that are kept for the next attempt of the same
-   probe. get returns the length, or -PROBER_ENOENT; above cap nothing was written. */
+/* prober_kv_get, _set and _delete access values that the host keeps for the next attempts of the
+   same probe. prober_kv_get returns the length of the value, or -PROBER_ENOENT. If the length is
+   above cap, nothing is written. */
 PROBER_FUNC int prober_kv_get(const char *key, char *buf, size_t cap) {
 	return prober_v1_kv_get(key, (uint32_t)strlen(key), buf, (uint32_t)cap);
 }

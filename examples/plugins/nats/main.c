@@ -7,7 +7,7 @@
 
 enum { LINE_MAX = 32 << 10, SECRET_MAX = 4 << 10, CA_MAX = 32 << 10, LINES = 100 };
 
-/* config is the config of the probe; empty strings are not set. */
+/* config is the config of the probe. An empty string is not set. */
 struct config {
 	char user[256], password[SECRET_MAX], token[SECRET_MAX], server_name[256], verify[8], ca[CA_MAX];
 	bool tls;
@@ -32,12 +32,12 @@ static bool read_config(struct config *c) {
 /* lines reads the server line by line. */
 struct lines {
 	int conn;
-	size_t from, to; /* of what was read ahead */
+	size_t from, to; /* the bytes in buf that were read and not yet returned */
 	char buf[LINE_MAX];
 };
 
-/* next_line ends a line with a 0 in place of its end and returns its length; on a
-   negative number it has told why there is none. */
+/* next_line reads a line, replaces its line break with a 0, and returns its length. It returns a
+   negative number if there is no line, and has then set the message of the result. */
 static int next_line(struct lines *l, char **line) {
 	size_t at = l->from;
 	for (;;) {
@@ -99,7 +99,7 @@ static bool parse_info(const char *line, int n, struct info *to) {
 
 static void add(prober_text *t, const char *s) { prober_add(t, s, strlen(s)); }
 
-/* add_member adds a member of a JSON object that is not empty. */
+/* add_member adds a member to a JSON object, unless its value is empty. */
 static void add_member(prober_text *t, const char *name, const char *value) {
 	if (!*value) return;
 	if (t->n > 0 && t->buf[t->n - 1] != '{') add(t, ",");
@@ -120,8 +120,8 @@ static bool secure(int conn, const struct config *c) {
 	return prober_starttls(conn, buf) >= 0;
 }
 
-/* log_in tells no error: a server that hangs up has said why before, which is still to be
-   read, or else the read has the error. */
+/* log_in ignores write errors. A server that closes the connection sends its reason first, and the
+   next read returns it. Without a reason that read fails. */
 static void log_in(int conn, const struct config *c, bool tls) {
 	static char buf[16 * SECRET_MAX];
 	prober_text t = {buf, 0, sizeof buf};
@@ -172,7 +172,7 @@ static bool greet(struct lines *l, const struct config *c, struct info *info, bo
 	*tls = c->tls || info->tls_required;
 	if (!*tls) return true;
 	if (!info->tls_required && !info->tls_available) return (void)prober_failure("%s does not offer TLS", info->name), false;
-	/* What came before the handshake was not protected by it. */
+	/* Bytes received before the handshake are not protected by TLS. */
 	if (l->from != l->to) return (void)prober_failure("the server goes on in clear text before TLS"), false;
 	if (!secure(l->conn, c)) return (void)prober_failure("%s", prober_error_text()), false;
 	return true;

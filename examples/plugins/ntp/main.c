@@ -16,14 +16,14 @@ struct config {
 	int64_t max_stratum;
 };
 
-/* sent is a request on its way. In place of its time it carries a number that nobody can
-   guess: the answer has to bring it back. */
+/* sent is a request that was sent. Its transmit timestamp is a random number, which the answer must
+   contain. So an answer cannot be forged without seeing the request. */
 struct sent {
 	unsigned char nonce[8];
 	uint64_t time, ticks;
 };
 
-/* answer is the answer of a server. Its times are in units of 2^-32 seconds, as in NTP. */
+/* answer is the answer of a server. Its delays, dispersion and offset are in seconds. */
 struct answer {
 	int leap, stratum;
 	double root_delay, root_dispersion, offset, delay;
@@ -41,7 +41,7 @@ static uint64_t ntp_now(void) {
 	return (ns / 1000000000u + ntp_epoch) << 32 | (ns % 1000000000u << 32) / 1000000000u;
 }
 
-/* between returns the seconds from a to b, also across the end of an era of 136 years. */
+/* between returns the seconds from a to b. It is right across the end of an NTP era too. */
 static double between(uint64_t a, uint64_t b) { return (double)(int64_t)(b - a) / 4294967296.0; }
 
 static int ask(int conn, struct sent *s) {
@@ -52,7 +52,7 @@ static int ask(int conn, struct sent *s) {
 	return prober_write(conn, packet, sizeof packet);
 }
 
-/* answers returns the request that a packet answers, or 0. */
+/* answers returns the request that a packet answers, or 0 if there is none. */
 static const struct sent *answers(const unsigned char *packet, int n, const struct sent *s, int count) {
 	if (n < PACKET || (packet[0] & 7) != 4) return 0;
 	for (int i = 0; i < count; i++)
@@ -91,8 +91,8 @@ static int dial(void) {
 	return prober_dial_url(url, PROBER_UNTIL_DEADLINE);
 }
 
-/* exchange asks up to three times within the time that there is, since datagrams get
-   lost, and returns 0 for an answer. */
+/* exchange sends up to three requests before the deadline, since datagrams may be lost. It returns
+   0 if an answer is received, and a negative number otherwise. */
 static int exchange(int conn, struct sent *sent, struct answer *a) {
 	unsigned char packet[512];
 	int64_t left = prober_deadline_ms();

@@ -1,5 +1,5 @@
-// Package ways is a plugin that asks the host in all ways there are; its config says in
-// which one.
+// Package ways is a plugin that uses every function of the SDK that asks the host. The field do of
+// its config selects one.
 package ways
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/sdk/sdkhttp"
 )
 
-// Probe is the plugin.
+// Probe carries out the function that the config selects.
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
@@ -110,10 +110,10 @@ func overDial(ctx context.Context, r *sdk.Request) (string, error) {
 	return fmt.Sprintf("%s to %s", info.Network, info.Remote), err
 }
 
-// kept is a connection of an earlier attempt, in a guest that is not reset.
+// kept is the connection of the last attempt, if the guest was not reset.
 var kept net.Conn
 
-// keep tries to go on with the connection of an earlier attempt, after it made its own.
+// keep dials, then uses the connection of an earlier attempt. It returns whether each use failed.
 func keep(ctx context.Context, r *sdk.Request) (string, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func keep(ctx context.Context, r *sdk.Request) (string, error) {
 	return fmt.Sprintf("%t %t %t %v", errors.Is(err, net.ErrClosed), errors.Is(writeErr, net.ErrClosed), errors.Is(closeErr, net.ErrClosed), ownErr), nil
 }
 
-// ofContext tells what the context says, and one that is made of it.
+// ofContext describes the context of the attempt and a context derived from it.
 func ofContext(ctx context.Context, r *sdk.Request) (string, error) {
 	before := ctx.Err()
 	child, cancel := context.WithTimeout(ctx, time.Hour)
@@ -143,11 +143,11 @@ func ofContext(ctx context.Context, r *sdk.Request) (string, error) {
 		before, ctx.Err(), child.Err()), nil
 }
 
-// keptContext is the context of an earlier attempt, in a guest that is not reset.
+// keptContext is the context of the last attempt, if the guest was not reset.
 var keptContext context.Context
 
-// keepContext tells what the context of an earlier attempt says, which had been asked
-// before or not.
+// keepContext describes the context of an earlier attempt. With the option ask, the attempt called
+// Done of its own context.
 func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
 	old := keptContext
 	if keptContext = ctx; r.Config.Bool("ask", false) {
@@ -167,10 +167,10 @@ func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
 	return fmt.Sprintf("%v %v %t %t %t", err, old.Err(), ok, time.Until(deadline) <= r.Timeout+time.Second, errors.Is(dialErr, context.Canceled)), nil
 }
 
-// keptLookup is told the end of a look-up that an earlier attempt left over.
+// keptLookup receives the error of a look-up that an earlier attempt left running.
 var keptLookup chan error
 
-// keepLookup tells how the look-up of an earlier attempt has ended.
+// keepLookup starts a look-up, or returns whether that of an earlier attempt has failed.
 func keepLookup(ctx context.Context, r *sdk.Request) (string, error) {
 	if ended := keptLookup; ended != nil {
 		return fmt.Sprint(errors.Is(<-ended, net.ErrClosed)), nil
@@ -188,11 +188,11 @@ func keepLookup(ctx context.Context, r *sdk.Request) (string, error) {
 	return "the first", nil
 }
 
-// keptReader says that an earlier attempt left over a goroutine that reads.
+// keptReader is true if an earlier attempt left a goroutine that reads.
 var keptReader bool
 
-// keepReader reads from a target that is silent, and tells how that has ended and whether
-// the guest rested meanwhile.
+// keepReader reads from a target that sends nothing. It returns whether the read timed out, and
+// whether the guest slept meanwhile.
 func keepReader(ctx context.Context, r *sdk.Request) (string, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -219,5 +219,5 @@ func keepReader(ctx context.Context, r *sdk.Request) (string, error) {
 	}()
 	_, err = conn.Read(make([]byte, 1))
 	ended = true
-	return fmt.Sprintf("%t %t", errors.Is(err, os.ErrDeadlineExceeded), turns < 400), nil // a rest is of 1 ms at least
+	return fmt.Sprintf("%t %t", errors.Is(err, os.ErrDeadlineExceeded), turns < 400), nil // each sleep takes 1 ms or more
 }
