@@ -144,12 +144,12 @@
 //
 // # Faults
 //
-//	refuse      nobody listens
-//	timeout     a black hole: nothing ever comes back
+//	refuse      the connection is refused
+//	timeout     a black hole: no dial, datagram or request is ever answered
 //	reset       the connection is made, and reset at once
-//	half-open   the connection is made, and nothing ever comes back
-//	garbage     random bytes answer everything
-//	truncate    of dns: the answer does not fit UDP, and comes over TCP
+//	half-open   the connection is made, and nothing is ever received
+//	garbage     everything is answered with random bytes
+//	truncate    of dns: the answer does not fit UDP, and is sent over TCP
 //
 // For a slow peer use latency, every or wait.
 //

@@ -108,7 +108,7 @@ const (
 	Handshake
 	Ended
 	Reset
-	Unreachable // nobody listens at the port of UDP
+	Unreachable // the UDP port is not open
 )
 
 // Start notes that a dial begins.

@@ -41,7 +41,7 @@ type Loopback struct {
 	dir       string      // of unix sockets
 	held      []io.Closer // sockets that nobody serves
 	listeners []listener
-	opened    map[string]string // the address on loopback for "network addr"; "" if nobody listens
+	opened    map[string]string // the address on loopback for "network addr"; "" if it refuses
 
 	accepting, serving sync.WaitGroup
 	mu                 sync.Mutex
@@ -127,8 +127,8 @@ func (l *Loopback) listenPort(addr string) (port string, err error) {
 	return port, nil
 }
 
-// listen returns the address on loopback of the peer at addr, which is served from then on; ""
-// if nobody listens there.
+// listen returns the address on loopback of the peer at addr, which is served from then on. It
+// returns "" if connections to addr are refused.
 func (l *Loopback) listen(network, addr string) (at string, err error) {
 	key := network + " " + addr
 	if at, ok := l.opened[key]; ok {
@@ -198,8 +198,8 @@ func (l *Loopback) open(p peer.Player, network, at, addr string, b peer.Behaviou
 	return at, nil
 }
 
-// refuse returns a port of TCP at which nobody listens. It belongs to one end of a connection:
-// another program could listen at a port that is free.
+// refuse returns a TCP address that refuses connections. Its port is in use by one end of a
+// connection, so that no other program can listen at it.
 func (l *Loopback) refuse() (at string, err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
