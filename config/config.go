@@ -1,5 +1,8 @@
 // Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
 // path of the field. config.go has the types, decode.go reads them.
+//
+// Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
+// and Nagios. The agent gets TotalMemory and Secrets from the snapshot.
 package config
 
 import (
@@ -54,7 +57,7 @@ type Secrets struct {
 	Allow []string
 }
 
-// The prefixes of patterns of [Secrets].
+// The prefixes of [Secrets.Allow]: each pattern has one of them.
 const (
 	SecretFile = "file:"
 	SecretEnv  = "env:"
@@ -88,13 +91,14 @@ type PromoteAfter struct {
 	Agreement float64 // the least part of them in which both had the same result
 }
 
-// Reference returns the reference in Source; ok is false if the plugin is not in a registry.
+// Reference returns Source as a reference, such as oci://ghcr.io/prober/redis:1; ok is false if the
+// plugin is not in a registry.
 func (p *Plugin) Reference() (ref plugin.Reference, ok bool) {
 	if !strings.HasPrefix(p.Source, plugin.OCIScheme) {
 		return ref, false
 	}
 	ref, err := plugin.ParseReference(p.Source)
-	return ref, err == nil // nil if the entry was read from a file
+	return ref, err == nil // Load refuses a Source that cannot be parsed
 }
 
 // Trust restricts which plugins may be loaded.

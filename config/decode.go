@@ -57,15 +57,16 @@ func (d *decoder) secret(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, at string) {
 		var text string
 		d.NonEmpty(&text)(n, at)
-		source, name, _ := strings.Cut(text, ":")
+		isFile, isEnv := strings.HasPrefix(text, SecretFile), strings.HasPrefix(text, SecretEnv)
+		_, name, _ := strings.Cut(text, ":")
 		_, err := path.Match(name, "")
 		switch {
 		case text == "": // reported by NonEmpty
-		case source != "file" && source != "env" || name == "":
+		case !isFile && !isEnv || name == "":
 			d.Errorf(n, at, `%q is not a pattern of secrets: must be such as "file:/etc/prober/secrets/*" or "env:PG_*"`, text)
 		case err != nil:
 			d.Errorf(n, at, "%q: %w", text, err)
-		case source == "file" && slices.Contains(strings.Split(name, "/"), ".."):
+		case isFile && slices.Contains(strings.Split(name, "/"), ".."):
 			d.Errorf(n, at, "%q must not contain ..", text)
 		}
 		*to = append(*to, text)

@@ -21,17 +21,19 @@ type Capability struct {
 	Summary string // one line for operators
 	Module  string // the import module; internal/abi lists its functions
 
-	// Target reports whether a plugin has the capability for its probe's own target without a
-	// request and without a grant.
+	// Target reports whether the target of the probe is always granted, as it is for net and http.
+	// A plugin needs a request and a grant only to reach anything else.
 	Target bool
-	// Waits reports whether the functions reach out of the host, and so may wait for an answer.
+	// Waits reports whether a call may wait for an answer from the network.
 	Waits bool
-	// Grant is the grant that the capability requires, and the meaning of a request without
-	// patterns. It is "" if Target is true.
+	// Grant is the pattern for the whole capability, such as "dns". A request without patterns
+	// asks for it. Without a grant of its scheme, the functions return that they are denied. It is
+	// "" if Target is true.
 	Grant string
-	// Patterns are the forms of the patterns that a request may list.
+	// Patterns are the forms of the patterns that a request may list, for messages.
 	Patterns []string
-	// Widest are the patterns that cover everything but sockets, which have no wildcard.
+	// Widest are the grants that together allow the most, with wildcards. Unix sockets are not
+	// among them: each is granted by its path.
 	Widest []string
 }
 

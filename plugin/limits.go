@@ -70,7 +70,7 @@ const (
 	LimitInstances
 	LimitCalls
 	LimitIdle
-	LimitTotalMemory
+	LimitTotalMemory // the last: LimitNames[:LimitTotalMemory] are the limits of one plugin
 )
 
 // DefaultTotalMemory is how many bytes the instances of all plugins may have together if the

@@ -30,7 +30,9 @@ type container interface {
 // workload starts containers on the fabric, by name.
 type workload map[string]func(*fabric) container
 
-// agent runs pods of goroutines. It is its manager's source of statuses.
+// agent runs pods of goroutines, without package agent of prober: it uses core/manager, and is its
+// manager's source of statuses. A program that keeps package agent, and only brings other pods,
+// implements agent.PodSource instead.
 type agent struct {
 	network  *fabric
 	registry handlers.Registry

@@ -53,8 +53,8 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
-// Config returns the contents of prober.yaml, or the defaults if there is no file.
-func (p *Policy) Config() *config.Agent { return p.file }
+// AgentConfig returns the contents of prober.yaml, or the defaults if there is no file.
+func (p *Policy) AgentConfig() *config.Agent { return p.file }
 
 // TrustPolicy returns a policy with the trusted keys of cfg, the contents of configFile.
 func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {

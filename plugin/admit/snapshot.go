@@ -90,7 +90,7 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 	policy.recall(s.cfg.Sources)
 	s.scans++
 	v := &Snapshot{
-		Number: s.scans, Config: policy.Config(), dirs: s.cfg.PluginDirs,
+		Number: s.scans, Config: policy.AgentConfig(), dirs: s.cfg.PluginDirs,
 		plugins: make(map[string]Entry), shadows: make(map[string]Entry),
 	}
 	v.addFiles(s.cfg.ConfigFile)

@@ -85,7 +85,7 @@ func newInspect(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage("", "%w", err)
 			}
-			cfg := policy.Config()
+			cfg := policy.AgentConfig()
 			f, err := located(env, args[0], configFile, policy, dirs)
 			if err != nil {
 				return err
@@ -177,7 +177,7 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 // located returns the plugin called name: from its source in the agent's file, or else from dirs.
 // If the source is in a registry, it returns the plugin that was pulled last.
 func located(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
-	cfg := policy.Config()
+	cfg := policy.AgentConfig()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
 	if at >= 0 && cfg.Plugins[at].Source != "" {
 		if _, ok := cfg.Plugins[at].Reference(); ok {
