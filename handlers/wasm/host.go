@@ -135,7 +135,7 @@ type Host struct {
 }
 
 // maxCompilations is how many modules are compiled at the same time: one that takes long does
-// not delay the others.
+// not delay the others, and a compilation takes memory (768 MiB at most in a [Config.Compiler]).
 const maxCompilations = 2
 
 // New returns a Host. Close it after the handlers that it loaded.
