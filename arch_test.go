@@ -56,7 +56,7 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/netaddr", "internal/ownership", "internal/regular"},
+		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
 	"plugin/admit": {ours: []string{"config", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
@@ -152,7 +152,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/joined", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -166,7 +166,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/cli/command", "internal/cli/oneshot", "internal/explain", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
 			"internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

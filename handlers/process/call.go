@@ -248,5 +248,5 @@ func (in *instance) fault(ctx context.Context, err error, validates bool) error 
 	if s.Code() == codes.Unavailable || s.Code() == codes.Internal {
 		reason = probe.ReasonTrap
 	}
-	return &probe.Error{Reason: reason, Err: fmt.Errorf("the process answers %s: %s", s.Code(), oneLine(s.Message()))}
+	return &probe.Error{Reason: reason, Err: fmt.Errorf("the process answers %s: %s", s.Code(), firstLine(s.Message()))}
 }

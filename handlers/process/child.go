@@ -176,7 +176,7 @@ func (c *child) PluginToHost(network, addr string) (string, string, error) {
 	case network == "unix" && addr != "", network == "tcp" && err == nil && at.Addr().Unmap().IsLoopback():
 		return network, addr, nil
 	}
-	return "", "", fmt.Errorf("the process listens on %s %q: want a unix socket, or tcp and a loopback address", oneLine(network), addr)
+	return "", "", fmt.Errorf("the process listens on %s %q: want a unix socket, or tcp and a loopback address", firstLine(network), addr)
 }
 
 // HostToPlugin implements [runner.AddrTranslator].

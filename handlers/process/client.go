@@ -190,7 +190,7 @@ func (in *instance) explain(ctx context.Context, err error) error {
 	if strings.HasPrefix(text, "Unrecognized remote plugin message") {
 		return errors.New("the first line of the process is not a handshake of go-plugin")
 	}
-	return errors.New(oneLine(text))
+	return errors.New(firstLine(text))
 }
 
 // shutdownGrace is how long a process may take to end after it was asked to.

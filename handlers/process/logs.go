@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/procgroup"
 )
 
@@ -147,16 +147,11 @@ func (l *lineLog) lastWords(validates bool) string {
 	text := cmp.Or(string(aside.fault), string(l.plain.fault), string(aside.last), string(l.plain.last))
 	l.mu.Unlock()
 	text = l.secrets.redacted(strings.ToValidUTF8(text, "\uFFFD"))
-	return oneLine(text[:min(len(text), maxWords)])
+	return firstLine(text[:min(len(text), maxWords)])
 }
 
-// oneLine returns the first line of a text that comes from a process, cut and printable.
-func oneLine(text string) string {
+// firstLine returns the first line of a text that comes from a process, cut and printable.
+func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text[:min(len(text), maxQuote)]), "\n")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
+	return explain.OneLine(text)
 }

@@ -57,7 +57,7 @@ func (c *call) traceCall(in *instance, v *pluginpb.Verdict, err error) {
 	case err == nil:
 		detail += fmt.Sprintf("answered %d", v.GetCode())
 	case isStatus:
-		detail += fmt.Sprintf("%s: %s", s.Code(), oneLine(s.Message()))
+		detail += fmt.Sprintf("%s: %s", s.Code(), firstLine(s.Message()))
 	default:
 		detail += err.Error()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
@@ -132,7 +133,7 @@ func (v *validation) printUnchecked(names []string) {
 		return
 	}
 	for i := range names {
-		names[i] = command.OneLine(names[i])
+		names[i] = explain.OneLine(names[i])
 	}
 	why := "without --plugins"
 	if len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != "" {
@@ -145,7 +146,7 @@ func (v *validation) printUnchecked(names []string) {
 func (v *validation) printErrors(err error) {
 	for _, e := range joined.Errors(err) {
 		v.wrong++
-		fmt.Fprintln(v.env.Stdout, command.OneLine(e.Error()))
+		fmt.Fprintln(v.env.Stdout, explain.OneLine(e.Error()))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -78,13 +79,7 @@ const maxReason = 500
 
 // oneLine returns text without control characters, cut at maxReason.
 func oneLine(text string) string {
-	text = strings.ToValidUTF8(text, "�")
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
+	text = explain.OneLine(text)
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -34,15 +33,4 @@ func Count(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// OneLine returns text as one line for a terminal, without control characters.
-func OneLine(text string) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, text)
 }

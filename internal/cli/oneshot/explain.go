@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -28,7 +28,7 @@ func (e *explanation) begin(attempt int) probe.Tracer {
 		if t.Type != probe.TraceLog {
 			took = t.Duration.Round(time.Microsecond).String()
 		}
-		fmt.Fprintf(e.out, "  %-6s  %-12s  %10s  %s\n", t.Type, command.OneLine(t.Name), took, command.OneLine(t.Detail))
+		fmt.Fprintf(e.out, "  %-6s  %-12s  %10s  %s\n", t.Type, explain.OneLine(t.Name), took, explain.OneLine(t.Detail))
 	}
 }
 
@@ -40,7 +40,7 @@ func (e *explanation) end(outcome probe.Outcome, err error) {
 	took := time.Since(e.start).Round(time.Microsecond)
 	switch {
 	case err != nil:
-		fmt.Fprintf(e.out, "  error after %s, reason %s: %s\n", took, probe.ReasonOf(err), command.OneLine(err.Error()))
+		fmt.Fprintf(e.out, "  error after %s, reason %s: %s\n", took, probe.ReasonOf(err), explain.OneLine(err.Error()))
 	case outcome.Reason != "":
 		fmt.Fprintf(e.out, "  %s after %s, reason %s\n", outcome.Result, took, outcome.Reason)
 	default:

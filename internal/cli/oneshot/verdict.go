@@ -56,7 +56,7 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 		fmt.Fprintln(w, "RESULT\tHANDLER\tATTEMPTS\tDURATION\tOUTPUT")
 	}
 	took := time.Duration(v.DurationSeconds * float64(time.Second)).Round(10 * time.Microsecond)
-	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", v.Result, v.handler, v.Attempts, took, command.OneLine(v.Output))
+	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", v.Result, v.handler, v.Attempts, took, explain.OneLine(v.Output))
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 		fmt.Fprintln(w, "METRIC\tVALUE\tUNIT")
 	}
 	for _, m := range v.Metrics {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", command.OneLine(m.Name+labelText(m.Labels)), number(m.Value), command.OneLine(m.Unit))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", explain.OneLine(m.Name+labelText(m.Labels)), number(m.Value), explain.OneLine(m.Unit))
 	}
 	return w.Flush()
 }
@@ -85,10 +85,10 @@ func (v *verdict) explain(out io.Writer, w *tabwriter.Writer) {
 	fmt.Fprintln(out)
 	fmt.Fprintln(w, "DETAIL\tVALUE")
 	if d.Waiting != "" {
-		fmt.Fprintf(w, "waiting\t%s\n", command.OneLine(d.Waiting))
+		fmt.Fprintf(w, "waiting\t%s\n", explain.OneLine(d.Waiting))
 	}
 	if d.Body != "" {
-		fmt.Fprintf(w, "body\t%s\n", command.OneLine(d.Body))
+		fmt.Fprintf(w, "body\t%s\n", explain.OneLine(d.Body))
 	}
 	_ = w.Flush() // the next flush returns the error, too
 }
@@ -126,14 +126,14 @@ func (v *verdict) nagios() string {
 	if d.Body != "" {
 		said += "; body: " + d.Body
 	}
-	text := strings.ReplaceAll(command.OneLine(said), "|", "/")
+	text := strings.ReplaceAll(explain.OneLine(said), "|", "/")
 	var line strings.Builder
 	line.WriteString(fmt.Sprintf("%s: %s | 'time'=%ss", nagiosWords[v.Result], text, number(v.DurationSeconds)))
 	for _, m := range v.Metrics {
 		if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
 			continue
 		}
-		label := strings.NewReplacer("'", "", "=", "_", "|", "/").Replace(command.OneLine(m.Name))
+		label := strings.NewReplacer("'", "", "=", "_", "|", "/").Replace(explain.OneLine(m.Name))
 		line.WriteString(fmt.Sprintf(" '%s'=%s%s", label, number(m.Value), nagiosUnits[m.Unit]))
 	}
 	return line.String()

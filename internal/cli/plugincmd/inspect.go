@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
@@ -225,7 +226,7 @@ func (v inspection) print(env *command.Env) error {
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(w, "%s:\t%s\n", row[0], command.OneLine(row[1]))
+			fmt.Fprintf(w, "%s:\t%s\n", row[0], explain.OneLine(row[1]))
 		}
 	}
 	for _, text := range v.Warnings {
@@ -233,10 +234,10 @@ func (v inspection) print(env *command.Env) error {
 	}
 	for _, r := range v.Requests {
 		c, _ := plugin.CapabilityNamed(r.Capability)
-		fmt.Fprintf(w, "Requests:\t%s\n", command.OneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+cmp.Or(r.Reason, c.Summary)))
+		fmt.Fprintf(w, "Requests:\t%s\n", explain.OneLine(strings.Join(append([]string{r.Capability}, r.Allow...), " ")+"  "+cmp.Or(r.Reason, c.Summary)))
 	}
 	for _, g := range v.Grants {
-		fmt.Fprintf(w, "Granted:\t%s\n", command.OneLine(g))
+		fmt.Fprintf(w, "Granted:\t%s\n", explain.OneLine(g))
 	}
 	for _, p := range v.InForce {
 		label, text := "In force", p.Capability
@@ -249,7 +250,7 @@ func (v inspection) print(env *command.Env) error {
 		case p.Granted[0] != p.Asked:
 			text += "  as far as " + strings.Join(p.Granted, " ")
 		}
-		fmt.Fprintf(w, "%s:\t%s\n", label, command.OneLine(text))
+		fmt.Fprintf(w, "%s:\t%s\n", label, explain.OneLine(text))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -84,7 +85,7 @@ func printPlugins(env *command.Env, output string, headers bool, views []pluginV
 		fmt.Fprintln(w, "NAME\tVERSION\tRUNTIME\tDIGEST\tPATH")
 	}
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, command.OneLine(v.Version), v.Runtime, v.Digest[:len("sha256:")+12], v.Path)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, explain.OneLine(v.Version), v.Runtime, v.Digest[:len("sha256:")+12], v.Path)
 	}
 	return w.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
@@ -96,15 +97,15 @@ func printLockChanges(env *command.Env, file string, old, lock *trust.Lock) {
 		at := named(before, p.Name)
 		switch {
 		case at < 0:
-			fmt.Fprintf(env.Stderr, "prober: added %s %s, %s\n", p.Name, command.OneLine(p.Version), p.Digest)
+			fmt.Fprintf(env.Stderr, "prober: added %s %s, %s\n", p.Name, explain.OneLine(p.Version), p.Digest)
 		case before[at].Digest != p.Digest || before[at].Manifest != p.Manifest:
 			fmt.Fprintf(env.Stderr, "prober: changed %s from %s, %s, to %s, %s\n", p.Name,
-				command.OneLine(before[at].Version), before[at].Digest, command.OneLine(p.Version), p.Digest)
+				explain.OneLine(before[at].Version), before[at].Digest, explain.OneLine(p.Version), p.Digest)
 		}
 	}
 	for _, p := range before {
 		if named(lock.Plugins, p.Name) < 0 {
-			fmt.Fprintf(env.Stderr, "prober: removed %s %s, %s\n", p.Name, command.OneLine(p.Version), p.Digest)
+			fmt.Fprintf(env.Stderr, "prober: removed %s %s, %s\n", p.Name, explain.OneLine(p.Version), p.Digest)
 		}
 	}
 	fmt.Fprintf(env.Stderr, "prober: %s locks %s\n", file, command.Count(len(lock.Plugins), "plugin"))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
@@ -184,7 +185,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 
 // nameOf returns how messages name a.
 func nameOf(a *oci.Artifact) string {
-	name := a.Manifest.Name + " " + command.OneLine(a.Manifest.Version)
+	name := a.Manifest.Name + " " + explain.OneLine(a.Manifest.Version)
 	if a.Beside != nil {
 		name += " for " + a.Platform.String()
 	}
@@ -284,7 +285,7 @@ func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, st
 	var errs []error
 	for _, r := range all {
 		if r.Newest != "" {
-			env.Warn("plugin %q of %s is version %s, and was %s before", r.Name, r.Source, command.OneLine(r.Found.Manifest.Version), command.OneLine(r.Newest))
+			env.Warn("plugin %q of %s is version %s, and was %s before", r.Name, r.Source, explain.OneLine(r.Found.Manifest.Version), explain.OneLine(r.Newest))
 		}
 		for _, err := range []error{r.Err, r.Stale, r.Unkept} {
 			if err != nil {

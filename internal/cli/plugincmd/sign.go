@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -151,7 +152,7 @@ func verifyPlugin(env *command.Env, path string, files []string) error {
 	if err != nil {
 		return command.Failed(err)
 	}
-	fmt.Fprintf(env.Stdout, "%s: %s\n", f.Path, command.OneLine(verdict.String()))
+	fmt.Fprintf(env.Stdout, "%s: %s\n", f.Path, explain.OneLine(verdict.String()))
 	return nil
 }
 

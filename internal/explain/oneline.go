@@ -1,0 +1,15 @@
+package explain
+
+import "strings"
+
+// OneLine returns text as one line for a terminal: a space for each control character and line
+// break, and U+FFFD for what is not UTF-8.
+func OneLine(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+}
