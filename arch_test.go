@@ -56,7 +56,7 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/regular"},
+		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
 	"plugin/admit": {ours: []string{"config", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide

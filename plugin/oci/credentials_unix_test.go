@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -83,12 +84,43 @@ func TestCredentials(t *testing.T) {
 		_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(ctx, ref)
 		wants(t, err, ref.String()+": enough")
 		held.Close()
+		path := filepath.Join(dir, "held")
+		w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<20)) // until its reader was killed
+		}
+		if !errors.Is(err, syscall.ENXIO) && !errors.Is(err, syscall.EPIPE) {
+			t.Error(err)
+		}
+		if w != nil {
+			w.Close()
+		}
+	})
+	t.Run("helper that leaves a process", func(t *testing.T) {
+		pipe(t, dir, "left") // nobody ever writes to it
+		helper(fmt.Sprintf(`echo '{"Username":"me","Secret":"secret"}'; cat <%s/left & `+"\n", dir))
+		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("helper that leaves a process outside its group", func(t *testing.T) {
+		if _, err := exec.LookPath("setsid"); err != nil {
+			t.Skip(err)
+		}
+		pipe(t, dir, "outside")
+		pipe(t, dir, "hold") // closed at the end of the test
+		helper(fmt.Sprintf(`setsid sh -c 'exec <%[1]s/hold; echo >%[1]s/outside; exec cat' & read started <%[1]s/outside; echo '{"Username":"me","Secret":"secret"}'`+"\n", dir))
+		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("helper that fails", func(t *testing.T) {
 		for script, want := range map[string]string{
-			"echo the keychain is locked; exit 1": "failed to resolve credential: the keychain is locked",
-			"exit 3":                              "failed to resolve credential: exit status 3",
-			"echo a secret":                       "failed to resolve credential: invalid character",
+			"echo the keychain is locked; exit 1": "docker-credential-demo: exit status 1: the keychain is locked",
+			"echo no dbus >&2; exit 1":            "docker-credential-demo: exit status 1: no dbus",
+			"exit 3":                              "docker-credential-demo: exit status 3",
+			"echo a secret":                       "docker-credential-demo: the output is not a credential",
+			"head -c 70000 /dev/zero":             "docker-credential-demo: output of more than 65536 bytes",
 			"echo credentials not found in native keychain; exit 1": "unauthorized",
 		} {
 			helper(script + "\n")
@@ -103,6 +135,9 @@ func TestCredentials(t *testing.T) {
 		path := config(fmt.Sprintf(`{"credsStore":"demo","credHelpers":{%q:"missing"}}`, h.Host))
 		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
 		wants(t, err, "docker-credential-missing")
+		path = config(`{"credsStore":"x/../../demo"}`)
+		_, err = client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
+		wants(t, err, "docker-credential-x/../../demo: not the name of a credential helper")
 	})
 	t.Run("broken config", func(t *testing.T) {
 		path := config("{")
