@@ -251,12 +251,14 @@ type sweeper struct {
 	check  string
 	closed chan struct{}
 
+	ending sync.Mutex // held by the sweep that ends processes; locked before mu
 	mu     sync.Mutex
 	marks  []string // of runs
 	sweeps sync.WaitGroup
 }
 
-// sweep ends what is left of the run with mark, after a delay.
+// sweep ends what is left of the run with mark, after a delay. At most one sweep ends processes,
+// and one waits for it.
 func (s *sweeper) sweep(mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,6 +270,8 @@ func (s *sweeper) sweep(mark string) {
 		case <-time.After(sweepDelay):
 		case <-s.closed:
 		}
+		s.ending.Lock()
+		defer s.ending.Unlock()
 		s.mu.Lock()
 		marks := s.marks
 		s.marks = nil

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -64,6 +65,9 @@ func (c *child) Start(context.Context) (err error) {
 	go func() {
 		defer close(c.exited)
 		c.killed, c.err = procgroup.Run(c.ctx, c.cmd, func() { close(started) })
+		if errors.Is(c.err, exec.ErrWaitDelay) { // it has exited with 0; a process that left the group holds its output
+			c.err = nil
+		}
 		stdout.close()
 		stderr.flush()
 	}()

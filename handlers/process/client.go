@@ -56,6 +56,9 @@ type instance struct {
 
 // start starts a process of h and asks it to describe itself. The caller stops the instance.
 func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, error) {
+	if err := program.Check(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout)
 	defer cancel()
 	in := &instance{child: newChild(program, h.newLines()), since: time.Now()}
@@ -176,7 +179,7 @@ func (in *instance) describe(ctx context.Context, h *Handler) (err error) {
 // explain returns why a start has failed. The error of go-plugin does not say how a process has
 // ended.
 func (in *instance) explain(ctx context.Context, err error) error {
-	if isHostTrouble(err) {
+	if in.child.cmd.Process == nil || isHostTrouble(err) {
 		return err
 	}
 	text := err.Error()

@@ -88,6 +88,22 @@ func TestPluginLeavesNoProcess(t *testing.T) {
 	}
 }
 
+func TestStartThatLeavesHeldOutputFails(t *testing.T) {
+	_, err := process.Load(t.Context(), unhurried(process.Config{Env: []string{"START=held"}}), found())
+	if want := `plugin "tester": the process ended when it started: exit status 0`; err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+}
+
+func TestStartOfNoProgramFails(t *testing.T) {
+	f := found()
+	f.Module, f.Digest = []byte("not a program"), ""
+	_, err := process.Load(t.Context(), unhurried(process.Config{}), f)
+	if want := `plugin "tester": fork/exec /proc/self/fd/3: exec format error`; err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+}
+
 // strayScript starts a process outside its group, writes its process ID into a file, and continues
 // as its argument says.
 const strayScript = `#!/bin/sh

@@ -3,13 +3,18 @@
 package sealed
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 )
 
 // Copy is a copy of an executable in a folder that only this user can enter.
-type Copy struct{ folder string }
+type Copy struct {
+	folder string
+	sum    [sha256.Size]byte
+}
 
 // New copies code into a new folder.
 func New(_ string, code []byte) (*Copy, error) {
@@ -17,7 +22,7 @@ func New(_ string, code []byte) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Copy{folder}
+	c := &Copy{folder, sha256.Sum256(code)}
 	if err := os.WriteFile(c.path(), code, 0o500); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -30,6 +35,18 @@ func (c *Copy) path() string {
 		return filepath.Join(c.folder, "plugin.exe")
 	}
 	return filepath.Join(c.folder, "plugin")
+}
+
+// Check returns an error if the copy has changed. A program of the same user can change it.
+func (c *Copy) Check() error {
+	code, err := os.ReadFile(c.path())
+	if err != nil {
+		return err
+	}
+	if sha256.Sum256(code) != c.sum {
+		return fmt.Errorf("%s, the copy of the executable, has changed", c.path())
+	}
+	return nil
 }
 
 // Command returns the path that a child runs.

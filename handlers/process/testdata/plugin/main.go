@@ -28,6 +28,13 @@ func main() {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(7)
+	case "held": // its output, by a process that has left the group
+		sleep := exec.Command("/usr/bin/setsid", "/bin/sh", "-c", "/bin/sleep 1000 &")
+		sleep.Stdout = os.Stdout
+		if err := sleep.Run(); err != nil {
+			panic(err)
+		}
+		return
 	case "gibberish":
 		fmt.Println(strings.Repeat("gibberish", 10_000))
 		time.Sleep(time.Hour)
