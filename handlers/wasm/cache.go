@@ -83,14 +83,14 @@ const wazeroVersion = "v1.12.0"
 // cached matches the names of wazero's files, including unfinished ones.
 var cached = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
 
-// pruneCache removes the oldest compiled modules until at most so many, and so many bytes, are
-// left. It removes no other files. Other processes may use the folder at the same time: they
+// pruneCache removes the compiled modules that were not used for the longest time, until at most so
+// many, and so many bytes, are left. It removes no other files. Other processes may use the folder at the same time: they
 // compile again what they do not find.
 func pruneCache(dir string, most int, bytes int64) {
 	type module struct {
 		path string
 		size int64
-		made time.Time
+		used time.Time
 	}
 	var modules []module
 	if dir == "" {
@@ -101,10 +101,10 @@ func pruneCache(dir string, most int, bytes int64) {
 	for _, path := range paths {
 		info, err := os.Lstat(path)
 		if err == nil && info.Mode().IsRegular() && cached.MatchString(info.Name()) {
-			modules = append(modules, module{path, info.Size(), info.ModTime()})
+			modules = append(modules, module{path, info.Size(), lastUsed(info)})
 		}
 	}
-	slices.SortFunc(modules, func(a, b module) int { return cmp.Or(b.made.Compare(a.made), cmp.Compare(a.path, b.path)) })
+	slices.SortFunc(modules, func(a, b module) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
 	for i, m := range modules {
 		if bytes -= m.size; i >= most || bytes < 0 {
 			_ = os.Remove(m.path) // fails if the folder is read-only
