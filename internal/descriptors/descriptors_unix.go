@@ -6,22 +6,12 @@ package descriptors
 
 import (
 	"os"
-	"runtime"
 	"strconv"
 	"syscall"
 )
 
 // mostUnlisted is how many descriptors are marked if the system does not list them.
 const mostUnlisted = 4096
-
-// CloseOnExec marks all descriptors from 3 on as close-on-exec.
-func CloseOnExec() {
-	if runtime.GOOS == "linux" {
-		closeOnExec("/proc/self/fd")
-	} else {
-		closeOnExec("/dev/fd")
-	}
-}
 
 // closeOnExec marks the descriptors that the folder dir lists.
 func closeOnExec(dir string) {

@@ -27,7 +27,7 @@ func inheritable(t *testing.T) int {
 
 func TestCloseOnExec(t *testing.T) {
 	lists := map[string]func(){
-		"of this system": CloseOnExec, "without a list": func() { closeOnExec("/nosuch") },
+		"of this system": CloseOnExec, "listed": func() { closeOnExec("/dev/fd") }, "without a list": func() { closeOnExec("/nosuch") },
 	}
 	for name, mark := range lists {
 		fd := inheritable(t)
