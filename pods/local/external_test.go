@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -143,6 +144,12 @@ func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 	}
 
 	t.Run("state of removed pod is removed", func(t *testing.T) {
+		files, _ := filepath.Glob(filepath.Join(state, "*.pod.json"))
+		for _, file := range files {
+			if err := os.WriteFile(file+".new", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		second.delete(t, "pod")
 		if files, _ := filepath.Glob(filepath.Join(state, "*")); len(files) > 0 {
 			t.Errorf("left in the state directory: %q", files)
@@ -227,10 +234,15 @@ func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
 func TestUnreadableStateIsIgnored(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	if err := os.WriteFile(filepath.Join(state, "x.pod.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"x.pod.json", "x.pod.json.new"} {
+		if err := os.WriteFile(filepath.Join(state, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w := newWorld(t, func(c *local.Config, h *pods.Host) { c.StateDir = state })
+	if _, err := os.Stat(filepath.Join(state, "x.pod.json.new")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the unfinished file was not removed: %v", err)
+	}
 	tg := newTarget(t)
 	w.apply(t, external, "PORT", tg.port, "LIVE", tg.port, "CLOSED", freePort(t), "PERIOD", "30ms")
 	w.awaitPod(t, "pod", "ready", func(p *v1.Pod) bool { return status(p, "c").Ready })

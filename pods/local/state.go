@@ -100,7 +100,7 @@ func (s *stateDir) settled(uid types.UID) (last bool) {
 }
 
 // load creates the folder if it is missing, and reads its files. It logs and ignores files that
-// cannot be read.
+// cannot be read, and removes unfinished ones.
 func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	if err := os.MkdirAll(s.path, 0o700); err != nil {
 		return nil, err
@@ -111,10 +111,13 @@ func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
 	}
 	all := make(map[types.UID]savedPod)
 	for _, e := range entries {
+		file := filepath.Join(s.path, e.Name())
+		if strings.HasSuffix(e.Name(), stateSuffix+newSuffix) {
+			_ = os.Remove(file) // a later save of the pod would replace it
+		}
 		if !strings.HasSuffix(e.Name(), stateSuffix) {
 			continue
 		}
-		file := filepath.Join(s.path, e.Name())
 		saved, err := readState(file)
 		if err != nil {
 			log.Warn("saved state ignored", "file", file, "err", err)
@@ -160,6 +163,7 @@ func (s *stateDir) save(saved savedPod) error {
 }
 
 func (s *stateDir) remove(uid types.UID) error {
+	_ = os.Remove(s.file(uid) + newSuffix) // of a save that failed
 	if err := os.Remove(s.file(uid)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
