@@ -105,8 +105,8 @@ func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) 
 	if err := checkDescriptor(desc, most); err != nil {
 		return nil, err
 	}
-	data, verifier := make([]byte, desc.Size), content.NewVerifyReader(r, desc)
-	_, err := io.ReadFull(verifier, data)
+	verifier := content.NewVerifyReader(r, desc)
+	data, err := readSize(verifier, desc.Size)
 	if err == nil {
 		err = verifier.Verify()
 	}
@@ -117,6 +117,20 @@ func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) 
 		return nil, err
 	}
 	return data, nil
+}
+
+// readSize returns size bytes of r. It allocates all of them only once some have arrived: a
+// registry may declare any size. A buffer that grows, such as that of content.ReadAll, would take
+// three times the memory for a large program.
+func readSize(r io.Reader, size int64) ([]byte, error) {
+	const some = 1 << 20
+	data := make([]byte, min(size, some))
+	if _, err := io.ReadFull(r, data); err != nil || size <= some {
+		return data, err
+	}
+	all := make([]byte, size)
+	_, err := io.ReadFull(r, all[copy(all, data):])
+	return all, err
 }
 
 // checkDescriptor returns an error for a blob that is too large or cannot be verified, before

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -281,6 +282,26 @@ func TestPullTamperedIsError(t *testing.T) {
 			wants(t, err, "the bytes are not those of their digest")
 		})
 	}
+	t.Run("large module that does not arrive", func(t *testing.T) {
+		root := strings.Replace(string(a.Root()), fmt.Sprintf(`"size":%d`, len(a.Module)), fmt.Sprintf(`"size":%d`, oci.MaxBlob), 1)
+		h.Put(t, "/v2/demo/manifests/large", "application/vnd.oci.image.manifest.v1+json", root)
+		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, plugin.Digest(a.Module)) {
+				return false
+			}
+			w.(http.Flusher).Flush() // without a length
+			_, _ = w.Write(a.Module)
+			return true
+		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := c.Pull(t.Context(), h.Ref(t, "demo:large"))
+		runtime.ReadMemStats(&after)
+		wants(t, err, "the bytes are not those of their digest")
+		if size := after.TotalAlloc - before.TotalAlloc; size > oci.MaxBlob/2 {
+			t.Errorf("%d bytes were allocated for a module of %d", size, len(a.Module))
+		}
+	})
 	t.Run("other manifest of a digest", func(t *testing.T) {
 		other := pack(t, "2.0.0", "")
 		push(t, c, h.Ref(t, "demo:2"), other)

@@ -184,7 +184,8 @@ func (c *Client) PullWhole(ctx context.Context, ref plugin.Reference) (*Artifact
 }
 
 // readWhole is [read] with the programs of all platforms in rest. An index without a program
-// for on gives the first one.
+// for on gives the first one. The parts of other programs are verified but not parsed: they may
+// be of a newer prober.
 func readWhole(root blob, on Platform, get fetch) (*Artifact, error) {
 	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
 		return read(root, on, get)
@@ -193,25 +194,67 @@ func readWhole(root blob, on Platform, get fetch) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	var whole *Artifact
-	var parts []blob
-	size := 0
-	for _, v := range all {
-		a, err := read(root, v.Platform, get)
-		if err == nil {
-			err = a.checkLayers()
-		}
+	first, err := choose(all, on)
+	if err != nil {
+		first = all[0]
+	}
+	whole := &Artifact{Digest: root.desc.Digest.String(), root: root}
+	parts := make([][]ocispec.Descriptor, len(all)) // config and layers of each program
+	size := int64(0)
+	for i, v := range all {
+		inner, descs, err := readInner(v, get)
 		if err != nil {
-			return nil, fmt.Errorf("program for %s: %w", v.Platform, err)
+			return nil, err
 		}
-		if size += len(a.Module); size > maxWhole {
-			return nil, fmt.Errorf("more than %d bytes of programs", maxWhole)
+		for _, desc := range descs {
+			size += desc.Size
 		}
-		parts = append(append(parts, a.inner), a.blobs...)
-		if whole == nil || v.Platform == on {
-			whole = a
+		whole.rest, parts[i] = append(whole.rest, inner), descs
+		if v.Platform == first.Platform {
+			whole.inner = inner
 		}
 	}
-	whole.rest = parts
-	return whole, nil
+	if size > maxWhole {
+		return nil, fmt.Errorf("more than %d bytes of programs", maxWhole)
+	}
+	if err := whole.readManifest(first.Platform, get); err != nil {
+		return nil, fmt.Errorf("program for %s: %w", first.Platform, err)
+	}
+	for i, v := range all {
+		if v.Platform == first.Platform {
+			continue
+		}
+		for _, desc := range parts[i] {
+			data, err := get(desc, MaxProgram)
+			if err != nil {
+				return nil, fmt.Errorf("program for %s: %w", v.Platform, err)
+			}
+			whole.rest = append(whole.rest, blob{desc, data})
+		}
+	}
+	return whole, whole.checkLayers()
+}
+
+// readInner returns an OCI manifest that an index names, and the parts that it names itself:
+// the config and the layers.
+func readInner(v variant, get fetch) (inner blob, parts []ocispec.Descriptor, err error) {
+	data, err := get(v.desc, MaxManifest)
+	if err != nil {
+		return inner, nil, fmt.Errorf("manifest for %s: %w", v.Platform, err)
+	}
+	inner = newBlob(ocispec.MediaTypeImageManifest, data, "")
+	m, err := parseRoot(inner)
+	if err == nil {
+		err = checkDescriptor(m.Config, MaxConfig)
+		parts = append([]ocispec.Descriptor{m.Config}, m.Layers...)
+	}
+	for _, desc := range parts {
+		if err == nil {
+			err = checkDescriptor(desc, MaxProgram)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("program for %s: %w", v.Platform, err)
+	}
+	return inner, parts, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -256,7 +257,72 @@ func TestPullWholeVerifiesOtherPlatforms(t *testing.T) {
 		return true
 	})
 	_, err := c.PullWhole(t.Context(), ref)
-	wants(t, err, ref.String()+": program for linux/s390x: program: ", "the bytes are not those of their digest")
+	wants(t, err, ref.String()+": program for linux/s390x: ", "the bytes are not those of their digest")
+}
+
+// putVariants pushes an index of a program for the host and of programs for others. edit changes
+// the OCI manifests of the others.
+func putVariants(t *testing.T, h *registrytest.Registry, c *oci.Client, ref plugin.Reference, others []oci.Platform, edit func(manifest string) string) {
+	t.Helper()
+	const manifestType, indexType = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
+	index := string(pushProgram(t, c, ref, program(t, "1.0.0", "", oci.HostPlatform())).Index())
+	for _, on := range others {
+		index = string(pushProgram(t, c, ref, program(t, "1.0.0", "", on)).Index())
+	}
+	for _, on := range others {
+		before := string(program(t, "1.0.0", "", on).Root())
+		after := edit(before)
+		h.Put(t, "/v2/demo/manifests/"+plugin.Digest([]byte(after)), manifestType, after)
+		named := func(root string) string {
+			return fmt.Sprintf(`"digest":%q,"size":%d`, plugin.Digest([]byte(root)), len(root))
+		}
+		index = strings.Replace(index, named(before), named(after), 1)
+	}
+	h.Put(t, "/v2/demo/manifests/"+ref.Tag, indexType, index)
+}
+
+func TestPullWholeTooLargeIsErrorBeforeDownload(t *testing.T) {
+	h := registrytest.New(t)
+	c := client(t, oci.ClientConfig{})
+	ref := h.Ref(t, "demo:1")
+	size := regexp.MustCompile(`(` + regexp.QuoteMeta(oci.ProgramType) + `","digest":"[^"]*","size":)\d+`)
+	putVariants(t, h, c, ref, []oci.Platform{s390, mac, {OS: "a", Architecture: "b"}, {OS: "c", Architecture: "d"}}, func(manifest string) string {
+		return size.ReplaceAllString(manifest, "${1}268435456")
+	})
+	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			t.Errorf("%s was requested", r.URL.Path)
+		}
+		return false
+	})
+	_, err := c.PullWhole(t.Context(), ref)
+	wants(t, err, ref.String()+": more than 1073741824 bytes of programs")
+}
+
+func TestPullWholeKeepsProgramsOfNewerFormat(t *testing.T) {
+	h := registrytest.New(t)
+	c := client(t, oci.ClientConfig{})
+	ref := h.Ref(t, "demo:1")
+	putVariants(t, h, c, ref, []oci.Platform{s390}, func(manifest string) string {
+		return strings.Replace(manifest, oci.ManifestType, "application/vnd.prober.plugin.manifest.v9+yaml", 1)
+	})
+	a, err := c.PullWhole(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := oci.SaveDir(dir, "1", a); err != nil {
+		t.Fatal(err)
+	}
+	other := program(t, "1.0.0", "", s390)
+	for _, data := range [][]byte{other.Module, other.Beside} {
+		if got := readFile(t, blobPath(dir, plugin.Digest(data))); !bytes.Equal(got, data) {
+			t.Errorf("got %q, want %q", got, data)
+		}
+	}
+	if _, err := oci.Load(dir, oci.HostPlatform()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPullProgramErrors(t *testing.T) {

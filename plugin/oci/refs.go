@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,12 +69,35 @@ func readRef(path string) (r remembered, err error) {
 	return r, err
 }
 
-// newer reports whether version a is newer than b. Versions that are not those of semver.org
+// newer reports whether version a is newer than b. Versions that [semantic] cannot convert
 // cannot be compared.
 func newer(a, b string) bool {
 	a, b = semantic(a), semantic(b)
 	return semver.IsValid(a) && semver.IsValid(b) && semver.Compare(a, b) > 0
 }
 
-// semantic returns a version as package semver has it.
-func semantic(version string) string { return "v" + strings.TrimPrefix(version, "v") }
+// semantic returns a version as package semver has it: with three numbers, also before a
+// pre-release, without leading zeros, and without build metadata.
+func semantic(version string) string {
+	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
+	version, pre, _ := strings.Cut(version, "-")
+	numbers := strings.Split(version, ".")
+	for len(numbers) < 3 {
+		numbers = append(numbers, "0")
+	}
+	version = "v" + joinIdentifiers(numbers)
+	if pre != "" {
+		version += "-" + joinIdentifiers(strings.Split(pre, "."))
+	}
+	return version
+}
+
+// joinIdentifiers joins the identifiers of a version by dots, and removes leading zeros of numbers.
+func joinIdentifiers(all []string) string {
+	for i, id := range all {
+		if id != "" && strings.Trim(id, "0123456789") == "" {
+			all[i] = cmp.Or(strings.TrimLeft(id, "0"), "0")
+		}
+	}
+	return strings.Join(all, ".")
+}
