@@ -173,3 +173,11 @@ func TestReadProgram(t *testing.T) {
 		t.Errorf("got %v for a folder", err)
 	}
 }
+
+func TestReadLargeManifestIsError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plugin.yaml")
+	write(t, path, manifest+"runtime: nagios\ncommand: [sh]\n"+strings.Repeat("#", plugin.MaxManifest))
+	if f, err := trust.Read(path); err == nil {
+		t.Errorf("read %d bytes", len(f.Module))
+	}
+}
