@@ -40,43 +40,53 @@
 //  1. core/worker.Worker.fire is called by the worker's timer, or after Worker.Trigger.
 //  2. core/worker.Worker.tick asks the status source for the container's state.
 //  3. core/worker.Worker.gate decides whether to probe now: hold, initial delay, started. A
-//     container that is new, does not run or is being deleted gets its result here.
-//  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors.
+//     container that is new or does not run gets its result here, without an attempt.
+//  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors. Where a
+//     plugin has no slot for it, the tick is skipped.
 //  5. core/worker.Worker.once gives an attempt its deadline; a fault of the host is an error.
 //  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt.
 //  7. core/worker.Worker.record applies the outcome, unless the probe was changed meanwhile.
-//     Steps 8 and 9 are in it.
+//     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure.
 //  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.
 //  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
 //  10. core/worker.Worker.emit sends the event; then observers get the tick.
 //
 // # One dial of a WebAssembly plugin
 //
-// Programs are not sandboxed, and dial what they like.
+// Plugins that are processes are not sandboxed, and dial what they like.
 //
-//  1. handlers/wasm/internal/guest.Call.dial is the host function that the plugin has called.
-//  2. handlers/wasm/internal/egress.Policy.Resolve reads the URL.
-//     handlers/wasm/internal/egress.Policy.Unix decides on the path of a socket.
-//  3. handlers/wasm/internal/egress.dial.decideName decides whether the name may be looked up.
-//  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address that was found:
-//  5. handlers/wasm/internal/egress.dial.decideGrant: the target or a grant, and no denial;
-//  6. handlers/wasm/internal/egress.dial.checkAliases: no address of a denied name;
-//  7. handlers/wasm/internal/egress.dial.decideClass: no loopback, link-local or metadata
-//     address that no grant names.
+//  1. A host function asks where it may dial: for a connection in
+//     handlers/wasm/internal/guest.Call.dial, for a request in
+//     handlers/wasm/internal/guest.exchange.endpoint, for a name server in
+//     handlers/wasm/internal/guest.Call.dnsServers.
+//  2. handlers/wasm/internal/egress.Policy.Resolve reads a URL, and calls
+//     handlers/wasm/internal/egress.Policy.Unix for the path of a socket, or
+//     handlers/wasm/internal/egress.Policy.Dial for host:port.
+//  3. handlers/wasm/internal/egress.dial.decideName decides whether a name may be looked up.
+//     handlers/wasm/internal/egress.dial.literal decides whether an address is the target's.
+//  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address, by the next three:
+//  5. handlers/wasm/internal/egress.dial.decideGrant: the target, or requested and granted; no
+//     denial, and no listener of prober itself.
+//  6. handlers/wasm/internal/egress.dial.checkAliases: no address of a denied name.
+//  7. handlers/wasm/internal/egress.dial.decideClass: link-local, metadata and loopback addresses
+//     only if a grant spells them out, and loopback also for the target and declared ports.
 //  8. handlers/wasm/internal/guest.Call.dialAny connects to the addresses that are left.
 //
 // # One replacement of a plugin
 //
-//  1. agent.Agent.followPlugins sees that a file has changed and has settled.
+//  1. agent.Agent.followPlugins polls the files every 500 ms. A change has settled when two
+//     polls agree, or after 2 s; then it calls agent.Agent.reloadPlugins.
 //  2. plugin/admit.Scanner.Scan, by agent/plugins.Set.Reload, reads prober.yaml, folders and
 //     locks into a Snapshot.
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
-//  4. plugin/live.decide returns the action: keep, offer, confirm, load, withdraw, unload or
-//     forget; or why what runs goes on.
+//  4. plugin/live.decide returns the action: keep, offer (the first probe will load it), confirm,
+//     load, withdraw, unload, forget; or a report of why the snapshot changes nothing.
 //  5. plugin/live.Manager.loadGeneration loads the new version beside the old one.
-//  6. handlers/replace.Handler.Replace takes it, while probes use the old version.
+//  6. handlers/replace.Handler.Replace takes it, while probes use the old version:
+//     handlers/replace.Handler.prepareAndInstall repeats the next step for probes that are added.
 //  7. handlers/replace.prepareEach prepares every live probe with the new version.
 //  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.
 //  9. handlers/replace.Handler.changeOverLocked changes all probes over at once.
-//  10. handlers/replace.Handler.endLocked closes the old version after its last attempt.
+//  10. handlers/replace.Handler.endLocked closes the old version after its last attempt, or the
+//     longest timeout of its probes.
 package prober

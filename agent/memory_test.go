@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"reflect"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,11 +23,11 @@ type Memory struct {
 	manager *manager.Manager // set by Start
 	store   manager.StatusStore
 	start   sync.WaitGroup
-	watch   chan pods.Change // for one reader
 
 	mu      sync.Mutex
 	desired []*v1.Pod
 	applied map[types.UID]*v1.Pod
+	changed chan struct{} // closed and replaced at each change
 }
 
 var (
@@ -33,7 +37,7 @@ var (
 
 // NewMemory returns a source of the pods.
 func NewMemory(desired ...*v1.Pod) *Memory {
-	return &Memory{desired: desired, applied: make(map[types.UID]*v1.Pod), watch: make(chan pods.Change, 100)}
+	return &Memory{desired: desired, applied: make(map[types.UID]*v1.Pod), changed: make(chan struct{})}
 }
 
 // Open is [Config].Source.
@@ -77,8 +81,9 @@ func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
 	for _, pod := range gone {
 		m.manager.RemovePod(pod)
 		m.store.RemovePod(pod.UID)
-		m.watch <- pods.Change{Pod: pod, Removed: true}
 	}
+	close(m.changed)
+	m.changed = make(chan struct{})
 	return m.host.Applied(ctx, r, m.desired, errors.Join(errs...))
 }
 
@@ -90,11 +95,9 @@ func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {
 			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
 		})
 	}
-	m.store.SetPodStatus(pod, status)
 	err := m.manager.UpdatePod(ctx, pod)
 	m.manager.UpdatePodStatus(ctx, pod, &status) // sets whether its containers have started
 	m.store.SetPodStatus(pod, status)
-	m.watch <- pods.Change{Pod: pod}
 	return err
 }
 
@@ -108,29 +111,52 @@ func (m *Memory) Stop(context.Context) error {
 	return nil
 }
 
-func (m *Memory) Pods() (all []v1.Pod) {
+func (m *Memory) Pods() []v1.Pod {
+	all, _ := m.pods()
+	return all
+}
+
+// pods returns the pods, and a channel that is closed when they change.
+func (m *Memory) pods() (all []v1.Pod, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, pod := range m.desired {
-		if status, ok := m.store.PodStatus(pod.UID); ok {
-			pod = pod.DeepCopy()
-			pod.Status = status
-			all = append(all, *pod)
-		}
+	for uid, pod := range m.applied {
+		pod = pod.DeepCopy()
+		pod.Status, _ = m.store.PodStatus(uid)
+		all = append(all, *pod)
 	}
-	return all
+	slices.SortFunc(all, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, m.changed
 }
 
 func (m *Memory) Watch(ctx context.Context) iter.Seq[pods.Change] {
 	return func(yield func(pods.Change) bool) {
-		for {
-			select {
-			case c := <-m.watch:
-				if !yield(c) {
+		shown := make(map[types.UID]*v1.Pod)
+		for ctx.Err() == nil {
+			all, changed := m.pods()
+			gone := maps.Clone(shown)
+			for i := range all {
+				pod := &all[i]
+				delete(gone, pod.UID)
+				if reflect.DeepEqual(shown[pod.UID], pod) {
+					continue
+				}
+				shown[pod.UID] = pod
+				if !yield(pods.Change{Pod: pod.DeepCopy()}) {
 					return
 				}
+			}
+			for uid, pod := range gone {
+				delete(shown, uid)
+				if !yield(pods.Change{Pod: pod, Removed: true}) {
+					return
+				}
+			}
+			select {
+			case <-changed:
 			case <-ctx.Done():
-				return
 			}
 		}
 	}

@@ -30,8 +30,8 @@ type PodSource interface {
 	manager.StatusSource
 
 	// Start begins to apply the desired pods, with m.AddPod, UpdatePod and RemovePod. It returns at
-	// once. The source passes a new status to m.UpdatePodStatus, which sets whether containers have
-	// started and are ready, before PodStatus returns it. When ctx ends, the source adds and changes
+	// once. For each new status the source calls m.UpdatePodStatus first, which sets in it whether
+	// containers have started and are ready. Only then PodStatus may return it. When ctx ends, the source adds and changes
 	// no more pods; those that run go on until Stop. It reports each attempt with [pods.Host].Applied
 	// or Refused; the agent is ready after the first call of Applied.
 	Start(ctx context.Context, m *manager.Manager)

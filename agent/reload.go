@@ -11,8 +11,8 @@ import (
 // progress has the last attempts to reload the pods and the plugins.
 type progress struct{ pods, plugins reloadAttempt }
 
-// reloadAttempt is the last attempt to reload the pods, or the plugins. For the pods, the plugins
-// are the other side, and the reverse.
+// reloadAttempt is the last attempt to reload the pods, or the plugins. The other side of the pods
+// is the plugins, and that of the plugins is the pods.
 type reloadAttempt struct {
 	at           time.Time
 	err          error

@@ -80,7 +80,8 @@ type attempt struct {
 }
 
 // gate decides whether this tick probes, and sets the results that need no attempt: those of a
-// new container, of one that does not run, and of one whose pod is being deleted. The checks and
+// new container, of one that does not run, and of liveness and startup while the pod is being
+// deleted. The checks and
 // their order are those of the kubelet's doProbe.
 func (w *Worker) gate(now time.Time, s State) (attempt, gateDecision) {
 	w.mu.Lock()
@@ -193,8 +194,8 @@ func (w *Worker) attemptLocked(s State) attempt {
 	}
 }
 
-// attempts calls the handler until it returns no error, [probe.MaxAttempts] times at most and
-// without a pause. Each attempt has the full timeout.
+// attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
+// most, and not after [probe.ErrNoSlot] or a change of the probe. Each attempt has the full timeout.
 func (w *Worker) attempts(a attempt) (outcome probe.Outcome, made int, err error) {
 	for made < probe.MaxAttempts {
 		made++

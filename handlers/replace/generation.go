@@ -52,8 +52,8 @@ const (
 	closeTimeout = 30 * time.Second // of Close; a process is asked to end first
 )
 
-// endLocked closes gen, which may be nil, in the background: after its last attempt and the
-// release of its probes.
+// endLocked closes gen, which may be nil, in the background: after its last attempt, or the longest
+// timeout of a probe, and after the release of its probes.
 func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
 	if gen == nil {
 		return

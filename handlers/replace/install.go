@@ -143,7 +143,7 @@ func (h *Handler) installLocked(gen *generation, all prepared) (unused []probe.H
 }
 
 // changeOverLocked makes gen, which may be nil, the active generation, and binds all live
-// probes to it. The one before is closed after its last attempt.
+// probes to it. The one before is closed by [Handler.endLocked].
 func (h *Handler) changeOverLocked(gen *generation, all prepared) {
 	var replaced []probe.Handler
 	for b := range h.live {

@@ -16,11 +16,11 @@ const (
 	Failed                 // no version runs: the one that a probe asked for could not be loaded
 )
 
-// known is the state of a plugin.
+// known is what the manager remembers of a plugin: its state and versions.
 type known struct {
 	state     State
 	runs      string // the version that runs; "" unless Running
-	lastFound string // the version that was last found in its place; after a promotion another one runs
+	lastFound string // the version of the file in its place; after a promotion of a shadow another one runs
 	tried     string // the version that was last tried
 	bad       bool   // tried could not be used
 }

@@ -109,8 +109,8 @@ func (p *Permissions) allows(capability string, d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, match) && slices.ContainsFunc(p.requested[capability], match)
 }
 
-// spellOut reports whether a grant that allows d spells out its address: neither a wildcard nor,
-// except for loopback addresses, a name or a range does.
+// spellOut reports whether a grant that allows d spells out its address. A literal address does; a
+// name or a range does for loopback addresses only; a wildcard never does.
 func (p *Permissions) spellOut(d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, func(g plugin.Grant) bool {
 		return !g.Deny() && g.Names(d.Addr) && g.Matches(d)

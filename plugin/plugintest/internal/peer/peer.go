@@ -7,9 +7,10 @@
 // Each folder is one protocol with one field below host: socket has net, web has http, and dns has
 // dns. testfile/host.go lists them. [Network] brings the players of an attempt together.
 //
-// For guests a protocol implements only [Protocol], [Peers] and [Player]. For processes, package
-// loopback serves what Dial returns at its sockets. A protocol that needs a server of its own, as
-// [HTTPPlayer] does, also needs code there: see loopback/web.go.
+// A protocol that plugins reach by a dial implements only [Protocol], [Peers] and [Player]: guests
+// dial it through [Network], and for processes package loopback serves what Dial returns at its
+// sockets. One that guests reach by a host function of its own, as [HTTPPlayer], also needs code in
+// plugintest/guest.go, network.go and, as a server, in loopback/web.go.
 package peer
 
 import (

@@ -13,9 +13,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
 )
 
-// protocols are the kinds of peers that a case may have. They are dialled in this order, and
-// record connections in the reverse order: sockets, which can be anything, stand first. Append
-// a new kind.
+// protocols are the kinds of peers that a case may have. The peers of a case are dialled from the
+// first to the last. Record and Everywhere go from the last to the first, since sockets take
+// everything. Append a new kind.
 var protocols = []peer.Protocol{
 	socket.Protocol{},
 	web.Protocol{},
