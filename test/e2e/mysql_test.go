@@ -121,7 +121,7 @@ func TestMySQL(t *testing.T) {
 		v, code := probePlugin(t, "mysql", saying(t, "220 mail.example.com\r\n"), `{}`)
 		want(t, v, code, "failure", `no MySQL: it says "220 "`)
 	})
-	t.Run("a login that the plugin can not do", func(t *testing.T) {
+	t.Run("a login that the plugin cannot do", func(t *testing.T) {
 		// Not before the tests above: somebody unknown is asked for any method that there is.
 		db.sql(t, "INSTALL SONAME 'auth_ed25519'; CREATE USER curved@'%' IDENTIFIED VIA ed25519 USING PASSWORD('open sesame')")
 		v, code := probePlugin(t, "mysql", db.address, `{"user":"curved","password":"open sesame"}`)
@@ -179,7 +179,7 @@ func testReplica(t *testing.T, primary mariaDB) {
 			return v.Result == "warning" && strings.Contains(v.Output, "s behind, above 2s")
 		})
 	})
-	t.Run("that can not log in", func(t *testing.T) {
+	t.Run("that cannot log in", func(t *testing.T) {
 		replica.sql(t, "STOP SLAVE; CHANGE MASTER TO MASTER_PASSWORD='wrong'; START SLAVE")
 		await(t, "the replication to fail", func() bool {
 			v, _ := probePlugin(t, "mysql", replica.address, config)

@@ -174,7 +174,7 @@ func TestPostgres(t *testing.T) {
 		{"by SCRAM", `{"user":"scram","password":"open sesame"}`, "success", "PostgreSQL 15"},
 		{"by SCRAM with a wrong password", `{"user":"scram","password":"guess"}`, "failure", "(28P01)"},
 		{"by SCRAM without the password", `{"user":"scram"}`, "success", "asks for a login by SCRAM-SHA-256"},
-		{"with a login that the plugin can not do", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
+		{"with a login that the plugin cannot do", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
 		{"over TLS", `{"user":"secured","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
 		{"over TLS with a wrong password", `{"user":"secured","password":"guess",` + trusted + `}`, "failure", "(28P01)"},
 		{"without the TLS that a role needs", `{"user":"secured","password":"open sesame"}`, "failure", "(28000)"},
