@@ -141,7 +141,7 @@ func TestRedis(t *testing.T) {
 		v, code := probePlugin(t, "redis", locked, `{}`)
 		want(t, v, code, "failure", "NOAUTH")
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		v, code := probePlugin(t, "redis", freeAddress(t), `{}`)
 		want(t, v, code, "failure", "refused")
 	})
@@ -173,8 +173,8 @@ func TestHTTPJSON(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	for _, c := range []struct{ name, config, result string }{
 		{"within the thresholds", `{"path":"/status","field":"queue.depth","warn":{"max":10},"fail":{"max":100}}`, "success"},
-		{"above what is well", `{"path":"/status","field":"queue.depth","warn":{"max":5},"fail":{"max":100}}`, "warning"},
-		{"above what is bearable", `{"path":"/status","field":"queue.depth","warn":{"max":2},"fail":{"max":5}}`, "failure"},
+		{"above the warning limit", `{"path":"/status","field":"queue.depth","warn":{"max":5},"fail":{"max":100}}`, "warning"},
+		{"above the critical limit", `{"path":"/status","field":"queue.depth","warn":{"max":2},"fail":{"max":5}}`, "failure"},
 		{"another state", `{"path":"/status","field":"state","fail":{"equals":"red"}}`, "failure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func testEverything(t *testing.T, plugins string) {
 			want(t, v, code, c.result, c.text)
 		})
 	}
-	t.Run("a config that validate_config refuses", func(t *testing.T) {
+	t.Run("config refused by validate_config", func(t *testing.T) {
 		out, err := exec.Command(filepath.Join(bin, "prober"), "probe", "plugin", "everything", "--plugins", plugins,
 			"--target", mail, "--config", `{"do":"evil"}`, "--grant", "kv", "--grant", "dns").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "do no evil") {

@@ -90,15 +90,15 @@ func TestGuestWithGoRedis(t *testing.T) {
 		{"by a name", "localhost:" + port, `{}`, "success", `redis keeps "was here"`},
 		{"with a password", locked, `{"password":"open sesame"}`, "success", `redis keeps "was here"`},
 		{"with a wrong password", locked, `{"password":"guess"}`, "failure", "WRONGPASS"},
-		{"nobody listens", freeAddress(t), `{}`, "failure", "refused"},
+		{"connection refused", freeAddress(t), `{}`, "failure", "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePluginIn(t, plugins, "goredis", c.target, c.config)
 			want(t, v, code, c.result, c.text)
 		})
 	}
-	t.Run("a black hole", func(t *testing.T) { wantTimeout(t, plugins, "goredis", blackHole(t), `{}`) })
-	t.Run("a server that is silent", func(t *testing.T) { wantTimeout(t, plugins, "goredis", silent(t), `{}`) })
+	t.Run("black hole", func(t *testing.T) { wantTimeout(t, plugins, "goredis", blackHole(t), `{}`) })
+	t.Run("silent server", func(t *testing.T) { wantTimeout(t, plugins, "goredis", silent(t), `{}`) })
 }
 
 // TestGuestWithPgx probes with a guest whose client is database/sql with github.com/jackc/pgx.
@@ -124,8 +124,8 @@ func TestGuestWithPgx(t *testing.T) {
 		{"over TLS", "localhost:" + port, secured("scram", "open sesame"), "success", "PostgreSQL answers 15"},
 		{"over TLS with a wrong password", "localhost:" + port, secured("scram", "guess"), "failure", "28P01"},
 		{"over TLS to a name that is not in the certificate", address, secured("scram", "open sesame"), "failure", "x509: "},
-		{"a query that is wrong", address, `{"query":"SELEKT 1"}`, "failure", "42601"},
-		{"nobody listens", freeAddress(t), `{}`, "failure", "refused"},
+		{"invalid query", address, `{"query":"SELEKT 1"}`, "failure", "42601"},
+		{"connection refused", freeAddress(t), `{}`, "failure", "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePluginIn(t, plugins, "pgx", c.target, c.config)
@@ -135,11 +135,11 @@ func TestGuestWithPgx(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a query that takes too long", func(t *testing.T) {
+	t.Run("slow query", func(t *testing.T) {
 		wantTimeout(t, plugins, "pgx", address, `{"query":"SELECT pg_sleep(10)::text"}`)
 	})
-	t.Run("a black hole", func(t *testing.T) { wantTimeout(t, plugins, "pgx", blackHole(t), `{}`) })
-	t.Run("a server that is silent", func(t *testing.T) { wantTimeout(t, plugins, "pgx", silent(t), `{}`) })
+	t.Run("black hole", func(t *testing.T) { wantTimeout(t, plugins, "pgx", blackHole(t), `{}`) })
+	t.Run("silent server", func(t *testing.T) { wantTimeout(t, plugins, "pgx", silent(t), `{}`) })
 }
 
 // secure gives the server at address a certificate for localhost, and returns that as PEM.

@@ -74,20 +74,20 @@ func TestGRPCHealth(t *testing.T) {
 	ca, _ := json.Marshal(a.pem)
 	for _, c := range []struct{ name, address, config, result, text string }{
 		{"the server", plain, `{}`, "success", "the server is SERVING"},
-		{"a service that serves", plain, `{"service":"shop"}`, "success", `service "shop" is SERVING`},
-		{"a service that does not serve", plain, `{"service":"mail"}`, "failure", `service "mail" is NOT_SERVING`},
-		{"a service that does not know", plain, `{"service":"news"}`, "unknown", `service "news" is UNKNOWN`},
-		{"a service that has gone", plain, `{"service":"gone"}`, "failure", `service "gone" is SERVICE_UNKNOWN`},
-		{"a service that is not known", plain, `{"service":"lost"}`, "failure", `service "lost" is not known to the health service: unknown service`},
+		{"service is serving", plain, `{"service":"shop"}`, "success", `service "shop" is SERVING`},
+		{"service is not serving", plain, `{"service":"mail"}`, "failure", `service "mail" is NOT_SERVING`},
+		{"service with unknown status", plain, `{"service":"news"}`, "unknown", `service "news" is UNKNOWN`},
+		{"removed service", plain, `{"service":"gone"}`, "failure", `service "gone" is SERVICE_UNKNOWN`},
+		{"unknown service", plain, `{"service":"lost"}`, "failure", `service "lost" is not known to the health service: unknown service`},
 		{"no health service", grpcServer(t, nil), `{}`, "failure", "the server does not implement grpc.health.v1.Health: unknown service"},
-		{"metadata that is asked for", locked, `{"metadata":{"authorization":"Bearer open sesame","trace-bin":"AP8"}}`, "success", "SERVING"},
-		{"metadata that is wrong", locked, `{"metadata":{"authorization":"Bearer guess"}}`, "failure", "UNAUTHENTICATED: 1 tokens: who are you?"},
-		{"metadata that is missing", locked, `{}`, "failure", "UNAUTHENTICATED: 0 tokens"},
+		{"requested metadata", locked, `{"metadata":{"authorization":"Bearer open sesame","trace-bin":"AP8"}}`, "success", "SERVING"},
+		{"wrong metadata", locked, `{"metadata":{"authorization":"Bearer guess"}}`, "failure", "UNAUTHENTICATED: 1 tokens: who are you?"},
+		{"missing metadata", locked, `{}`, "failure", "UNAUTHENTICATED: 0 tokens"},
 		{"over TLS", secure, fmt.Sprintf(`{"tls":true,"serverName":"db.internal","ca":%s}`, ca), "success", "SERVING"},
 		{"over TLS with another name", secure, fmt.Sprintf(`{"tls":true,"ca":%s}`, ca), "failure", "certificate"},
-		{"over TLS, and nobody verifies", secure, `{"tls":true,"verify":"none"}`, "success", "SERVING"},
-		{"no gRPC", redis(t), `{}`, "failure", ""},
-		{"nobody listens", freeAddress(t), `{}`, "failure", "refused"},
+		{"over TLS, not verified", secure, `{"tls":true,"verify":"none"}`, "success", "SERVING"},
+		{"server is not gRPC", redis(t), `{}`, "failure", ""},
+		{"connection refused", freeAddress(t), `{}`, "failure", "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "grpc-health", c.address, c.config)

@@ -65,11 +65,11 @@ func TestMemcached(t *testing.T) {
 		v, code := probePlugin(t, "memcached", address, `{"maxConnections":0.5}`)
 		want(t, v, code, "warning", "of the connections are in use, above 0.5%")
 	})
-	t.Run("a server that is no memcached", func(t *testing.T) {
+	t.Run("server is not memcached", func(t *testing.T) {
 		v, code := probePlugin(t, "memcached", redis(t), `{}`)
 		want(t, v, code, "failure", "no statistics: the server says -ERR")
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		v, code := probePlugin(t, "memcached", freeAddress(t), `{}`)
 		want(t, v, code, "failure", "refused")
 	})

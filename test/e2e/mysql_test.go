@@ -90,24 +90,24 @@ func TestMySQL(t *testing.T) {
 	db.sql(t, users)
 	trusted := `"tls":true,"serverName":"mail.example.com","ca":` + jsonText(t, ca)
 	for _, c := range []struct{ name, config, result, text string }{
-		{"nobody logs in", `{}`, "success", "MariaDB 10.11."},
+		{"without a login", `{}`, "success", "MariaDB 10.11."},
 		{"with a password", `{"user":"probe","password":"open sesame"}`, "success", " answers"},
 		{"with a database", `{"user":"probe","password":"open sesame","database":"information_schema"}`, "success", " answers"},
 		{"without a password", `{"user":"open"}`, "success", " answers"},
 		{"with a wrong password", `{"user":"probe","password":"guess"}`, "failure", "Access denied for user 'probe'@'127.0.0.1' (using password: YES) (1045)"},
 		{"without the password", `{"user":"probe"}`, "failure", "(using password: NO) (1045)"},
-		{"of a user that is not there", `{"user":"lost"}`, "failure", "(1045)"},
-		{"of a database that is not there", `{"user":"open","database":"lost"}`, "failure", "(1044)"},
+		{"missing user", `{"user":"lost"}`, "failure", "(1045)"},
+		{"missing database", `{"user":"open","database":"lost"}`, "failure", "(1044)"},
 		{"over TLS", `{"user":"secured","password":"open sesame",` + trusted + `}`, "success", " answers"},
 		{"over TLS with a wrong password", `{"user":"secured","password":"guess",` + trusted + `}`, "failure", "(1045)"},
 		{"without the TLS that a user needs", `{"user":"secured","password":"open sesame"}`, "failure", "(1045)"},
-		{"a certificate that nobody trusts", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
+		{"certificate of an unknown authority", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
 		{"a certificate of another", `{"tls":true,"ca":` + jsonText(t, ca) + `}`, "failure", "127.0.0.1"},
-		{"a certificate that is not verified", `{"tls":true,"verify":"none"}`, "success", "takes connections"},
+		{"unverified certificate", `{"tls":true,"verify":"none"}`, "success", "takes connections"},
 		{"no replica", `{"user":"probe","password":"open sesame","maxLag":"1s"}`, "success", "no replica, answers"},
-		{"replication that may not be seen", `{"user":"open","maxLag":"1s"}`, "failure", "SLAVE MONITOR"},
+		{"replication status without permission", `{"user":"open","maxLag":"1s"}`, "failure", "SLAVE MONITOR"},
 		{"few connections", `{"user":"open","maxConnections":90}`, "success", " answers"},
-		{"more connections than wanted", `{"user":"open","maxConnections":0}`, "warning", "of the connections are in use, above 0.0%"},
+		{"above the limit of connections", `{"user":"open","maxConnections":0}`, "warning", "of the connections are in use, above 0.0%"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "mysql", db.address, c.config)
@@ -117,11 +117,11 @@ func TestMySQL(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a server that is no MySQL", func(t *testing.T) {
+	t.Run("server is not MySQL", func(t *testing.T) {
 		v, code := probePlugin(t, "mysql", saying(t, "220 mail.example.com\r\n"), `{}`)
 		want(t, v, code, "failure", `no MySQL: it says "220 "`)
 	})
-	t.Run("a login that the plugin cannot do", func(t *testing.T) {
+	t.Run("unsupported login method", func(t *testing.T) {
 		// Not before the tests above: somebody unknown is asked for any method that there is.
 		db.sql(t, "INSTALL SONAME 'auth_ed25519'; CREATE USER curved@'%' IDENTIFIED VIA ed25519 USING PASSWORD('open sesame')")
 		v, code := probePlugin(t, "mysql", db.address, `{"user":"curved","password":"open sesame"}`)
@@ -141,7 +141,7 @@ func TestMySQL(t *testing.T) {
 			return v.Result == "failure" && strings.Contains(v.Output, "Too many connections (1040)")
 		})
 	})
-	t.Run("a server that has stopped", func(t *testing.T) {
+	t.Run("stopped server", func(t *testing.T) {
 		db.stop()
 		v, code := probePlugin(t, "mysql", db.address, `{"user":"probe","password":"open sesame"}`)
 		want(t, v, code, "failure", "refused")
@@ -160,7 +160,7 @@ func testReplica(t *testing.T, primary mariaDB) {
 		fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copier', MASTER_PASSWORD='copy', ", host, port)+
 		fmt.Sprintf("MASTER_LOG_FILE='%s', MASTER_LOG_POS=%s", at[0], at[1]))
 
-	t.Run("that is stopped", func(t *testing.T) {
+	t.Run("stopped replica", func(t *testing.T) {
 		v, code := probePlugin(t, "mysql", replica.address, config)
 		want(t, v, code, "failure", "the replication does not run: it is stopped")
 	})
@@ -171,7 +171,7 @@ func testReplica(t *testing.T, primary mariaDB) {
 			return v.Result == "success" && strings.Contains(v.Output, "a replica, answers; 0 s behind")
 		})
 	})
-	t.Run("that is behind", func(t *testing.T) {
+	t.Run("lagging replica", func(t *testing.T) {
 		replica.sql(t, "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY=3600; START SLAVE")
 		primary.sql(t, "CREATE DATABASE late")
 		await(t, "the replica to be late", func() bool {
@@ -179,7 +179,7 @@ func testReplica(t *testing.T, primary mariaDB) {
 			return v.Result == "warning" && strings.Contains(v.Output, "s behind, above 2s")
 		})
 	})
-	t.Run("that cannot log in", func(t *testing.T) {
+	t.Run("login is refused", func(t *testing.T) {
 		replica.sql(t, "STOP SLAVE; CHANGE MASTER TO MASTER_PASSWORD='wrong'; START SLAVE")
 		await(t, "the replication to fail", func() bool {
 			v, _ := probePlugin(t, "mysql", replica.address, config)

@@ -33,8 +33,8 @@ func TestNATS(t *testing.T) {
 	secured, _ := nats(t, "--tls", "--tlscert", cert, "--tlskey", key)
 	trusted := `"serverName":"mail.example.com","ca":` + jsonText(t, ca)
 	for _, c := range []struct{ name, address, config, result, text string }{
-		{"everybody is welcome", plain, `{}`, "success", "alpha, NATS 2."},
-		{"a login that nobody asks for", plain, `{"user":"probe","password":"open sesame"}`, "success", "answers"},
+		{"no login is required", plain, `{}`, "success", "alpha, NATS 2."},
+		{"login although none is required", plain, `{"user":"probe","password":"open sesame"}`, "success", "answers"},
 		{"TLS that is not there", plain, `{"tls":true}`, "failure", "alpha does not offer TLS"},
 		{"with a password", users, `{"user":"probe","password":"open sesame"}`, "success", "answers"},
 		{"with a wrong password", users, `{"user":"probe","password":"guess"}`, "failure", "the server says 'Authorization Violation'"},
@@ -43,9 +43,9 @@ func TestNATS(t *testing.T) {
 		{"with a wrong token", token, `{"token":"guess"}`, "failure", "'Authorization Violation'"},
 		{"TLS that the server requires", secured, `{` + trusted + `}`, "success", "answers"},
 		{"TLS that both want", secured, `{"tls":true,` + trusted + `}`, "success", "answers"},
-		{"a certificate that is not verified", secured, `{"verify":"none"}`, "success", "answers"},
-		{"a certificate that nobody trusts", secured, `{"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
-		{"a server that is no NATS", saying(t, "220 mail.example.com\r\n"), `{}`, "failure", "no NATS: the server says 220 mail.example.com"},
+		{"unverified certificate", secured, `{"verify":"none"}`, "success", "answers"},
+		{"certificate of an unknown authority", secured, `{"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
+		{"server is not NATS", saying(t, "220 mail.example.com\r\n"), `{}`, "failure", "no NATS: the server says 220 mail.example.com"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "nats", c.address, c.config)
@@ -66,7 +66,7 @@ func TestNATS(t *testing.T) {
 		v, code := probePlugin(t, "nats", full, `{}`)
 		want(t, v, code, "failure", "the server says 'maximum connections exceeded'")
 	})
-	t.Run("a server that has stopped", func(t *testing.T) {
+	t.Run("stopped server", func(t *testing.T) {
 		stop()
 		v, code := probePlugin(t, "nats", plain, `{}`)
 		want(t, v, code, "failure", "refused")

@@ -53,25 +53,25 @@ func TestNTP(t *testing.T) {
 			return v.Result == "warning" && code == 1 && strings.Contains(v.Output, "above 0.000000 s")
 		})
 	})
-	t.Run("a stratum that is too high", func(t *testing.T) {
+	t.Run("high stratum", func(t *testing.T) {
 		remote, _ := chrony(t, "local stratum 10")
 		awaitNTP(t, remote, "success")
 		v, code := probePlugin(t, "ntp", remote, `{"maxStratum":9}`)
 		want(t, v, code, "failure", "the server is of stratum 10, above 9")
 	})
-	t.Run("a server that is not synchronised", func(t *testing.T) {
+	t.Run("unsynchronised server", func(t *testing.T) {
 		lost, _ := chrony(t, "")
 		await(t, "the server to answer", func() bool {
 			v, _ := probePlugin(t, "ntp", lost, `{}`)
 			return v.Result == "failure" && v.Output == "the server is not synchronised"
 		})
 	})
-	t.Run("a server that has stopped", func(t *testing.T) {
+	t.Run("stopped server", func(t *testing.T) {
 		stop()
 		v, code := probePlugin(t, "ntp", right, `{}`)
 		want(t, v, code, "failure", "refused")
 	})
-	t.Run("a clock that is wrong", func(t *testing.T) {
+	t.Run("wrong clock", func(t *testing.T) {
 		address := timeServer(t, 10*time.Minute)
 		v, code := probePlugin(t, "ntp", address, `{}`)
 		want(t, v, code, "failure", "s ahead, above 1.000000 s")

@@ -174,13 +174,13 @@ func TestPostgres(t *testing.T) {
 		{"by SCRAM", `{"user":"scram","password":"open sesame"}`, "success", "PostgreSQL 15"},
 		{"by SCRAM with a wrong password", `{"user":"scram","password":"guess"}`, "failure", "(28P01)"},
 		{"by SCRAM without the password", `{"user":"scram"}`, "success", "asks for a login by SCRAM-SHA-256"},
-		{"with a login that the plugin cannot do", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
+		{"unsupported login method", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
 		{"over TLS", `{"user":"secured","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
 		{"over TLS with a wrong password", `{"user":"secured","password":"guess",` + trusted + `}`, "failure", "(28P01)"},
 		{"without the TLS that a role needs", `{"user":"secured","password":"open sesame"}`, "failure", "(28000)"},
-		{"a certificate that nobody trusts", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
-		{"a certificate that is not verified", `{"tls":true,"verify":"none"}`, "success", "PostgreSQL 15"},
-		{"of a database that is not there", `{"database":"lost"}`, "failure", `database "lost" does not exist (3D000)`},
+		{"certificate of an unknown authority", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
+		{"unverified certificate", `{"tls":true,"verify":"none"}`, "success", "PostgreSQL 15"},
+		{"missing database", `{"database":"lost"}`, "failure", `database "lost" does not exist (3D000)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "postgres", address, c.config)
@@ -194,16 +194,16 @@ func TestPostgres(t *testing.T) {
 		v, code := probePlugin(t, "postgres", plain, `{"tls":true}`)
 		want(t, v, code, "failure", "the server does not offer TLS")
 	})
-	t.Run("a server that is no PostgreSQL", func(t *testing.T) {
+	t.Run("server is not PostgreSQL", func(t *testing.T) {
 		v, code := probePlugin(t, "postgres", saying(t, "220 mail.example.com\r\n"), `{}`)
 		want(t, v, code, "failure", "no PostgreSQL: it says")
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		v, code := probePlugin(t, "postgres", freeAddress(t), `{}`)
 		want(t, v, code, "failure", "refused")
 	})
 	t.Run("a standby", func(t *testing.T) { testStandby(t, address) })
-	t.Run("a server that has stopped", func(t *testing.T) {
+	t.Run("stopped server", func(t *testing.T) {
 		stop()
 		v, code := probePlugin(t, "postgres", address, `{}`)
 		want(t, v, code, "failure", "refused")

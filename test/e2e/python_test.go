@@ -50,8 +50,8 @@ db.commit()`, db)
 		{"warning", db, failed, `,"warnAbove":1`, "warning", "the query answers 2"},
 		{"failure", db, failed, `,"failAbove":1`, "failure", "the query answers 2"},
 		{"no database", "/no/such.db", failed, ``, "failure", "unable to open database file"},
-		{"no number", db, `"SELECT 'x'"`, ``, "unknown", "no number"},
-		{"no finite number", db, `"SELECT 9e999"`, ``, "unknown", "no number"},
+		{"not a number", db, `"SELECT 'x'"`, ``, "unknown", "no number"},
+		{"number is not finite", db, `"SELECT 9e999"`, ``, "unknown", "no number"},
 		{"no other mode", db + "?mode=rwc&x=", failed, ``, "failure", "unable to open database file"},
 		{"endless", db, endless, ``, "failure", "timed out after 15s"},
 	} {

@@ -103,17 +103,17 @@ func TestSMTP(t *testing.T) {
 	}{
 		{"a greeting", mailServer{greeting: greeting}, `{}`, "success", "mail.example.com ready"},
 		{"a greeting of two lines", mailServer{greeting: "220-mail.example.com\r\n220 ready\r\n"}, `{}`, "success", "mail.example.com"},
-		{"a server that is busy", mailServer{greeting: "421 too many connections\r\n"}, `{}`,
+		{"busy server", mailServer{greeting: "421 too many connections\r\n"}, `{}`,
 			"failure", "greeting: the server says 421 too many connections"},
-		{"a server of something else", mailServer{greeting: "+OK POP3 ready\r\n"}, `{}`, "failure", "no reply of SMTP: +OK POP3 ready"},
+		{"server of another protocol", mailServer{greeting: "+OK POP3 ready\r\n"}, `{}`, "failure", "no reply of SMTP: +OK POP3 ready"},
 		{"no STARTTLS", mailServer{greeting: greeting}, `{"startTLS":true}`, "failure", "does not offer STARTTLS"},
 		{"STARTTLS", mailServer{greeting: greeting, startTLS: true, certificate: good}, `{"startTLS":true,"verify":"none"}`,
 			"success", "secured with TLS 1.3, the certificate ends in 100 days"},
-		{"a certificate that nobody trusts", mailServer{greeting: greeting, startTLS: true, certificate: good},
+		{"certificate of an unknown authority", mailServer{greeting: greeting, startTLS: true, certificate: good},
 			`{"startTLS":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
-		{"a certificate that ends soon", mailServer{greeting: greeting, startTLS: true, certificate: selfSigned(t, 3*day+time.Hour)},
+		{"certificate that expires soon", mailServer{greeting: greeting, startTLS: true, certificate: selfSigned(t, 3*day+time.Hour)},
 			`{"startTLS":true,"verify":"none"}`, "warning", "ends in 3 days"},
-		{"a certificate that has ended", mailServer{greeting: greeting, startTLS: true, certificate: selfSigned(t, -time.Hour)},
+		{"expired certificate", mailServer{greeting: greeting, startTLS: true, certificate: selfSigned(t, -time.Hour)},
 			`{"startTLS":true,"verify":"none"}`, "failure", "the certificate has ended"},
 		{"an answer smuggled in before TLS", mailServer{greeting: greeting, startTLS: true, smuggled: "250 fine\r\n", certificate: good},
 			`{"startTLS":true,"verify":"none"}`, "failure", "in clear text after STARTTLS"},
@@ -123,7 +123,7 @@ func TestSMTP(t *testing.T) {
 			want(t, v, code, c.result, c.text)
 		})
 	}
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		v, code := probePlugin(t, "smtp", freeAddress(t), `{}`)
 		want(t, v, code, "failure", "refused")
 	})

@@ -105,16 +105,16 @@ func TestTLSExpiry(t *testing.T) {
 	}
 	trusted := config(map[string]any{"ca": a.pem, "serverName": "db.internal"})
 	for _, c := range []struct{ name, address, config, result, text string }{
-		{"good for long", good, trusted, "success", "CN=db.internal ends in 90 days"},
+		{"long valid certificate", good, trusted, "success", "CN=db.internal ends in 90 days"},
 		{"ends soon", openssl(t, a, 14), trusted, "warning", "CN=db.internal ends in 14 days"},
 		{"ends too soon", openssl(t, a, 3), trusted, "failure", "CN=db.internal ends in 3 days"},
 		{"has ended", openssl(t, a, -5), trusted, "failure", "CN=db.internal ended 4 days ago"},
-		{"has ended, and nobody verifies", openssl(t, a, -5), `{"verify":"none"}`, "failure", "CN=db.internal ended 4 days ago"},
+		{"expired, not verified", openssl(t, a, -5), `{"verify":"none"}`, "failure", "CN=db.internal ended 4 days ago"},
 		{"another name", good, config(map[string]any{"ca": a.pem}), "failure", "CN=db.internal ends in 90 days"},
 		{"another authority", good, config(map[string]any{"ca": stranger.pem, "serverName": "db.internal"}),
 			"failure", "certificate signed by unknown authority"},
 		{"no TLS", saying(t, "220 mail.example.com\r\n"), trusted, "failure", "does not look like a TLS handshake"},
-		{"nobody listens", freeAddress(t), trusted, "failure", "refused"},
+		{"connection refused", freeAddress(t), trusted, "failure", "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, code := probePlugin(t, "tls-expiry", c.address, c.config)
