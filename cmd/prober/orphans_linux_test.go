@@ -11,7 +11,7 @@ import (
 )
 
 // TestKilledAgentLeavesNoPlugin kills an agent, and waits for the end of a plugin that is a program
-// and of the processes that it has started.
+// and of the processes that it has started. It takes about 5 s: it builds the plugin.
 func TestKilledAgentLeavesNoPlugin(t *testing.T) {
 	t.Parallel()
 	plugins := t.TempDir()

@@ -61,7 +61,7 @@ spec:
 `
 
 // TestPodOfSixContainers runs the binary, and checks what the API shows at each stage of a pod's
-// life.
+// life. It takes about 7 s: periods and back-offs of containers are whole seconds.
 func TestPodOfSixContainers(t *testing.T) {
 	t.Parallel()
 	plugins := t.TempDir()

@@ -68,6 +68,8 @@ func TestCompilerIsEndedWithLoad(t *testing.T) {
 	}
 }
 
+// TestCompilerLimitsStopModuleForAnHour takes about 6 s: it builds the Go guest, and a child process
+// compiles it up to each limit.
 func TestCompilerLimitsStopModuleForAnHour(t *testing.T) {
 	for want, limits := range map[string]struct {
 		time   time.Duration

@@ -359,6 +359,8 @@ func TestRunProcessThatDoesNotStartFails(t *testing.T) {
 	}
 }
 
+// TestProcessConformanceFails takes about 10 s: deadlines of processes pass in real time, and each is
+// followed by the second in which a process may close its connections.
 func TestProcessConformanceFails(t *testing.T) {
 	t.Parallel()
 	path := askerProcess(t)
