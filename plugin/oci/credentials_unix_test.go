@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,6 +18,22 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/oci"
 )
+
+// outsideVar is a script that this program runs in a session of its own, outside the process group
+// of its parent.
+const outsideVar = "PROBER_TEST_OUTSIDE"
+
+func init() {
+	script := os.Getenv(outsideVar)
+	if script == "" {
+		return
+	}
+	_, err := syscall.Setsid()
+	if err == nil {
+		err = syscall.Exec("/bin/sh", []string{"sh", "-c", script}, nil)
+	}
+	panic(err)
+}
 
 func TestCredentials(t *testing.T) {
 	h := registrytest.New(t)
@@ -104,12 +119,13 @@ func TestCredentials(t *testing.T) {
 		}
 	})
 	t.Run("helper that leaves a process outside its group", func(t *testing.T) {
-		if _, err := exec.LookPath("setsid"); err != nil {
-			t.Skip(err)
-		}
 		pipe(t, dir, "outside")
 		pipe(t, dir, "hold") // closed at the end of the test
-		helper(fmt.Sprintf(`setsid sh -c 'exec <%[1]s/hold; echo >%[1]s/outside; exec cat' & read started <%[1]s/outside; echo '{"Username":"me","Secret":"secret"}'`+"\n", dir))
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		helper(fmt.Sprintf(outsideVar+`='exec <%[1]s/hold; echo >%[1]s/outside; exec cat' %[2]s & read started <%[1]s/outside; echo '{"Username":"me","Secret":"secret"}'`+"\n", dir, self))
 		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
 			t.Error(err)
 		}
