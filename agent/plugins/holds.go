@@ -29,9 +29,10 @@ func (s *Set) BeginCheck() {
 	s.live.AskAgain()
 	h := &s.holds
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	release(h.checked...)
+	ended := h.checked
 	h.checked = nil
+	h.mu.Unlock()
+	release(ended...)
 }
 
 // HoldChecked holds the plugins of a pod that is being checked.
@@ -48,9 +49,10 @@ func (s *Set) HoldChecked(pod *v1.Pod) {
 func (s *Set) HoldRefused() {
 	h := &s.holds
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	release(h.refused...)
+	ended := h.refused
 	h.refused, h.checked = h.checked, nil
+	h.mu.Unlock()
+	release(ended...)
 }
 
 // HoldApplied holds the plugins of the pods that run, and releases all others.
@@ -63,9 +65,10 @@ func (s *Set) HoldApplied(pods []*v1.Pod) {
 	hold := s.live.Hold(slices.Compact(names)...)
 	h := &s.holds
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	release(slices.Concat(h.applied, h.refused, h.checked)...)
+	ended := slices.Concat(h.applied, h.refused, h.checked)
 	h.applied, h.refused, h.checked = []func(){hold}, nil, nil
+	h.mu.Unlock()
+	release(ended...)
 }
 
 // handlersOf returns the names of the handlers that the annotation of a pod names. The probes of
