@@ -47,14 +47,41 @@ type SpecStatus struct {
 // Key returns the identity of the probe.
 func (s *ProbeStatus) Key() Key { return Key{s.UID, s.Container, s.Kind} }
 
-// Probes returns the state of all probes, sorted by namespace, pod, container and kind.
-func (m *Manager) Probes() []ProbeStatus {
+// Probe returns the state of one probe; false if there is none.
+func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
+	e := m.entry(key)
+	if e == nil {
+		return ProbeStatus{}, false
+	}
+	return e.status(), true
+}
+
+// Select returns the probes for which match returns true, in no order. It costs less than
+// [Manager.Probes], since it builds no state.
+func (m *Manager) Select(match func(*worker.Info) bool) []worker.Info {
+	var selected []worker.Info
+	for _, e := range m.entries() {
+		if info := e.worker.Info(); match(&info) {
+			selected = append(selected, info)
+		}
+	}
+	return selected
+}
+
+// entries returns all entries, in no order.
+func (m *Manager) entries() []*entry {
 	m.mu.RLock()
+	defer m.mu.RUnlock()
 	entries := make([]*entry, 0, m.memory.probes.Load())
 	for _, pod := range m.pods {
 		entries = append(entries, pod...)
 	}
-	m.mu.RUnlock()
+	return entries
+}
+
+// Probes returns the state of all probes, sorted by namespace, pod, container and kind.
+func (m *Manager) Probes() []ProbeStatus {
+	entries := m.entries()
 	all := make([]ProbeStatus, 0, len(entries))
 	for _, e := range entries {
 		all = append(all, e.status())

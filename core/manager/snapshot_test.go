@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -93,6 +94,36 @@ func TestProbes(t *testing.T) {
 		r.wait(time.Second)
 		if s := r.status("u", "web", probe.Readiness); s.Last.Error != "" {
 			t.Errorf("after a verdict: %+v", s.Last)
+		}
+	})
+}
+
+func TestProbeAndSelect(t *testing.T) {
+	bubble(t, "one probe is as in the list", func(t *testing.T) {
+		r := newRig(t, keep(1<<20))
+		r.add(podOf("a", container("web", probe.Kinds[:]...)))
+		r.add(podOf("b", container("web", probe.Readiness)))
+		for _, want := range r.m.Probes() {
+			got, ok := r.m.Probe(want.Key())
+			if diff := cmp.Diff(want, got); !ok || diff != "" {
+				t.Errorf("%v: %t %s", want.Key(), ok, diff)
+			}
+		}
+		r.m.RemovePod(podOf("b", container("web", probe.Readiness)))
+		if got, ok := r.m.Probe(manager.Key{PodUID: "b", Container: "web", Kind: probe.Readiness}); ok {
+			t.Errorf("a removed probe has a state: %+v", got)
+		}
+	})
+	bubble(t, "only the probes that match are selected", func(t *testing.T) {
+		r := newRig(t)
+		r.add(podOf("a", container("web", probe.Kinds[:]...)))
+		r.add(podOf("b", container("web", probe.Readiness), container("db", probe.Readiness)))
+		got := r.m.Select(func(i *worker.Info) bool { return i.PodUID == "b" && i.Container == "web" })
+		want := []worker.Info{{
+			Subject: results.Subject{Namespace: "ns", Pod: "pod-b", PodUID: "b", Container: "web"}, Kind: probe.Readiness, Handler: "exec",
+		}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
