@@ -4,25 +4,30 @@
 // [probe.Compat] names. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction,
 // v1.TCPSocketAction and v1.GRPCAction. Each attempt makes its own connection, so that it tests
 // whether the target still accepts connections.
+//
+// This package links all four. A program that needs only some of them, or binds them to typed
+// configs, imports [execprobe], [httpprobe], [tcpprobe] or [grpcprobe] instead:
+//
+//	web := httpprobe.New(httpprobe.Config{})
+//	h, err := web.Bind(httpprobe.Action{Host: "10.0.0.7", Port: 8080, Path: "/healthz"})
 package builtin
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/handlers/builtin/grpcprobe"
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/tcpprobe"
 	"github.com/daeace23/prober/probe"
 )
 
 // DefaultUserAgent is the user agent of the http and grpc handlers. Service meshes and
 // autoscalers recognize probes by its first word.
-const DefaultUserAgent = "kube-probe/1.36"
+const DefaultUserAgent = httpprobe.DefaultUserAgent
 
 // origin is the origin of these handlers in the registry.
 const origin = "built in"
@@ -39,17 +44,50 @@ type Config struct {
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string
-	// FollowNonLocalRedirects lets the http handler follow redirects to other hosts.
-	// The kubelet's probes do not.
+	// FollowNonLocalRedirects is [httpprobe.Config.FollowNonLocalRedirects].
 	FollowNonLocalRedirects bool
-	// ShowBody adds the beginning of the body of a failed HTTP probe to the outcome's
-	// details, as {"body": "…"}: at most 256 bytes, escaped, without the config's secrets.
-	// It is never part of the output, which becomes the text of an event: a body shows pod
-	// authors what the agent can reach (kubernetes#99425).
+	// ShowBody is [httpprobe.Config.ShowBody].
 	ShowBody bool
 }
 
-func (c Config) userAgent() string { return cmp.Or(c.UserAgent, DefaultUserAgent) }
+// The handlers, and the types of the exec handler.
+type (
+	Exec = execprobe.Handler
+	HTTP = httpprobe.Handler
+	TCP  = tcpprobe.Handler
+	GRPC = grpcprobe.Handler
+
+	CommandRunner       = execprobe.CommandRunner
+	HostRunner          = execprobe.HostRunner
+	CommandExitError    = execprobe.CommandExitError
+	CommandTimeoutError = execprobe.CommandTimeoutError
+)
+
+// NewExec returns the exec handler, or an error if cfg.Runner is nil.
+func NewExec(cfg Config) (*Exec, error) {
+	return execprobe.New(execprobe.Config{Runner: cfg.Runner})
+}
+
+// NewHTTP returns the http handler.
+func NewHTTP(cfg Config) *HTTP {
+	return httpprobe.New(httpprobe.Config{
+		DialContext:             cfg.DialContext,
+		Compat:                  cfg.Compat,
+		UserAgent:               cfg.UserAgent,
+		FollowNonLocalRedirects: cfg.FollowNonLocalRedirects,
+		ShowBody:                cfg.ShowBody,
+	})
+}
+
+// NewTCP returns the tcp handler.
+func NewTCP(cfg Config) *TCP {
+	return tcpprobe.New(tcpprobe.Config{DialContext: cfg.DialContext, Compat: cfg.Compat})
+}
+
+// NewGRPC returns the grpc handler.
+func NewGRPC(cfg Config) *GRPC {
+	return grpcprobe.New(grpcprobe.Config{DialContext: cfg.DialContext, Compat: cfg.Compat, UserAgent: cfg.UserAgent})
+}
 
 // Register adds the four handlers to reg, as exec, http, tcp and grpc.
 func Register(reg *handlers.Registry, cfg Config) error {
@@ -71,26 +109,4 @@ func Register(reg *handlers.Registry, cfg Config) error {
 		}
 	}
 	return nil
-}
-
-// decode decodes config, one JSON object, into action. Unknown fields are errors.
-func decode(config []byte, action any) error {
-	d := json.NewDecoder(bytes.NewReader(config))
-	d.DisallowUnknownFields()
-	if err := d.Decode(action); err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("config: more than one JSON value")
-	}
-	return nil
-}
-
-// probeUnbound makes an attempt of a handler that was not prepared, with an empty config.
-func probeUnbound(ctx context.Context, p probe.Preparer, req probe.Request) (probe.Outcome, error) {
-	h, err := p.Prepare([]byte("{}"), probe.Target{})
-	if err != nil {
-		return probe.Outcome{}, err
-	}
-	return h.Probe(ctx, req)
 }

@@ -54,6 +54,14 @@ func (w *Wait) Event() probe.TraceEvent {
 	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: detail, Duration: w.For}
 }
 
+// Report adds w to the details of out, and emits it.
+func (w *Wait) Report(t probe.Tracer, out *probe.Outcome) {
+	t.Emit(w.Event())
+	d := Read(out.Details)
+	d.Waiting = w.String()
+	out.Details = d.String()
+}
+
 // Round rounds a duration for people to read.
 func Round(d time.Duration) time.Duration {
 	switch {

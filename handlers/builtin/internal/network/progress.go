@@ -1,4 +1,4 @@
-package builtin
+package network
 
 import (
 	"context"
@@ -15,28 +15,28 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// step is a part of an attempt.
-type step string
+// Step is a part of an attempt.
+type Step string
 
+// The steps of the handlers.
 const (
-	stepDNS   step = "dns"
-	stepDial  step = "dial"
-	stepTLS   step = "tls"
-	stepHTTP2 step = "http2" // the settings of a gRPC connection
-	stepHTTP  step = "http"
-	stepBody  step = "body"
-	stepGRPC  step = "grpc"
+	StepDNS   Step = "dns"
+	StepDial  Step = "dial"
+	StepTLS   Step = "tls"
+	StepHTTP2 Step = "http2" // the settings of a gRPC connection
+	StepHTTP  Step = "http"
+	StepBody  Step = "body"
+	StepGRPC  Step = "grpc"
 )
 
-// progress tracks the current step of an attempt, to explain at the deadline what the attempt was
+// Progress tracks the current step of an attempt, to explain at the deadline what the attempt was
 // waiting for. It is safe for concurrent use, since connections are made on other goroutines.
-type progress struct {
-	unix      string          // the socket that all connections go to; read-only, as are the next two
-	uncounted bool            // connections do not count their bytes
-	attempt   context.Context // for the dials of net/http
+type Progress struct {
+	Unix      string // the socket that all connections go to; read-only, as is the next one
+	Uncounted bool   // connections do not count their bytes
 
 	mu        sync.Mutex
-	at        step
+	at        Step
 	where     string
 	since     time.Time
 	connected time.Duration // how long the last dial took
@@ -45,31 +45,36 @@ type progress struct {
 	status    int           // of the response
 }
 
-// withoutDeadline is a context that ends with another, but hides its deadline: a dialer that
-// knows it ends a moment earlier, which would change the text of the attempt's error.
-type withoutDeadline struct{ context.Context }
+// FailedDial returns the progress of an attempt that ended with err, the error of its dial, which
+// began at start.
+func FailedDial(at Endpoint, start time.Time, err error) *Progress {
+	network, address := at.Dialed()
+	return &Progress{Unix: at.Unix, at: StepDial, since: start, where: network + " " + address, failed: err}
+}
 
-// Deadline implements [context.Context].
-func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+// Of returns the progress that counts the bytes of conn, or nil.
+func Of(conn net.Conn) *Progress {
+	if counted, ok := conn.(*countedConn); ok {
+		return counted.of
+	}
+	return nil
+}
 
-// progressKey is the context key of the *progress of an HTTP attempt.
-type progressKey struct{}
-
-// enter begins a step.
-func (p *progress) enter(at step) {
+// Enter begins a step.
+func (p *Progress) Enter(at Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.since = at, time.Now()
 }
 
-// dial makes a connection that counts its bytes. next is the step after it.
-func (p *progress) dial(ctx context.Context, dial dialFunc, network, address string, next step) (net.Conn, error) {
-	if p.unix != "" {
-		network, address = "unix", p.unix
+// Dial makes a connection that counts its bytes. next is the step after it.
+func (p *Progress) Dial(ctx context.Context, dial DialFunc, network, address string, next Step) (net.Conn, error) {
+	if p.Unix != "" {
+		network, address = "unix", p.Unix
 	}
 	start := time.Now()
 	p.mu.Lock()
-	p.at, p.where, p.since, p.failed, p.conn = stepDial, network+" "+address, start, nil, nil
+	p.at, p.where, p.since, p.failed, p.conn = StepDial, network+" "+address, start, nil, nil
 	p.connected = 0
 	p.mu.Unlock()
 	conn, err := dial(ctx, network, address)
@@ -81,74 +86,66 @@ func (p *progress) dial(ctx context.Context, dial dialFunc, network, address str
 	}
 	p.connected = max(1, time.Since(start))
 	p.at, p.since = next, time.Now()
-	if p.uncounted {
+	if p.Uncounted {
 		return conn, nil
 	}
 	p.conn = &countedConn{Conn: conn, of: p}
 	return p.conn, nil
 }
 
-// hooks returns a ctx with which net and net/http report lookups and handshakes to p.
-func (p *progress) hooks(ctx context.Context) context.Context {
+// Hooks returns a ctx with which net and net/http report lookups and handshakes to p.
+func (p *Progress) Hooks(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { p.enter(stepDNS) },
-		ConnectStart:      func(string, string) { p.enter(stepDial) },
-		TLSHandshakeStart: func() { p.enter(stepTLS) },
+		DNSStart:          func(httptrace.DNSStartInfo) { p.Enter(StepDNS) },
+		ConnectStart:      func(string, string) { p.Enter(StepDial) },
+		TLSHandshakeStart: func() { p.Enter(StepTLS) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			if err == nil { // otherwise the attempt ends in this step
-				p.enter(stepHTTP)
+				p.Enter(StepHTTP)
 			}
 		},
 	})
 }
 
-// answered begins the step after the response headers.
-func (p *progress) answered(status int) {
+// Answered begins the step after the response headers.
+func (p *Progress) Answered(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.since, p.status = stepBody, time.Now(), status
+	p.at, p.since, p.status = StepBody, time.Now(), status
 }
 
-// explain adds what the attempt was waiting for to out, and emits it, if the deadline has ended
+// Explain adds what the attempt was waiting for to out, and emits it, if the deadline has ended
 // the attempt.
-func (p *progress) explain(ctx context.Context, t probe.Tracer, out *probe.Outcome) {
+func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outcome) {
 	deadline, ok := ctx.Deadline()
 	if !ok || out.Result != probe.Failure || out.Reason == "" || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
 		return
 	}
-	waited(p.wait(), t, out)
-}
-
-// waited adds w to out and emits it.
-func waited(w *explain.Wait, t probe.Tracer, out *probe.Outcome) {
-	t.Emit(w.Event())
-	d := explain.Read(out.Details)
-	d.Waiting = w.String()
-	out.Details = d.String()
+	p.wait().Report(t, out)
 }
 
 // wait returns what the attempt is waiting for.
-func (p *progress) wait() *explain.Wait {
+func (p *Progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := &explain.Wait{Call: string(p.at), Where: p.where, For: time.Since(p.since)}
 	switch p.at {
-	case stepDNS:
+	case StepDNS:
 		w.Saw = []string{"no answer from the resolver"}
-	case stepDial:
+	case StepDial:
 		p.dialingLocked(w)
-	case stepTLS:
+	case StepTLS:
 		w.Saw = []string{"the handshake is not finished"}
-	case stepHTTP2:
+	case StepHTTP2:
 		w.Saw = []string{"no HTTP/2 settings from the server"}
-	case stepHTTP:
+	case StepHTTP:
 		w.Saw = []string{"no response headers"}
 		if p.conn != nil && p.conn.received.Load() > 0 {
 			w.Saw[0] = "the response headers are not finished"
 		}
-	case stepBody:
+	case StepBody:
 		w.Saw = []string{"status " + strconv.Itoa(p.status), "the body is not finished"}
-	case stepGRPC:
+	case StepGRPC:
 		w.Saw = []string{"no answer to grpc.health.v1.Health/Check"}
 	}
 	if p.connected > 0 {
@@ -161,16 +158,16 @@ func (p *progress) wait() *explain.Wait {
 }
 
 // dialingLocked sets why there is no connection.
-func (p *progress) dialingLocked(w *explain.Wait) {
+func (p *Progress) dialingLocked(w *explain.Wait) {
 	var timeout interface{ Timeout() bool }
 	isTimeout := p.failed == nil || errors.As(p.failed, &timeout) && timeout.Timeout() || errors.Is(p.failed, context.Canceled)
 	dns, isDNS := errors.AsType[*net.DNSError](p.failed)
 	switch {
 	case isDNS && isTimeout:
-		w.Call, w.Where, w.Saw = string(stepDNS), dns.Name, []string{"no answer from the resolver"}
+		w.Call, w.Where, w.Saw = string(StepDNS), dns.Name, []string{"no answer from the resolver"}
 	case !isTimeout: // gRPC dials again until the deadline
 		w.Saw = []string{p.failed.Error(), "waits before the next dial"}
-	case p.unix != "":
+	case p.Unix != "":
 		w.Saw = []string{"the socket takes no connection: its listen queue is full"}
 	default:
 		w.Saw = []string{"no answer to the SYN: packets are dropped, or the listen queue is full"}
@@ -180,7 +177,7 @@ func (p *progress) dialingLocked(w *explain.Wait) {
 // countedConn is a connection that counts its bytes.
 type countedConn struct {
 	net.Conn
-	of             *progress
+	of             *Progress
 	sent, received atomic.Int64
 	last           atomic.Int64 // when bytes were received last, since begun
 }

@@ -1,4 +1,6 @@
-package builtin
+// Package execprobe has the exec handler of the kubelet: a command that exits with code 0 is a
+// Success.
+package execprobe
 
 import (
 	"context"
@@ -8,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
+	"github.com/daeace23/prober/handlers/builtin/internal/action"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -27,52 +28,73 @@ type CommandRunner interface {
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 }
 
-// Exec is the exec handler: a command that exits with code 0 is a Success.
-type Exec struct {
+// Config configures a [Handler].
+type Config struct {
+	// Runner runs the commands; required.
+	Runner CommandRunner
+}
+
+// Handler is the exec handler. One Handler serves any number of probes.
+type Handler struct {
 	runner CommandRunner
 }
 
-var _ probe.Preparer = (*Exec)(nil)
+var _ probe.Preparer = (*Handler)(nil)
 
-// NewExec returns the exec handler, or an error if cfg.Runner is nil.
-func NewExec(cfg Config) (*Exec, error) {
+// New returns the exec handler, or an error if cfg.Runner is nil.
+func New(cfg Config) (*Handler, error) {
 	if cfg.Runner == nil {
 		return nil, errors.New("a CommandRunner is required")
 	}
-	return &Exec{cfg.Runner}, nil
+	return &Handler{cfg.Runner}, nil
 }
 
-// Prepare binds the handler to config, a v1.ExecAction. Variables in its command are not
-// expanded.
-func (h *Exec) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	var action v1.ExecAction
-	if err := decode(config, &action); err != nil {
-		return nil, err
-	}
-	if len(action.Command) == 0 {
+// Action is what one probe runs.
+type Action struct {
+	// Command is the program and its arguments; required. Variables are not expanded, and no
+	// shell is involved.
+	Command []string
+}
+
+// Bind returns the handler of one probe. It returns an error if there is no command.
+func (h *Handler) Bind(a Action) (probe.Handler, error) {
+	if len(a.Command) == 0 {
 		return nil, errors.New("command: required")
 	}
-	return &boundExec{h.runner, action.Command}, nil
+	return &bound{h.runner, slices.Clone(a.Command)}, nil
+}
+
+// Prepare binds the handler to config, the JSON of a v1.ExecAction.
+func (h *Handler) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
+	type ExecAction struct { // errors name it as those of the Kubernetes API do
+		Command []string `json:"command"`
+	}
+	var a ExecAction
+	if err := action.Decode(config, &a); err != nil {
+		return nil, err
+	}
+	return h.Bind(Action(a))
 }
 
 // Probe always returns an error, since there is no command to run.
-func (h *Exec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	return probeUnbound(ctx, h, req)
+func (h *Handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
+	_, err := h.Bind(Action{})
+	return probe.Outcome{}, err
 }
 
-// boundExec is an Exec with a command; read-only.
-type boundExec struct {
+// bound is a Handler with a command; read-only.
+type bound struct {
 	runner  CommandRunner
 	command []string
 }
 
-func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := time.Now()
 	output, err := h.runner.RunInContainer(ctx, req.ContainerID, slices.Clone(h.command), req.Spec.Timeout)
-	out, failure := execAnswer(&req, output, err)
+	out, failure := answer(&req, output, err)
 	switch {
 	case failure == nil && out.Reason == probe.ReasonDeadline:
-		waited(h.wait(req.Redacted(string(output)), err, time.Since(start)), req.Trace, &out)
+		h.wait(req.Redacted(string(output)), err, time.Since(start)).Report(req.Trace, &out)
 	case req.Trace != nil:
 		detail := h.ended(req.Redacted(string(output)), err)
 		req.Trace.Emit(probe.TraceEvent{Type: probe.TraceCall, Name: "exec", Detail: detail, Duration: time.Since(start)})
@@ -80,25 +102,25 @@ func (h *boundExec) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	return out, failure
 }
 
-// execAnswer returns the answer for what a runner returned.
-func execAnswer(req *probe.Request, output []byte, err error) (probe.Outcome, error) {
+// answer returns the answer for what a runner returned.
+func answer(req *probe.Request, output []byte, err error) (probe.Outcome, error) {
 	if err == nil {
-		return execOutcome(req, probe.Success, "", output), nil
+		return outcome(req, probe.Success, "", output), nil
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		if exit.ExitStatus() == 0 {
-			return execOutcome(req, probe.Success, "", output), nil
+			return outcome(req, probe.Success, "", output), nil
 		}
-		return execOutcome(req, probe.Failure, probe.ReasonExecExit, output), nil
+		return outcome(req, probe.Failure, probe.ReasonExecExit, output), nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return execOutcome(req, probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
+		return outcome(req, probe.Failure, probe.ReasonDeadline, []byte(err.Error())), nil
 	}
 	return probe.Outcome{}, err
 }
 
 // ended describes a run of the command that has ended.
-func (h *boundExec) ended(output string, err error) string {
+func (h *bound) ended(output string, err error) string {
 	how := "exit code 0"
 	if exit, ok := errors.AsType[exitError](err); ok {
 		how = fmt.Sprintf("exit code %d", exit.ExitStatus())
@@ -109,7 +131,7 @@ func (h *boundExec) ended(output string, err error) string {
 }
 
 // wait describes a run of the command that did not end in time.
-func (h *boundExec) wait(output string, err error, took time.Duration) *explain.Wait {
+func (h *bound) wait(output string, err error, took time.Duration) *explain.Wait {
 	w := &explain.Wait{Call: "exec", Where: explain.Command(h.command), Doing: "still running", For: took, Saw: []string{explain.Output(output)}}
 	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
 		w.Saw = append(w.Saw, explain.CPU(late.CPU, took))
@@ -117,7 +139,7 @@ func (h *boundExec) wait(output string, err error, took time.Duration) *explain.
 	return w
 }
 
-func execOutcome(req *probe.Request, r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
+func outcome(req *probe.Request, r probe.Result, reason probe.Reason, output []byte) probe.Outcome {
 	if req.Redact == nil {
 		output = output[:min(len(output), probe.MaxOutput+1)]
 	}

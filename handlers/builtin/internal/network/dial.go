@@ -1,4 +1,6 @@
-package builtin
+// Package network has what the handlers share that connect to their targets: addresses, dials,
+// what an error means, and what is told about an attempt.
+package network
 
 import (
 	"context"
@@ -6,27 +8,30 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// dialFunc is the type of [net.Dialer.DialContext].
-type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+// UserAgent is the default user agent. Service meshes and autoscalers recognize probes by its first
+// word.
+const UserAgent = "kube-probe/1.36"
 
-// dialer returns the function that makes the connections of this config.
-func (c Config) dialer() dialFunc {
-	dial := dialFunc(c.DialContext)
+// DialFunc is the type of [net.Dialer.DialContext].
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dialer returns the function that makes the connections of a handler with dial, or with a
+// [net.Dialer] if dial is nil.
+func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	if dial == nil {
 		// A probe's connection is gone long before a keep-alive would be due.
 		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	if !c.Compat.Has(probe.CompatHostTrouble) {
+	if !compat.Has(probe.CompatHostTrouble) {
 		dial = markHostTrouble(dial)
 	}
-	if !c.Compat.Has(probe.CompatLinger) {
+	if !compat.Has(probe.CompatLinger) {
 		return dial
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -45,7 +50,7 @@ func (c Config) dialer() dialFunc {
 
 // markHostTrouble returns dial with the reason [probe.ReasonHostResources] for errors that the
 // agent's own host causes.
-func markHostTrouble(dial dialFunc) dialFunc {
+func markHostTrouble(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil && probe.IsHostResources(err) {
@@ -55,9 +60,9 @@ func markHostTrouble(dial dialFunc) dialFunc {
 	}
 }
 
-// verdict returns the answer of an attempt that err ended before the target answered: a Failure
+// Verdict returns the answer of an attempt that err ended before the target answered: a Failure
 // with output, or err if the attempt was cancelled or the agent's own host is the cause.
-func verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
+func Verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
 	if errors.Is(ctx.Err(), context.Canceled) || probe.IsHostTrouble(err) {
 		return probe.Outcome{}, err
 	}
@@ -94,7 +99,7 @@ func reasonOf(err error) probe.Reason {
 // have no type of their own.
 func isTLS(err error) bool {
 	text := err.Error()
-	return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) || errors.Is(err, http.ErrSchemeMismatch) ||
+	return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) ||
 		strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
 }
 

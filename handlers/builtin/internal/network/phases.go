@@ -1,4 +1,4 @@
-package builtin
+package network
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// phases collects the phases of one attempt, which may happen on any goroutine. The tracer is
-// called on the goroutine of the attempt. A nil *phases collects nothing.
-type phases struct {
+// Phases collects the phases of one attempt, which may happen on any goroutine. The tracer is
+// called on the goroutine of the attempt. A nil *Phases collects nothing.
+type Phases struct {
 	mu     sync.Mutex
 	open   []phase
 	events []probe.TraceEvent
@@ -24,27 +24,27 @@ type phase struct {
 	start     time.Time
 }
 
-// newPhases returns nil without a tracer. Otherwise it returns a ctx with which net and net/http
+// NewPhases returns nil without a tracer. Otherwise it returns a ctx with which net and net/http
 // report their phases.
-func newPhases(ctx context.Context, t probe.Tracer) (context.Context, *phases) {
+func NewPhases(ctx context.Context, t probe.Tracer) (context.Context, *Phases) {
 	if t == nil {
 		return ctx, nil
 	}
-	p := new(phases)
+	p := new(Phases)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSStart:             func(i httptrace.DNSStartInfo) { p.begin("dns", "") },
-		DNSDone:              func(i httptrace.DNSDoneInfo) { p.end("dns", "", addresses(i)) },
-		ConnectStart:         func(network, addr string) { p.begin("connect", addr) },
-		ConnectDone:          func(network, addr string, err error) { p.end("connect", addr, withError(addr, err)) },
-		TLSHandshakeStart:    func() { p.begin("tls", "") },
-		TLSHandshakeDone:     func(s tls.ConnectionState, err error) { p.end("tls", "", handshake(s, err)) },
-		WroteRequest:         func(httptrace.WroteRequestInfo) { p.begin("first byte", "") },
-		GotFirstResponseByte: func() { p.end("first byte", "", "") },
+		DNSStart:             func(i httptrace.DNSStartInfo) { p.Begin("dns", "") },
+		DNSDone:              func(i httptrace.DNSDoneInfo) { p.End("dns", "", addresses(i)) },
+		ConnectStart:         func(network, addr string) { p.Begin("connect", addr) },
+		ConnectDone:          func(network, addr string, err error) { p.End("connect", addr, withError(addr, err)) },
+		TLSHandshakeStart:    func() { p.Begin("tls", "") },
+		TLSHandshakeDone:     func(s tls.ConnectionState, err error) { p.End("tls", "", handshake(s, err)) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { p.Begin("first byte", "") },
+		GotFirstResponseByte: func() { p.End("first byte", "", "") },
 	}), p
 }
 
-// begin begins a phase. key distinguishes phases of the same name.
-func (p *phases) begin(name, key string) {
+// Begin begins a phase. key distinguishes phases of the same name.
+func (p *Phases) Begin(name, key string) {
 	if p == nil {
 		return
 	}
@@ -53,8 +53,8 @@ func (p *phases) begin(name, key string) {
 	p.open = append(p.open, phase{name, key, time.Now()})
 }
 
-// end ends a phase, if it has begun.
-func (p *phases) end(name, key, detail string) {
+// End ends a phase, if it has begun.
+func (p *Phases) End(name, key, detail string) {
 	if p == nil {
 		return
 	}
@@ -69,14 +69,14 @@ func (p *phases) end(name, key, detail string) {
 	}
 }
 
-func (p *phases) addLocked(o phase, detail string) {
+func (p *Phases) addLocked(o phase, detail string) {
 	p.events = append(p.events, probe.TraceEvent{
 		Type: probe.TracePhase, Name: o.name, Detail: detail, Duration: time.Since(o.start),
 	})
 }
 
-// emit emits the phases so far, and last those that have not ended.
-func (p *phases) emit(t probe.Tracer) {
+// Emit emits the phases so far, and last those that have not ended.
+func (p *Phases) Emit(t probe.Tracer) {
 	if p == nil {
 		return
 	}

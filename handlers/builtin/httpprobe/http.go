@@ -1,6 +1,9 @@
-package builtin
+// Package httpprobe has the http handler of the kubelet: a GET whose final status is from 200 to
+// 299 is a Success, from 300 to 399 a Warning.
+package httpprobe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,8 +15,7 @@ import (
 	"net/url"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -21,10 +23,33 @@ import (
 // maxRedirects is how many redirects an attempt follows at most.
 const maxRedirects = 10
 
-// HTTP is the http handler: a GET whose final status is from 200 to 299 is a
-// Success, from 300 to 399 a Warning. Certificates are not verified, and no proxy is
-// used, even if the environment sets one.
-type HTTP struct {
+// DefaultUserAgent is the user agent of the probes. Service meshes and autoscalers recognize them
+// by its first word.
+const DefaultUserAgent = network.UserAgent
+
+// Config configures a [Handler]. The zero value is ready to use.
+type Config struct {
+	// DialContext makes every connection; nil means a [net.Dialer]. The network is
+	// "tcp", or "unix" for a target that is a socket.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Compat turns fixes off: [probe.CompatBodyHangIsError], [probe.CompatLinger] and
+	// [probe.CompatHostTrouble].
+	Compat probe.Compat
+	// UserAgent replaces [DefaultUserAgent] when not empty.
+	UserAgent string
+	// FollowNonLocalRedirects follows redirects to other hosts. The kubelet's probes do not.
+	FollowNonLocalRedirects bool
+	// ShowBody adds the beginning of the body of a failed probe to the outcome's details, as
+	// {"body": "…"}: at most 256 bytes, escaped, without the config's secrets. It is never part
+	// of the output, which becomes the text of an event: a body shows pod authors what the agent
+	// can reach (kubernetes#99425).
+	ShowBody bool
+}
+
+// Handler is the http handler. Each attempt makes its own connection. Certificates are not
+// verified, and no proxy is used, even if the environment sets one. One Handler serves any number
+// of probes.
+type Handler struct {
 	userAgent        string
 	bodyErrorIsError bool
 	showBody         bool
@@ -32,10 +57,10 @@ type HTTP struct {
 	h2c              *http.Client // HTTP/2 with prior knowledge
 }
 
-var _ probe.Preparer = (*HTTP)(nil)
+var _ probe.Preparer = (*Handler)(nil)
 
-// NewHTTP returns the http handler.
-func NewHTTP(cfg Config) *HTTP {
+// New returns the http handler.
+func New(cfg Config) *Handler {
 	redirect := localRedirect
 	if cfg.FollowNonLocalRedirects {
 		redirect = nil // the policy of net/http, which also stops after 10
@@ -43,8 +68,8 @@ func NewHTTP(cfg Config) *HTTP {
 	var unencrypted http.Protocols
 	unencrypted.SetUnencryptedHTTP2(true)
 	unencrypted.SetHTTP2(true) // for redirects to https
-	return &HTTP{
-		userAgent:        cfg.userAgent(),
+	return &Handler{
+		userAgent:        cmp.Or(cfg.UserAgent, DefaultUserAgent),
 		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
 		showBody:         cfg.ShowBody,
 		client:           &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
@@ -55,17 +80,17 @@ func NewHTTP(cfg Config) *HTTP {
 // newTransport returns a transport that makes a new connection for each request. The end of the
 // request's context ends every phase.
 func newTransport(cfg Config, protocols *http.Protocols) *http.Transport {
-	dial := cfg.dialer()
+	dial := network.Dialer(cfg.DialContext, cfg.Compat)
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			p, ok := ctx.Value(progressKey{}).(*progress)
+		DialContext: func(ctx context.Context, nw, address string) (net.Conn, error) {
+			a, ok := ctx.Value(attemptKey{}).(*attempt)
 			if !ok {
-				return dial(ctx, network, address)
+				return dial(ctx, nw, address)
 			}
 			// Not with ctx: net/http would continue the dial after the attempt has ended.
-			conn, err := p.dial(p.attempt, dial, network, address, stepHTTP)
-			if err != nil && p.attempt.Err() != nil {
-				err = p.attempt.Err() // as net/http returns if it notices the end first
+			conn, err := a.progress.Dial(a.ctx, dial, nw, address, network.StepHTTP)
+			if err != nil && a.ctx.Err() != nil {
+				err = a.ctx.Err() // as net/http returns if it notices the end first
 			}
 			return conn, err
 		},
@@ -90,42 +115,18 @@ func localRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Prepare binds the handler to config, a v1.HTTPGetAction.
-func (h *HTTP) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	var action v1.HTTPGetAction
-	if err := decode(config, &action); err != nil {
-		return nil, err
-	}
-	u, err := baseURL(string(action.Scheme), action.Path)
-	if err != nil {
-		return nil, err
-	}
-	h2c, err := wantsH2C(&action)
-	if err != nil {
-		return nil, err
-	}
-	b := &boundHTTP{
-		place:            place{action.Host, action.Port, target},
-		client:           h.client,
-		base:             *u,
-		header:           header(action.HTTPHeaders, h.userAgent),
-		bodyErrorIsError: h.bodyErrorIsError,
-		showBody:         h.showBody,
-	}
-	if h2c {
-		b.client = h.h2c
-	}
-	return b, nil
-}
-
 // Probe carries out an attempt at the request's own target.
-func (h *HTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	return probeUnbound(ctx, h, req)
+func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	b, err := h.Bind(Action{})
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return b.Probe(ctx, req)
 }
 
-// boundHTTP is an HTTP with a config; read-only.
-type boundHTTP struct {
-	place            place
+// bound is a Handler with an action; read-only.
+type bound struct {
+	place            network.Place
 	client           *http.Client
 	base             url.URL     // without the host
 	header           http.Header // shared by all attempts: net/http only reads it
@@ -133,8 +134,8 @@ type boundHTTP struct {
 	showBody         bool
 }
 
-func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	at, err := h.place.resolve(&req)
+func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	at, err := h.place.Resolve(&req)
 	if err != nil {
 		return probe.Outcome{}, err
 	}
@@ -142,27 +143,39 @@ func (h *boundHTTP) Probe(ctx context.Context, req probe.Request) (probe.Outcome
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	a := &httpAttempt{boundHTTP: h, req: &req, progress: progress{unix: at.unix}}
-	ctx = context.WithValue(ctx, progressKey{}, &a.progress)
-	ctx, phases := newPhases(ctx, req.Trace)
+	a := &attempt{bound: h, req: &req}
+	a.progress.Unix = at.Unix
+	ctx = context.WithValue(ctx, attemptKey{}, a)
+	ctx, phases := network.NewPhases(ctx, req.Trace)
 	if phases != nil || u.Scheme == "https" { // otherwise the dial tells enough, and costs less
-		ctx = a.progress.hooks(ctx)
+		ctx = a.progress.Hooks(ctx)
 	}
-	a.progress.attempt = withoutDeadline{ctx}
+	a.ctx = withoutDeadline{ctx}
 	out, err := a.get(ctx, u)
-	phases.emit(req.Trace)
-	a.progress.explain(ctx, req.Trace, &out)
+	phases.Emit(req.Trace)
+	a.progress.Explain(ctx, req.Trace, &out)
 	return out, err
 }
 
-// httpAttempt is one attempt of a boundHTTP.
-type httpAttempt struct {
-	*boundHTTP
+// attempt is one attempt of a bound handler.
+type attempt struct {
+	*bound
 	req      *probe.Request
-	progress progress
+	ctx      context.Context // of the attempt, for the dials of net/http
+	progress network.Progress
 }
 
-func (h *httpAttempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error) {
+// attemptKey is the context key of the *attempt.
+type attemptKey struct{}
+
+// withoutDeadline is a context that ends with another, but hides its deadline: a dialer that
+// knows it ends a moment earlier, which would change the text of the attempt's error.
+type withoutDeadline struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (h *attempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error) {
 	req := (&http.Request{
 		Method: http.MethodGet,
 		URL:    u,
@@ -175,7 +188,7 @@ func (h *httpAttempt) get(ctx context.Context, u *url.URL) (probe.Outcome, error
 		return requestError(ctx, err)
 	}
 	defer res.Body.Close()
-	h.progress.answered(res.StatusCode)
+	h.progress.Answered(res.StatusCode)
 	// Reading stops at the limit: the rest of a longer body does not matter.
 	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
 	var out probe.Outcome
@@ -199,12 +212,16 @@ func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 		// The text of net/http for a timeout of the client, which the kubelet uses.
 		output += " (Client.Timeout exceeded while awaiting headers)"
 	}
-	return verdict(ctx, err, output)
+	out, failed := network.Verdict(ctx, err, output)
+	if failed == nil && errors.Is(err, http.ErrSchemeMismatch) {
+		out.Reason = probe.ReasonTLS
+	}
+	return out, failed
 }
 
 // bodyError returns the answer if the body of the response hung or was cut off: a Failure, or an
 // error with [probe.CompatBodyHangIsError] (kubernetes#122591).
-func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
+func (h *bound) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
 	text, reason := err.Error(), probe.ReasonBody
 	if timedOut(ctx, err) {
 		text += " (Client.Timeout or context cancellation while reading body)" // as in requestError
@@ -215,10 +232,10 @@ func (h *boundHTTP) bodyError(ctx context.Context, status int, err error) (probe
 		// is Failure, not Unknown, as in the kubelet's event.
 		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
 	}
-	if isType[textproto.ProtocolError](err) {
+	if _, ok := errors.AsType[textproto.ProtocolError](err); ok {
 		text = "malformed trailer" // the error quotes the body; see judge
 	}
-	outcome, err := verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
+	outcome, err := network.Verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
 	if err == nil {
 		outcome.Reason = reason
 	}

@@ -1,14 +1,16 @@
-package builtin
+package httpprobe
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
 // baseURL returns the URL of scheme and path without its host, so that an attempt has nothing to
@@ -39,15 +41,15 @@ func formatURL(scheme, host, path string) *url.URL {
 
 // withHost returns base with the host of one attempt. A host that is invalid in a URL is an error,
 // with the kubelet's text.
-func withHost(base url.URL, at endpoint) (*url.URL, error) {
+func withHost(base url.URL, at network.Endpoint) (*url.URL, error) {
 	if base.Opaque == "" {
-		base.Host = at.address()
+		base.Host = at.Address()
 	}
-	if at.unix != "" {
-		base.Host = cmp.Or(at.host, "localhost")
+	if at.Unix != "" {
+		base.Host = cmp.Or(at.Host, "localhost")
 		return &base, nil
 	}
-	if isPlainHost(at.host) {
+	if isPlainHost(at.Host) {
 		return &base, nil
 	}
 	return url.Parse(base.String())
@@ -70,10 +72,9 @@ func isPlainHost(host string) bool {
 	return true
 }
 
-// header returns the headers of a probe's requests. Accept and User-Agent have defaults, and are
-// left out if they are given as "".
-func header(given []v1.HTTPHeader, userAgent string) http.Header {
-	h := toHeader(given)
+// withDefaults returns h with defaults for Accept and User-Agent, which are left out if they are
+// given as "".
+func withDefaults(h http.Header, userAgent string) http.Header {
 	if _, ok := h["User-Agent"]; !ok {
 		h.Set("User-Agent", userAgent)
 	}
@@ -85,11 +86,13 @@ func header(given []v1.HTTPHeader, userAgent string) http.Header {
 	return h
 }
 
-// toHeader returns given with canonical names. The values of a name keep their order.
-func toHeader(given []v1.HTTPHeader) http.Header {
-	h := make(http.Header, len(given)+2)
-	for _, g := range given {
-		h.Add(g.Name, g.Value)
+// canonical returns a copy of h with canonical names.
+func canonical(h http.Header) http.Header {
+	c := make(http.Header, len(h)+2)
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			c.Add(name, value)
+		}
 	}
-	return h
+	return c
 }

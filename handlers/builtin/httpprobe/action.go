@@ -1,0 +1,124 @@
+package httpprobe
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/action"
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// Action is what one probe requests. The zero value requests "/" of the target of the request.
+type Action struct {
+	// Scheme is HTTP or HTTPS, in upper or lower case. Empty means HTTP.
+	Scheme string
+	// Host is a name, or an IP address without brackets. Empty means the host of
+	// [probe.Request.Target], or the pod's IP.
+	Host string
+	// Port is from 1 to 65535. 0 means PortName, and without one the port of
+	// [probe.Request.Target].
+	Port int
+	// PortName is the name of a port of [probe.Request.Container], or a decimal number.
+	PortName string
+	// Path may have a query, and needs no slash at its beginning. A host in it is ignored.
+	Path string
+	// Header has the headers of the request. Host replaces the host of the URL. Accept and
+	// User-Agent have defaults, and are not sent if they are given as "".
+	Header http.Header
+	// UnencryptedHTTP2 sends HTTP/2 without TLS. The scheme must be HTTP.
+	UnencryptedHTTP2 bool
+}
+
+// Bind returns the handler of one probe. Its errors name the invalid field.
+func (h *Handler) Bind(a Action) (probe.Handler, error) {
+	port, err := action.NumberOrName(a.Port, a.PortName)
+	if err != nil {
+		return nil, err
+	}
+	b, err := h.bind(a, network.Place{Host: a.Host, Port: port})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// bind binds the handler to a at place.
+func (h *Handler) bind(a Action, place network.Place) (*bound, error) {
+	base, err := baseURL(a.Scheme, a.Path)
+	if err != nil {
+		return nil, err
+	}
+	b := &bound{
+		place:            place,
+		client:           h.client,
+		base:             *base,
+		header:           withDefaults(canonical(a.Header), h.userAgent),
+		bodyErrorIsError: h.bodyErrorIsError,
+		showBody:         h.showBody,
+	}
+	if a.UnencryptedHTTP2 {
+		if base.Scheme != "http" {
+			return nil, fmt.Errorf("protocol: HTTP2 is for scheme HTTP, not %s", a.Scheme)
+		}
+		b.client = h.h2c
+	}
+	return b, nil
+}
+
+// Prepare binds the handler to config, the JSON of a v1.HTTPGetAction.
+func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	a, port, err := decode(config)
+	if err != nil {
+		return nil, err
+	}
+	b, err := h.bind(a, network.Place{Host: a.Host, Port: port, Target: target})
+	if err != nil {
+		return nil, err
+	}
+	if a.UnencryptedHTTP2 && a.Host != "" { // a rule of the Kubernetes API
+		return nil, errors.New("host: must be empty when protocol is HTTP2")
+	}
+	return b, nil
+}
+
+// decode returns the action of a config, and its port. Errors name the types as those of the
+// Kubernetes API do.
+func decode(config []byte) (a Action, port action.Port, err error) {
+	type HTTPHeader struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	type HTTPGetAction struct {
+		Path        string       `json:"path"`
+		Port        action.Port  `json:"port"`
+		Host        string       `json:"host"`
+		Scheme      string       `json:"scheme"`
+		HTTPHeaders []HTTPHeader `json:"httpHeaders"`
+		Protocol    *string      `json:"protocol"`
+	}
+	var get HTTPGetAction
+	if err := action.Decode(config, &get); err != nil {
+		return a, port, err
+	}
+	a = Action{Scheme: get.Scheme, Host: get.Host, Path: get.Path, Header: make(http.Header, len(get.HTTPHeaders))}
+	for _, h := range get.HTTPHeaders { // the values of a name keep their order
+		a.Header.Add(h.Name, h.Value)
+	}
+	a.UnencryptedHTTP2, err = isHTTP2(get.Protocol)
+	return a, get.Port, err
+}
+
+// isHTTP2 reports whether the protocol of an action is HTTP/2 without TLS. Kubernetes has the field
+// since 1.37.
+func isHTTP2(protocol *string) (bool, error) {
+	switch {
+	case protocol == nil, *protocol == "HTTP1":
+		return false, nil
+	case *protocol == "HTTP2":
+		return true, nil
+	default:
+		return false, fmt.Errorf("protocol: unknown protocol %q; known: HTTP1, HTTP2", *protocol)
+	}
+}

@@ -1,0 +1,92 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/action"
+	"github.com/daeace23/prober/probe"
+)
+
+// Place is the address in a probe's config. Each attempt fills in what is not set.
+type Place struct {
+	Host   string       // of the action
+	Port   action.Port  // of the action; the zero value when it has none
+	Target probe.Target // of the probe
+}
+
+// Endpoint is the address of one attempt.
+type Endpoint struct {
+	Host string
+	Port int
+	Unix string // path of a socket to dial instead
+}
+
+// Address returns host and port, joined.
+func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
+
+// Dialed returns the network and address to dial.
+func (e Endpoint) Dialed() (network, address string) {
+	if e.Unix != "" {
+		return "unix", e.Unix
+	}
+	return "tcp", e.Address()
+}
+
+// Resolve returns the address of the attempt req. A port that cannot be resolved is an error of
+// the attempt, since the container's ports may be declared later.
+func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
+	e := Endpoint{
+		Host: cmp.Or(p.Host, req.Target.Host, p.Target.Host, req.PodIP),
+		Unix: cmp.Or(req.Target.Unix, p.Target.Unix),
+	}
+	var err error
+	if p.Port != (action.Port{}) {
+		e.Port, err = resolvePort(p.Port, req.Container)
+	} else if e.Port = cmp.Or(req.Target.Port, p.Target.Port); e.Port != 0 || e.Unix == "" {
+		err = checkPort(e.Port)
+	}
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return e, nil
+}
+
+// resolvePort returns the number of port: port itself, the number of the port of c with that
+// name, or port as a decimal number. A number that is not from 1 to 65535 is returned with an
+// error, as in the kubelet.
+func resolvePort(port action.Port, c *probe.Container) (int, error) {
+	number, ok := port.Number()
+	if !ok {
+		if number, ok = findPort(c, port.Text()); !ok {
+			var err error
+			if number, err = strconv.Atoi(port.Text()); err != nil {
+				return number, err
+			}
+		}
+	}
+	return number, checkPort(number)
+}
+
+func checkPort(number int) error {
+	if number < 1 || number > 65535 {
+		return fmt.Errorf("invalid port number: %d", number)
+	}
+	return nil
+}
+
+// findPort returns the number of the port of c called name. The protocol does not
+// matter, as in the kubelet.
+func findPort(c *probe.Container, name string) (number int, ok bool) {
+	if c == nil {
+		return 0, false
+	}
+	for _, p := range c.Ports {
+		if p.Name == name {
+			return p.Number, true
+		}
+	}
+	return 0, false
+}

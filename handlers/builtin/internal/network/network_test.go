@@ -1,0 +1,68 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/action"
+	"github.com/daeace23/prober/probe"
+)
+
+func TestReasonOf(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want probe.Reason
+	}{
+		{dial(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), probe.ReasonDNS},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), probe.ReasonConnectRefused},
+		{dial(os.ErrDeadlineExceeded), probe.ReasonConnectTimeout},
+		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), ""},
+		{dial(os.NewSyscallError("socket", syscall.EMFILE)), probe.ReasonHostResources},
+		{&url.Error{Op: "Get", URL: "u", Err: io.EOF}, probe.ReasonProtocol},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)}, probe.ReasonProtocol},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: TLS handshake timeout")}, probe.ReasonTLS},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New("remote error: tls: internal error")}, probe.ReasonTLS},
+		{&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, probe.ReasonDeadline},
+		{dial(&probe.Error{Reason: probe.ReasonDenied, Err: os.ErrDeadlineExceeded}), probe.ReasonDenied},
+		{errors.New("broken"), probe.ReasonInternal},
+	} {
+		if got := reasonOf(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+func TestResolvePort(t *testing.T) {
+	c := &probe.Container{Ports: []probe.Port{{Name: "bar", Number: 80}, {Name: "foo", Number: 8080}}}
+	cases := []struct {
+		name   string
+		port   action.Port
+		c      *probe.Container
+		want   int
+		broken bool
+	}{
+		{"#145 a name that exists", action.Text("bar"), c, 80, false},
+		{"#145 a name that is missing", action.Text("baz"), c, 0, true},
+		{"#146 443", action.Number(443), c, 443, false},
+		{"#146 66666", action.Number(66666), c, 66666, true},
+		{"#146 foo", action.Text("foo"), c, 8080, false},
+		{"#146 a missing name", action.Text("foo"), &probe.Container{}, 0, true},
+		{"no container", action.Text("foo"), nil, 0, true},
+		{"65535", action.Number(65535), nil, 65535, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := resolvePort(c.port, c.c)
+			if got != c.want || (err != nil) != c.broken {
+				t.Errorf("got %d, %v; want %d, error: %v", got, err, c.want, c.broken)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+// Package tcpprobe has the tcp handler of the kubelet: a target to which a connection can be made
+// is a Success.
+package tcpprobe
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/action"
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// Config configures a [Handler]. The zero value is ready to use.
+type Config struct {
+	// DialContext makes every connection; nil means a [net.Dialer]. The network is
+	// "tcp", or "unix" for a target that is a socket.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Compat turns fixes off: [probe.CompatLinger] and [probe.CompatHostTrouble].
+	Compat probe.Compat
+}
+
+// Handler is the tcp handler. It sends and reads nothing. One Handler serves any number of probes.
+type Handler struct {
+	dial network.DialFunc
+}
+
+var _ probe.Preparer = (*Handler)(nil)
+
+// New returns the tcp handler.
+func New(cfg Config) *Handler {
+	return &Handler{network.Dialer(cfg.DialContext, cfg.Compat)}
+}
+
+// Action is what one probe connects to. The zero value connects to the target of the request.
+type Action struct {
+	// Host is a name, or an IP address without brackets. Empty means the host of
+	// [probe.Request.Target], or the pod's IP.
+	Host string
+	// Port is from 1 to 65535. 0 means PortName, and without one the port of
+	// [probe.Request.Target].
+	Port int
+	// PortName is the name of a port of [probe.Request.Container], or a decimal number.
+	PortName string
+}
+
+// Bind returns the handler of one probe. It returns an error for a port that is out of range.
+func (h *Handler) Bind(a Action) (probe.Handler, error) {
+	port, err := action.NumberOrName(a.Port, a.PortName)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{h.dial, network.Place{Host: a.Host, Port: port}}, nil
+}
+
+// Prepare binds the handler to config, the JSON of a v1.TCPSocketAction.
+func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	type TCPSocketAction struct { // errors name it as those of the Kubernetes API do
+		Port action.Port `json:"port"`
+		Host string      `json:"host"`
+	}
+	var a TCPSocketAction
+	if err := action.Decode(config, &a); err != nil {
+		return nil, err
+	}
+	return &bound{h.dial, network.Place{Host: a.Host, Port: a.Port, Target: target}}, nil
+}
+
+// Probe carries out an attempt at the request's own target.
+func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return (&bound{dial: h.dial}).Probe(ctx, req)
+}
+
+// bound is a Handler with an action; read-only.
+type bound struct {
+	dial  network.DialFunc
+	place network.Place
+}
+
+func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	at, err := h.place.Resolve(&req)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	ctx, phases := network.NewPhases(ctx, req.Trace)
+	start := time.Now()
+	var failed error
+	out, err := h.connect(ctx, at, &failed)
+	phases.Emit(req.Trace)
+	if failed != nil {
+		network.FailedDial(at, start, failed).Explain(ctx, req.Trace, &out)
+	}
+	return out, err
+}
+
+// connect makes a connection and closes it. It sets failed to the error of the dial.
+func (h *bound) connect(ctx context.Context, at network.Endpoint, failed *error) (probe.Outcome, error) {
+	nw, address := at.Dialed()
+	conn, err := h.dial(ctx, nw, address)
+	if err != nil {
+		*failed = err
+		return network.Verdict(ctx, err, err.Error())
+	}
+	_ = conn.Close() // the target has accepted the connection, which is all that the probe tests
+	return probe.Outcome{Result: probe.Success}, nil
+}
