@@ -139,8 +139,8 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	done
 
 .PHONY: docs
-docs: ## docs/metrics.md, from the metrics that prober declares
-	$(GO) generate ./internal/metricsdoc
+docs: ## docs/metrics.md, and the sizes in docs/embedding.md
+	$(GO) generate ./internal/metricsdoc ./internal/embedsize
 
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format

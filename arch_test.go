@@ -6,6 +6,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -187,6 +189,7 @@ var packages = map[string]struct {
 	"internal/regular":      {others: []string{"golang.org/x/sys"}},
 	"internal/netaddr":      {},
 	"internal/doctest":      {},
+	"internal/embedsize":    {},
 	"internal/metricsdoc":   {ours: []string{"metrics"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
 	"internal/release":      {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
@@ -217,6 +220,53 @@ func TestImportsAreAllowed(t *testing.T) {
 	for name := range packages {
 		if !seen[name] {
 			t.Errorf("%s is listed here and has no Go files", name)
+		}
+	}
+}
+
+// heavy are packages that a program links only if it asks for what they do. A name of a module
+// stands for all of its packages.
+var heavy = []string{"k8s.io", "sigs.k8s.io", "google.golang.org/grpc", "github.com/prometheus/client_golang", "net/http"}
+
+// links lists packages for programs that embed prober, and which of the heavy ones each links,
+// directly or not.
+var links = map[string][]string{
+	"probe":                      nil,
+	"core/results":               nil,
+	"core/worker":                nil,
+	"core/manager":               {"k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
+	"handlers":                   nil,
+	"handlers/builtin/execprobe": nil,
+	"handlers/builtin/httpprobe": {"net/http"},
+	"handlers/builtin/tcpprobe":  nil,
+	"handlers/builtin/grpcprobe": {"google.golang.org/grpc", "net/http"}, // as grpc-go does
+	"handlers/builtin":           {"google.golang.org/grpc", "net/http"},
+}
+
+func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
+	names := slices.Sorted(maps.Keys(links))
+	args := []string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}
+	for _, name := range names {
+		args = append(args, "./"+name)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != len(names) {
+		t.Fatalf("%d packages, want %d:\n%s", len(lines), len(names), out)
+	}
+	for _, line := range lines {
+		deps := strings.Fields(line)
+		name := strings.TrimPrefix(deps[0], module+"/")
+		for _, h := range heavy {
+			found := slices.ContainsFunc(deps[1:], func(d string) bool {
+				return d == h || strings.Contains(h, ".") && strings.HasPrefix(d, h+"/")
+			})
+			if allowed := slices.Contains(links[name], h); found != allowed {
+				t.Errorf("%s links %s: %t, want %t", name, h, found, allowed)
+			}
 		}
 	}
 }

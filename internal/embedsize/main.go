@@ -1,0 +1,150 @@
+// Embedsize writes the table of docs/embedding.md that says what a program pays for each entry
+// point of prober: its size, and the modules of others that it links.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:generate go run . ../../docs/embedding.md
+
+// program is one that embeds prober: a folder of testdata.
+type program struct {
+	dir  string
+	uses string // for the table
+}
+
+var programs = []program{
+	{"manager", "`core/manager` and a handler of its own"},
+	{"manager-builtin", "`core/manager` and `handlers/builtin`"},
+}
+
+func (p program) pkg() string { return "./testdata/" + p.dir }
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: embedsize FILE")
+		os.Exit(64)
+	}
+	if err := update(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// update replaces the table in file.
+func update(file string) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	sizes := map[string]string{}
+	for _, p := range programs {
+		if sizes[p.dir], err = size(p); err != nil {
+			return err
+		}
+	}
+	t, err := table(sizes)
+	if err != nil {
+		return err
+	}
+	text, err := replace(string(page), t)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// size builds p and returns its size in megabytes.
+func size(p program) (string, error) {
+	dir, err := os.MkdirTemp("", "embedsize-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, p.dir)
+	if _, err := run("build", "-trimpath", "-ldflags", "-s -w", "-o", binary, p.pkg()); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), nil
+}
+
+// run runs the go command for linux/amd64 without cgo, and returns its output.
+func run(args ...string) (string, error) {
+	c := exec.Command("go", args...)
+	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return string(out), nil
+}
+
+// table returns the table with the given sizes.
+func table(sizes map[string]string) (string, error) {
+	var b strings.Builder
+	b.WriteString("| a program with | size | links modules of others |\n|---|---|---|\n")
+	for _, p := range programs {
+		links, err := links(p)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.uses, sizes[p.dir], links)
+	}
+	return b.String(), nil
+}
+
+// links lists the modules of others that p links: by their names if prober requires them itself,
+// and the rest by their number.
+func links(p program) (string, error) {
+	out, err := run("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Indirect}}{{end}}{{end}}", p.pkg())
+	if err != nil {
+		return "", err
+	}
+	var direct []string
+	indirect := 0
+	lines := strings.Fields(strings.ReplaceAll(out, " ", "="))
+	slices.Sort(lines)
+	for _, line := range slices.Compact(lines) {
+		if path, ok := strings.CutSuffix(line, "=false"); ok {
+			direct = append(direct, path)
+		} else {
+			indirect++
+		}
+	}
+	switch {
+	case len(direct)+indirect == 0:
+		return "none", nil
+	case indirect == 0:
+		return strings.Join(direct, ", "), nil
+	default:
+		return fmt.Sprintf("%s, %d more", strings.Join(direct, ", "), indirect), nil
+	}
+}
+
+// The lines around the table.
+const (
+	first = "<!-- The next table is written by `make docs`. -->\n"
+	last  = "<!-- The end of the table. -->\n"
+)
+
+// replace returns page with t as its table.
+func replace(page, t string) (string, error) {
+	before, rest, ok := strings.Cut(page, first)
+	_, after, ends := strings.Cut(rest, last)
+	if !ok || !ends {
+		return "", fmt.Errorf("the lines around the table are missing: %q and %q", first, last)
+	}
+	return before + first + "\n" + t + "\n" + last + after, nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTableIsCurrentExceptForSizes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]string{}
+	for _, p := range programs {
+		row := regexp.MustCompile(regexp.QuoteMeta("| "+p.uses+" | ") + `(\d+\.\d MB) \|`).FindSubmatch(page)
+		if row == nil {
+			t.Fatalf("no row of %s; run `make docs`", p.uses)
+		}
+		sizes[p.dir] = string(row[1])
+	}
+	current, err := table(sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replace(string(page), current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("docs/embedding.md is not current: run `make docs` (-want +got)\n%s", diff)
+	}
+}
+
+func TestEveryProgramIsInTheTable(t *testing.T) {
+	dirs, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"vet"}
+	for _, d := range dirs {
+		if !slices.ContainsFunc(programs, func(p program) bool { return p.dir == d.Name() }) {
+			t.Errorf("testdata/%s is not a program of the table", d.Name())
+		}
+		args = append(args, "./testdata/"+d.Name())
+	}
+	if _, err := run(args...); err != nil {
+		t.Error(err)
+	}
+}
