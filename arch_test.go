@@ -55,6 +55,7 @@ var packages = map[string]struct {
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"google.golang.org/grpc"}},
 	"handlers/builtin/internal/action":  {},
+	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
 	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain"}},
 	"plugin": {
 		ours: []string{"probe", "internal/abi", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},

@@ -20,7 +20,7 @@ import (
 // actions returns each handler with the type of the Kubernetes API that its config is.
 func actions(t testing.TB) map[probe.Preparer]func() any {
 	t.Helper()
-	exec, err := builtin.NewExec(builtin.Config{Runner: &scriptedRunner{}})
+	exec, err := builtin.NewExec(builtin.Config{Runner: &builtin.HostRunner{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -35,9 +36,9 @@ func TestAddress(t *testing.T) {
 			`"not-found"`: `strconv.Atoi: parsing "not-found": invalid syntax`,
 		} {
 			t.Run(fmt.Sprintf(h.bad, port), func(t *testing.T) {
-				var network pipeNetwork
-				p := prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), `{"port":`+port+`}`)
-				got, err := attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
+				var network rig.Network
+				p := rig.Prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), `{"port":`+port+`}`)
+				got, err := rig.Attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
 				if err == nil || err.Error() != text || got.Result != probe.Unknown {
 					t.Errorf("got %v, %v; want error %q", got.Result, err, text)
 				}
@@ -53,13 +54,13 @@ func TestAddress(t *testing.T) {
 			h.withHostPath:     "other:76",
 		} {
 			t.Run(fmt.Sprintf(h.good, config), func(t *testing.T) {
-				var network pipeNetwork
-				p := prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), config)
-				got, err := attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
+				var network rig.Network
+				p := rig.Prepare(t, h.new(builtin.Config{DialContext: network.DialContext}), config)
+				got, err := rig.Attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
 				if err != nil || got.Result != probe.Failure {
 					t.Errorf("got %v, %v; want a failure: nobody listens", got.Result, err)
 				}
-				wantReason(t, got, probe.ReasonConnectRefused)
+				rig.WantReason(t, got, probe.ReasonConnectRefused)
 				if dials := network.Dials(); !slices.Equal(dials, []string{address}) {
 					t.Errorf("dialled %v, want %s", dials, address)
 				}
@@ -91,12 +92,12 @@ func TestAddressOfTarget(t *testing.T) {
 			"http": func(c builtin.Config) probe.Preparer { return builtin.NewHTTP(c) },
 		} {
 			t.Run(name+" "+c.name, func(t *testing.T) {
-				var network pipeNetwork
+				var network rig.Network
 				p, err := h(builtin.Config{DialContext: network.DialContext}).Prepare([]byte(c.config), c.prepared)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = attempt(t, p, probe.Request{PodIP: c.podIP, Target: c.asked}, time.Minute)
+				_, err = rig.Attempt(t, p, probe.Request{PodIP: c.podIP, Target: c.asked}, time.Minute)
 				if (err != nil) != (c.err != "") || err != nil && err.Error() != c.err {
 					t.Errorf("error %v, want %q", err, c.err)
 				}

@@ -14,19 +14,20 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
 // subjects returns one handler of each name, bound to a good target on loopback.
 func subjects(b *testing.B) map[string]probe.Handler {
-	_, httpPort := serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-	l, grpcPort := loopback(b)
-	serveGRPC(b, l, answers(healthpb.HealthCheckResponse_SERVING))
-	tcpPort := portOf(b, listen(b, "tcp", "127.0.0.1:0"))
+	_, httpPort := rig.Serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	l, grpcPort := rig.Loopback(b)
+	rig.ServeGRPC(b, l, rig.Answers(healthpb.HealthCheckResponse_SERVING))
+	tcpPort := rig.PortOf(b, rig.Listen(b, "tcp", "127.0.0.1:0"))
 	return map[string]probe.Handler{
-		"http": prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, httpPort)),
-		"tcp":  prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, tcpPort)),
-		"grpc": prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, grpcPort)),
+		"http": rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, httpPort)),
+		"tcp":  rig.Prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, tcpPort)),
+		"grpc": rig.Prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, grpcPort)),
 		"exec": execHandler(b, new(builtin.HostRunner), "/bin/true"),
 	}
 }

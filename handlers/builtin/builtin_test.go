@@ -1,18 +1,9 @@
 package builtin_test
 
 import (
-	"context"
-	"io"
-	"log"
 	"maps"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,112 +11,42 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
-// escape is what the test binary does if BUILTIN_TEST_ESCAPE is set; nil on systems whose tests do
-// not need it.
-var escape func()
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMain(m *testing.M) {
-	if escape != nil && os.Getenv("BUILTIN_TEST_ESCAPE") != "" {
-		escape()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// prepare binds p to config.
-func prepare(t testing.TB, p probe.Preparer, config string) probe.Handler {
+// execHandler returns an exec handler with runner and a command.
+func execHandler(t testing.TB, runner builtin.CommandRunner, command ...string) probe.Handler {
 	t.Helper()
-	h, err := p.Prepare([]byte(config), probe.Target{})
-	if err != nil {
-		t.Fatalf("prepare %s: %v", config, err)
-	}
-	return h
-}
-
-// attempt makes one attempt with a deadline.
-func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	req.Spec.Timeout = timeout
-	return h.Probe(ctx, req)
-}
-
-// want checks the result and output of an attempt that must not be an error.
-func want(t testing.TB, got probe.Outcome, err error, result probe.Result, output string) {
-	t.Helper()
-	if err != nil || got.Result != result || got.Output != output {
-		t.Errorf("got %v, output %q, error %v; want %v, output %q", got.Result, got.Output, err, result, output)
-	}
-}
-
-func wantReason(t testing.TB, got probe.Outcome, reason probe.Reason) {
-	t.Helper()
-	if got.Reason != reason {
-		t.Errorf("reason %q, want %q (output %q)", got.Reason, reason, got.Output)
-	}
-}
-
-// serve starts an HTTP server on loopback and returns it with its port.
-func serve(t testing.TB, h http.HandlerFunc) (s *httptest.Server, port int) {
-	t.Helper()
-	s = httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients close connections on purpose
-	s.Start()
-	t.Cleanup(s.Close)
-	return s, portOf(t, s.Listener.Addr())
-}
-
-func portOf(t testing.TB, a net.Addr) int {
-	t.Helper()
-	_, text, err := net.SplitHostPort(a.String())
+	h, err := builtin.NewExec(builtin.Config{Runner: runner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(text)
+	bound, err := h.Bind(execprobe.Action{Command: command})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return port
-}
-
-// scriptedRunner is a CommandRunner with one answer.
-type scriptedRunner struct {
-	output string
-	err    error
-
-	mu        sync.Mutex
-	container string
-	command   []string
-	timeout   time.Duration
-}
-
-func (r *scriptedRunner) RunInContainer(_ context.Context, id string, cmd []string, timeout time.Duration) ([]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.container, r.command, r.timeout = id, cmd, timeout
-	return []byte(r.output), r.err
+	return bound
 }
 
 func TestRegister(t *testing.T) {
 	t.Run("#86 all four handlers are registered", func(t *testing.T) {
 		var reg handlers.Registry
-		runner := &scriptedRunner{output: "ran"}
-		if err := builtin.Register(&reg, builtin.Config{Runner: runner}); err != nil {
+		if err := builtin.Register(&reg, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := reg.Names(), []string{"exec", "grpc", "http", "tcp"}; !slices.Equal(got, want) {
 			t.Fatalf("names %v, want %v", got, want)
 		}
-		h, err := reg.Prepare("exec", []byte(`{"command":["x"]}`), probe.Target{})
+		h, err := reg.Prepare("exec", []byte(`{"command":["echo","ran"]}`), probe.Target{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := attempt(t, h, probe.Request{}, time.Minute)
-		want(t, got, err, probe.Success, "ran")
+		got, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
+		rig.Want(t, got, err, probe.Success, "ran\n")
 	})
 	t.Run("no runner", func(t *testing.T) {
 		err := builtin.Register(new(handlers.Registry), builtin.Config{})
@@ -138,7 +59,7 @@ func TestRegister(t *testing.T) {
 		if err := reg.Register("tcp", "a test", builtin.NewTCP(builtin.Config{})); err != nil {
 			t.Fatal(err)
 		}
-		err := builtin.Register(&reg, builtin.Config{Runner: &scriptedRunner{}})
+		err := builtin.Register(&reg, builtin.Config{Runner: &builtin.HostRunner{}})
 		if err == nil || !strings.Contains(err.Error(), "a test") {
 			t.Errorf("got %v", err)
 		}
@@ -146,7 +67,7 @@ func TestRegister(t *testing.T) {
 }
 
 func TestPrepareErrorsNameTheField(t *testing.T) {
-	cfg := builtin.Config{Runner: &scriptedRunner{}}
+	cfg := builtin.Config{Runner: &builtin.HostRunner{}}
 	execHandler, err := builtin.NewExec(cfg)
 	if err != nil {
 		t.Fatal(err)

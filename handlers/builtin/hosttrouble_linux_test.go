@@ -12,6 +12,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -21,9 +22,9 @@ func TestWithoutDescriptors(t *testing.T) {
 	const variable = "BUILTIN_TEST_PORTS"
 	ports := os.Getenv(variable)
 	if ports == "" { // the limit applies to a whole process; the targets are in this one
-		_, port := serve(t, func(http.ResponseWriter, *http.Request) {})
-		l, grpcPort := loopback(t)
-		serveGRPC(t, l, answers(healthpb.HealthCheckResponse_SERVING))
+		_, port := rig.Serve(t, func(http.ResponseWriter, *http.Request) {})
+		l, grpcPort := rig.Loopback(t)
+		rig.ServeGRPC(t, l, rig.Answers(healthpb.HealthCheckResponse_SERVING))
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutDescriptors$")
 		// With cgo, getaddrinfo of libc may report the lack of a descriptor as a failure of
 		// the lookup.
@@ -40,15 +41,15 @@ func TestWithoutDescriptors(t *testing.T) {
 	probes := func(compat probe.Compat) map[string]probe.Handler {
 		all := dialling(builtin.Config{Compat: compat})
 		return map[string]probe.Handler{
-			"tcp":            prepare(t, all["tcp"], fmt.Sprintf(`{"port":%d}`, port)),
-			"http":           prepare(t, all["http"], fmt.Sprintf(`{"port":%d}`, port)),
-			"http of a name": prepare(t, all["http"], fmt.Sprintf(`{"port":%d,"host":"localhost"}`, port)),
-			"grpc":           prepare(t, all["grpc"], fmt.Sprintf(`{"port":%d}`, grpcPort)),
+			"tcp":            rig.Prepare(t, all["tcp"], fmt.Sprintf(`{"port":%d}`, port)),
+			"http":           rig.Prepare(t, all["http"], fmt.Sprintf(`{"port":%d}`, port)),
+			"http of a name": rig.Prepare(t, all["http"], fmt.Sprintf(`{"port":%d,"host":"localhost"}`, port)),
+			"grpc":           rig.Prepare(t, all["grpc"], fmt.Sprintf(`{"port":%d}`, grpcPort)),
 			"exec":           execHandler(t, new(builtin.HostRunner), "true"),
 		}
 	}
 	ask := func(h probe.Handler, timeout time.Duration) (probe.Outcome, error) {
-		return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+		return rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
 	}
 	allow := forbidDescriptors(t)
 	for name, h := range probes(0) {

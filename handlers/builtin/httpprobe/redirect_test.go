@@ -1,4 +1,4 @@
-package builtin_test
+package httpprobe_test
 
 import (
 	"context"
@@ -11,32 +11,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
 func TestHTTPRedirects(t *testing.T) {
-	_, other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	_, other := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fail" {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	_, port := serve(t, redirecting)
+	_, port := rig.Serve(t, redirecting)
 	for _, code := range []int{301, 302, 307, 308} {
 		t.Run(fmt.Sprintf("#124 %d to a good path", code), func(t *testing.T) {
-			got, err := get(t, builtin.Config{}, port, fmt.Sprintf("/to?code=%d&where=/success", code))
-			want(t, got, err, probe.Success, "success")
+			got, err := get(t, httpprobe.Config{}, port, fmt.Sprintf("/to?code=%d&where=/success", code))
+			rig.Want(t, got, err, probe.Success, "success")
 		})
 		t.Run(fmt.Sprintf("#125 %d to a failing path", code), func(t *testing.T) {
-			got, err := get(t, builtin.Config{}, port, fmt.Sprintf("/to?code=%d&where=/fail", code))
-			want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
+			got, err := get(t, httpprobe.Config{}, port, fmt.Sprintf("/to?code=%d&where=/fail", code))
+			rig.Want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
 		})
 	}
 	for name, body := range map[string]string{"#126 308 to a bare 308, empty": "", "#127 308 to a bare 308 with a body": "ok body"} {
 		t.Run(name, func(t *testing.T) {
 			where := url.QueryEscape("/bare?body=" + url.QueryEscape(body))
-			got, err := get(t, builtin.Config{}, port, "/to?code=308&where="+where)
-			want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: "+body)
+			got, err := get(t, httpprobe.Config{}, port, "/to?code=308&where="+where)
+			rig.Want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: "+body)
 		})
 	}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -59,7 +60,7 @@ func TestHTTPRedirects(t *testing.T) {
 	} {
 		for follow, result := range map[bool]probe.Result{false: c.local, true: c.nonLocal} {
 			t.Run(fmt.Sprintf("%s, non-local %t", c.name, follow), func(t *testing.T) {
-				got, err := get(t, builtin.Config{DialContext: dial, FollowNonLocalRedirects: follow}, port, "/to?code=302&where="+c.where)
+				got, err := get(t, httpprobe.Config{DialContext: dial, FollowNonLocalRedirects: follow}, port, "/to?code=302&where="+c.where)
 				if err != nil || got.Result != result {
 					t.Errorf("got %v, output %q, error %v; want %v", got.Result, got.Output, err, result)
 				}
@@ -67,15 +68,15 @@ func TestHTTPRedirects(t *testing.T) {
 		}
 	}
 	t.Run("#187 the text of a redirect to another host", func(t *testing.T) {
-		got, err := get(t, builtin.Config{}, port, "/to?code=302&where=http://0.0.0.0/")
-		want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: <a href=\"http://0.0.0.0/\">Found</a>.\n\n")
+		got, err := get(t, httpprobe.Config{}, port, "/to?code=302&where=http://0.0.0.0/")
+		rig.Want(t, got, err, probe.Warning, "Probe terminated redirects, Response body: <a href=\"http://0.0.0.0/\">Found</a>.\n\n")
 	})
 	for _, follow := range []bool{false, true} {
 		for host, result := range map[string]probe.Result{"right": probe.Success, "wrong": probe.Failure} {
 			t.Run(fmt.Sprintf("#132 %s Host after a redirect, non-local %t", host, follow), func(t *testing.T) {
-				h := prepare(t, builtin.NewHTTP(builtin.Config{FollowNonLocalRedirects: follow}),
+				h := rig.Prepare(t, httpprobe.New(httpprobe.Config{FollowNonLocalRedirects: follow}),
 					fmt.Sprintf(`{"port":%d,"path":"/to?code=302&where=/host","httpHeaders":[{"name":"Host","value":%q}]}`, port, host))
-				got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+				got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
 				if err != nil || got.Result != result {
 					t.Errorf("got %v, output %q, error %v; want %v", got.Result, got.Output, err, result)
 				}
@@ -109,7 +110,7 @@ func redirecting(w http.ResponseWriter, r *http.Request) {
 
 func TestHTTPRedirectLimit(t *testing.T) {
 	left := make(chan int, 1)
-	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := <-left
 		left <- n - 1
 		if n > 0 {
@@ -117,11 +118,11 @@ func TestHTTPRedirectLimit(t *testing.T) {
 		}
 	})
 	left <- 9
-	got, err := get(t, builtin.Config{}, port, "/")
-	want(t, got, err, probe.Success, "")
+	got, err := get(t, httpprobe.Config{}, port, "/")
+	rig.Want(t, got, err, probe.Success, "")
 	<-left
 	left <- 10
-	got, err = get(t, builtin.Config{}, port, "/")
-	want(t, got, err, probe.Failure, `Get "/": stopped after 10 redirects`)
-	wantReason(t, got, probe.ReasonHTTPStatus)
+	got, err = get(t, httpprobe.Config{}, port, "/")
+	rig.Want(t, got, err, probe.Failure, `Get "/": stopped after 10 redirects`)
+	rig.WantReason(t, got, probe.ReasonHTTPStatus)
 }

@@ -1,4 +1,4 @@
-package builtin_test
+package execprobe_test
 
 import (
 	"context"
@@ -14,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
 // sh runs script with a HostRunner whose commands have env.
 func sh(t testing.TB, timeout time.Duration, script string, env ...string) (string, error) {
 	t.Helper()
-	r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
+	r := &execprobe.HostRunner{Environment: func(string) (string, []string, error) {
 		return "", append([]string{"PATH=" + os.Getenv("PATH")}, env...), nil
 	}}
 	out, err := r.RunInContainer(t.Context(), "c", []string{"sh", "-c", script}, timeout)
@@ -95,14 +96,14 @@ func TestHostRunner(t *testing.T) {
 	})
 	t.Run("#85 exit status and output", func(t *testing.T) {
 		out, err := sh(t, time.Minute, "echo foo; exit 3")
-		exit, ok := errors.AsType[*builtin.CommandExitError](err)
+		exit, ok := errors.AsType[*execprobe.CommandExitError](err)
 		if out != "foo\n" || !ok || exit.ExitStatus() != 3 || err.Error() != "command terminated with exit code 3" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
 	t.Run("a signal", func(t *testing.T) {
 		_, err := sh(t, time.Minute, "kill -TERM $$")
-		if exit, ok := errors.AsType[*builtin.CommandExitError](err); !ok || exit.Code != 128+15 {
+		if exit, ok := errors.AsType[*execprobe.CommandExitError](err); !ok || exit.Code != 128+15 {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -117,7 +118,7 @@ func TestHostRunner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := new(builtin.HostRunner).RunInContainer(t.Context(), "c", []string{"sh", "-c", "echo $BUILTIN_TEST_WORD; pwd"}, time.Minute)
+		out, err := new(execprobe.HostRunner).RunInContainer(t.Context(), "c", []string{"sh", "-c", "echo $BUILTIN_TEST_WORD; pwd"}, time.Minute)
 		if want := "here\n" + dir + "\n"; err != nil || string(out) != want {
 			t.Errorf("got %q, %v; want %q", out, err, want)
 		}
@@ -130,7 +131,7 @@ func TestHostRunnerEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked string
-	r := &builtin.HostRunner{Environment: func(id string) (string, []string, error) {
+	r := &execprobe.HostRunner{Environment: func(id string) (string, []string, error) {
 		asked = id
 		return dir, []string{"PATH=/nowhere:.:/usr/bin:/bin", "WORD=hello"}, nil
 	}}
@@ -143,7 +144,7 @@ func TestHostRunnerEnvironment(t *testing.T) {
 	for _, name := range []string{"missing", "./missing", "/missing"} {
 		if _, err := r.RunInContainer(t.Context(), "c", []string{name}, time.Minute); err == nil || !strings.Contains(err.Error(), "missing") {
 			t.Errorf("%s: %v; want an error that names it", name, err)
-		} else if _, ok := errors.AsType[*builtin.CommandExitError](err); ok {
+		} else if _, ok := errors.AsType[*execprobe.CommandExitError](err); ok {
 			t.Errorf("%s: %v reads as a verdict", name, err)
 		}
 	}
@@ -171,10 +172,10 @@ func TestHostRunnerKillsGroup(t *testing.T) {
 	})
 	t.Run("#185 a failing command with one in the background", func(t *testing.T) {
 		w := newWitness(t)
-		h := execHandler(t, new(builtin.HostRunner), "sh", "-c", w.script()+"sleep 300 & exit 1")
-		got, err := attempt(t, h, probe.Request{}, time.Minute)
-		want(t, got, err, probe.Failure, "")
-		wantReason(t, got, probe.ReasonExecExit)
+		h := handler(t, new(execprobe.HostRunner), "sh", "-c", w.script()+"sleep 300 & exit 1")
+		got, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
+		rig.Want(t, got, err, probe.Failure, "")
+		rig.WantReason(t, got, probe.ReasonExecExit)
 		w.wantGone(t)
 	})
 	t.Run("successful command with one in the background", func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestHostRunnerKillsGroup(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		w := newWitness(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
+		r := &execprobe.HostRunner{Environment: func(string) (string, []string, error) {
 			w.onceHeld(t, cancel)
 			return "", nil, nil
 		}}
@@ -203,7 +204,7 @@ func TestHostRunnerKillsGroup(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 		defer cancel()
 		file := filepath.Join(t.TempDir(), "f")
-		_, err := new(builtin.HostRunner).RunInContainer(ctx, "c", []string{"touch", file}, time.Minute)
+		_, err := new(execprobe.HostRunner).RunInContainer(ctx, "c", []string{"touch", file}, time.Minute)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
@@ -233,8 +234,8 @@ func TestHostRunnerDoesNotWaitForEscapedProcess(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Fatal(err)
 	}
-	r := &builtin.HostRunner{Environment: func(string) (string, []string, error) {
-		return "", append(os.Environ(), "BUILTIN_TEST_ESCAPE=1"), nil
+	r := &execprobe.HostRunner{Environment: func(string) (string, []string, error) {
+		return "", append(os.Environ(), "EXECPROBE_TEST_ESCAPE=1"), nil
 	}}
 	start := time.Now()
 	out, err := r.RunInContainer(t.Context(), "c", []string{os.Args[0]}, time.Minute)

@@ -1,4 +1,4 @@
-package builtin_test
+package rig
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// pipeNetwork is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
+// Network is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
 // compared as strings. A connection to an address without a listener is refused. The zero value
 // is ready to use; it is safe for concurrent use.
-type pipeNetwork struct {
+type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
 	holes     map[string]bool
@@ -21,7 +21,7 @@ type pipeNetwork struct {
 }
 
 // Listen listens at address, for example "10.0.0.1:80" or "web:http".
-func (n *pipeNetwork) Listen(network, address string) (net.Listener, error) {
+func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, ok := n.listeners[address]; ok {
@@ -41,7 +41,7 @@ func (n *pipeNetwork) Listen(network, address string) (net.Listener, error) {
 }
 
 // BlackHole makes dials to address hang until their ctx ends.
-func (n *pipeNetwork) BlackHole(address string) {
+func (n *Network) BlackHole(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.holes == nil {
@@ -51,7 +51,7 @@ func (n *pipeNetwork) BlackHole(address string) {
 }
 
 // Dials returns the address of every dial so far.
-func (n *pipeNetwork) Dials() []string {
+func (n *Network) Dials() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.dials...)
@@ -59,7 +59,7 @@ func (n *pipeNetwork) Dials() []string {
 
 // DialContext connects to the listener at address. It blocks until the connection is accepted, or
 // ctx ends.
-func (n *pipeNetwork) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dials = append(n.dials, address)
 	l, hole := n.listeners[address], n.holes[address]
@@ -101,13 +101,16 @@ func dialError(ctx context.Context) error {
 
 type timeout struct{}
 
-func (timeout) Error() string        { return "i/o timeout" }
-func (timeout) Timeout() bool        { return true }
-func (timeout) Temporary() bool      { return true }
+func (timeout) Error() string { return "i/o timeout" }
+
+func (timeout) Timeout() bool { return true }
+
+func (timeout) Temporary() bool { return true }
+
 func (timeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 type listener struct {
-	network *pipeNetwork
+	network *Network
 	addr    pipeAddr
 	conns   chan net.Conn
 	once    sync.Once
@@ -141,10 +144,17 @@ type conn struct {
 	addr pipeAddr
 }
 
-func (c *conn) LocalAddr() net.Addr  { return c.addr }
+func (c *conn) LocalAddr() net.Addr { return c.addr }
+
 func (c *conn) RemoteAddr() net.Addr { return c.addr }
 
 type pipeAddr struct{ network, address string }
 
 func (a pipeAddr) Network() string { return a.network }
-func (a pipeAddr) String() string  { return a.address }
+
+func (a pipeAddr) String() string { return a.address }
+
+// DialError returns the error of a dial whose system call failed with err.
+func DialError(syscallName string, err error) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError(syscallName, err)}
+}

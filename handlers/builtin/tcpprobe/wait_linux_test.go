@@ -1,4 +1,4 @@
-package builtin_test
+package tcpprobe_test
 
 import (
 	"fmt"
@@ -6,7 +6,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
+	"github.com/daeace23/prober/handlers/builtin/tcpprobe"
 )
 
 func TestFullListenQueueIsUnansweredDial(t *testing.T) {
@@ -31,6 +32,6 @@ func TestFullListenQueueIsUnansweredDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	h := prepare(t, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
-	wantWaiting(t, hang(t, h), `^dial tcp 127.0.0.1:\d+: waiting for .*ms; no answer to the SYN: packets are dropped, or the listen queue is full$`)
+	h := rig.Prepare(t, tcpprobe.New(tcpprobe.Config{}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+	rig.WantWaiting(t, rig.Hang(t, h), `^dial tcp 127.0.0.1:\d+: waiting for .*ms; no answer to the SYN: packets are dropped, or the listen queue is full$`)
 }

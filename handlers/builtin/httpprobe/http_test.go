@@ -1,4 +1,4 @@
-package builtin_test
+package httpprobe_test
 
 import (
 	"context"
@@ -17,16 +17,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
-	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // get probes path of the server at port with a handler of cfg.
-func get(t testing.TB, cfg builtin.Config, port int, path string) (probe.Outcome, error) {
+func get(t testing.TB, cfg httpprobe.Config, port int, path string) (probe.Outcome, error) {
 	t.Helper()
-	h := prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
-	return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+	h := rig.Prepare(t, httpprobe.New(cfg), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
+	return rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
 }
 
 func TestHTTPProxy(t *testing.T) {
@@ -40,10 +45,10 @@ func TestHTTPProxy(t *testing.T) {
 			}
 			return
 		}
-		var network pipeNetwork
-		cfg := builtin.Config{DialContext: network.DialContext}
-		h := prepare(t, builtin.NewHTTP(cfg), `{"port":80}`)
-		if _, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute); err != nil {
+		var network rig.Network
+		cfg := httpprobe.Config{DialContext: network.DialContext}
+		h := rig.Prepare(t, httpprobe.New(cfg), `{"port":80}`)
+		if _, err := rig.Attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute); err != nil {
 			t.Error(err)
 		}
 		if dials := network.Dials(); !slices.Equal(dials, []string{"10.0.0.1:80"}) {
@@ -76,12 +81,12 @@ func TestHTTPHeaders(t *testing.T) {
 		{"#120 Host", `{"name":"Host","value":"muffins.cupcakes.org"}`, map[string]string{"Host": "muffins.cupcakes.org"}},
 	}
 	seen := make(chan *http.Request, 1)
-	_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r })
+	_, port := rig.Serve(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r })
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"httpHeaders":[%s]}`, port, c.headers))
-			got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
-			want(t, got, err, probe.Success, "")
+			h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"httpHeaders":[%s]}`, port, c.headers))
+			got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+			rig.Want(t, got, err, probe.Success, "")
 			r := <-seen
 			if c.headers == "" && len(r.Header) != 3 {
 				t.Errorf("the server saw %v; want three headers", r.Header)
@@ -106,48 +111,48 @@ func TestHTTPHeaders(t *testing.T) {
 }
 
 func TestHTTPUserAgentOfConfig(t *testing.T) {
-	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.UserAgent()) })
-	got, err := get(t, builtin.Config{UserAgent: "kube-lifecycle/1.36"}, port, "/")
-	want(t, got, err, probe.Success, "kube-lifecycle/1.36")
+	_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.UserAgent()) })
+	got, err := get(t, httpprobe.Config{UserAgent: "kube-lifecycle/1.36"}, port, "/")
+	rig.Want(t, got, err, probe.Success, "kube-lifecycle/1.36")
 }
 
 func TestHTTPResponse(t *testing.T) {
 	t.Run("#104 200 with a body is a success", func(t *testing.T) {
-		_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok body") })
-		got, err := get(t, builtin.Config{}, port, "/")
-		want(t, got, err, probe.Success, "ok body")
-		wantReason(t, got, "")
+		_, port := rig.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok body") })
+		got, err := get(t, httpprobe.Config{}, port, "/")
+		rig.Want(t, got, err, probe.Success, "ok body")
+		rig.WantReason(t, got, "")
 	})
 	t.Run("#121 closed connection is a failure", func(t *testing.T) {
-		_, port := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		got, err := get(t, builtin.Config{}, port, "/")
-		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/": EOF`, port))
+		_, port := rig.Serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		got, err := get(t, httpprobe.Config{}, port, "/")
+		rig.Want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/": EOF`, port))
 	})
 	t.Run("#122 500 is a failure", func(t *testing.T) {
-		_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) })
-		got, err := get(t, builtin.Config{}, port, "/")
-		want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
-		wantReason(t, got, probe.ReasonHTTPStatus)
+		_, port := rig.Serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) })
+		got, err := get(t, httpprobe.Config{}, port, "/")
+		rig.Want(t, got, err, probe.Failure, "HTTP probe failed with statuscode: 500")
+		rig.WantReason(t, got, probe.ReasonHTTPStatus)
 	})
 	t.Run("#123 a slow server is a failure", func(t *testing.T) {
-		_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/slow"}`, port))
-		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 2*time.Second)
-		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/slow": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, port))
-		wantReason(t, got, probe.ReasonDeadline)
+		_, port := rig.Serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"path":"/slow"}`, port))
+		got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 2*time.Second)
+		rig.Want(t, got, err, probe.Failure, fmt.Sprintf(`Get "http://127.0.0.1:%d/slow": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, port))
+		rig.WantReason(t, got, probe.ReasonDeadline)
 	})
 	for name, size := range map[string]int{"#133 a body above the cap is cut": probe.MaxOutput + 1, "#134 a body below the cap is whole": probe.MaxOutput - 1} {
 		t.Run(name, func(t *testing.T) {
 			body := strings.Repeat("x", size)
-			_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-			got, err := get(t, builtin.Config{}, port, "/")
-			want(t, got, err, probe.Success, body[:min(size, probe.MaxOutput)])
+			_, port := rig.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+			got, err := get(t, httpprobe.Config{}, port, "/")
+			rig.Want(t, got, err, probe.Success, body[:min(size, probe.MaxOutput)])
 		})
 	}
 }
 
 func TestHTTPOddResponses(t *testing.T) {
-	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/304":
 			w.WriteHeader(http.StatusNotModified)
@@ -183,12 +188,12 @@ func TestHTTPOddResponses(t *testing.T) {
 		{"no slash", "healthz", probe.Success, "/healthz"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := get(t, builtin.Config{}, port, c.path)
-			want(t, got, err, c.result, c.output)
+			got, err := get(t, httpprobe.Config{}, port, c.path)
+			rig.Want(t, got, err, c.result, c.output)
 		})
 	}
 	t.Run("#233 IPv6 host", func(t *testing.T) {
-		var network pipeNetwork
+		var network rig.Network
 		l, err := network.Listen("tcp", "[fd00::1]:80")
 		if err != nil {
 			t.Fatal(err)
@@ -198,9 +203,9 @@ func TestHTTPOddResponses(t *testing.T) {
 		s.Listener = l
 		s.Start()
 		t.Cleanup(s.Close)
-		h := prepare(t, builtin.NewHTTP(builtin.Config{DialContext: network.DialContext}), `{"port":80}`)
-		got, err := attempt(t, h, probe.Request{PodIP: "fd00::1"}, time.Minute)
-		want(t, got, err, probe.Success, "[fd00::1]:80")
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{DialContext: network.DialContext}), `{"port":80}`)
+		got, err := rig.Attempt(t, h, probe.Request{PodIP: "fd00::1"}, time.Minute)
+		rig.Want(t, got, err, probe.Success, "[fd00::1]:80")
 	})
 }
 
@@ -228,10 +233,10 @@ func TestHTTPHost(t *testing.T) {
 	} {
 		for name, compat := range map[string]probe.Compat{"default": 0, "kubelet": probe.CompatKubeletV1_36} {
 			t.Run(c.host+" "+name, func(t *testing.T) {
-				var network pipeNetwork
-				cfg := builtin.Config{DialContext: network.DialContext, Compat: compat}
-				h := prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"host":%q,"port":80,"path":"/p"}`, c.host))
-				got, err := attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute)
+				var network rig.Network
+				cfg := httpprobe.Config{DialContext: network.DialContext, Compat: compat}
+				h := rig.Prepare(t, httpprobe.New(cfg), fmt.Sprintf(`{"host":%q,"port":80,"path":"/p"}`, c.host))
+				got, err := rig.Attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Minute)
 				if c.err != "" {
 					if err == nil || err.Error() != c.err || got.Result != probe.Unknown || len(network.Dials()) > 0 {
 						t.Errorf("got %v, error %v, dialled %v; want error %s", got.Result, err, network.Dials(), c.err)
@@ -250,7 +255,7 @@ func TestHTTPHost(t *testing.T) {
 // which the kubelet retries and discards (kubernetes#122591).
 func TestHTTPBody(t *testing.T) {
 	const size = 100
-	_, port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := size
 		if r.URL.Path == "/long" {
 			n = probe.MaxOutput
@@ -285,19 +290,19 @@ func TestHTTPBody(t *testing.T) {
 		{"#233 a body with a broken trailer", "/trailer", "malformed trailer", probe.ReasonBody, `malformed MIME header: missing colon: "a secret without a colon"`},
 	} {
 		ask := func(t *testing.T, compat probe.Compat) (probe.Outcome, error) {
-			h := prepare(t, builtin.NewHTTP(builtin.Config{Compat: compat}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, c.path))
+			h := rig.Prepare(t, httpprobe.New(httpprobe.Config{Compat: compat}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, c.path))
 			timeout := time.Minute
 			if c.reason == probe.ReasonDeadline {
 				timeout = time.Second
 			}
-			return attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
+			return rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, timeout)
 		}
 		t.Run(c.name+" is a failure (deviation Q14)", func(t *testing.T) {
 			got, err := ask(t, 0)
 			if err != nil || got.Result != probe.Failure || !strings.HasPrefix(got.Output, got200) || !strings.HasSuffix(got.Output, c.output) {
 				t.Errorf("got %v, output %q, error %v; want failure, output %q", got.Result, got.Output, err, got200+"…"+c.output)
 			}
-			wantReason(t, got, c.reason)
+			rig.WantReason(t, got, c.reason)
 			if strings.Contains(got.Output, "secret") {
 				t.Errorf("output %q shows what the target sent", got.Output)
 			}
@@ -313,8 +318,8 @@ func TestHTTPBody(t *testing.T) {
 		})
 	}
 	t.Run("#233 a body that hangs above the cap is a success", func(t *testing.T) {
-		got, err := get(t, builtin.Config{}, port, "/long")
-		want(t, got, err, probe.Success, strings.Repeat("x", probe.MaxOutput))
+		got, err := get(t, httpprobe.Config{}, port, "/long")
+		rig.Want(t, got, err, probe.Success, strings.Repeat("x", probe.MaxOutput))
 	})
 }
 
@@ -345,10 +350,10 @@ func TestHTTPTLS(t *testing.T) {
 			s.StartTLS()
 			t.Cleanup(s.Close)
 			proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[h2]
-			h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, portOf(t, s.Listener.Addr())))
+			h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, rig.PortOf(t, s.Listener.Addr())))
 			for range 2 {
-				got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
-				want(t, got, err, probe.Success, proto)
+				got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+				rig.Want(t, got, err, probe.Success, proto)
 			}
 			if a, b := <-remotes, <-remotes; a == b {
 				t.Error("two attempts shared a connection")
@@ -356,11 +361,11 @@ func TestHTTPTLS(t *testing.T) {
 		})
 	}
 	t.Run("a server without TLS", func(t *testing.T) {
-		_, port := serve(t, func(http.ResponseWriter, *http.Request) {})
-		h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, port))
-		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
-		want(t, got, err, probe.Failure, fmt.Sprintf(`Get "https://127.0.0.1:%d": http: server gave HTTP response to HTTPS client`, port))
-		wantReason(t, got, probe.ReasonTLS)
+		_, port := rig.Serve(t, func(http.ResponseWriter, *http.Request) {})
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"scheme":"HTTPS"}`, port))
+		got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+		rig.Want(t, got, err, probe.Failure, fmt.Sprintf(`Get "https://127.0.0.1:%d": http: server gave HTTP response to HTTPS client`, port))
+		rig.WantReason(t, got, probe.ReasonTLS)
 	})
 }
 
@@ -374,10 +379,10 @@ func TestHTTPPriorKnowledge(t *testing.T) {
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
 	t.Cleanup(s.Close)
-	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"protocol":"HTTP2"}`, portOf(t, s.Listener.Addr())))
+	h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"protocol":"HTTP2"}`, rig.PortOf(t, s.Listener.Addr())))
 	for range 2 {
-		got, err := attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
-		want(t, got, err, probe.Success, "HTTP/2.0")
+		got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+		rig.Want(t, got, err, probe.Success, "HTTP/2.0")
 	}
 	if a, b := <-remotes, <-remotes; a == b {
 		t.Error("two attempts shared a connection")
@@ -385,7 +390,7 @@ func TestHTTPPriorKnowledge(t *testing.T) {
 }
 
 func TestHTTPOverSocket(t *testing.T) {
-	path := socketPath(t)
+	path := rig.SocketPath(t)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -397,15 +402,15 @@ func TestHTTPOverSocket(t *testing.T) {
 	t.Cleanup(s.Close)
 	for name, req := range map[string]probe.Request{"localhost": {}, "ip": {PodIP: "ip"}} {
 		req.Target.Unix = path
-		got, err := attempt(t, builtin.NewHTTP(builtin.Config{}), req, time.Minute)
-		want(t, got, err, probe.Success, name)
+		got, err := rig.Attempt(t, httpprobe.New(httpprobe.Config{}), req, time.Minute)
+		rig.Want(t, got, err, probe.Success, name)
 	}
 }
 
 func TestHTTPTrace(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(s.Close)
-	h := prepare(t, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"host":"localhost","port":%d,"scheme":"HTTPS"}`, portOf(t, s.Listener.Addr())))
+	h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"localhost","port":%d,"scheme":"HTTPS"}`, rig.PortOf(t, s.Listener.Addr())))
 	details := make(map[string]string)
 	req := probe.Request{Trace: func(e probe.TraceEvent) {
 		if e.Type != probe.TracePhase || e.Duration <= 0 {
@@ -413,12 +418,35 @@ func TestHTTPTrace(t *testing.T) {
 		}
 		details[e.Name] += e.Detail
 	}}
-	got, err := attempt(t, h, req, time.Minute)
-	want(t, got, err, probe.Success, "")
+	got, err := rig.Attempt(t, h, req, time.Minute)
+	rig.Want(t, got, err, probe.Success, "")
 	if diff := cmp.Diff([]string{"connect", "dns", "first byte", "tls"}, slices.Sorted(maps.Keys(details))); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(details["tls"], "TLS 1.3") || !strings.Contains(details["connect"], "127.0.0.1:") {
 		t.Errorf("details %q", details)
 	}
+}
+
+func TestHTTPSuite(t *testing.T) {
+	probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {
+		_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/hang":
+				<-r.Context().Done()
+			case "/flood":
+				_, _ = io.WriteString(w, rig.Flood)
+			}
+		})
+		to := func(path string) probe.Handler {
+			return rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"path":%q}`, port, path))
+		}
+		return probetest.HandlerUnderTest{
+			Good:     to("/"),
+			Hanging:  to("/hang"),
+			Flooding: to("/flood"),
+			Erring:   rig.Prepare(t, httpprobe.New(httpprobe.Config{}), `{"port":"none"}`),
+			Request:  probe.Request{PodIP: "127.0.0.1"},
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package builtin_test
+package httpprobe_test
 
 import (
 	"bufio"
@@ -10,27 +10,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
 )
 
 // failing returns an http handler whose target answers 500 with body.
-func failing(t *testing.T, cfg builtin.Config, body string) probe.Handler {
+func failing(t *testing.T, cfg httpprobe.Config, body string) probe.Handler {
 	t.Helper()
-	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	_, port := rig.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, body)
 	})
-	return prepare(t, builtin.NewHTTP(cfg), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+	return rig.Prepare(t, httpprobe.New(cfg), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
 }
 
 func TestBodyShownOnlyIfConfigured(t *testing.T) {
 	const output = "HTTP probe failed with statuscode: 500" // becomes the text of an event
 	for consent, wanted := range map[bool]string{false: "", true: `no \x1b[31mdatabase\n`} {
-		h := failing(t, builtin.Config{ShowBody: consent}, "no \x1b[31mdatabase\n")
-		out, err := attempt(t, h, probe.Request{}, time.Minute)
-		want(t, out, err, probe.Failure, output)
-		if got := detail(t, out, "body"); got != wanted {
+		h := failing(t, httpprobe.Config{ShowBody: consent}, "no \x1b[31mdatabase\n")
+		out, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
+		rig.Want(t, out, err, probe.Failure, output)
+		if got := rig.Detail(t, out, "body"); got != wanted {
 			t.Errorf("with ShowBody %v the body is %q, want %q", consent, got, wanted)
 		}
 	}
@@ -40,12 +41,12 @@ func TestShownBodyIsRedactedBeforeCut(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	redact := strings.NewReplacer(secret, "[redacted]").Replace
 	for _, before := range []int{0, 226, 240, 250, 256, 300} {
-		h := failing(t, builtin.Config{ShowBody: true}, strings.Repeat("x", before)+secret+strings.Repeat("y", 300))
-		out, err := attempt(t, h, probe.Request{Redact: redact}, time.Minute)
+		h := failing(t, httpprobe.Config{ShowBody: true}, strings.Repeat("x", before)+secret+strings.Repeat("y", 300))
+		out, err := rig.Attempt(t, h, probe.Request{Redact: redact}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := detail(t, out, "body")
+		body := rig.Detail(t, out, "body")
 		if len(body) > 256 || !strings.HasPrefix(body, strings.Repeat("x", min(before, 250))) {
 			t.Errorf("%d bytes: %q", len(body), body)
 		}
@@ -56,25 +57,25 @@ func TestShownBodyIsRedactedBeforeCut(t *testing.T) {
 }
 
 func TestBodyOfSuccessNotShown(t *testing.T) {
-	_, port := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
-	h := prepare(t, builtin.NewHTTP(builtin.Config{ShowBody: true}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
-	out, err := attempt(t, h, probe.Request{}, time.Minute)
-	want(t, out, err, probe.Success, "fine")
+	_, port := rig.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
+	h := rig.Prepare(t, httpprobe.New(httpprobe.Config{ShowBody: true}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+	out, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
+	rig.Want(t, out, err, probe.Success, "fine")
 	if out.Details != "" {
 		t.Errorf("details %s", out.Details)
 	}
 }
 
 func TestHangingBodyShownInPart(t *testing.T) {
-	port := peer(t, func(c net.Conn) {
+	port := rig.Peer(t, func(c net.Conn) {
 		_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is another error
 		_, _ = io.WriteString(c, "HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\nstarting")
-		silent(c)
+		rig.Silent(c)
 	})
 	for _, compat := range []probe.Compat{0, probe.CompatBodyHangIsError} {
-		h := prepare(t, builtin.NewHTTP(builtin.Config{ShowBody: true, Compat: compat}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
-		out, err := attempt(t, h, probe.Request{}, 200*time.Millisecond)
-		if (err != nil) != (compat != 0) || detail(t, out, "body") != "starting" {
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{ShowBody: true, Compat: compat}), fmt.Sprintf(`{"port":%d,"host":"127.0.0.1"}`, port))
+		out, err := rig.Attempt(t, h, probe.Request{}, 200*time.Millisecond)
+		if (err != nil) != (compat != 0) || rig.Detail(t, out, "body") != "starting" {
 			t.Errorf("compat %b: got %+v, %v", compat, out, err)
 		}
 		if !strings.Contains(out.Output+fmt.Sprint(err), "while reading body") || strings.Contains(out.Output+fmt.Sprint(err), "starting") {
