@@ -229,7 +229,8 @@ func TestGracePeriod(t *testing.T) {
 			}
 			pod := &v1.Pod{}
 			pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds = set(c.deletion), set(c.pod)
-			probes := map[probe.Kind]*int64{probe.Liveness: set(c.liveness), probe.Startup: set(c.startup)}
+			probes := &podProbes{}
+			probes.grace[probe.Liveness], probes.grace[probe.Startup] = set(c.liveness), set(c.startup)
 			if got := gracePeriod(pod, probes, c.cause); got != c.want*time.Second {
 				t.Errorf("got %s, want %ds", got, c.want)
 			}

@@ -24,12 +24,13 @@ type container struct {
 	name     string // read-only
 	init     bool   // read-only
 	spec     *v1.Container
+	probes   podProbes // of the present spec
 	external bool
 
 	state       viewState
 	id          string // of the incarnation that runs or ran last
 	hash        string // of the definition that it was started from
-	dir         string
+	dir         string // of its process; not set for an external target, as env
 	env         []string
 	process     *process.Process // nil for an external target
 	postStarted bool             // its postStart hook has ended: it counts as running

@@ -29,8 +29,8 @@ func (p *Pods) startGuard(all ...*pod) {
 func (p *pod) needsGuard() bool {
 	var handlers []string
 	p.mu.Lock()
-	for name, c := range p.containers {
-		for _, handler := range p.probes[name].handlers {
+	for _, c := range p.containers {
+		for _, handler := range c.probes.handlers {
 			if handler != "exec" || isExternal(c.spec) {
 				handlers = append(handlers, handler)
 			}

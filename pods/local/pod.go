@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,9 +23,12 @@ type pod struct {
 	uid   types.UID
 	name  types.NamespacedName
 	begun metav1.Time
-	wake  chan struct{}  // holds a token while there is something to do
-	done  chan struct{}  // closed when the pod has ended and no process of it is left
 	jobs  sync.WaitGroup // kills, hooks and waits in progress
+
+	// syncs counts the calls of sync that the loop has not seen yet. The loop runs while it is
+	// not 0, and from newPodLocked to the end of run, where there is no loop yet.
+	syncs atomic.Int64
+	timer *time.Timer // calls sync for the next back-off or save; nil before the first; owned by the loop
 
 	savePause time.Duration // between attempts to save; 0 after a success; owned by the loop
 	saveAt    time.Time     // of the next attempt; owned by the loop
@@ -37,33 +41,32 @@ type pod struct {
 	spec        *v1.Pod // of Apply, with the time of its deletion; replaced, never modified
 	shown       *v1.Pod // the spec that was last published
 	ip          string
-	probes      map[string]podProbes  // by container
-	containers  map[string]*container // of spec; also those that were removed from spec, until they end
+	containers  []*container // of spec; also those that were removed from spec, until they end
 	initialized bool
-	complete    bool            // the pod has ended by itself: no container is left to start
-	resetting   bool            // all containers are being ended, to be restarted together
-	terminating bool            // the pod is being deleted
-	stopped     bool            // the loop has begun to end it
-	unprobed    bool            // the manager has refused a probe
-	now         <-chan struct{} // when it closes, all processes are killed; nil: never
-	restarts    []pods.Restart  // to be reported
-	next        *v1.Pod         // to run after the end of this one
-	saved       savedPod        // in the state directory
+	complete    bool           // the pod has ended by itself: no container is left to start
+	resetting   bool           // all containers are being ended, to be restarted together
+	terminating bool           // the pod is being deleted
+	stopped     bool           // the loop has begun to end it
+	unprobed    bool           // the manager has refused a probe
+	killing     bool           // all processes are to be killed
+	restarts    []pods.Restart // to be reported
+	next        *v1.Pod        // to run after the end of this one
+	saved       savedPod       // in the state directory
 }
 
 // newPodLocked returns a new pod, which [Pods.run] starts.
 func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 	pod := &pod{
 		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		containers: make(map[string]*container),
 	}
+	pod.syncs.Store(1) // run starts the loop
 	pod.setSpecLocked(spec)
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
 		pod.restoreLocked(saved)
 	}
 	p.pods[spec.UID] = pod
+	p.living.Add(1)
 	return pod
 }
 
@@ -89,7 +92,7 @@ func (p *pod) change(spec *v1.Pod) bool {
 		return p.unprobed && !p.complete
 	case p.complete: // it has ended by itself: run the new spec as a new pod
 		p.next = spec
-		p.terminateLocked(nil)
+		p.terminateLocked()
 		return false
 	}
 	p.setSpecLocked(spec)
@@ -108,6 +111,13 @@ func (p *pod) probed(err error) error {
 	defer p.mu.Unlock()
 	p.unprobed = err != nil
 	return err
+}
+
+// refused reports whether the manager has refused a probe.
+func (p *pod) refused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unprobed
 }
 
 // current returns the pod with its published status.
@@ -130,65 +140,92 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.containers {
-		if c.id == id && c.running() {
-			return c.dir, append(slices.Clone(c.env), p.owner.host.Mark), true
+		if c.id != id || !c.running() {
+			continue
 		}
+		if c.external {
+			l := launchOf(p.spec, c.spec)
+			return l.Dir, append(l.Env, p.owner.host.Mark), true
+		}
+		return c.dir, append(slices.Clone(c.env), p.owner.host.Mark), true
 	}
 	return "", nil, false
 }
 
-// sync wakes the loop.
-func (p *pod) sync() { wake(p.wake) }
+// containerLocked returns the container with a name, or nil.
+func (p *pod) containerLocked(name string) *container {
+	for _, c := range p.containers {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
 
-// terminate ends the pod. When now is closed, its processes are killed at once.
-func (p *pod) terminate(now <-chan struct{}) {
+// sync requests another pass, and starts the loop if it does not run. A pod that has nothing to do
+// has no goroutine.
+func (p *pod) sync() {
+	if p.syncs.Add(1) == 1 {
+		p.owner.loops.Go(p.loop)
+	}
+}
+
+// terminate ends the pod.
+func (p *pod) terminate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = nil
-	p.terminateLocked(now)
+	p.terminateLocked()
 }
 
-func (p *pod) terminateLocked(now <-chan struct{}) {
+// kill kills the processes of a pod that is being ended.
+func (p *pod) kill() {
+	p.mu.Lock()
+	p.killing = true
+	p.mu.Unlock()
+	p.sync()
+}
+
+func (p *pod) terminateLocked() {
 	if !p.terminating {
 		p.terminating = true
 		spec := *p.spec
 		spec.DeletionTimestamp = new(metav1.Now())
 		p.spec = &spec
 	}
-	if now != nil {
-		p.now = now
-	}
 	p.sync()
 }
 
-// loop brings the pod to its desired state after every change, until the pod is deleted and has
-// ended.
+// loop brings the pod to its desired state. It returns when nothing is left to do until the next
+// call of sync, or when the pod was deleted and has ended. Each pod has its own loop: a slow start,
+// save or plugin delays no other pod.
 func (p *pod) loop() {
-	defer close(p.done)
 	for {
+		seen := p.syncs.Load()
 		retry, ended := p.pass()
+		p.syncAt(retry)
 		if ended {
 			p.jobs.Wait()
 			p.finish()
+			p.owner.living.Done()
+			return // syncs stays above 0: no further loop starts
+		}
+		if p.syncs.CompareAndSwap(seen, 0) {
 			return
 		}
-		timer := time.NewTimer(max(time.Until(retry), 0))
-		if retry.IsZero() {
-			timer.Stop()
-		}
-		p.mu.Lock()
-		now := p.now
-		p.mu.Unlock()
-		select {
-		case <-p.wake:
-		case <-timer.C:
-		case <-now:
-			p.killNow()
-			p.mu.Lock()
-			p.now = nil
-			p.mu.Unlock()
-		}
-		timer.Stop()
+	}
+}
+
+// syncAt makes the timer call sync at a time, or never if that is zero.
+func (p *pod) syncAt(at time.Time) {
+	switch {
+	case at.IsZero() && p.timer != nil:
+		p.timer.Stop()
+	case at.IsZero():
+	case p.timer == nil:
+		p.timer = time.AfterFunc(time.Until(at), p.sync)
+	default:
+		p.timer.Reset(time.Until(at))
 	}
 }
 
@@ -202,7 +239,9 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	switch {
 	case terminating:
 		p.save()
-		return time.Time{}, p.end()
+		ended = p.end()
+		p.killIfAsked()
+		return time.Time{}, ended
 	case !complete:
 		retry = p.act()
 		p.publish()
@@ -241,11 +280,11 @@ func (p *pod) act() (retry time.Time) {
 		return time.Time{}
 	}
 	for _, k := range todo.kill {
-		p.killLocked(p.containers[k.container.Name], k)
+		p.killLocked(p.containerLocked(k.container.Name), k)
 	}
 	var starts []*container
 	for _, c := range todo.start {
-		if c := p.containers[c.Name]; c.state != running {
+		if c := p.containerLocked(c.Name); c.state != running {
 			starts = append(starts, c)
 		}
 	}
@@ -256,16 +295,18 @@ func (p *pod) act() (retry time.Time) {
 
 // startAll starts the containers whose back-off is over.
 func (p *pod) startAll(starts []*container) {
-	tried := false
+	tried, restarted := false, false
 	for _, c := range starts {
+		ran := c.id != "" // only the loop changes it
 		if p.start(c) {
-			tried = true
+			tried, restarted = true, restarted || ran
 		}
 	}
-	if !tried {
+	// The worker of a container that could not be restarted has ended: add it again. The workers of
+	// a first start are there, unless the manager has refused one.
+	if !tried || !restarted && !p.refused() {
 		return
 	}
-	// The worker of a container that could not be restarted has ended: add it again.
 	spec := p.published()
 	err := p.owner.manager.AddPod(context.Background(), p.current())
 	for p.published() != spec { // Apply has changed it meanwhile
@@ -299,18 +340,18 @@ func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 // viewsLocked returns the input of computeActions.
 func (p *pod) viewsLocked() map[string]view {
 	views := make(map[string]view, len(p.containers))
-	for name, c := range p.containers {
+	for _, c := range p.containers {
 		v := view{
 			state: c.state, again: c.again, stopping: c.stopping != nil, external: c.external,
 			changed:    c.state == running && c.hash != p.hashOf(c.spec),
 			liveness:   p.decided(probe.Liveness, c.id),
 			startup:    p.decided(probe.Startup, c.id),
-			hasStartup: p.probes[name].kinds.Has(probe.Startup),
+			hasStartup: c.probes.kinds[probe.Startup],
 		}
 		if c.end != nil {
 			v.exitCode = c.end.ExitCode
 		}
-		views[name] = v
+		views[c.name] = v
 	}
 	return views
 }
@@ -325,12 +366,9 @@ func (p *pod) decided(kind probe.Kind, id string) decision {
 // dropRemovedLocked stops the containers that the spec no longer has.
 func (p *pod) dropRemovedLocked() {
 	desired := containerNames(p.spec)
-	for name, c := range p.containers {
-		switch {
-		case desired.Has(name):
-		case !c.running():
-			delete(p.containers, name)
-		case c.stopping == nil:
+	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return !desired.Has(c.name) && !c.running() })
+	for _, c := range p.containers {
+		if !desired.Has(c.name) && c.stopping == nil {
 			p.stopLocked(c, killRequest{}, nil)
 		}
 	}

@@ -69,6 +69,7 @@ type Pods struct {
 	manager *manager.Manager // set once by Start
 	cancel  context.CancelFunc
 	loops   sync.WaitGroup // goroutines of pods and of Start
+	living  sync.WaitGroup // pods that have not ended; none is added once stopped is set
 
 	applying sync.Mutex       // held while pods are added to the manager or removed from it
 	guard    *process.Process // nil until a pod needs it; guarded by applying
@@ -162,7 +163,7 @@ func (p *Pods) Apply(ctx context.Context, specs []*v1.Pod) error {
 	all := slices.Collect(maps.Values(p.pods))
 	for _, old := range all {
 		if !desired.Has(old.uid) {
-			old.terminate(nil)
+			old.terminate()
 		}
 	}
 	p.mu.Unlock()
@@ -207,10 +208,18 @@ func (p *Pods) Stop(ctx context.Context) error {
 	all := slices.Collect(maps.Values(p.pods))
 	p.mu.Unlock()
 	for _, pod := range all {
-		pod.terminate(ctx.Done())
+		pod.terminate()
 	}
-	for _, pod := range all {
-		<-pod.done
+	killed := make(chan struct{})
+	spare := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		for _, pod := range all {
+			pod.kill()
+		}
+	})
+	p.living.Wait()
+	if !spare() {
+		<-killed
 	}
 	if p.cancel != nil {
 		p.cancel()

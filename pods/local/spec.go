@@ -21,43 +21,36 @@ const defaultAddress = "127.0.0.1"
 
 // podProbes describes the probes of a container.
 type podProbes struct {
-	kinds    sets.Set[probe.Kind]
+	kinds    [len(probe.Kinds)]bool
 	handlers []string
-	grace    map[probe.Kind]*int64 // the grace periods of probes that have their own
+	grace    [len(probe.Kinds)]*int64 // the grace periods of probes that have their own
 }
 
 // setSpecLocked sets the spec of the pod, and adds its new containers.
 func (p *pod) setSpecLocked(spec *v1.Pod) {
-	p.spec, p.ip, p.probes = spec, addressOf(spec), probesOf(spec)
+	p.spec, p.ip = spec, addressOf(spec)
+	for _, c := range p.containers {
+		c.probes = podProbes{}
+	}
 	each := func(specs []v1.Container, init bool) {
 		for i := range specs {
-			if c := p.containers[specs[i].Name]; c != nil {
+			if c := p.containerLocked(specs[i].Name); c != nil {
 				c.spec = &specs[i]
 				continue
 			}
-			p.containers[specs[i].Name] = newContainer(&specs[i], init)
+			p.containers = append(p.containers, newContainer(&specs[i], init))
 		}
 	}
 	each(spec.Spec.InitContainers, true)
 	each(spec.Spec.Containers, false)
-}
-
-func probesOf(spec *v1.Pod) map[string]podProbes {
-	all := make(map[string]podProbes)
 	configs, _ := manager.ProbesOf(spec)
-	for _, c := range configs {
-		probes := all[c.Container]
-		if probes.kinds == nil {
-			probes.kinds, probes.grace = sets.New[probe.Kind](), make(map[probe.Kind]*int64)
+	for _, config := range configs {
+		if c := p.containerLocked(config.Container); c != nil {
+			c.probes.kinds[config.Kind] = true
+			c.probes.handlers = append(c.probes.handlers, config.Handler)
+			c.probes.grace[config.Kind] = config.TerminationGracePeriodSeconds
 		}
-		probes.kinds.Insert(c.Kind)
-		probes.handlers = append(probes.handlers, c.Handler)
-		if c.TerminationGracePeriodSeconds != nil {
-			probes.grace[c.Kind] = c.TerminationGracePeriodSeconds
-		}
-		all[c.Container] = probes
 	}
-	return all
 }
 
 // addressOf returns the address of the pod, from its annotation or else from its status.

@@ -39,15 +39,14 @@ func (p *pod) start(c *container) bool {
 		return false
 	}
 	p.beginLocked(c)
-	l := launchOf(p.spec, c.spec)
-	l.Mark = p.owner.host.Mark
-	c.dir, c.env = l.Dir, l.Env
-	external := c.external
-	if external {
+	if c.external {
 		p.runningLocked(c, nil)
-	}
-	p.mu.Unlock()
-	if !external {
+		p.mu.Unlock()
+	} else {
+		l := launchOf(p.spec, c.spec)
+		l.Mark = p.owner.host.Mark
+		c.dir, c.env = l.Dir, l.Env
+		p.mu.Unlock()
 		p.launch(c, l)
 	}
 	p.sync()
@@ -182,8 +181,6 @@ func (p *pod) killLocked(c *container, k killRequest) {
 // renewLocked gives an external target a new ID.
 func (p *pod) renewLocked(c *container) {
 	p.beginLocked(c)
-	l := launchOf(p.spec, c.spec)
-	c.dir, c.env = l.Dir, l.Env
 	p.runningLocked(c, nil)
 	p.sync()
 }

@@ -223,13 +223,13 @@ func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 	for _, c := range status.Conditions {
 		saved.Ready = saved.Ready || c.Type == v1.PodReady && c.Status == v1.ConditionTrue
 	}
-	for name, c := range p.containers {
+	for _, c := range p.containers {
 		if c.process != nil || !c.running() {
 			continue
 		}
-		s := statusNamed(status.ContainerStatuses, name)
+		s := statusNamed(status.ContainerStatuses, c.name)
 		if s == nil {
-			s = statusNamed(status.InitContainerStatuses, name)
+			s = statusNamed(status.InitContainerStatuses, c.name)
 		}
 		if s == nil || s.ContainerID != c.id {
 			continue
@@ -238,12 +238,12 @@ func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 			ID: c.id, Hash: c.hash, StartedAt: c.started, Restarts: c.restarts,
 			Started: s.Started != nil && *s.Started, Ready: s.Ready, Results: make(map[probe.Kind]string),
 		}
-		for kind := range p.probes[name].kinds {
-			if d := p.decided(kind, c.id); d.found && d.result != results.Unknown {
+		for _, kind := range probe.Kinds {
+			if d := p.decided(kind, c.id); c.probes.kinds[kind] && d.found && d.result != results.Unknown {
 				kept.Results[kind] = d.result.Word()
 			}
 		}
-		saved.Containers[name] = kept
+		saved.Containers[c.name] = kept
 	}
 	return saved
 }
@@ -256,14 +256,12 @@ func (p *pod) restoreLocked(saved savedPod) {
 		p.begun = metav1.NewTime(saved.StartTime)
 	}
 	for name, kept := range saved.Containers {
-		c := p.containers[name]
+		c := p.containerLocked(name)
 		if c == nil || !c.external || kept.Hash != p.hashOf(c.spec) || kept.ID == "" {
 			delete(saved.Containers, name)
 			continue
 		}
 		c.id, c.hash, c.restarts = kept.ID, kept.Hash, kept.Restarts
-		l := launchOf(p.spec, c.spec)
-		c.dir, c.env = l.Dir, l.Env
 		p.runningLocked(c, nil)
 		c.started = kept.StartedAt
 		if !c.started.Before(now) { // the clock was turned back
@@ -271,7 +269,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 		}
 		subject := &results.Subject{Namespace: p.spec.Namespace, Pod: p.spec.Name, PodUID: string(p.uid), Container: name}
 		for kind, word := range kept.Results {
-			if r, ok := savedResults[word]; ok && p.probes[name].kinds.Has(kind) {
+			if r, ok := savedResults[word]; ok && c.probes.kinds[kind] {
 				p.owner.manager.Results(kind).Set(kept.ID, r, subject, results.Restored)
 			}
 		}

@@ -63,7 +63,7 @@ func (p *pod) statusLocked() v1.PodStatus {
 	again := make(map[string]bool)
 	add := func(specs []v1.Container, statuses *[]v1.ContainerStatus) {
 		for i := range specs {
-			if c := p.containers[specs[i].Name]; c != nil {
+			if c := p.containerLocked(specs[i].Name); c != nil {
 				*statuses = append(*statuses, c.status(p.initialized))
 				again[c.name] = c.again || c.external
 			}
@@ -73,8 +73,8 @@ func (p *pod) statusLocked() v1.PodStatus {
 	add(p.spec.Spec.Containers, &status.ContainerStatuses)
 	if p.resetting {
 		status.Conditions = append(status.Conditions, v1.PodCondition{Type: v1.AllContainersRestarting, Status: v1.ConditionTrue})
-		for name := range p.containers {
-			again[name] = true
+		for _, c := range p.containers {
+			again[c.name] = true
 		}
 	}
 	if p.terminating {
@@ -93,7 +93,7 @@ func (p *pod) restartsAreWaitingLocked(status *v1.PodStatus) {
 	}
 	for _, list := range [...][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for i := range list {
-			if s := &list[i]; s.State.Terminated != nil && p.containers[s.Name].again {
+			if s := &list[i]; s.State.Terminated != nil && p.containerLocked(s.Name).again {
 				s.LastTerminationState.Terminated = s.State.Terminated
 				s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reasonCreating}}
 			}

@@ -22,13 +22,13 @@ type stopping struct {
 
 // gracePeriod returns the grace period of a container that is killed for cause: that of the
 // deletion, else that of the probe that has failed, else that of the pod.
-func gracePeriod(pod *v1.Pod, probes map[probe.Kind]*int64, cause killCause) time.Duration {
+func gracePeriod(pod *v1.Pod, probes *podProbes, cause killCause) time.Duration {
 	var ofProbe *int64
 	switch cause {
 	case causeLiveness:
-		ofProbe = probes[probe.Liveness]
+		ofProbe = probes.grace[probe.Liveness]
 	case causeStartup:
-		ofProbe = probes[probe.Startup]
+		ofProbe = probes.grace[probe.Startup]
 	}
 	seconds := int64(minGrace / time.Second)
 	switch {
@@ -76,14 +76,14 @@ func (p *pod) stopAllLocked() (left int) {
 		before = append(before[:len(before):len(before)], c.process)
 	}
 	for i := range p.spec.Spec.Containers {
-		stop(p.containers[p.spec.Spec.Containers[i].Name], nil)
+		stop(p.containerLocked(p.spec.Spec.Containers[i].Name), nil)
 	}
 	for i := len(p.spec.Spec.InitContainers) - 1; i >= 0; i-- {
-		stop(p.containers[p.spec.Spec.InitContainers[i].Name], before)
+		stop(p.containerLocked(p.spec.Spec.InitContainers[i].Name), before)
 	}
 	desired := containerNames(p.spec)
-	for name, c := range p.containers {
-		if !desired.Has(name) {
+	for _, c := range p.containers {
+		if !desired.Has(c.name) {
 			stop(c, nil)
 		}
 	}
@@ -106,7 +106,7 @@ func (p *pod) stopLocked(c *container, k killRequest, after []*process.Process) 
 	s := stopRequest{
 		container: c, spec: c.spec, process: c.process, after: after,
 		message: cmp.Or(k.message, "Stopping container "+c.name),
-		grace:   gracePeriod(p.spec, p.probes[c.name].grace, k.cause),
+		grace:   gracePeriod(p.spec, &c.probes, k.cause),
 		preStop: c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil && !c.preStopped,
 	}
 	p.jobs.Go(func() { p.stop(ctx, s) })
@@ -179,10 +179,14 @@ func wait(ctx context.Context, done <-chan struct{}, atMost time.Duration) {
 	}
 }
 
-// killNow kills all containers of the pod, without hooks and grace periods.
-func (p *pod) killNow() {
+// killIfAsked kills all containers of the pod after a call of kill, without hooks and grace periods.
+func (p *pod) killIfAsked() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.killing {
+		return
+	}
+	p.killing = false
 	for _, c := range p.containers {
 		if c.stopping != nil {
 			c.stopping.cancel()
