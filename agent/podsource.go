@@ -42,7 +42,8 @@ type PodSource interface {
 	// the manager and the host.
 	Stop(ctx context.Context) error
 
-	// Pods returns copies of all pods with their present status, sorted by namespace and name.
+	// Pods returns all pods with their present status, sorted by namespace and name. The agent does
+	// not modify them: they may share what they point to.
 	Pods() []v1.Pod
 
 	// Watch returns all pods, and then the changes of pods and their statuses until ctx ends. A slow

@@ -67,7 +67,7 @@ type Reload struct {
 
 // Change is a pod that has changed or was removed.
 type Change struct {
-	Pod     *v1.Pod // a copy, with its status
+	Pod     *v1.Pod // with its status; read-only
 	Removed bool    // the pod has ended and is no longer desired
 }
 

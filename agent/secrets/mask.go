@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,28 +24,29 @@ var publicHeaders = []string{
 // lastApplied is the annotation in which kubectl apply stores the whole manifest.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Mask returns a copy of pod without the values of variables, of headers and of the configs of
-// plugins.
+// Mask returns pod without the values of variables, of headers and of the configs of plugins. It does
+// not modify pod. The result shares with pod what has no secrets: it is read-only.
 func Mask(pod *v1.Pod) *v1.Pod {
-	pod = pod.DeepCopy()
-	for i := range pod.Spec.InitContainers {
-		maskContainer(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		maskContainer(&pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+	masked := *pod
+	masked.Spec.InitContainers = maskEach(pod.Spec.InitContainers, maskContainer)
+	masked.Spec.Containers = maskEach(pod.Spec.Containers, maskContainer)
+	masked.Spec.EphemeralContainers = maskEach(pod.Spec.EphemeralContainers, func(e *v1.EphemeralContainer) {
+		c := v1.Container(e.EphemeralContainerCommon)
 		maskContainer(&c)
-		pod.Spec.EphemeralContainers[i].EphemeralContainerCommon = v1.EphemeralContainerCommon(c)
+		e.EphemeralContainerCommon = v1.EphemeralContainerCommon(c)
+	})
+	probes, hasProbes := pod.Annotations[manager.Annotation]
+	_, hasLast := pod.Annotations[lastApplied]
+	if hasProbes || hasLast {
+		masked.Annotations = maps.Clone(pod.Annotations)
 	}
-	if text, ok := pod.Annotations[manager.Annotation]; ok {
-		pod.Annotations[manager.Annotation] = maskAnnotation(text)
+	if hasProbes {
+		masked.Annotations[manager.Annotation] = maskAnnotation(probes)
 	}
-	if _, ok := pod.Annotations[lastApplied]; ok {
-		pod.Annotations[lastApplied] = maskText
+	if hasLast {
+		masked.Annotations[lastApplied] = maskText
 	}
-	return pod
+	return &masked
 }
 
 // MaskAll masks all of pods.
@@ -56,36 +58,47 @@ func MaskAll(pods []v1.Pod) []v1.Pod {
 	return all
 }
 
+// maskEach returns a copy of list whose items mask has modified.
+func maskEach[T any](list []T, mask func(*T)) []T {
+	list = slices.Clone(list)
+	for i := range list {
+		mask(&list[i])
+	}
+	return list
+}
+
+// maskAt returns a copy of what p points to that mask has modified; nil if p is nil.
+func maskAt[T any](p *T, mask func(*T)) *T {
+	if p == nil {
+		return nil
+	}
+	masked := *p
+	mask(&masked)
+	return &masked
+}
+
+// maskContainer masks c, and replaces what it shares with other copies.
 func maskContainer(c *v1.Container) {
-	for i := range c.Env {
-		if c.Env[i].Value != "" {
-			c.Env[i].Value = maskText
+	c.Env = maskEach(c.Env, func(e *v1.EnvVar) {
+		if e.Value != "" {
+			e.Value = maskText
 		}
+	})
+	for _, p := range []**v1.Probe{&c.LivenessProbe, &c.ReadinessProbe, &c.StartupProbe} {
+		*p = maskAt(*p, func(p *v1.Probe) { p.HTTPGet = maskAt(p.HTTPGet, maskRequest) })
 	}
-	for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
-		if p != nil {
-			maskRequest(p.HTTPGet)
-		}
-	}
-	if c.Lifecycle == nil {
-		return
-	}
-	for _, h := range []*v1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
-		if h != nil {
-			maskRequest(h.HTTPGet)
-		}
-	}
+	hook := func(h *v1.LifecycleHandler) { h.HTTPGet = maskAt(h.HTTPGet, maskRequest) }
+	c.Lifecycle = maskAt(c.Lifecycle, func(l *v1.Lifecycle) {
+		l.PostStart, l.PreStop = maskAt(l.PostStart, hook), maskAt(l.PreStop, hook)
+	})
 }
 
 func maskRequest(r *v1.HTTPGetAction) {
-	if r == nil {
-		return
-	}
-	for i, h := range r.HTTPHeaders {
+	r.HTTPHeaders = maskEach(r.HTTPHeaders, func(h *v1.HTTPHeader) {
 		if !slices.Contains(publicHeaders, strings.ToLower(h.Name)) {
-			r.HTTPHeaders[i].Value = maskString(h.Value)
+			h.Value = maskString(h.Value)
 		}
-	}
+	})
 }
 
 // maskAnnotation masks the headers and the configs of plugins in the annotation for probes.

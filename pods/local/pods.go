@@ -235,7 +235,8 @@ func (p *Pods) PodStatus(uid types.UID) (v1.PodStatus, bool) { return p.store.Po
 // Restarts implements [manager.RestartSource]. An external target is not restarted.
 func (p *Pods) Restarts(_ *v1.Pod, c *v1.Container) bool { return !isExternal(c) }
 
-// Pods returns copies of all pods with their present status, sorted by namespace and name.
+// Pods returns all pods with their present status, sorted by namespace and name. They are read-only:
+// what they point to is shared.
 func (p *Pods) Pods() []v1.Pod {
 	p.mu.Lock()
 	specs := make([]*v1.Pod, 0, len(p.pods))
@@ -246,7 +247,8 @@ func (p *Pods) Pods() []v1.Pod {
 	all := make([]v1.Pod, 0, len(specs))
 	for _, spec := range specs {
 		if status, ok := p.store.PodStatus(spec.UID); ok {
-			all = append(all, *withStatus(spec, status))
+			all = append(all, *spec)
+			all[len(all)-1].Status = status
 		}
 	}
 	slices.SortFunc(all, func(a, b v1.Pod) int {
@@ -277,9 +279,10 @@ func (p *Pods) Environment(containerID string) (dir string, env []string, err er
 	return "", nil, fmt.Errorf("container %q is not running", containerID)
 }
 
-// withStatus returns a copy of pod with the status.
+// withStatus returns pod with the status. The result shares the rest with pod: nobody modifies a pod
+// of Apply, or a status of the store.
 func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
-	pod = pod.DeepCopy()
-	status.DeepCopyInto(&pod.Status)
-	return pod
+	shown := *pod
+	shown.Status = status
+	return &shown
 }

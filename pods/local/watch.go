@@ -12,7 +12,8 @@ import (
 )
 
 // Watch returns the changes of all pods from the first read until ctx ends, beginning with their
-// present state. A slow reader blocks nothing: it gets the newest state of each pod.
+// present state. A slow reader blocks nothing: it gets the newest state of each pod. The pods are
+// read-only.
 func (p *Pods) Watch(ctx context.Context) iter.Seq[pods.Change] {
 	return func(yield func(pods.Change) bool) {
 		q := p.watch.attach()
@@ -40,6 +41,9 @@ type watchers struct {
 func (w *watchers) changed(pod *v1.Pod, present func(types.UID) (v1.PodStatus, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.queues) == 0 {
+		return
+	}
 	if status, ok := present(pod.UID); ok {
 		w.sendLocked(pods.Change{Pod: withStatus(pod, status)})
 	}

@@ -1,0 +1,125 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
+	"github.com/daeace23/prober/probe"
+)
+
+const benchmarkPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: shop-%d, labels: {app: shop}}
+spec:
+  containers:
+  - name: web
+    ports: [{containerPort: 80}]
+    readinessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1}
+---`
+
+// BenchmarkExternalPods reports what a pod with one external target and one probe keeps when all
+// pods are ready and nothing changes: with the manager's part, and with the pod of the manifest.
+// One iteration is the whole measurement.
+func BenchmarkExternalPods(b *testing.B) {
+	for _, n := range []int{1000} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				restExternal(b, n)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func restExternal(b *testing.B, n int) {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, benchmarkPod, i)
+	}
+	idle := footprint()
+	source := &manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}
+	loaded, err := source.Load(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	source = nil
+	read := footprint()
+	pods, err := local.New(local.Config{}, testHost())
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	pods.Start(m)
+	if err := pods.Apply(ctx, loaded.Pods); err != nil {
+		b.Fatal(err)
+	}
+	awaitReady(ctx, b, pods, n)
+	time.Sleep(time.Second)
+	rest := footprint()
+	b.ReportMetric(float64(read.heap-idle.heap)/float64(n), "manifest-B/pod")
+	b.ReportMetric(float64(rest.heap-read.heap)/float64(n), "running-B/pod")
+	b.ReportMetric(float64(rest.stacks-idle.stacks)/float64(n), "stack-B/pod")
+	b.ReportMetric(float64(rest.goroutines-idle.goroutines)/float64(n), "goroutines/pod")
+	if err := pods.Stop(ctx); err != nil {
+		b.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
+	}
+	runtime.KeepAlive(loaded)
+}
+
+// awaitReady waits until n pods are ready.
+func awaitReady(ctx context.Context, b *testing.B, pods *local.Pods, n int) {
+	ready := make(map[string]bool)
+	for c := range pods.Watch(ctx) {
+		for _, condition := range c.Pod.Status.Conditions {
+			if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue {
+				ready[c.Pod.Name] = true
+			}
+		}
+		if len(ready) == n {
+			return
+		}
+	}
+	b.Fatalf("%d of %d pods are ready", len(ready), n)
+}
+
+// succeed has handlers that succeed at once.
+type succeed struct{}
+
+func (succeed) Prepare(string, []byte, probe.Target) (probe.Handler, error) {
+	return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		return probe.Outcome{Result: probe.Success}, nil
+	}), nil
+}
+
+// memory is what the process keeps.
+type memory struct {
+	heap, stacks int64 // bytes
+	goroutines   int
+}
+
+// footprint collects the garbage and returns what is left.
+func footprint() memory {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return memory{int64(s.HeapAlloc), int64(s.StackInuse), runtime.NumGoroutine()}
+}
