@@ -131,7 +131,7 @@ var packages = map[string]struct {
 	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
 	"metrics": {
 		ours:   []string{"probe", "core/worker", "core/results"},
-		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
 		ours: []string{"probe", "plugin", "internal/yamlpos"},

@@ -67,6 +67,7 @@ type Config struct {
 	Compat         probe.Compat
 	Profiling      bool // serve /debug/pprof
 	ShowOutput     bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
+	MetricsBuckets metrics.Buckets
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
@@ -150,7 +151,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
 		cfg: cfg, stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: newHub(),
-		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision}),
+		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
 	a.retry = time.AfterFunc(time.Hour, func() { a.podsTrigger.request(retriedSecrets, false) })
@@ -204,7 +205,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	a.registry = prometheus.NewRegistry()
-	return errors.Join(a.metrics.Register(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
+	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
@@ -50,7 +48,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/plugins", a.servePlugins)
 	mux.HandleFunc("POST /api/v1/plugins/{name}/promote", a.servePromote)
 	mux.HandleFunc("POST /-/reload", unhurried(a.serveReload))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}))
 	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
 		mux.HandleFunc("GET "+path, health(path, a.live))
 	}

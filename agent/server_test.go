@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/metrics"
 )
 
 // All paths on the index page exist.
@@ -127,6 +128,22 @@ func TestAPIShowsProbes(t *testing.T) {
 	}
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, `prober_probe_total{container="web",namespace="default",pod="shop",pod_uid="`+p.UID+`",probe_type="Readiness",result="failed"}`) {
 		t.Errorf("no count of the failures in\n%s", body)
+	}
+}
+
+func TestMetricsWithoutBuckets(t *testing.T) {
+	t.Parallel()
+	web := newTarget(t)
+	r := start(t, web.external("shop"), func(cfg *agent.Config) { cfg.MetricsBuckets = metrics.NoBuckets })
+	awaitProbe(t, r.stream(), "ready", ready)
+	_, body := r.do("GET", "/metrics")
+	for _, want := range []string{"\n# TYPE prober_probe_duration_seconds summary\n", "\nprober_probe_duration_seconds_sum{", "\ngo_goroutines "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "prober_probe_duration_seconds_bucket") {
+		t.Error("there are buckets")
 	}
 }
 

@@ -14,17 +14,17 @@ type AgentCounts struct {
 // RegisterAgent registers the metrics of c.
 func RegisterAgent(r prometheus.Registerer, c AgentCounts) error {
 	for stream, count := range c.LogLinesDropped {
-		if err := register(r, count, prometheus.CounterOpts{
+		if err := registerCount(r, count, prometheus.CounterOpts{
 			Name: linesDropped.Name, Help: linesDropped.Help, ConstLabels: prometheus.Labels{"stream": stream},
 		}); err != nil {
 			return err
 		}
 	}
-	return register(r, c.StateSaveFailures, prometheus.CounterOpts{
+	return registerCount(r, c.StateSaveFailures, prometheus.CounterOpts{
 		Name: saveFailures.Name, Help: saveFailures.Help,
 	})
 }
 
-func register(r prometheus.Registerer, count func() uint64, opts prometheus.CounterOpts) error {
+func registerCount(r prometheus.Registerer, count func() uint64, opts prometheus.CounterOpts) error {
 	return r.Register(prometheus.NewCounterFunc(opts, func() float64 { return float64(count()) }))
 }

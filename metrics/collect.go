@@ -1,10 +1,6 @@
 package metrics
 
 import (
-	"maps"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,115 +8,26 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// workerCollector collects everything that ticks count, except what handlers measured.
-type workerCollector struct{ m *Metrics }
+// sharedCollector collects what ticks count for all probes together.
+type sharedCollector struct{ m *Metrics }
 
-var _ prometheus.Collector = workerCollector{}
+var _ prometheus.Collector = sharedCollector{}
 
 // Describe implements [prometheus.Collector].
-func (c workerCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{
-		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight,
-	} {
+func (c sharedCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range []*family{outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight} {
 		ch <- f.desc
 	}
 }
 
 // Collect implements [prometheus.Collector]. It holds no lock while it waits for a slow reader.
-func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
-	all, merged := c.m.snapshot()
-	for _, s := range all {
-		s.collectTotals(ch)
+func (c sharedCollector) Collect(ch chan<- prometheus.Metric) {
+	m := c.m
+	var lag lagHistogram
+	for _, o := range m.allOutcomes() {
+		o.collect(ch, &lag)
 	}
-	for _, s := range merged {
-		s.collectDuration(ch)
-	}
-	for _, o := range c.m.allOutcomes() {
-		o.collect(ch)
-	}
-	c.m.collectShared(ch)
-}
-
-// snapshot returns all series twice: as they are, and with those merged that differ only in the
-// pod's UID.
-func (m *Metrics) snapshot() (all, merged []*series) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	all = make([]*series, 0, len(m.series))
-	merged = make([]*series, 0, len(m.series))
-	for _, first := range m.series {
-		var group *series // of the same probe as s
-		for s := first; s != nil; s = s.next {
-			all = append(all, s)
-			if group != nil && group.sameProbe(s.info()) {
-				group.absorb(s)
-				continue
-			}
-			group = s
-			if s.next != nil { // a copy: absorb must not change s
-				group = s.bare()
-				group.absorb(s)
-			}
-			merged = append(merged, group)
-		}
-	}
-	return all, merged
-}
-
-// resultWords are the kubelet's, by decided result.
-var resultWords = [decidedResults]string{"unknown", "successful", "failed"}
-
-func (s *series) collectTotals(ch chan<- prometheus.Metric) {
-	for i := range s.totals {
-		if n := s.totals[i].Load(); n > 0 {
-			ch <- probeTotal.with(float64(n),
-				s.kind.Title(), resultWords[i], s.container, s.pod, s.namespace, s.podUID)
-		}
-	}
-}
-
-func (s *series) collectDuration(ch chan<- prometheus.Metric) {
-	count, buckets := cumulative(durationBounds[:], s.durations[:])
-	if count == 0 {
-		return
-	}
-	ch <- prometheus.MustNewConstHistogram(probeDuration.desc, count, time.Duration(s.durationSum.Load()).Seconds(), buckets,
-		s.kind.Title(), s.container, s.pod, s.namespace)
-}
-
-// cumulative returns the counts of buckets as Prometheus has them.
-func cumulative(bounds []time.Duration, counts []atomic.Uint32) (count uint64, buckets map[float64]uint64) {
-	buckets = make(map[float64]uint64, len(bounds))
-	for i, b := range bounds {
-		count += uint64(counts[i].Load())
-		buckets[b.Seconds()] = count
-	}
-	return count + uint64(counts[len(bounds)].Load()), buckets
-}
-
-func (m *Metrics) allOutcomes() []*outcomes {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	all := make([]*outcomes, 0, len(m.handlers))
-	for _, o := range m.handlers {
-		all = append(all, o)
-	}
-	return all
-}
-
-func (o *outcomes) collect(ch chan<- prometheus.Metric) {
-	for r := range o.results {
-		ch <- outcomesTotal.with(float64(o.results[r].Load()),
-			o.handler, probe.Result(r).String())
-	}
-	for i := range o.reasons {
-		if n := o.reasons[i].Load(); n > 0 {
-			ch <- attemptErrors.with(float64(n), o.handler, string(reasons[i]))
-		}
-	}
-}
-
-func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
+	ch <- lag.metric()
 	for kind := range m.transitions {
 		for from := range decidedResults {
 			for to := range decidedResults {
@@ -133,14 +40,99 @@ func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
 	for i, reason := range skipReasons {
 		ch <- runsSkipped.with(float64(m.skipped[i].Load()), string(reason))
 	}
-	count, buckets := cumulative(m.lag.bounds, m.lag.counts)
-	ch <- prometheus.MustNewConstHistogram(scheduleLag.desc, count, time.Duration(m.lag.sum.Load()).Seconds(), buckets)
 	ch <- workers.with(float64(m.workers.Load()))
 	ch <- inflight.with(float64(m.inflight.Load()))
 }
 
-// maxPluginSeries is the largest number of metrics of one tick.
-const maxPluginSeries = 64
+func (m *Metrics) allOutcomes() []*outcomes {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all := make([]*outcomes, 0, len(m.handlers))
+	for _, o := range m.handlers {
+		all = append(all, o)
+	}
+	return all
+}
+
+// collect collects what is counted for one handler, and adds its schedule lags to lag.
+func (o *outcomes) collect(ch chan<- prometheus.Metric, lag *lagHistogram) {
+	var results [len(stripe{}.results)]uint64
+	for i := range o.stripes {
+		for r := range results {
+			results[r] += o.stripes[i].results[r].Load()
+		}
+		lag.add(&o.stripes[i])
+	}
+	for r, n := range results {
+		ch <- outcomesTotal.with(float64(n), o.handler, probe.Result(r).String())
+	}
+	for i := range o.reasons {
+		if n := o.reasons[i].Load(); n > 0 {
+			ch <- attemptErrors.with(float64(n), o.handler, string(reasons[i]))
+		}
+	}
+}
+
+// probeCollector collects what ticks count for each probe, except what handlers measured. It is
+// for registries of other programs: [Metrics.Handler] needs less time and memory for the same.
+type probeCollector struct{ m *Metrics }
+
+var _ prometheus.Collector = probeCollector{}
+
+// Describe implements [prometheus.Collector].
+func (c probeCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- probeTotal.desc
+	ch <- probeDuration.desc
+}
+
+// Collect implements [prometheus.Collector]. It holds no lock while it waits for a slow reader.
+func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
+	for s := range c.m.series.all() {
+		for result, word := range resultWords {
+			if n := s.totals[result].Load(); n > 0 {
+				ch <- probeTotal.with(float64(n), titles[s.kind], word, s.subject.container, s.subject.pod, s.subject.namespace, s.subject.podUID)
+			}
+		}
+	}
+	for s, d := range c.m.series.durations() {
+		labels := []string{titles[s.kind], s.subject.container, s.subject.pod, s.subject.namespace}
+		if c.m.buckets == NoBuckets {
+			ch <- prometheus.MustNewConstSummary(probeDuration.desc, d.count(), d.sum.Seconds(), nil, labels...)
+			continue
+		}
+		ch <- histogram(probeDuration, durationBounds[:], d.buckets[:], d.sum, labels...)
+	}
+}
+
+// lagHistogram is the sum of the schedule lags of several stripes.
+type lagHistogram struct {
+	counts [len(lagBounds) + 1]uint64
+	sum    time.Duration
+}
+
+func (h *lagHistogram) add(s *stripe) {
+	for i := range h.counts {
+		h.counts[i] += s.lags[i].Load()
+	}
+	h.sum += time.Duration(s.lagSum.Load())
+}
+
+func (h *lagHistogram) metric() prometheus.Metric {
+	return histogram(scheduleLag, lagBounds[:], h.counts[:], h.sum)
+}
+
+// histogram returns counts, which are not cumulative, as Prometheus has them.
+func histogram(f *family, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
+	var count uint64
+	buckets := make(map[float64]uint64, len(bounds))
+	for i, n := range counts {
+		count += n
+		if i < len(bounds) {
+			buckets[bounds[i].Seconds()] = count
+		}
+	}
+	return prometheus.MustNewConstHistogram(f.desc, count, sum.Seconds(), buckets, labels...)
+}
 
 // pluginCollector collects what handlers measured. Their labels are not known beforehand, so it
 // is an unchecked collector, without descriptors.
@@ -153,51 +145,12 @@ func (pluginCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
-	all, _ := c.m.snapshot()
-	seen := make(map[string]bool) // a duplicate would fail the whole scrape
-	for _, s := range all {
-		measured := s.measured.Load()
-		if measured == nil {
-			continue
+	for measured := range c.m.series.measurements() {
+		names, values := make([]string, len(measured.labels)), make([]string, len(measured.labels))
+		for i, l := range measured.labels {
+			names[i], values[i] = l.name, l.value
 		}
-		for _, metric := range (*measured)[:min(len(*measured), maxPluginSeries)] {
-			names, values := s.pluginLabels(metric)
-			key := strings.Join(slices.Concat(names, values), "\xff")
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			desc := prometheus.NewDesc(pluginMetric.Name, pluginMetric.Help, names, nil)
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, metric.Value, values...)
-		}
+		desc := prometheus.NewDesc(pluginMetric.Name, pluginMetric.Help, names, nil)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, measured.value, values...)
 	}
-}
-
-// pluginLabels returns the labels of one measured number. It drops labels of the plugin that
-// have the name of one of ours, or that Prometheus does not accept.
-func (s *series) pluginLabels(metric probe.Metric) (names, values []string) {
-	names = pluginMetric.labelNames()
-	values = []string{s.handler.Load().handler, metric.Name, metric.Unit, s.kind.Title(), s.container, s.pod, s.namespace}
-	ours := names
-	for _, name := range slices.Sorted(maps.Keys(metric.Labels)) {
-		if validLabel(name) && !slices.Contains(ours, name) {
-			names, values = append(names, name), append(values, metric.Labels[name])
-		}
-	}
-	for i := range values {
-		values[i] = strings.ToValidUTF8(values[i], "\ufffd")
-	}
-	return names, values
-}
-
-// validLabel reports whether name is valid in every version of Prometheus' text format.
-func validLabel(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != "" && !strings.HasPrefix(name, "__")
 }

@@ -27,6 +27,7 @@ const (
 	Counter   Type = "counter"
 	Gauge     Type = "gauge"
 	Histogram Type = "histogram"
+	Summary   Type = "summary"
 )
 
 // Label is one label of a family.
@@ -145,7 +146,7 @@ var (
 	})
 	scheduleLag = newFamily(Family{
 		Name: "prober_schedule_lag_seconds", Type: Histogram, Unit: "seconds",
-		Help: "Time from when a tick was due until it began.", Buckets: seconds(lagBounds),
+		Help: "Time from when a tick was due until it began.", Buckets: seconds(lagBounds[:]),
 		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and failures tell more about it than about the targets.",
 	})
 	runsSkipped = newFamily(Family{
@@ -266,7 +267,7 @@ var (
 )
 
 func outcomeWords() (words []string) {
-	for r := range len(outcomes{}.results) {
+	for r := range len(stripe{}.results) {
 		words = append(words, probe.Result(r).String())
 	}
 	return words

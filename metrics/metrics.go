@@ -3,8 +3,8 @@
 // [Metrics] is a [worker.Observer] that counts each tick into plain atomic numbers,
 // and turns them into metrics when someone scrapes. The kubelet's two metrics keep
 // their names, labels and meanings; the others are prober's own, and their labels are
-// bounded. families.go declares all metrics: read it first. series.go counts for one probe,
-// and collect.go collects the counts.
+// bounded. families.go declares all metrics: read it first. series.go counts for one probe, index.go keeps
+// the series sorted, handler.go and stream.go serve them, and collect.go collects them for a registry.
 package metrics
 
 import (
@@ -12,10 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,19 +26,30 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Config describes the program for prober_build_info.
+// Config configures [New].
 type Config struct {
-	Version  string // "" is shown as "unknown"
-	Revision string // of the source; "" is shown as "unknown"
+	Version  string // of the program, for prober_build_info; "" is shown as "unknown"
+	Revision string // of its source; "" is shown as "unknown"
+	Buckets  Buckets
 }
+
+// Buckets are the buckets of prober_probe_duration_seconds, the only histogram that each probe
+// has series of.
+type Buckets string
+
+const (
+	// ClassicBuckets are the kubelet's, 12 series a probe. They are the default.
+	ClassicBuckets Buckets = "classic"
+	// NoBuckets leaves the sum and the count, of type summary.
+	NoBuckets Buckets = "none"
+)
 
 // Metrics observes workers and collects what it has seen. It is safe for concurrent
 // use.
 type Metrics struct {
-	seed        maphash.Seed
+	buckets     Buckets
 	workers     atomic.Int64
 	inflight    atomic.Int64
-	lag         histogram
 	skipped     [len(skipReasons)]atomic.Uint64
 	transitions [len(probe.Kinds)][decidedResults][decidedResults]atomic.Uint64 // by kind, from, to
 
@@ -50,8 +61,9 @@ type Metrics struct {
 	reloadOK      prometheus.Gauge
 	reloadSuccess prometheus.Gauge
 
+	series index
+
 	mu       sync.RWMutex
-	series   map[uint64]*series   // by hash of pod name, container and kind; the others of a hash hang on next
 	handlers map[string]*outcomes // by name of handler
 	sources  []string             // the plugins of sourceStale
 }
@@ -61,8 +73,7 @@ var _ worker.Observer = (*Metrics)(nil)
 // New returns metrics without counts. [Metrics.Register] adds them to a registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{
-		seed: maphash.MakeSeed(), series: make(map[uint64]*series), handlers: make(map[string]*outcomes),
-		lag: histogram{bounds: lagBounds, counts: make([]atomic.Uint32, len(lagBounds)+1)},
+		buckets: cmp.Or(cfg.Buckets, ClassicBuckets), handlers: make(map[string]*outcomes),
 		build: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: buildInfo.Name, Help: buildInfo.Help,
 			ConstLabels: prometheus.Labels{
@@ -83,12 +94,21 @@ func New(cfg Config) *Metrics {
 	return m
 }
 
-// Register registers all metrics of m.
+// Register registers all metrics of m. A scrape of many probes costs much less by
+// [Metrics.RegisterShared] and [Metrics.Handler].
 func (m *Metrics) Register(r prometheus.Registerer) error {
+	return errors.Join(m.RegisterShared(r), register(r, probeCollector{m}, pluginCollector{m}))
+}
+
+// RegisterShared registers all metrics of m except those that each probe has series of:
+// [Metrics.Handler] adds those.
+func (m *Metrics) RegisterShared(r prometheus.Registerer) error {
+	return register(r, sharedCollector{m}, m.build, m.calls, m.restarts, m.actions, m.sourceStale, m.reloadOK, m.reloadSuccess)
+}
+
+func register(r prometheus.Registerer, all ...prometheus.Collector) error {
 	var errs []error
-	for _, c := range []prometheus.Collector{
-		workerCollector{m}, pluginCollector{m}, m.build, m.calls, m.restarts, m.actions, m.sourceStale, m.reloadOK, m.reloadSuccess,
-	} {
+	for _, c := range all {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}
@@ -103,74 +123,65 @@ func (m *Metrics) Register(r prometheus.Registerer) error {
 // probe share their series, so the end of the first does not remove counts of the next.
 func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	m.workers.Add(1)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	hash := m.hash(info)
-	near := m.series[hash]
-	for ; near != nil && !near.sameProbe(info); near = near.next {
+	handler := m.outcomes(info.Handler)
+	is := subject{
+		container: valid(info.Container), namespace: valid(info.Namespace), pod: valid(info.Pod), podUID: valid(info.PodUID),
 	}
-	for s := near; s != nil; s = s.next {
-		if s.sameProbe(info) && s.podUID == info.PodUID {
-			s.workers++
-			return s
-		}
+	m.series.mu.Lock()
+	defer m.series.mu.Unlock()
+	p, found := m.series.seekLocked(&is, info.Kind)
+	if found {
+		s := m.series.atLocked(p)
+		s.workers++
+		return s
 	}
-	s := &series{
-		metrics: m, namespace: info.Namespace, pod: info.Pod, podUID: info.PodUID,
-		container: info.Container, kind: info.Kind, workers: 1,
-	}
-	s.handler.Store(m.outcomesLocked(info.Handler))
-	if near != nil { // keep the series of one probe together
-		s.next, near.next = near.next, s
+	m.series.made++
+	s := &series{kind: info.Kind, stripe: uint8(m.series.made % stripes), workers: 1}
+	s.handler.Store(handler)
+	if near := m.series.beforeLocked(p); near != nil && *near.subject == is {
+		s.subject = near.subject
+	} else if near := m.series.atLocked(p); near != nil && *near.subject == is {
+		s.subject = near.subject
 	} else {
-		s.next, m.series[hash] = m.series[hash], s
+		s.subject = new(is)
 	}
+	m.series.insertLocked(p, s)
 	return s
 }
 
-// hash leaves the pod's UID out, as the labels of the duration do.
-func (m *Metrics) hash(info worker.Info) uint64 {
-	return maphash.Comparable(m.seed, [4]string{info.Namespace, info.Pod, info.Container, info.Kind.String()})
-}
+// valid returns value as a label may have it.
+func valid(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
 // release removes one worker from s. The durations of the last one move to another series of
 // the same probe, if there is one, because both have the same labels.
 func (m *Metrics) release(s *series) {
 	m.workers.Add(-1)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.series.mu.Lock()
+	defer m.series.mu.Unlock()
 	if s.workers--; s.workers > 0 {
 		return
 	}
-	hash := m.hash(s.info())
-	first := m.series[hash]
-	switch {
-	case first != s:
-		first.unlink(s)
-	case s.next != nil:
-		m.series[hash] = s.next
-	default:
-		delete(m.series, hash)
-	}
-	for heir := m.series[hash]; heir != nil; heir = heir.next {
-		if heir.sameProbe(s.info()) {
-			heir.absorb(s)
-			return
-		}
+	s.setQuarantined(nil, false)
+	p, _ := m.series.seekLocked(s.subject, s.kind)
+	m.series.deleteLocked(p)
+	if heirs := m.series.twinsLocked(s); len(heirs) > 0 {
+		heirs[0].absorb(s)
 	}
 }
 
 // outcomes returns the numbers of one handler.
 func (m *Metrics) outcomes(handler string) *outcomes {
+	handler = valid(handler)
+	m.mu.RLock()
+	o := m.handlers[handler]
+	m.mu.RUnlock()
+	if o != nil {
+		return o
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.outcomesLocked(handler)
-}
-
-func (m *Metrics) outcomesLocked(handler string) *outcomes {
-	o := m.handlers[handler]
-	if o == nil {
-		o = &outcomes{handler: handler}
+	if o = m.handlers[handler]; o == nil {
+		o = &outcomes{metrics: m, handler: handler}
 		m.handlers[handler] = o
 	}
 	return o

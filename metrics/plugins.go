@@ -96,11 +96,8 @@ func collectLoaded(ch chan<- prometheus.Metric, name string, s *PluginStats) {
 // quarantined counts the probes in quarantine by handler.
 func (m *Metrics) quarantined() map[string]int {
 	counts := make(map[string]int)
-	all, _ := m.snapshot()
-	for _, s := range all {
-		if s.quarantined.Load() {
-			counts[s.handler.Load().handler]++
-		}
+	for _, o := range m.allOutcomes() {
+		counts[o.handler] = int(o.quarantined.Load())
 	}
 	return counts
 }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -23,7 +22,7 @@ var durationBounds = [...]time.Duration{
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
-var lagBounds = []time.Duration{
+var lagBounds = [...]time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second,
@@ -41,18 +40,34 @@ var reasons = [...]probe.Reason{
 
 // outcomes is what is counted for one handler.
 type outcomes struct {
-	handler string
-	results [4]atomic.Uint64 // by [probe.Result]
-	reasons [len(reasons)]atomic.Uint64
+	metrics     *Metrics
+	handler     string
+	stripes     [stripes]stripe
+	reasons     [len(reasons)]atomic.Uint64
+	quarantined atomic.Int64 // probes
 }
 
-func (o *outcomes) count(t *worker.Tick) {
+// stripes is how many copies of the counts there are that every tick adds to. Each series uses one
+// of them, so that processors seldom write to the same cache line.
+const stripes = 8
+
+type stripe struct {
+	results [4]atomic.Uint64                  // by [probe.Result]
+	lags    [len(lagBounds) + 1]atomic.Uint64 // not cumulative
+	lagSum  atomic.Int64                      // nanoseconds
+	_       [40]byte                          // the rest of a cache line
+}
+
+func (o *outcomes) count(t *worker.Tick, in *stripe) {
+	lag := max(t.Start.Sub(t.Due), 0)
+	in.lags[bucket(lagBounds[:], lag)].Add(1)
+	in.lagSum.Add(int64(lag))
 	if t.Err != nil {
-		o.results[probe.Unknown].Add(1)
+		in.results[probe.Unknown].Add(1)
 		o.reason(probe.ReasonOf(t.Err), t.Attempts)
 		return
 	}
-	o.results[min(int(t.Outcome.Result), len(o.results)-1)].Add(1)
+	in.results[min(int(t.Outcome.Result), len(in.results)-1)].Add(1)
 	if t.Outcome.Reason != "" {
 		o.reason(t.Outcome.Reason, 1)
 	}
@@ -64,18 +79,6 @@ func (o *outcomes) reason(r probe.Reason, attempts int) {
 		i = len(reasons) - 1
 	}
 	o.reasons[i].Add(uint64(attempts))
-}
-
-// histogram counts durations. The counts of its buckets are not cumulative.
-type histogram struct {
-	bounds []time.Duration
-	counts []atomic.Uint32 // one more than bounds
-	sum    atomic.Int64    // nanoseconds
-}
-
-func (h *histogram) observe(d time.Duration) {
-	h.counts[bucket(h.bounds, d)].Add(1)
-	h.sum.Add(int64(d))
 }
 
 // bucket returns the index of the first bound that is not below d.
@@ -92,61 +95,32 @@ func bucket(bounds []time.Duration, d time.Duration) int {
 // or of several while one replaces another. Its size is most of the memory of a probe in this
 // package, so counts have 32 bits: an overflow looks like a restart of the counter.
 type series struct {
-	metrics        *Metrics
-	namespace, pod string
-	podUID         string
-	container      string
-	handler        atomic.Pointer[outcomes]       // of the last tick's handler
-	measured       atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
-	durationSum    atomic.Int64                   // nanoseconds
-	durations      [len(durationBounds) + 1]atomic.Uint32
-	totals         [decidedResults]atomic.Uint32 // by decided result
-	kind           probe.Kind
-	quarantined    atomic.Bool // since the last tick
-
-	workers int32   // guarded by Metrics.mu
-	next    *series // of the same hash; guarded by Metrics.mu
+	subject     *subject
+	handler     atomic.Pointer[outcomes]       // of the last tick's handler
+	quarantined atomic.Pointer[outcomes]       // handler that has the probe in quarantine since the last tick; nil for none
+	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
+	durationSum atomic.Int64                   // nanoseconds
+	durations   [len(durationBounds) + 1]atomic.Uint32
+	totals      [decidedResults]atomic.Uint32 // by decided result
+	kind        probe.Kind
+	stripe      uint8 // of outcomes
+	workers     int16 // guarded by index.mu
 }
 
 var _ worker.ProbeObserver = (*series)(nil)
 
-func (s *series) sameProbe(info worker.Info) bool {
-	return s.pod == info.Pod && s.container == info.Container && s.namespace == info.Namespace && s.kind == info.Kind
-}
-
-func (s *series) info() worker.Info {
-	return worker.Info{
-		Subject: results.Subject{Namespace: s.namespace, Pod: s.pod, PodUID: s.podUID, Container: s.container}, Kind: s.kind,
-	}
-}
-
-// bare returns a series of the same probe with nothing counted.
-func (s *series) bare() *series {
-	return &series{namespace: s.namespace, pod: s.pod, podUID: s.podUID, container: s.container, kind: s.kind}
-}
-
-// unlink removes o, which comes after s, from the list.
-func (s *series) unlink(o *series) {
-	at := s
-	for at.next != o {
-		at = at.next
-	}
-	at.next = o.next
-}
-
 // Tick implements [worker.ProbeObserver].
 func (s *series) Tick(t *worker.Tick) {
-	s.metrics.lag.observe(max(t.Start.Sub(t.Due), 0))
 	handler := s.handler.Load()
 	if handler.handler != t.Handler {
-		handler = s.metrics.outcomes(t.Handler)
+		handler = handler.metrics.outcomes(t.Handler)
 		s.handler.Store(handler)
 		s.measured.Store(nil) // by another handler
 	}
-	handler.count(t)
-	s.quarantined.Store(!t.Quarantined.IsZero())
+	handler.count(t, &handler.stripes[s.stripe])
+	s.setQuarantined(handler, !t.Quarantined.IsZero())
 	if t.Changed() {
-		s.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
+		handler.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
@@ -170,6 +144,36 @@ func (s *series) observeDuration(d time.Duration) {
 	s.durationSum.Add(int64(d))
 }
 
+// setQuarantined counts the probe for the handler that has it in quarantine, if it is.
+func (s *series) setQuarantined(handler *outcomes, is bool) {
+	if !is {
+		handler = nil
+	}
+	if s.quarantined.Load() == handler {
+		return
+	}
+	if before := s.quarantined.Swap(handler); before != nil {
+		before.quarantined.Add(-1)
+	}
+	if handler != nil {
+		handler.quarantined.Add(1)
+	}
+}
+
+// Skipped implements [worker.ProbeObserver].
+func (s *series) Skipped(reason worker.SkipReason, ticks int) {
+	handler := s.handler.Load()
+	if reason == worker.SkipQuarantine {
+		s.setQuarantined(handler, true)
+	}
+	if i := slices.Index(skipReasons[:], reason); i >= 0 {
+		handler.metrics.skipped[i].Add(uint64(ticks))
+	}
+}
+
+// Close implements [worker.ProbeObserver].
+func (s *series) Close() { s.handler.Load().metrics.release(s) }
+
 // absorb adds the durations of o to those of s.
 func (s *series) absorb(o *series) {
 	for i := range s.durations {
@@ -178,18 +182,34 @@ func (s *series) absorb(o *series) {
 	s.durationSum.Add(o.durationSum.Load())
 }
 
-// Skipped implements [worker.ProbeObserver].
-func (s *series) Skipped(reason worker.SkipReason, ticks int) {
-	if reason == worker.SkipQuarantine {
-		s.quarantined.Store(true)
-	}
-	if i := slices.Index(skipReasons[:], reason); i >= 0 {
-		s.metrics.skipped[i].Add(uint64(ticks))
-	}
+// resultWords are the kubelet's, by decided result.
+var resultWords = [decidedResults]string{"unknown", "successful", "failed"}
+
+// sortedResults are the numbers of the decided results in the order of their words.
+var sortedResults = [decidedResults]int{2, 1, 0}
+
+// titles are what the label probe_type is, by kind.
+var titles = [len(probe.Kinds)]string{probe.Liveness.Title(), probe.Readiness.Title(), probe.Startup.Title()}
+
+// durations are what was counted of durations at one moment.
+type durations struct {
+	buckets [len(durationBounds) + 1]uint64 // not cumulative
+	sum     time.Duration
 }
 
-// Close implements [worker.ProbeObserver].
-func (s *series) Close() { s.metrics.release(s) }
+func (d *durations) add(s *series) {
+	for i := range d.buckets {
+		d.buckets[i] += uint64(s.durations[i].Load())
+	}
+	d.sum += time.Duration(s.durationSum.Load())
+}
+
+func (d *durations) count() (n uint64) {
+	for _, b := range d.buckets {
+		n += b
+	}
+	return n
+}
 
 func seconds(bounds []time.Duration) (all []float64) {
 	for _, b := range bounds {

@@ -112,8 +112,9 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
+	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; none: sum and count only")
 	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly like this kubelet, bugs included")
-	o.LogFormat, o.logLevel = "text", "info"
+	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }

@@ -27,10 +27,13 @@ const head = `# Metrics
 
 <!-- Written by ` + "`make docs`" + ` from metrics/families.go. Do not edit. -->
 
-` + "`GET /metrics`" + ` of a running agent shows these metrics in Prometheus' text format.
+` + "`GET /metrics`" + ` of a running agent shows these metrics in Prometheus' text format, or in OpenMetrics for clients that ask for it.
 Names and labels are stable, as [versioning.md](versioning.md) says.
 Labels without a list of values have one series for each value that there is at the moment.
 The Go runtime and the process have the metrics ` + "`go_*` and `process_*`" + ` of Prometheus' client library as well.
+
+Series of metrics with the labels ` + "`container` and `probe_type`" + ` come with the first tick of a probe, and go with its worker.
+With ` + "`--metrics-buckets none` `prober_probe_duration_seconds`" + ` is a summary without quantiles: it has its sum and its count.
 `
 
 // page returns docs/metrics.md.

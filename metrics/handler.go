@@ -1,0 +1,156 @@
+package metrics
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// HandlerConfig configures [Metrics.Handler].
+type HandlerConfig struct {
+	// Rest has all metrics but those that each probe has series of: the ones that
+	// [Metrics.RegisterShared] registers, and those of the program. Families of it that have the
+	// name of one of ours are left out.
+	Rest prometheus.Gatherer
+	// MaxInFlight is the largest number of requests at the same time. Others are answered with
+	// 503 Service Unavailable. Zero means no limit.
+	MaxInFlight int
+}
+
+// writeTimeout bounds a response where the server has no limit.
+const writeTimeout = 30 * time.Second
+
+// Handler returns a handler of scrapes. Its responses are those of promhttp over a registry with
+// all metrics, in the text format and in OpenMetrics; the series of prober_plugin_metric are sorted
+// within a container. It streams the series of probes from their counters, in chunks of about
+// 64 KiB. The memory of a request does not depend on the number of probes, and a request holds no
+// lock while it waits for its reader. It ends after 30 s, or when the write timeout of the server
+// has passed. The query parameter name[] selects families.
+func (m *Metrics) Handler(cfg HandlerConfig) http.Handler {
+	h := &handler{metrics: m, cfg: cfg}
+	if cfg.MaxInFlight > 0 {
+		h.slots = make(chan struct{}, cfg.MaxInFlight)
+	}
+	return h
+}
+
+type handler struct {
+	metrics *Metrics
+	cfg     HandlerConfig
+	slots   chan struct{} // nil for any number
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.slots != nil {
+		select {
+		case h.slots <- struct{}{}:
+			defer func() { <-h.slots }()
+		default:
+			http.Error(w, fmt.Sprintf("Limit of concurrent requests reached (%d), try again later.", h.cfg.MaxInFlight), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	rest, err := h.cfg.Rest.Gather()
+	if err != nil {
+		http.Error(w, "An error has occurred while serving metrics:\n\n"+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	format := expfmt.NegotiateAccept(r.Header, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText)
+	w.Header().Add("Vary", "Accept")
+	w.Header().Add("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", string(format))
+	compressed := acceptsGzip(r.Header)
+	if compressed {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	limitWrites(w, r)
+	var body io.Writer = w
+	if compressed {
+		zip := gzipWriters.Get().(*gzip.Writer)
+		defer gzipWriters.Put(zip)
+		zip.Reset(w)
+		defer zip.Close() // an error means that the reader is gone
+		body = zip
+	}
+	only := r.URL.Query()["name[]"]
+	h.metrics.write(body, format, rest, func(name string) bool { return only == nil || slices.Contains(only, name) })
+}
+
+// write writes the families that are selected, each once, in the order of their names. It ends with the first error
+// of w.
+func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFamily, selected func(name string) bool) {
+	e := newStream(w, format.FormatType() == expfmt.TypeOpenMetrics)
+	encoder := expfmt.NewEncoder(e, format)
+	ours := probeFamilies
+	for _, f := range rest {
+		name := f.GetName()
+		for len(ours) > 0 && ours[0].Name < name {
+			e.probes(m, ours[0], selected)
+			ours = ours[1:]
+		}
+		if selected(name) && !isProbeFamily(name) && encoder.Encode(f) != nil {
+			return
+		}
+	}
+	for _, f := range ours {
+		e.probes(m, f, selected)
+	}
+	if closer, ok := encoder.(expfmt.Closer); ok && closer.Close() != nil {
+		return
+	}
+	e.flush()
+}
+
+// limitWrites sets a limit for the reader of a response, unless the server has one.
+func limitWrites(w http.ResponseWriter, r *http.Request) {
+	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // w may have no deadlines
+}
+
+// gzipWriters compress fast: at the default level this would take longer than all the rest of a scrape.
+var gzipWriters = sync.Pool{New: func() any {
+	zip, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
+	return zip
+}}
+
+// acceptsGzip reports whether a client prefers gzip to no encoding.
+func acceptsGzip(header http.Header) bool {
+	gzip, identity := -1.0, -1.0
+	for _, value := range header.Values("Accept-Encoding") {
+		for spec := range strings.SplitSeq(value, ",") {
+			coding, weight, weighted := strings.Cut(spec, ";")
+			q := 1.0
+			if weighted {
+				var err error
+				if q, err = strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64); err != nil {
+					break
+				}
+			}
+			switch strings.TrimSpace(coding) {
+			case "gzip":
+				gzip = max(gzip, q)
+			case "identity":
+				identity = max(identity, q)
+			case "*":
+				gzip, identity = max(gzip, q), max(identity, q)
+			}
+		}
+	}
+	return gzip > 0 && gzip > identity
+}

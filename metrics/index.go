@@ -1,0 +1,257 @@
+package metrics
+
+import (
+	"cmp"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// maxBlock is the largest number of series in a block of an [index].
+const maxBlock = 256
+
+// index is the sorted list of all series. It is always sorted, so that a scrape does not sort. It
+// has the form of blocks, so that a change moves no more than one block.
+type index struct {
+	mu     sync.Mutex
+	blocks [][]*series // none is empty
+	made   uint        // series so far
+}
+
+// subject is what the labels of series of one container have in common. Series of all kinds share
+// one if they are neighbors in the index.
+type subject struct{ container, namespace, pod, podUID string }
+
+// compare has the order in which client_golang sorts series: by the values of their labels, the
+// labels by their names.
+func (s *subject) compare(o *subject) int {
+	if s == o {
+		return 0
+	}
+	if c := s.comparePod(o); c != 0 {
+		return c
+	}
+	return strings.Compare(s.podUID, o.podUID)
+}
+
+// comparePod is compare without the UID of the pod.
+func (s *subject) comparePod(o *subject) int {
+	if c := strings.Compare(s.container, o.container); c != 0 {
+		return c
+	}
+	if c := strings.Compare(s.namespace, o.namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(s.pod, o.pod)
+}
+
+// samePod reports whether s and o differ in no more than the UID of the pod.
+func (s *subject) samePod(o *subject) bool {
+	return s == o || s.pod == o.pod && s.container == o.container && s.namespace == o.namespace
+}
+
+// position is the place of a series in an index.
+type position struct{ block, at int }
+
+// seekLocked returns the position of the series of s and kind, and whether it exists. If not, it
+// is the position at which to insert it.
+func (x *index) seekLocked(s *subject, kind probe.Kind) (p position, found bool) {
+	compare := func(o *series) int {
+		if c := o.subject.compare(s); c != 0 {
+			return c
+		}
+		return cmp.Compare(o.kind, kind)
+	}
+	block, found := slices.BinarySearchFunc(x.blocks, 0, func(b []*series, _ int) int { return compare(b[0]) })
+	if found || block == 0 { // the first of a block, or smaller than all
+		return position{block, 0}, found
+	}
+	at, found := slices.BinarySearchFunc(x.blocks[block-1], 0, func(o *series, _ int) int { return compare(o) })
+	return position{block - 1, at}, found
+}
+
+// at returns the series at p, nil at the end of the index.
+func (x *index) atLocked(p position) *series {
+	if p.block < len(x.blocks) && p.at == len(x.blocks[p.block]) {
+		p = position{p.block + 1, 0}
+	}
+	if p.block >= len(x.blocks) {
+		return nil
+	}
+	return x.blocks[p.block][p.at]
+}
+
+// beforeLocked returns the series before p, nil at the beginning of the index.
+func (x *index) beforeLocked(p position) *series {
+	switch {
+	case p.at > 0:
+		return x.blocks[p.block][p.at-1]
+	case p.block > 0:
+		return x.blocks[p.block-1][len(x.blocks[p.block-1])-1]
+	}
+	return nil
+}
+
+func (x *index) insertLocked(p position, s *series) {
+	if p.block == len(x.blocks) {
+		x.blocks = append(x.blocks, nil)
+	}
+	b := x.blocks[p.block]
+	if len(b) < maxBlock {
+		x.blocks[p.block] = slices.Insert(b, p.at, s)
+		return
+	}
+	half := maxBlock / 2
+	if p.block == len(x.blocks)-1 && p.at == maxBlock {
+		half = maxBlock // series that come in order fill their blocks
+	}
+	x.blocks = slices.Insert(x.blocks, p.block+1, append(make([]*series, 0, maxBlock), b[half:]...))
+	clear(b[half:])
+	x.blocks[p.block] = b[:half]
+	if p.at > half || half == maxBlock {
+		p = position{p.block + 1, p.at - half}
+	}
+	x.blocks[p.block] = slices.Insert(x.blocks[p.block], p.at, s)
+}
+
+// deleteLocked removes the series at p, and joins its block to the next if both are small.
+func (x *index) deleteLocked(p position) {
+	b := slices.Delete(x.blocks[p.block], p.at, p.at+1)
+	x.blocks[p.block] = b
+	if next := p.block + 1; next < len(x.blocks) && len(b)+len(x.blocks[next]) <= maxBlock/2 {
+		x.blocks[p.block] = append(b, x.blocks[next]...)
+		x.blocks = slices.Delete(x.blocks, next, next+1)
+	}
+	if len(x.blocks[p.block]) == 0 {
+		x.blocks = slices.Delete(x.blocks, p.block, p.block+1)
+	}
+}
+
+// twinsLocked returns the series that have the labels of s but for the UID of the pod, s among
+// them if it is in the index.
+func (x *index) twinsLocked(s *series) (twins []*series) {
+	first := *s.subject
+	first.podUID = ""
+	p, _ := x.seekLocked(&first, 0)
+	for o := x.atLocked(p); o != nil && o.subject.samePod(s.subject); o = x.atLocked(p) {
+		if o.kind == s.kind {
+			twins = append(twins, o)
+		}
+		p = x.afterLocked(p)
+	}
+	return twins
+}
+
+// afterLocked returns the position after p, which is that of a series.
+func (x *index) afterLocked(p position) position {
+	if p.block < len(x.blocks) && p.at >= len(x.blocks[p.block]) {
+		p = position{p.block + 1, 0}
+	}
+	p.at++
+	return p
+}
+
+// chunk copies the series after last to the beginning of into, and returns how many.
+func (x *index) chunk(last *series, into []*series) (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var p position
+	if last != nil {
+		var found bool
+		if p, found = x.seekLocked(last.subject, last.kind); found {
+			p.at++
+		}
+	}
+	for ; p.block < len(x.blocks) && n < len(into); p = (position{p.block + 1, 0}) {
+		n += copy(into[n:], x.blocks[p.block][p.at:])
+	}
+	return n
+}
+
+// all yields all series in their order. It holds no lock while it yields, and needs the same memory
+// for any number of series. Series that come or go meanwhile are yielded or not.
+func (x *index) all() iter.Seq[*series] {
+	return func(yield func(*series) bool) {
+		var chunk [maxBlock]*series
+		var last *series
+		for {
+			n := x.chunk(last, chunk[:])
+			for _, s := range chunk[:n] {
+				if !yield(s) {
+					return
+				}
+			}
+			if n < len(chunk) {
+				return
+			}
+			last = chunk[n-1]
+			runtime.Gosched() // ticks come first
+		}
+	}
+}
+
+// containers yields the series of one container after another, those of pods of the same name
+// together. The slice is valid until the next one is yielded.
+func (x *index) containers() iter.Seq[[]*series] {
+	return func(yield func([]*series) bool) {
+		var group []*series
+		for s := range x.all() {
+			if len(group) > 0 && !group[0].subject.samePod(s.subject) {
+				if !yield(group) {
+					return
+				}
+				group = group[:0]
+			}
+			group = append(group, s)
+		}
+		if len(group) > 0 {
+			yield(group)
+		}
+	}
+}
+
+// durations yields the durations of all probes that have any, with a series that has their labels.
+// Probes of pods of the same name have the same labels, so their durations are added up.
+func (x *index) durations() iter.Seq2[*series, *durations] {
+	return func(yield func(*series, *durations) bool) {
+		var sum durations
+		for container := range x.containers() {
+			for _, kind := range probe.Kinds {
+				if s := x.duration(container, kind, &sum); sum.count() > 0 && !yield(s, &sum) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// duration sets sum to the durations of the probes of one kind among those of a container, and
+// returns the first of their series.
+func (x *index) duration(container []*series, kind probe.Kind, sum *durations) (first *series) {
+	*sum = durations{}
+	n := 0
+	for _, s := range container {
+		if s.kind != kind {
+			continue
+		}
+		if n++; n == 1 {
+			first = s
+		}
+	}
+	switch n {
+	case 0:
+	case 1:
+		sum.add(first)
+	default: // one of them may end meanwhile, and another absorb what it has counted
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, s := range x.twinsLocked(first) {
+			sum.add(s)
+		}
+	}
+	return first
+}
