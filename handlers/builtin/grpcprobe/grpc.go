@@ -43,21 +43,27 @@ type Config struct {
 // Handler is the grpc handler. Each attempt makes its own connection. Only an invalid port and
 // trouble of the agent's own host are errors. One Handler serves any number of probes.
 type Handler struct {
-	dial    network.DialFunc
-	options []grpc.DialOption
+	dial      network.DialFunc
+	plaintext []grpc.DialOption
+	tls       []grpc.DialOption
 }
 
 var _ probe.Preparer = (*Handler)(nil)
 
 // New returns the grpc handler.
 func New(cfg Config) *Handler {
-	return &Handler{
-		dial: network.Dialer(cfg.DialContext, cfg.Compat),
-		options: []grpc.DialOption{
+	options := func(creds credentials.TransportCredentials) []grpc.DialOption {
+		return []grpc.DialOption{
 			grpc.WithUserAgent(cmp.Or(cfg.UserAgent, DefaultUserAgent)),
 			grpc.WithNoProxy(),
 			grpc.WithDisableServiceConfig(),
-		},
+			grpc.WithTransportCredentials(creds),
+		}
+	}
+	return &Handler{
+		dial:      network.Dialer(cfg.DialContext, cfg.Compat),
+		plaintext: options(insecure.NewCredentials()),
+		tls:       options(tracedCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}),
 	}
 }
 
@@ -86,17 +92,11 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 
 // bind binds the handler to a at place.
 func (h *Handler) bind(a Action, place network.Place) *bound {
-	creds := insecure.NewCredentials()
+	b := &bound{dial: h.dial, place: place, options: h.plaintext, service: a.Service}
 	if a.TLS {
-		creds = tracedCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}
+		b.options, b.secure = h.tls, true
 	}
-	return &bound{
-		dial:    h.dial,
-		place:   place,
-		options: append(h.options[:len(h.options):len(h.options)], grpc.WithTransportCredentials(creds)),
-		secure:  a.TLS,
-		service: a.Service,
-	}
+	return b
 }
 
 // Prepare binds the handler to config, the JSON of a v1.GRPCAction.

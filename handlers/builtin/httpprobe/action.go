@@ -54,9 +54,12 @@ func (h *Handler) bind(a Action, place network.Place) (*bound, error) {
 		place:            place,
 		client:           h.client,
 		base:             *base,
-		header:           withDefaults(canonical(a.Header), h.userAgent),
+		header:           h.header,
 		bodyErrorIsError: h.bodyErrorIsError,
 		showBody:         h.showBody,
+	}
+	if len(a.Header) > 0 {
+		b.header = withDefaults(canonical(a.Header), h.userAgent)
 	}
 	if a.UnencryptedHTTP2 {
 		if base.Scheme != "http" {

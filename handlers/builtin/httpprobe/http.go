@@ -51,6 +51,7 @@ type Config struct {
 // of probes.
 type Handler struct {
 	userAgent        string
+	header           http.Header // of probes that have none of their own; read-only, as all fields
 	bodyErrorIsError bool
 	showBody         bool
 	client           *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
@@ -68,8 +69,10 @@ func New(cfg Config) *Handler {
 	var unencrypted http.Protocols
 	unencrypted.SetUnencryptedHTTP2(true)
 	unencrypted.SetHTTP2(true) // for redirects to https
+	userAgent := cmp.Or(cfg.UserAgent, DefaultUserAgent)
 	return &Handler{
-		userAgent:        cmp.Or(cfg.UserAgent, DefaultUserAgent),
+		userAgent:        userAgent,
+		header:           withDefaults(make(http.Header, 2), userAgent),
 		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
 		showBody:         cfg.ShowBody,
 		client:           &http.Client{Transport: newTransport(cfg, nil), CheckRedirect: redirect},
