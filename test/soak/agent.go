@@ -1,0 +1,260 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// agent is a running `prober run`.
+type agent struct {
+	cmd    *exec.Cmd
+	url    string
+	ended  chan struct{} // closed when it has ended
+	client *http.Client
+	local  *http.Client // by the socket, for actions
+}
+
+// start starts an agent that writes to stdout and stderr, and waits until it listens. The caller
+// must call kill.
+func (o *options) start(ctx context.Context, stdout, stderr *os.File, args ...string) (*agent, error) {
+	dir, err := os.MkdirTemp(o.temp, "agent-")
+	if err != nil {
+		return nil, err
+	}
+	addr, socket := filepath.Join(dir, "addr"), filepath.Join(dir, "s")
+	args = append([]string{"run", "--listen", "127.0.0.1:0", "--addr-file", addr, "--socket", socket}, args...)
+	a := &agent{
+		cmd: exec.Command(o.prober, args...), ended: make(chan struct{}),
+		client: &http.Client{Timeout: time.Minute},
+		local: &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}},
+	}
+	a.cmd.Stdout, a.cmd.Stderr = stdout, stderr
+	temp := filepath.Join(o.temp, "tmp") // of the agents
+	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	a.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program alone
+	if err := a.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = a.cmd.Wait()
+		close(a.ended)
+	}()
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(addr); err == nil {
+			a.url = "http://" + string(text)
+			return a, nil
+		}
+		select {
+		case <-a.ended:
+			return nil, fmt.Errorf("the agent ended at its start: %v", a.cmd.ProcessState)
+		case <-ctx.Done():
+			a.kill()
+			return nil, ctx.Err()
+		default:
+		}
+	}
+	a.kill()
+	return nil, fmt.Errorf("the agent does not listen")
+}
+
+// runs reports whether the agent has not ended.
+func (a *agent) runs() bool {
+	select {
+	case <-a.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill kills the agent if it has not ended.
+func (a *agent) kill() {
+	_ = a.cmd.Process.Kill() // does nothing if the agent has ended
+	<-a.ended
+	a.client.CloseIdleConnections()
+	a.local.CloseIdleConnections()
+}
+
+// end sends SIGTERM, and reports how long the agent took to end.
+func (a *agent) end(r *report) {
+	begin := time.Now()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.fault("SIGTERM: %v", err)
+	}
+	select {
+	case <-a.ended:
+	case <-time.After(patience):
+		r.fault("the agent has not ended %v after SIGTERM", patience)
+		return
+	}
+	if code := a.cmd.ProcessState.ExitCode(); code != 0 {
+		r.fault("the agent ended after SIGTERM with %v, want exit code 0", a.cmd.ProcessState)
+	}
+	r.add("end after SIGTERM", "%v", time.Since(begin).Round(time.Millisecond))
+}
+
+// probeView is an item of /api/v1/probes.
+type probeView struct {
+	Pod, Container, ContainerID, Kind, Handler, Result string
+
+	Paused  bool
+	Removed bool // in a stream
+	Spec    struct{ FailureThreshold int }
+	Last    *tick
+	History []tick
+}
+
+type tick struct {
+	Result, Output, Error string
+	Attempts              int
+	Time                  time.Time
+	DurationSeconds       float64
+}
+
+func (t *tick) end() time.Time {
+	return t.Time.Add(time.Duration(t.DurationSeconds * float64(time.Second)))
+}
+
+func (p *probeView) key() string { return p.Pod + "/" + p.Container + "/" + p.Kind }
+
+// probes asks for probes; query is "" or "?pod=…".
+func (a *agent) probes(query string) ([]probeView, error) {
+	var all []probeView
+	err := a.ask("/api/v1/probes"+query, func(r io.Reader) error {
+		var list struct{ Items []probeView }
+		err := json.NewDecoder(r).Decode(&list)
+		all = list.Items
+		return err
+	})
+	return all, err
+}
+
+// restarts returns how often each container was restarted, by pod and container.
+func (a *agent) restarts() (map[string]int, error) {
+	type status struct {
+		Name         string
+		RestartCount int
+	}
+	var all struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct{ ContainerStatuses []status }
+		}
+	}
+	err := a.ask("/api/v1/pods", func(r io.Reader) error { return json.NewDecoder(r).Decode(&all) })
+	counts := make(map[string]int)
+	for _, pod := range all.Items {
+		for _, c := range pod.Status.ContainerStatuses {
+			counts[pod.Metadata.Name+"/"+c.Name] = c.RestartCount
+		}
+	}
+	return counts, err
+}
+
+// pluginView is an item of /api/v1/plugins.
+type pluginView struct{ Name, Version, Error string }
+
+// plugin asks for a plugin.
+func (a *agent) plugin(name string) (pluginView, error) {
+	var all struct{ Items []pluginView }
+	err := a.ask("/api/v1/plugins", func(r io.Reader) error { return json.NewDecoder(r).Decode(&all) })
+	at := slices.IndexFunc(all.Items, func(p pluginView) bool { return p.Name == name })
+	if err != nil || at < 0 {
+		return pluginView{}, err
+	}
+	return all.Items[at], nil
+}
+
+func (a *agent) ask(path string, read func(io.Reader) error) error {
+	return ask(a.client, a.url+path, read)
+}
+
+func ask(client *http.Client, url string, read func(io.Reader) error) error {
+	res, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, res.Status)
+	}
+	return read(res.Body)
+}
+
+// act triggers, pauses or resumes a probe.
+func (a *agent) act(probe, action string) error {
+	res, err := a.local.Post("http://localhost/api/v1/probes/default/"+probe+"/"+action, "", nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		return fmt.Errorf("%s %s: %s: %s", action, probe, res.Status, text)
+	}
+	return nil
+}
+
+// size is the resources of the agent.
+type size struct {
+	at                                  time.Time
+	rss, heap, goroutines, fds, threads float64
+	cpu                                 time.Duration
+}
+
+// measure reads the resources of the agent from /proc.
+func (a *agent) measure() (s size, err error) {
+	dir := fmt.Sprintf("/proc/%d/", a.cmd.Process.Pid)
+	rollup, err := os.ReadFile(dir + "smaps_rollup")
+	if err != nil {
+		return s, err
+	}
+	_, rest, _ := bytes.Cut(rollup, []byte("\nRss:"))
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return s, fmt.Errorf("no Rss in smaps_rollup")
+	}
+	kib, err := strconv.ParseFloat(string(fields[0]), 64)
+	if err != nil {
+		return s, err
+	}
+	open, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		return s, err
+	}
+	stat, err := os.ReadFile(dir + "stat")
+	if err != nil {
+		return s, err
+	}
+	_, rest, _ = bytes.Cut(stat, []byte(") "))
+	fields = bytes.Fields(rest) // from the third field of proc_pid_stat(5) on
+	const utime, stime, threads = 14 - 3, 15 - 3, 20 - 3
+	if len(fields) <= threads {
+		return s, fmt.Errorf("%sstat: %d fields", dir, len(fields))
+	}
+	number := func(i int) float64 { v, _ := strconv.ParseFloat(string(fields[i]), 64); return v }
+	const hertz = 100 // USER_HZ on all of Go's platforms
+	s = size{at: time.Now(), rss: kib * 1024, fds: float64(len(open)), threads: number(threads)}
+	s.cpu = time.Duration((number(utime) + number(stime)) / hertz * float64(time.Second))
+	return s, nil
+}

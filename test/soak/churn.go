@@ -1,0 +1,286 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/plugin"
+)
+
+const (
+	// limit is how long the API may take to show a change.
+	limit = 15 * time.Second
+	// undone is how long after a change an attempt of the time before may still reach its target.
+	undone = 500 * time.Millisecond
+)
+
+// writeFile writes a manifest: the pods of it that are not absent, and most of them unchanged.
+func (w *world) writeFile(file int) error {
+	var docs []string
+	for pod := file * filePods; pod < min((file+1)*filePods, w.pods); pod++ {
+		if !w.absent[pod] {
+			docs = append(docs, w.targets.manifest(pod, w.generations[pod]))
+		}
+	}
+	return putFile(filepath.Join(w.manifests, fmt.Sprintf("pods-%05d.yaml", file)), []byte(strings.Join(docs, "---\n")))
+}
+
+// churn changes a manifest each second, or so seldom that no change overtakes the one before it. It
+// changes a pod, removes or adds one, or does both.
+func (w *world) churn(ctx context.Context) {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	files := w.files()
+	every(ctx, max(time.Second, 2*limit/time.Duration(files)), func(i int) {
+		file := i % files
+		base := file * filePods
+		changes, goes := base+7, base+13
+		if goes >= w.pods {
+			return
+		}
+		action := (i + i/files) % 3
+		if action != 0 {
+			w.generations[changes]++
+			w.open(changes, w.generations[changes])
+		}
+		if action != 1 {
+			w.absent[goes] = !w.absent[goes]
+			if !w.absent[goes] {
+				w.open(goes, 0)
+			}
+		}
+		begin := time.Now()
+		if err := w.writeFile(file); err != nil {
+			w.report.fault("%v", err)
+			return
+		}
+		if generation := w.generations[changes]; action != 0 {
+			waiting.Go(func() { w.awaitChange(ctx, begin, changes, generation) })
+		}
+		if gone := w.absent[goes]; action != 1 {
+			waiting.Go(func() { w.awaitMove(ctx, begin, goes, gone) })
+		}
+	})
+}
+
+// open expects attempts of a pod in its generation.
+func (w *world) open(pod, generation int) {
+	for _, p := range probesOf(pod, generation) {
+		w.ledger.do(keyOf(pod, p.port), func(a *account) { a.closed = 0 })
+	}
+}
+
+// shut expects no attempts of ports of a pod, from shortly after shown on.
+func (w *world) shut(pod int, shown time.Time, all ...port) {
+	for _, p := range all {
+		w.ledger.do(keyOf(pod, p), func(a *account) { a.closed = shown.Add(undone).UnixNano() })
+	}
+}
+
+// awaitChange waits until the API shows a generation of a pod. Then attempts go to its new ports, and
+// none to the old ones.
+func (w *world) awaitChange(ctx context.Context, begin time.Time, pod, generation int) {
+	ok := w.applied.await(ctx, begin, fmt.Sprintf("%s generation %d", podName(pod), generation), func() (bool, error) {
+		items, err := w.agent.probes("?container=web&kind=readiness&pod=" + podName(pod))
+		return len(items) == 1 && items[0].Spec.FailureThreshold == generation+1, err
+	})
+	if !ok {
+		return
+	}
+	shown := time.Now()
+	now, before := probesOf(pod, generation), probesOf(pod, generation-1)
+	w.shut(pod, shown, before[1].port, before[2].port)
+	w.expect(ctx, keyOf(pod, now[1].port), begin, now[1].period+2*time.Second, podName(pod)+" was changed")
+}
+
+// awaitMove waits until the API shows that a pod is gone, or there.
+func (w *world) awaitMove(ctx context.Context, begin time.Time, pod int, gone bool) {
+	ok := w.applied.await(ctx, begin, fmt.Sprintf("%s gone: %v", podName(pod), gone), func() (bool, error) {
+		items, err := w.agent.probes("?pod=" + podName(pod))
+		return gone && len(items) == 0 || !gone && len(items) == podProbes, err
+	})
+	if !ok {
+		return
+	}
+	if !gone {
+		w.expect(ctx, keyOf(pod, portDBReady), begin, 12*time.Second, podName(pod)+" was added")
+		return
+	}
+	shown := time.Now()
+	for _, p := range probesOf(pod, 0) {
+		if !p.unseen {
+			w.shut(pod, shown, p.port)
+		}
+	}
+}
+
+// expect waits for an attempt of a probe after begin. It is a fault if none comes in the time.
+func (w *world) expect(ctx context.Context, key uint32, begin time.Time, within time.Duration, why string) {
+	w.missed.Lock()
+	w.missed.asked++
+	w.missed.Unlock()
+	for giveUp := time.Now().Add(within); ; {
+		var last int64
+		w.ledger.do(key, func(a *account) { last = a.last })
+		if last >= begin.UnixNano() {
+			return
+		}
+		if time.Now().After(giveUp) {
+			w.report.fault("%s, and no attempt came in %v", why, within)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// act pauses, resumes and triggers the readiness probes of the containers db of some pods. Two calls,
+// with the parts 0 and 1, have half of the pods each.
+func (w *world) act(ctx context.Context, part int) {
+	probes := 0
+	every(ctx, time.Second, func(i int) {
+		pod := (2*i+part)*filePods%(w.files()*filePods) + 3
+		if pod >= w.pods || (part == 1 && w.files() == 1) {
+			return
+		}
+		probes++
+		probe, key := podName(pod)+"/db/readiness", keyOf(pod, portDBReady)
+		do := func(action string) (begin time.Time, ok bool) {
+			begin = time.Now()
+			if err := w.agent.act(probe, action); err != nil && ctx.Err() == nil {
+				w.failed(action, err)
+				return begin, false
+			}
+			return begin, true
+		}
+		if _, ok := do("pause"); !ok {
+			return
+		}
+		w.shut(pod, time.Now(), portDBReady)
+		select {
+		case <-ctx.Done():
+		case <-time.After(4 * time.Second):
+		}
+		w.ledger.do(key, func(a *account) { a.closed = 0 })
+		for _, action := range []string{"resume", "trigger"} {
+			if begin, ok := do(action); ok {
+				w.expect(ctx, key, begin, 2*time.Second, action+" "+probe)
+			}
+		}
+	})
+}
+
+// makeVersions makes two versions of the redis plugin.
+func (w *world) makeVersions() error {
+	manifest, err := os.ReadFile("examples/plugins/redis/plugin.yaml")
+	if err != nil {
+		return err
+	}
+	module, err := os.ReadFile(filepath.Join(w.folder, "redis.wasm"))
+	if err != nil {
+		return err
+	}
+	for i := range w.versions {
+		text := strings.Replace(string(manifest), "version: 0.1.0", fmt.Sprintf("version: 0.1.%d", i), 1)
+		if w.versions[i], err = plugin.Embed(module, []byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// churnPlugin replaces the redis plugin every ten seconds: by a valid version, and then by an invalid
+// file. Probes go on with the last valid version.
+func (w *world) churnPlugin(ctx context.Context) {
+	path := filepath.Join(w.plugins, "redis.wasm")
+	every(ctx, 10*time.Second, func(i int) {
+		begin := time.Now()
+		if i%2 == 1 {
+			if err := putFile(path, slices.Concat(w.versions[0][:1000], []byte("no module"))); err != nil {
+				w.report.fault("%v", err)
+			}
+			w.badPlugin.await(ctx, begin, "bad plugin", func() (bool, error) {
+				p, err := w.agent.plugin("redis")
+				return p.Error != "", err
+			})
+			return
+		}
+		next := (i/2 + 1) % 2
+		if err := putFile(path, w.versions[next]); err != nil {
+			w.report.fault("%v", err)
+		}
+		version := fmt.Sprintf("0.1.%d", next)
+		w.goodPlugin.await(ctx, begin, "redis "+version, func() (bool, error) {
+			p, err := w.agent.plugin("redis")
+			return p.Version == version && p.Error == "", err
+		})
+	})
+}
+
+// latencies are the times until changes were shown.
+type latencies struct {
+	mu     sync.Mutex
+	all    durations
+	late   []string
+	errors int
+	last   error
+}
+
+// await calls shown until it returns true, and records the time since begin. It reports whether shown
+// has returned true. A wait that ctx ends before the limit does not count.
+func (l *latencies) await(ctx context.Context, begin time.Time, what string, shown func() (bool, error)) bool {
+	for {
+		ok, err := shown()
+		took := time.Since(begin)
+		l.mu.Lock()
+		if err != nil && ctx.Err() == nil {
+			l.errors++
+			l.last = err
+		}
+		over := ok || took > limit && ctx.Err() != nil || took > patience
+		if over {
+			l.all = append(l.all, took)
+			if took > limit {
+				l.late = append(l.late, fmt.Sprintf("%s after %v (shown: %v)", what, took.Round(time.Millisecond), ok))
+			}
+		}
+		l.mu.Unlock()
+		if over || ctx.Err() != nil && took <= limit {
+			return ok
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+func (l *latencies) note(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, took)
+}
+
+func (l *latencies) report(r *report, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		r.fault("%s: no measurement", name)
+		return
+	}
+	r.add(name, "%v; %d above %v", l.all, len(l.late), limit)
+	if len(l.late) > 0 {
+		r.fault("%s: %d of %d later than %v, first %q", name, len(l.late), len(l.all), limit, l.late[:min(3, len(l.late))])
+	}
+	if l.errors > 0 {
+		r.fault("%s: %d requests failed, last: %v", name, l.errors, l.last)
+	}
+}

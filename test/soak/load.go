@@ -1,0 +1,323 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// world is an agent under load, with its files and targets.
+type world struct {
+	*options
+	report  *report
+	agent   *agent
+	targets targets
+	ledger  *ledger
+	keys    map[string]uint32 // accounts by probeView.key, of the first generation
+
+	pods               int
+	manifests, plugins string    // folders
+	mark               string    // in the command line of local processes
+	versions           [2][]byte // of the redis plugin
+	generations        []int     // by pod; used by churn alone
+	absent             []bool    // by pod; used by churn alone
+
+	applied, goodPlugin, badPlugin latencies // until the API shows a change
+	missed                         struct {  // what was asked of probes, and was not done in time
+		sync.Mutex
+		asked int
+	}
+
+	mu       sync.Mutex
+	sizes    []size
+	scraped  scrape // the last one
+	scrapes  durations
+	lists    durations
+	first    scrape // when the schedules began, with totals
+	firstAt  time.Time
+	requests map[string]int // that failed, by what they were
+	tainted  map[string]bool
+	told     told // by check
+	stream   streamed
+	compared struct{ ticks, results, totals, exact int }
+}
+
+// runLoad runs an agent with many probes, while manifests, plugins, targets and readers change and
+// fail.
+func runLoad(ctx context.Context, o *options, r *report) error {
+	var c children
+	defer c.end()
+	// The targets outlive ctx: the agent is stopped first.
+	all, log, err := runTargets(context.WithoutCancel(ctx), &c)
+	if err != nil {
+		return err
+	}
+	w := newWorld(o, r, all)
+	go w.ledger.read(log)
+	if err := w.writeAll(ctx); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	stdout, err := slowReader(over, nil)
+	if err != nil {
+		return err
+	}
+	stderr, err := slowReader(over, o.logTo(r))
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	w.agent, err = o.start(ctx, stdout, stderr, "-f", w.manifests, "--plugins", w.plugins, "--state-dir", filepath.Join(o.temp, "state"), "--pprof")
+	_, _ = stdout.Close(), stderr.Close()
+	if err != nil {
+		return err
+	}
+	defer w.agent.kill()
+	if err := w.awaitWell(ctx); err != nil {
+		return err
+	}
+	r.add("start", "every probe had its result after %v", time.Since(begin).Round(100*time.Millisecond))
+	if err := w.beginSchedules(); err != nil {
+		return err
+	}
+	w.run(ctx)
+	w.finish()
+	return nil
+}
+
+func newWorld(o *options, r *report, all targets) *world {
+	w := &world{
+		options: o, report: r, targets: all, pods: max(filePods, o.probes/podProbes),
+		manifests: filepath.Join(o.temp, "pods"), plugins: filepath.Join(o.temp, "plugins"),
+		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), requests: make(map[string]int), tainted: make(map[string]bool),
+	}
+	w.ledger = newLedger(w.pods)
+	w.generations, w.absent = make([]int, w.pods), make([]bool, w.pods)
+	w.keys = make(map[string]uint32)
+	for pod := range w.pods {
+		for _, p := range probesOf(pod, 0) {
+			if !p.unseen {
+				w.keys[podName(pod)+"/"+p.container+"/"+p.kind] = keyOf(pod, p.port)
+			}
+		}
+	}
+	w.stream.last = make(map[string]time.Time)
+	return w
+}
+
+// writeAll writes the manifests and plugins.
+func (w *world) writeAll(ctx context.Context) error {
+	if err := w.pluginFolder(ctx, w.plugins, "redis", "httpjson", "grpc-health"); err != nil {
+		return err
+	}
+	if err := w.makeVersions(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(w.manifests, 0o700); err != nil {
+		return err
+	}
+	for file := range w.files() {
+		if err := w.writeFile(file); err != nil {
+			return err
+		}
+	}
+	return w.writeOdd()
+}
+
+// files returns the number of manifests.
+func (w *world) files() int { return (w.pods + filePods - 1) / filePods }
+
+// run changes everything and checks until the time is over, ctx ends or the agent has ended. Readers
+// and measurements go on during the last check.
+func (w *world) run(ctx context.Context) {
+	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(ctx, w.duration)
+	defer cancel()
+	var readers, changes sync.WaitGroup
+	for _, loop := range []func(context.Context){
+		w.watch, w.readLists, w.readStreams,
+		func(ctx context.Context) { every(ctx, 30*time.Second, func(int) { w.progress() }) },
+	} {
+		readers.Go(func() { loop(reading) })
+	}
+	for _, loop := range []func(context.Context){
+		w.churn, w.churnPlugin, w.writeProfile,
+		func(ctx context.Context) { w.act(ctx, 0) },
+		func(ctx context.Context) { w.act(ctx, 1) },
+		func(ctx context.Context) {
+			every(ctx, 15*time.Second, func(int) { _ = w.agent.cmd.Process.Signal(syscall.SIGHUP) })
+		},
+		func(ctx context.Context) {
+			every(ctx, time.Minute, func(i int) {
+				if i > 0 {
+					w.check()
+				}
+			})
+		},
+	} {
+		changes.Go(func() { loop(ctx) })
+	}
+	select {
+	case <-w.agent.ended:
+		w.report.fault("the agent has ended: %v", w.agent.cmd.ProcessState)
+		cancel()
+	case <-ctx.Done():
+	}
+	changes.Wait()
+	if w.agent.runs() {
+		w.check()
+		w.checkExact()
+	}
+	stop()
+	readers.Wait()
+}
+
+// finish writes the report and stops the agent.
+func (w *world) finish() {
+	w.checkFlat()
+	w.summary()
+	if w.agent.runs() {
+		w.agent.end(w.report)
+	}
+	if left := marked(w.mark); len(left) > 0 {
+		w.report.fault("%d processes outlive the agent", len(left))
+	}
+}
+
+// failed counts a request that failed.
+func (w *world) failed(what string, err error) {
+	if !w.agent.runs() { // reported elsewhere
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.requests[what]++; w.requests[what] == 1 {
+		w.report.fault("%s: %v", what, err)
+	}
+}
+
+// awaitWell waits until every healthy target has a result success, and all others have one.
+func (w *world) awaitWell(ctx context.Context) error {
+	for giveUp := time.Now().Add(patience); ; {
+		items, err := w.agent.probes("")
+		if err != nil {
+			return err
+		}
+		bad, example := 0, ""
+		for _, p := range items {
+			if key, known := w.keys[p.key()]; p.Last == nil && p.Kind != "startup" || known && !w.faulty(key) && p.Result != "success" {
+				bad++
+				example = fmt.Sprintf("%s is %s, %+v", p.key(), p.Result, p.Last)
+			}
+		}
+		if bad == 0 && len(items) >= w.pods*podProbes {
+			return nil
+		}
+		if time.Now().After(giveUp) {
+			return fmt.Errorf("%v after the start, %d of %d probes are without a result or not healthy, such as %s", patience, bad, len(items), example)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.agent.ended:
+			return fmt.Errorf("the agent has ended: %v", w.agent.cmd.ProcessState)
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// faulty reports whether the target of a probe fails at times.
+func (w *world) faulty(key uint32) (faulty bool) {
+	w.ledger.do(key, func(a *account) { faulty = a.faulty || a.port == portGate })
+	return faulty
+}
+
+// beginSchedules begins the schedules, with the metrics at that time.
+func (w *world) beginSchedules() error {
+	w.ledger.begin()
+	s, err := w.agent.scrape(true)
+	w.first, w.firstAt, w.scraped = s, time.Now(), s
+	return err
+}
+
+// slowReader returns the write end of a pipe that is read at 8 KiB a second, and at full speed from
+// over on. The text is written to a writer too, if there is one.
+func slowReader(over <-chan struct{}, to io.Writer) (*os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer read.Close()
+		for part := make([]byte, 2<<10); ; {
+			n, err := read.Read(part)
+			if to != nil {
+				_, _ = to.Write(part[:n])
+			}
+			if err != nil {
+				return
+			}
+			select {
+			case <-over:
+			case <-time.After(250 * time.Millisecond):
+			}
+		}
+	}()
+	return write, nil
+}
+
+// logTo returns the writer of the agent's log, or nil.
+func (o *options) logTo(r *report) io.Writer {
+	if o.log == "" {
+		return nil
+	}
+	f, err := os.Create(o.log)
+	if err != nil {
+		r.fault("%v", err)
+		return nil
+	}
+	return f // closed by the end of the process
+}
+
+// summary adds the figures to the report.
+func (w *world) summary() {
+	t := w.ledger.tally(w.slack())
+	w.mu.Lock()
+	lag, s, r := w.scraped.lag.since(w.first.lag), &w.scraped, w.report
+	elapsed := time.Since(w.firstAt)
+	r.add("load", "%d pods in %d manifests, %.0f probes, %.0f ticks (%.0f a second), targets at nice %d",
+		w.pods, w.files(), s.values["prober_workers"], lag.total(), lag.total()/elapsed.Seconds(), w.targets.Nice)
+	r.add("processor", "%.2f of %d", w.cpuLocked(), processors())
+	r.add("schedule lag", "median %s, 99%% %s, 99.9%% %s", seconds(lag.quantile(0.5)), seconds(lag.quantile(0.99)), seconds(lag.quantile(0.999)))
+	r.add("seen by healthy targets", "after the due time: median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
+	r.add("exact probes", "%d with %d ticks: %d lost, %d doubled, %d a period late, %d after a change", t.probes, t.ticks, t.lost, t.doubled, t.tardy, t.stale)
+	r.add("counted as skipped", "%s", w.skippedLocked())
+	r.add("metrics = targets", "%d comparisons of a probe's total; at the end %d of %d without a tick meanwhile", w.compared.totals, w.compared.exact, t.probes)
+	r.add("results = model", "%d decided results, %d past ticks", w.compared.results, w.compared.ticks)
+	r.add("host trouble", "%d attempts discarded, %d repeated; the results of %d probes not compared", w.discardedLocked(), t.repeated, len(w.tainted))
+	r.add("scrapes", "%v; %s each", w.scrapes, mib(float64(s.bytes)))
+	r.add("lists of all probes", "%v", w.lists)
+	r.add("log lines dropped", "%.0f", s.sum("prober_log_lines_dropped_total", ""))
+	w.mu.Unlock()
+	w.stream.report(r)
+	w.applied.report(r, "manifest changes")
+	w.goodPlugin.report(r, "plugin versions")
+	w.badPlugin.report(r, "bad plugins refused")
+	w.missed.Lock()
+	defer w.missed.Unlock()
+	r.add("expected attempts", "%d, after changes and actions", w.missed.asked)
+}
+
+// streamClient returns a client with a small receive buffer.
+func streamClient(buffer int) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: dialWithBuffer(buffer)}}
+}

@@ -1,0 +1,239 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	duration       time.Duration
+	probes, kills  int
+	prober, folder string // bin/prober and bin/plugins
+	log, profile   string
+	temp           string // folder of everything that a run writes; not a flag
+}
+
+// asTargets is the argument that makes this program the targets.
+const asTargets = "__targets"
+
+// patience is the timeout of every wait.
+const patience = 2 * time.Minute
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == asTargets {
+		signal.Ignore(syscall.SIGINT) // of the terminal; the parent ends this process
+		fmt.Fprintln(os.Stderr, "targets:", serveTargets())
+		os.Exit(1)
+	}
+	var o options
+	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the agent is under load; 0 skips that")
+	flag.IntVar(&o.probes, "probes", 20000, "about how many probes the agent has")
+	flag.IntVar(&o.kills, "kills", 100, "how often an agent is killed; 0 skips that")
+	flag.StringVar(&o.prober, "prober", "bin/prober", "the agent")
+	flag.StringVar(&o.folder, "plugins", "bin/plugins", "folder of redis.wasm, httpjson.wasm and grpc-health.wasm")
+	flag.StringVar(&o.log, "log", "", "file that gets what was read of the agent's log")
+	flag.StringVar(&o.profile, "profile", "", "file that gets a CPU profile of the agent, of 20 s in the middle")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ok, err := o.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak: error:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// run runs the phases, and prints the report of each. It reports whether all checks passed. A phase
+// that ctx ends early is reported so far, and those after it are left out.
+func (o *options) run(ctx context.Context) (ok bool, err error) {
+	if o.probes < 1 || o.probes > 500_000 || o.duration < 0 || o.kills < 0 {
+		return false, fmt.Errorf("-probes must be from 1 to 500000, -duration and -kills must not be negative")
+	}
+	if _, err := os.Stat(o.prober); err != nil {
+		return false, fmt.Errorf("%w; make build", err)
+	}
+	if o.temp, err = os.MkdirTemp("", "prober-soak-"); err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(o.temp)
+	ok = true
+	for _, phase := range []struct {
+		title string
+		skip  bool
+		run   func(context.Context, *options, *report) error
+	}{
+		{fmt.Sprintf("%d probes for %v", o.probes, o.duration), o.duration == 0, runLoad},
+		{fmt.Sprintf("kill -9, %d times", o.kills), o.kills == 0, runKills},
+		{"the reader of the log ends", o.kills == 0, runPipe},
+	} {
+		if phase.skip || ctx.Err() != nil {
+			continue
+		}
+		r := &report{begin: time.Now()}
+		if err := phase.run(ctx, o, r); err != nil && ctx.Err() == nil {
+			r.fault("%v", err)
+		}
+		if ctx.Err() != nil {
+			r.add("interrupted", "after %v", time.Since(r.begin).Round(time.Second))
+		}
+		r.print(os.Stdout, phase.title)
+		ok = ok && r.passed()
+	}
+	return ok, nil
+}
+
+// report is what a phase prints at its end: figures, and faults. Its methods are safe for concurrent
+// use.
+type report struct {
+	begin time.Time
+
+	mu     sync.Mutex
+	lines  []string
+	faults []string
+	more   int // faults that are not kept
+}
+
+const maxFaults = 25
+
+func (r *report) add(name, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf("%-24s %s", name, fmt.Sprintf(format, args...)))
+}
+
+// fault records a fault of the agent, and prints it at once.
+func (r *report) fault(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.faults) >= maxFaults {
+		r.more++
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if len(text) > 400 {
+		text = text[:400] + "…"
+	}
+	r.faults = append(r.faults, text)
+	fmt.Printf("%8v  FAULT: %s\n", time.Since(r.begin).Round(time.Second), text)
+}
+
+func (r *report) passed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.faults) == 0
+}
+
+func (r *report) print(w io.Writer, title string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(w, "\n%s\n  %s\n", title, strings.Join(r.lines, "\n  "))
+	for _, f := range r.faults {
+		fmt.Fprintf(w, "  FAULT: %s\n", f)
+	}
+	verdict := "passed"
+	if n := len(r.faults) + r.more; n > 0 {
+		verdict = fmt.Sprintf("FAILED, %d faults", n)
+	}
+	fmt.Fprintf(w, "  verdict: %s\n\n", verdict)
+}
+
+// children are child processes of this program's own binary. They end with their standard input.
+type children struct{ all []func() }
+
+// start starts the program what, under the command before, and returns its output.
+func (c *children) start(ctx context.Context, what string, before ...string) (*bufio.Reader, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append(before, self, what)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return nil } // by its standard input
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.all = append(c.all, func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	return bufio.NewReaderSize(stdout, 1<<16), nil
+}
+
+// end ends all children and waits for them.
+func (c *children) end() {
+	for _, end := range c.all {
+		end()
+	}
+}
+
+// putFile replaces a file in one step. The agent does not read the name of the temporary file.
+func putFile(path string, data []byte) error {
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// pluginFolder makes a folder with the example plugins name, and the process plugin "tester".
+func (o *options) pluginFolder(ctx context.Context, dir string, names ...string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range names {
+		module, err := os.ReadFile(filepath.Join(o.folder, name+".wasm"))
+		if err != nil {
+			return err
+		}
+		if err := putFile(filepath.Join(dir, name+".wasm"), module); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(dir, "prober-plugin-tester")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./handlers/process/testdata/plugin")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", build, err, out)
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		return err
+	}
+	return putFile(path+".yaml", []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"))
+}
+
+// every calls do now and once each period, until ctx ends.
+func every(ctx context.Context, period time.Duration, do func(i int)) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		do(i)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}

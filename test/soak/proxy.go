@@ -1,0 +1,126 @@
+//go:build linux
+
+package main
+
+import (
+	"io"
+	"net"
+	"time"
+)
+
+// fault is what the proxy does to a connection.
+type fault uint8
+
+const (
+	pass      fault = iota
+	delayed         // relayed after a third of a second
+	dripping        // the answer comes in small parts
+	resets          // reset at once
+	hangs           // read, and never answered
+	halfClose       // the end of the answer comes at once, and the connection stays open
+	cutsOff         // closed in the middle of the answer
+)
+
+// The faults that are tried with a protocol. A gRPC client may connect again when a connection
+// ends, so that its ticks could not be counted: its connections do not end.
+var (
+	httpFaults  = []fault{resets, hangs, halfClose, cutsOff}
+	redisFaults = []fault{resets, hangs, halfClose, cutsOff}
+	grpcFaults  = []fault{hangs}
+)
+
+// A probe sees these numbers of connections in turn: those that succeed, and then those that fail in
+// one way.
+const (
+	goodConns = 7
+	badConns  = 5
+)
+
+// proxy relays connections to a target, or does what a broken network does. It decides by the number
+// of a probe's connections, so the log says what each attempt must have found.
+type proxy struct {
+	target net.Addr
+	faults []fault
+	seen   map[uint32]int // connections by probe; used by serve alone
+}
+
+func newProxy(target net.Addr, faults []fault) *proxy {
+	return &proxy{target, faults, make(map[uint32]int)}
+}
+
+// plan returns what happens to the connection n of a probe.
+func (p *proxy) plan(key uint32, n int) (fault, verdict) {
+	turn, h := n%(goodConns+badConns), hash(int(key), n/(goodConns+badConns))
+	if turn >= goodConns {
+		return p.faults[h%uint64(len(p.faults))], fails
+	}
+	switch h >> 8 % 8 {
+	case 0:
+		return delayed, succeeds
+	case 1:
+		return dripping, succeeds
+	}
+	return pass, succeeds
+}
+
+func (p *proxy) serve(l *loggedListener) {
+	for {
+		conn, key, err := l.accept()
+		if err != nil {
+			return
+		}
+		n := p.seen[key]
+		p.seen[key]++
+		f, v := p.plan(key, n)
+		l.server.note(key, v)
+		l.server.room <- struct{}{}
+		go func() {
+			defer func() {
+				_ = conn.Close()
+				<-l.server.room
+			}()
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
+			p.handle(conn.(*net.TCPConn), f)
+		}()
+	}
+}
+
+func (p *proxy) handle(conn *net.TCPConn, f fault) {
+	switch f {
+	case resets:
+		reset(conn)
+		return
+	case hangs:
+		discard(conn)
+		return
+	case halfClose:
+		_ = conn.CloseWrite()
+		discard(conn)
+		return
+	case delayed:
+		time.Sleep(time.Second / 3)
+	}
+	to, err := net.DialTimeout("tcp", p.target.String(), 5*time.Second)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	_ = to.SetDeadline(time.Now().Add(time.Minute))
+	go func() {
+		_, _ = io.Copy(to, conn)
+		_ = to.(*net.TCPConn).CloseWrite()
+	}()
+	switch f {
+	case cutsOff:
+		_, _ = io.CopyN(conn, to, 11)
+	case dripping:
+		for {
+			time.Sleep(20 * time.Millisecond)
+			if _, err := io.CopyN(conn, to, 8); err != nil {
+				return
+			}
+		}
+	default:
+		_, _ = io.Copy(conn, to)
+	}
+}
