@@ -1,0 +1,43 @@
+// Package attempt measures single attempts: prober's handlers, the packages of the kubelet, and
+// what the kernel or a protocol takes at least. They alternate in one process.
+package attempt
+
+import (
+	"fmt"
+
+	"github.com/daeace23/prober/bench/internal/target"
+)
+
+// attempt makes one attempt of a kind. slot is the number of the goroutine that calls it, and i
+// grows with every call. An attempt that is not a success is an error.
+type attempt func(slot, i int) error
+
+// The subjects.
+const (
+	Prober  = "prober"
+	Kubelet = "kubelet"
+	Limit   = "limit"
+)
+
+// Subjects are in the order in which they alternate.
+var Subjects = []string{Kubelet, Prober, Limit}
+
+// addresses are the targets of one kind, so that the ports of one are not used up.
+const addresses = 200
+
+func address(i int) string { return target.Address(i % addresses) }
+
+// subject returns the attempts of a subject for concurrency c.
+func subject(name, kind string, ports target.Ports, c int) (attempt, error) {
+	port := map[string]int{"http": ports.HTTP, "https": ports.HTTPS, "tcp": ports.TCP, "grpc": ports.GRPC}[kind]
+	switch name {
+	case Kubelet:
+		return kubelet(kind, port)
+	case Prober:
+		return prober(kind, port)
+	case Limit:
+		return limit(kind, port, c)
+	default:
+		return nil, fmt.Errorf("unknown subject %q", name)
+	}
+}

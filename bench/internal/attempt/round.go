@@ -1,0 +1,148 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/target"
+)
+
+// JobName is the name of the job of a child.
+const JobName = "attempts"
+
+// Request asks for rounds of one kind at one concurrency.
+type Request struct {
+	Kind    string // http, https, tcp, grpc or exec
+	C       int    // attempts at a time
+	Rounds  int
+	Seconds float64 // of a round of one subject
+	Ports   target.Ports
+}
+
+// Serve is the job of the child: the answer is a list of runs.
+func Serve(ctx context.Context, c *child.Conn) error {
+	var r Request
+	if err := c.Next(&r); err != nil {
+		return err
+	}
+	runs, err := measureAll(ctx, &r)
+	if err != nil {
+		return err
+	}
+	return c.Reply(runs)
+}
+
+// measureAll lets the subjects alternate, each time with another one first.
+func measureAll(ctx context.Context, r *Request) (runs []record.Run, err error) {
+	d := time.Duration(r.Seconds * float64(time.Second))
+	all := make([]attempt, len(Subjects))
+	for i, name := range Subjects {
+		if all[i], err = subject(name, r.Kind, r.Ports, r.C); err != nil {
+			return nil, err
+		}
+		if _, err := round(ctx, all[i], r.C, d/5); err != nil { // connections, pools and stacks grow
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for n := range r.Rounds {
+		for i := range Subjects {
+			at := (i + n) % len(Subjects)
+			figures, err := round(ctx, all[at], r.C, d)
+			run := record.Run{Subject: Subjects[at], Round: n + 1, Figures: figures}
+			if err != nil {
+				run.Error = err.Error()
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// round makes attempts for d, c at a time. Its error is that of the first attempt that failed.
+func round(ctx context.Context, one attempt, c int, d time.Duration) (map[string]record.Number, error) {
+	var (
+		wg     sync.WaitGroup
+		all    = make([][]time.Duration, c)
+		failed atomic.Pointer[error]
+	)
+	runtime.GC()
+	before, err := counters()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	for slot := range c {
+		wg.Go(func() {
+			took := make([]time.Duration, 0, 1024)
+			for i := slot * 7919; ctx.Err() == nil; i++ {
+				begin := time.Now()
+				if begin.Sub(start) > d {
+					break
+				}
+				if err := one(slot, i); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+				took = append(took, time.Since(begin))
+			}
+			all[slot] = took
+		})
+	}
+	wg.Wait()
+	wall := time.Since(start)
+	after, err := counters()
+	if err != nil {
+		return nil, err
+	}
+	if err := failed.Load(); err != nil {
+		return nil, *err
+	}
+	took := slices.Concat(all...)
+	if len(took) == 0 {
+		return nil, errors.New("no attempt was made")
+	}
+	slices.Sort(took)
+	n := float64(len(took))
+	return map[string]record.Number{
+		"attempts":     record.Number(n),
+		"rate":         record.Number(n / wall.Seconds()),
+		"cpu-us":       record.Number(float64((after.cpu - before.cpu).Microseconds()) / n),
+		"child-cpu-us": record.Number(float64((after.children - before.children).Microseconds()) / n),
+		"allocs":       record.Number(float64(after.allocs-before.allocs) / n),
+		"bytes":        record.Number(float64(after.bytes-before.bytes) / n),
+		"goroutines":   record.Number((float64(after.goroutines-before.goroutines) - float64(c)) / n),
+		"p50-us":       record.Number(took[len(took)/2].Seconds() * 1e6),
+		"p99-us":       record.Number(took[len(took)*99/100].Seconds() * 1e6),
+	}, nil
+}
+
+// counts are the counters of this process.
+type counts struct {
+	cpu, children             time.Duration
+	allocs, bytes, goroutines uint64
+}
+
+func counters() (c counts, err error) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/sched/goroutines-created:goroutines"},
+	}
+	metrics.Read(samples)
+	c.allocs, c.bytes, c.goroutines = samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
+	if c.children, err = measure.ChildrenCPU(); err != nil {
+		return c, err
+	}
+	c.cpu, err = measure.CPU()
+	return c, err
+}

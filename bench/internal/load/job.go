@@ -1,0 +1,256 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+)
+
+// JobName is the name of the job of a child.
+const JobName = "load"
+
+// Serve is the job of the child.
+func Serve(ctx context.Context, c *child.Conn) error {
+	var r Request
+	if err := c.Next(&r); err != nil {
+		return err
+	}
+	j, ready, err := start(ctx, &r)
+	if err != nil {
+		return err
+	}
+	if err := c.Reply(ready); err != nil {
+		return err
+	}
+	for {
+		var m Measure
+		if err := c.Next(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		figures, err := j.measure(ctx, time.Duration(m.Seconds)*time.Second)
+		if err != nil {
+			return err
+		}
+		if err := c.Reply(figures); err != nil {
+			return err
+		}
+	}
+}
+
+// job is a manager under load.
+type job struct {
+	request *Request
+	period  time.Duration
+	pods    []*v1.Pod
+	attempt []bool // whether a probe makes attempts
+	calls   *measure.Calls
+	idle    int64 // bytes resident before the manager was made, with the pods
+
+	recording atomic.Bool
+	total     atomic.Int64 // calls while recording
+}
+
+func start(ctx context.Context, r *Request) (*job, *Ready, error) {
+	j := &job{request: r, period: time.Duration(r.Period) * time.Second}
+	empty, err := resident()
+	if err != nil {
+		return nil, nil, err
+	}
+	j.pods, j.attempt = makePods(r)
+	withPods, err := resident()
+	if err != nil {
+		return nil, nil, err
+	}
+	j.calls = measure.NewCalls(len(j.attempt), r.MaxSeconds/r.Period+int(2*margin/j.period)+4)
+	if j.idle, err = resident(); err != nil {
+		return nil, nil, err
+	}
+	m, err := j.manager(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	begin := time.Now()
+	for _, pod := range j.pods {
+		if err := m.add(ctx, pod); err != nil {
+			return nil, nil, err
+		}
+	}
+	added := time.Since(begin)
+	if err := sleep(ctx, j.period*3/2); err != nil { // all have had their first ticks
+		return nil, nil, err
+	}
+	resting, err := resident()
+	if err != nil {
+		return nil, nil, err
+	}
+	n := float64(len(j.attempt))
+	ready := &Ready{Figures: map[string]record.Number{
+		"probes": record.Number(n), "add-seconds": record.Number(added.Seconds()),
+		"pod-bytes": record.Number(float64(withPods-empty) / n), "rest-bytes": record.Number(float64(resting-j.idle) / n),
+	}}
+	if r.Scraped {
+		ready.Metrics, err = m.gather()
+	}
+	return j, ready, err
+}
+
+func (j *job) manager(ctx context.Context) (manager, error) {
+	switch j.request.Subject {
+	case Kubelet:
+		return newKubelet(ctx, j.pods, j.run), nil
+	case Prober:
+		return newProber(ctx, j.request, j.pods, j.run)
+	default:
+		return nil, fmt.Errorf("unknown subject %q", j.request.Subject)
+	}
+}
+
+// run is the work of an attempt.
+func (j *job) run(ctx context.Context, probe int, timeout time.Duration) (failed bool) {
+	if j.recording.Load() {
+		j.calls.Record(probe)
+		j.total.Add(1)
+	}
+	if probe >= j.request.Hanging {
+		return false
+	}
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// margin is how long calls are recorded before and after a measurement, at least and at most. After
+// it, a tick that has not begun counts as lost.
+const margin = 2 * time.Second
+
+func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.Number, error) {
+	j.calls.Reset()
+	j.recording.Store(true)
+	if err := sleep(ctx, margin/4); err != nil {
+		return nil, err
+	}
+	before, err := take(j)
+	if err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, d); err != nil {
+		return nil, err
+	}
+	after, err := take(j)
+	if err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, margin); err != nil {
+		return nil, err
+	}
+	j.recording.Store(false)
+	if err := sleep(ctx, margin/10); err != nil { // calls under way end
+		return nil, err
+	}
+	return j.figures(before, after), nil
+}
+
+// figures leaves out the lags of probes that hang.
+func (j *job) figures(before, after *snapshot) map[string]record.Number {
+	lags, expected := new(measure.Histogram), 0.0
+	for i, attempts := range j.attempt {
+		if !attempts {
+			continue
+		}
+		expected++
+		if i >= j.request.Hanging {
+			j.calls.Lags(lags, i, j.period, before.at, after.at)
+		}
+	}
+	wall := after.at.Sub(before.at).Seconds()
+	n, calls := float64(len(j.attempt)), float64(after.calls-before.calls)
+	cpu := after.cpu - before.cpu
+	return map[string]record.Number{
+		"rate": record.Number(calls / wall), "expected-rate": record.Number(expected / j.period.Seconds()),
+		"cpu-percent": record.Number(100 * cpu.Seconds() / wall), "cpu-us": record.Number(float64(cpu.Microseconds()) / max(calls, 1)),
+		"run-bytes": record.Number(float64(after.resident-j.idle) / n), "run-mb": record.Number(float64(after.resident-j.idle) / (1 << 20)),
+		"allocs": record.Number(float64(after.allocs-before.allocs) / max(calls, 1)), "collections": record.Number(after.collections - before.collections),
+		"goroutines": record.Number(float64(runtime.NumGoroutine()) / n),
+		"ticks":      record.Number(lags.Count()), "lost": record.Number(lags.Lost()),
+		"p50-ms": record.Number(lags.Milliseconds(0.5)), "p99-ms": record.Number(lags.Milliseconds(0.99)),
+		"p999-ms": record.Number(lags.Milliseconds(0.999)), "max-ms": record.Number(lags.Milliseconds(1)),
+	}
+}
+
+// snapshot has the counters of this process.
+type snapshot struct {
+	at                  time.Time
+	cpu                 time.Duration
+	calls               int64
+	resident            int64
+	allocs, collections uint64
+}
+
+func take(j *job) (s *snapshot, err error) {
+	s = new(snapshot)
+	if s.resident, err = measure.Resident(0); err != nil {
+		return nil, err
+	}
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(samples)
+	s.allocs, s.collections = samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	s.calls = j.total.Load()
+	if s.cpu, err = measure.CPU(); err != nil {
+		return nil, err
+	}
+	s.at = time.Now()
+	return s, nil
+}
+
+// resident returns the memory of this process after a collection, in bytes.
+func resident() (int64, error) {
+	runtime.GC()
+	debug.FreeOSMemory()
+	return measure.Resident(0)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// serve serves the metrics until the process ends.
+func serve(h http.Handler) (url string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go func() {
+		if err := http.Serve(l, h); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: error: metrics:", err)
+		}
+	}()
+	return "http://" + l.Addr().String() + "/metrics", nil
+}

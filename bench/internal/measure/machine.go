@@ -1,0 +1,49 @@
+package measure
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+// Machine is where a record was made.
+type Machine struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Kernel string `json:"kernel"`
+	Go     string `json:"go"`
+	// Commit is that of the working folder, and ends in -dirty if files differ from it.
+	Commit string `json:"commit"`
+}
+
+// ThisMachine describes this machine. What cannot be found is "unknown".
+func ThisMachine() Machine {
+	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(), Commit: commit()}
+}
+
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return "unknown"
+}
+
+func kernel() string {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return "unknown"
+	}
+	return "Linux " + strings.TrimSpace(string(text))
+}
+
+func commit() string {
+	text, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text))
+}
