@@ -106,7 +106,8 @@ test-race: ## the same with the race detector (needs gcc)
 	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...
 
 .PHONY: test-oracle
-test-oracle: ## our core against the kubelet's own code
+test-oracle: ## our core against the kubelet's own code, and the tests of bench, which builds it too
+	cd bench && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./...
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 
@@ -135,6 +136,7 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	$(GO) fix -diff ./...
 	$(GO) run $(STATICCHECK) ./...
 	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
+	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build ./...; $(GO) vet ./...; \
@@ -148,6 +150,16 @@ docs: ## docs/metrics.md, and the sizes in docs/embedding.md
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(BENCHCOUNT) -timeout 30m ./...
+
+# Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
+# BENCHFLAGS='-again -scenario http,tcp' some of them.
+.PHONY: bench-peers
+bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 25 minutes, needs Linux
+	cd bench && $(GO) run -tags k8s136 ./cmd/bench $(BENCHFLAGS)
+
+.PHONY: bench-scale
+bench-scale: ## the same for 1,000 to 1,000,000 probes
+	cd bench && $(GO) run -tags k8s136 ./cmd/bench -scenario scale $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each

@@ -16,7 +16,8 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-const timeout = time.Second
+// timeout is so long that no attempt ends at it when all processors are busy.
+const timeout = 10 * time.Second
 
 // kubelet makes attempts as the kubelet's prober does.
 func kubelet(kind string, port int) (attempt, error) {

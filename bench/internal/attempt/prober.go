@@ -50,7 +50,7 @@ func prober(kind string, port int) (attempt, error) {
 		r.Target.Host = r.PodIP
 		outcome, err := bound[i%addresses].Probe(ctx, r)
 		if err != nil || outcome.Result != probe.Success {
-			return fmt.Errorf("prober: result %v, output %q, error %w", outcome.Result, outcome.Output, err)
+			return fmt.Errorf("prober: result %v, output %q, error %v", outcome.Result, outcome.Output, err)
 		}
 		return nil
 	}, nil

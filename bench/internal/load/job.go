@@ -104,6 +104,7 @@ func start(ctx context.Context, r *Request) (*job, *Ready, error) {
 	ready := &Ready{Figures: map[string]record.Number{
 		"probes": record.Number(n), "add-seconds": record.Number(added.Seconds()),
 		"pod-bytes": record.Number(float64(withPods-empty) / n), "rest-bytes": record.Number(float64(resting-j.idle) / n),
+		"idle-mb": record.Number(float64(j.idle) / (1 << 20)),
 	}}
 	if r.Scraped {
 		ready.Metrics, err = m.gather()
@@ -186,16 +187,20 @@ func (j *job) figures(before, after *snapshot) map[string]record.Number {
 	wall := after.at.Sub(before.at).Seconds()
 	n, calls := float64(len(j.attempt)), float64(after.calls-before.calls)
 	cpu := after.cpu - before.cpu
-	return map[string]record.Number{
+	figures := map[string]record.Number{
 		"rate": record.Number(calls / wall), "expected-rate": record.Number(expected / j.period.Seconds()),
 		"cpu-percent": record.Number(100 * cpu.Seconds() / wall), "cpu-us": record.Number(float64(cpu.Microseconds()) / max(calls, 1)),
 		"run-bytes": record.Number(float64(after.resident-j.idle) / n), "run-mb": record.Number(float64(after.resident-j.idle) / (1 << 20)),
 		"allocs": record.Number(float64(after.allocs-before.allocs) / max(calls, 1)), "collections": record.Number(after.collections - before.collections),
 		"goroutines": record.Number(float64(runtime.NumGoroutine()) / n),
 		"ticks":      record.Number(lags.Count()), "lost": record.Number(lags.Lost()),
-		"p50-ms": record.Number(lags.Milliseconds(0.5)), "p99-ms": record.Number(lags.Milliseconds(0.99)),
-		"p999-ms": record.Number(lags.Milliseconds(0.999)), "max-ms": record.Number(lags.Milliseconds(1)),
 	}
+	if wall >= 2*j.period.Seconds() { // one call of a probe does not show when it was due
+		for name, q := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "p999-ms": 0.999, "max-ms": 1} {
+			figures[name] = record.Number(lags.Milliseconds(q))
+		}
+	}
+	return figures
 }
 
 // snapshot has the counters of this process.

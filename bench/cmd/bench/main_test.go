@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/scenario"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(scenario.Jobs())
+	os.Exit(m.Run())
+}
+
+// TestAScenarioIsMeasuredOnce runs a quick one, and then finds its record.
+func TestAScenarioIsMeasuredOnce(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "docs", "performance.md")
+	args := []string{"-scenario", "reader", "-rounds", "1", "-seconds", "1", "-probes", "100", "-records", filepath.Join(dir, "records"), "-page", page}
+	var stdout, stderr bytes.Buffer
+	if err := run(t.Context(), args, &stdout, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if got := strings.Count(stdout.String(), "\n"); got != 2 {
+		t.Errorf("%d runs on stdout:\n%s", got, stdout.String())
+	}
+	r, err := record.Store{Dir: filepath.Join(dir, "records")}.Load("reader")
+	if err != nil || len(r.Runs) != 2 || !strings.HasSuffix(r.Command, "-scenario reader -seconds 1 -rounds 1 -probes 100") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), r.Command) {
+		t.Errorf("the page does not have the command: %v\n%s", err, text)
+	}
+	stdout.Reset()
+	if err := run(t.Context(), args, &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "-again") {
+		t.Errorf("measured again: %s%s", stdout.String(), stderr.String())
+	}
+}
+
+func TestUnknownScenarioListsTheKnownOnes(t *testing.T) {
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"-scenario", "htp", "-page", ""}, &out, &out)
+	if err == nil || !strings.Contains(err.Error(), `"htp"`) || !strings.Contains(err.Error(), "grpc") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-list"}, &out, &out); err != nil || strings.Count(out.String(), "\n") != len(scenario.All()) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

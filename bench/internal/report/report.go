@@ -1,0 +1,190 @@
+// Package report writes docs/performance.md and its charts from records.
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/scenario"
+)
+
+// charts is the folder of the charts, beside the page.
+const charts = "performance"
+
+// Write writes the page and its charts from the records that there are.
+func Write(page string, all []scenario.Scenario, store record.Store) error {
+	files, err := Page(all, store)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(filepath.Dir(page), charts, name)
+		if name == "" {
+			path = page
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section is a scenario that was measured.
+type section struct {
+	scenario.Scenario
+	*record.Record
+}
+
+// Page returns the page, by the name "", and its charts by their names.
+func Page(all []scenario.Scenario, store record.Store) (map[string][]byte, error) {
+	var sections []section
+	for _, s := range all {
+		r, err := store.Load(s.Name)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			sections = append(sections, section{s, r})
+		}
+	}
+	files := make(map[string][]byte)
+	var b bytes.Buffer
+	b.WriteString(head)
+	writeMachines(&b, sections)
+	writeGoals(&b, sections)
+	for _, s := range sections {
+		s.write(&b)
+		if s.Plot == nil {
+			continue
+		}
+		if chart := s.chart(); chart != nil {
+			name := s.Name + ".svg"
+			files[name] = chart
+			fmt.Fprintf(&b, "\n![%s](%s/%s)\n", s.Plot.Title, charts, name)
+		}
+	}
+	files[""] = b.Bytes()
+	return files, nil
+}
+
+const head = `# Performance
+
+<!-- Written by ` + "`make bench-peers` and `make bench-scale`" + ` from bench/records. Do not edit. -->
+
+What prober takes beside the kubelet's own code of v1.36.3, measured in one run on one machine.
+Absolute times differ between machines and days; the ratios of one run are what counts.
+Beside the subjects stands the limit: what the kernel, a protocol or a bare schedule takes for the same work.
+A figure is the median of the rounds, with the least and the highest in parentheses.
+CPU is user and system time of the probing process, by getrusage; servers run in another process.
+Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
+Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced only with ` + "`-again`" + `.
+
+cloudprober and blackbox_exporter are not measured: their modules could not be fetched where this page was written.
+`
+
+func writeMachines(b *bytes.Buffer, sections []section) {
+	var seen []measure.Machine
+	for _, s := range sections {
+		if m := s.Machine; !slices.Contains(seen, m) {
+			seen = append(seen, m)
+			fmt.Fprintf(b, "\n- %s, %d processors, %s, %s, commit %s, %s", m.CPU, m.Cores, m.Kernel, m.Go, m.Commit, s.Start.UTC().Format("2006-01-02"))
+		}
+	}
+	b.WriteString("\n")
+}
+
+func writeGoals(b *bytes.Buffer, sections []section) {
+	b.WriteString("\n## Goals\n\n| measurement | goal | measured | |\n|---|---|---|---|\n")
+	for _, s := range sections {
+		for _, g := range s.Goals {
+			measured, verdict := s.judge(g)
+			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s |\n", s.Title, anchor(s.Title), g.Text, measured, verdict)
+		}
+	}
+}
+
+// judge returns the measured value of a goal, and whether it is met.
+func (s *section) judge(g scenario.Goal) (measured, verdict string) {
+	of := s.summary(g.Figure, g.Subject, g.Params)
+	value := of.Median
+	if of.N == 0 {
+		return "", "not measured"
+	}
+	if g.Over != "" {
+		value = measure.Ratio(of, s.summary(g.Figure, g.Over, g.Params))
+	}
+	switch {
+	case math.IsNaN(value):
+		return "", "not measured"
+	case value <= g.AtMost:
+		return number(value), "met"
+	default:
+		return number(value), "**not met**"
+	}
+}
+
+// summary sums up a figure of a subject. Nil params stand for all.
+func (s *section) summary(figure, subject string, params []record.Param) measure.Summary {
+	return measure.Summarize(s.Values(figure, func(r *record.Run) bool {
+		return r.Subject == subject && (params == nil || slices.Equal(r.Params, params))
+	}))
+}
+
+func (s *section) write(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\n## %s\n", s.Title)
+	for _, sentence := range sentences(s.Text) {
+		fmt.Fprintf(b, "%s\n", sentence)
+	}
+	fmt.Fprintf(b, "\n```sh\n%s\n```\n", s.Command)
+	b.WriteString(s.circumstances())
+	s.table(b)
+	for _, r := range s.Runs {
+		if r.Error != "" {
+			fmt.Fprintf(b, "\n%s, round %d, has no figures: %s\n", label(&r), r.Round, firstLine(r.Error))
+		}
+	}
+}
+
+// circumstances says when it was measured, and what else the machine did.
+func (s *section) circumstances() string {
+	text := fmt.Sprintf("\nMeasured on %s in %.0f s.", s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
+	if s.OtherCPU >= 0.05 {
+		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
+	}
+	return text + "\n"
+}
+
+// Seconds is how long the measurement took.
+func (s *section) Seconds() float64 { return s.Record.Seconds }
+
+func sentences(text string) []string {
+	return strings.Split(strings.ReplaceAll(strings.TrimSpace(text), ". ", ".\n"), "\n")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// anchor returns the fragment that GitHub gives a heading.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
+			return r
+		}
+		return -1
+	}, strings.ToLower(title))
+}

@@ -1,0 +1,144 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/report"
+	"github.com/daeace23/prober/bench/internal/scenario"
+)
+
+func run(subject, c string, round int, cpu, lag float64) record.Run {
+	return record.Run{
+		Subject: subject, Round: round, Params: []record.Param{{Name: "c", Value: c}},
+		Figures: map[string]record.Number{"cpu-us": record.Number(cpu), "p99-ms": record.Number(lag)},
+	}
+}
+
+func sample(plot *scenario.Plot) ([]scenario.Scenario, *record.Record) {
+	c16 := []record.Param{{Name: "c", Value: "16"}}
+	s := scenario.Scenario{
+		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Plot: plot,
+		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}},
+		Goals: []scenario.Goal{
+			{Text: "half", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.5},
+			{Text: "a third", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.3},
+			{Text: "in time", Figure: "p99-ms", Subject: "kubelet", AtMost: 5},
+			{Text: "other", Figure: "cpu-us", Subject: "nobody", AtMost: 5},
+		},
+	}
+	return []scenario.Scenario{s, {Name: "absent", Title: "Absent"}}, &record.Record{
+		Scenario: "http", Command: "go run ./cmd/bench -scenario http -again", Start: time.Unix(1_800_000_000, 0), Seconds: 61,
+		Machine: measure.Machine{CPU: "Model <1>", Cores: 2, Kernel: "Linux 6", Go: "go1.26", Commit: "abc"}, OtherCPU: 0.5,
+		Runs: []record.Run{
+			run("kubelet", "16", 1, 100, math.Inf(1)), run("prober", "16", 1, 42, 1.5),
+			run("kubelet", "256", 1, 120, math.Inf(1)), run("prober", "256", 1, 1234567, 2),
+			run("kubelet", "16", 2, 120, math.Inf(1)), run("prober", "16", 2, 38, 1.5),
+			{Subject: "limit", Round: 1, Params: c16, Error: "refused\nand more"},
+		},
+	}
+}
+
+func page(t *testing.T, plot *scenario.Plot) map[string][]byte {
+	t.Helper()
+	all, r := sample(plot)
+	store := record.Store{Dir: t.TempDir()}
+	if err := store.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	files, err := report.Page(all, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestPage(t *testing.T) {
+	text := string(page(t, nil)[""])
+	for _, want := range []string{
+		"\n- Model <1>, 2 processors, Linux 6, go1.26, commit abc, 2027-01-15\n",
+		"| [HTTP & more](#http--more) | half | 0.364 | met |",
+		"| a third | 0.364 | **not met** |",
+		"| in time | lost | **not met** |",
+		"| other |  | not measured |",
+		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n```sh\ngo run ./cmd/bench -scenario http -again\n```\n",
+		"Other programs kept 0.50 processors busy",
+		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
+		"| 16 | kubelet | 110 (100–120) | lost | 1 |\n| 16 | prober | 40 (38–42) | 1.5 | 0.364 |\n| 16 | limit |  |  |  |\n| 256 | kubelet",
+		"| 256 | prober | 1,234,567 | 2 |",
+		"\nlimit, c 16, round 1, has no figures: refused\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(text, "Absent") || strings.Contains(text, "absent") {
+		t.Error("the page has a scenario or a figure that was not measured")
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestChartsAreXML(t *testing.T) {
+	for name, plot := range map[string]*scenario.Plot{
+		"bars":  {Title: "CPU < limit", Figure: "cpu-us"},
+		"lines": {Title: "CPU < limit", Figure: "cpu-us", X: "c", Log: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := page(t, plot)
+			chart := files["http.svg"]
+			texts := 0
+			for d := xml.NewDecoder(bytes.NewReader(chart)); ; {
+				token, err := d.Token()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%v\n%s", err, chart)
+				}
+				if e, ok := token.(xml.StartElement); ok && e.Name.Local == "text" {
+					texts++
+				}
+			}
+			if texts < 5 || strings.Contains(string(chart), "NaN") || strings.Contains(string(chart), "Inf") {
+				t.Errorf("%s", chart)
+			}
+			if !strings.Contains(string(files[""]), "![CPU < limit](performance/http.svg)") {
+				t.Error("the page does not show the chart")
+			}
+		})
+	}
+}
+
+func TestChartWithoutValues(t *testing.T) {
+	if files := page(t, &scenario.Plot{Title: "none", Figure: "absent"}); len(files) != 1 {
+		t.Errorf("%d files", len(files))
+	}
+}
+
+func TestWrite(t *testing.T) {
+	all, r := sample(&scenario.Plot{Title: "CPU", Figure: "cpu-us"})
+	dir := t.TempDir()
+	store := record.Store{Dir: dir}
+	if err := store.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Write(filepath.Join(dir, "docs", "performance.md"), all, store); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"performance.md", "performance/http.svg"} {
+		if info, err := os.Stat(filepath.Join(dir, "docs", name)); err != nil || info.Size() == 0 {
+			t.Error(name, err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/scenario"
+)
+
+// row is one subject under one load.
+type row struct {
+	subject string
+	params  []record.Param
+}
+
+// param returns a parameter of the load, "" for none.
+func (r row) param(name string) string { return (&record.Run{Params: r.params}).Param(name) }
+
+// load returns the parameters of the load, such as "c = 16".
+func (r row) load() string {
+	var all []string
+	for _, p := range r.params {
+		all = append(all, p.Name+" = "+p.Value)
+	}
+	return strings.Join(all, ", ")
+}
+
+// rows returns the rows in the order of the first runs, those of a load together.
+func (s *section) rows() (rows []row) {
+	var loads [][]record.Param
+	for _, r := range s.Runs {
+		if !slices.ContainsFunc(loads, func(p []record.Param) bool { return slices.Equal(p, r.Params) }) {
+			loads = append(loads, r.Params)
+		}
+	}
+	for _, params := range loads {
+		for _, r := range s.Runs {
+			same := func(o row) bool { return o.subject == r.Subject && slices.Equal(o.params, r.Params) }
+			if slices.Equal(r.Params, params) && !slices.ContainsFunc(rows, same) {
+				rows = append(rows, row{r.Subject, params})
+			}
+		}
+	}
+	return rows
+}
+
+func (s *section) table(b *bytes.Buffer) {
+	rows := s.rows()
+	columns := slices.DeleteFunc(slices.Clone(s.Columns), func(c scenario.Column) bool {
+		return len(s.Values(c.Figure, func(*record.Run) bool { return true })) == 0
+	})
+	b.WriteString("\n")
+	params := []record.Param(nil)
+	if len(rows) > 0 {
+		params = rows[0].params
+	}
+	for _, p := range params {
+		fmt.Fprintf(b, "| %s ", p.Name)
+	}
+	b.WriteString("| subject ")
+	for _, c := range columns {
+		fmt.Fprintf(b, "| %s ", c.Head)
+	}
+	if s.Ratio != "" {
+		fmt.Fprintf(b, "| ratio of %s to %s ", s.head(s.Ratio), s.Peer)
+	}
+	b.WriteString("|\n" + strings.Repeat("|---", len(params)+1))
+	b.WriteString(strings.Repeat("|--:", len(columns)))
+	if s.Ratio != "" {
+		b.WriteString("|--:")
+	}
+	b.WriteString("|\n")
+	for _, r := range rows {
+		for _, p := range r.params {
+			fmt.Fprintf(b, "| %s ", p.Value)
+		}
+		fmt.Fprintf(b, "| %s ", r.subject)
+		for _, c := range columns {
+			fmt.Fprintf(b, "| %s ", cell(s.summary(c.Figure, r.subject, exactly(r.params))))
+		}
+		if s.Ratio != "" {
+			fmt.Fprintf(b, "| %s ", s.ratio(r))
+		}
+		b.WriteString("|\n")
+	}
+}
+
+// exactly returns params such that no params stand for none.
+func exactly(params []record.Param) []record.Param {
+	if params == nil {
+		return []record.Param{}
+	}
+	return params
+}
+
+func (s *section) head(figure string) string {
+	i := slices.IndexFunc(s.Columns, func(c scenario.Column) bool { return c.Figure == figure })
+	if i < 0 {
+		return figure
+	}
+	return s.Columns[i].Head
+}
+
+func (s *section) ratio(r row) string {
+	ratio := measure.Ratio(s.summary(s.Ratio, r.subject, exactly(r.params)), s.summary(s.Ratio, s.Peer, exactly(r.params)))
+	if math.IsNaN(ratio) {
+		return ""
+	}
+	return number(ratio)
+}
+
+// cell returns "median (least–highest)".
+func cell(s measure.Summary) string {
+	median, least, highest := number(s.Median), number(s.Min), number(s.Max)
+	switch {
+	case s.N == 0:
+		return ""
+	case least == highest:
+		return median
+	default:
+		return fmt.Sprintf("%s (%s–%s)", median, least, highest)
+	}
+}
+
+// number writes three significant digits, and thousands with commas.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsInf(v, 0):
+		return "lost"
+	case a >= 100:
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 10:
+		return trim(strconv.FormatFloat(v, 'f', 1, 64))
+	case a >= 1:
+		return trim(strconv.FormatFloat(v, 'f', 2, 64))
+	case a < 0.0005:
+		return "0"
+	default:
+		return trim(strconv.FormatFloat(v, 'f', 3, 64))
+	}
+}
+
+// trim removes zeros after the point.
+func trim(text string) string { return strings.TrimRight(strings.TrimRight(text, "0"), ".") }
+
+func thousands(text string) string {
+	sign := ""
+	if rest, ok := strings.CutPrefix(text, "-"); ok {
+		sign, text = "-", rest
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// label names a run.
+func label(r *record.Run) string {
+	text := r.Subject
+	for _, p := range r.Params {
+		text += fmt.Sprintf(", %s %s", p.Name, p.Value)
+	}
+	return text
+}

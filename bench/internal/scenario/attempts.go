@@ -1,0 +1,78 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/daeace23/prober/bench/internal/attempt"
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/record"
+)
+
+var attemptColumns = []Column{
+	{"cpu-us", "CPU µs"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"allocs", "allocations"}, {"bytes", "bytes"}, {"goroutines", "goroutines made"},
+}
+
+const fresh = "Each attempt makes a fresh connection to one of 200 addresses of loopback. The servers are in another process. " +
+	"The subjects alternate in one process, and the deadline of each attempt counts. "
+
+// attempts are the handlers beside the kubelet's packages.
+func attempts() []Scenario {
+	all := []Scenario{
+		{Name: "http", Title: "HTTP", Text: fresh + "The limit: a socket, connect, write, read and close by blocking system calls."},
+		{Name: "tcp", Title: "TCP", Text: fresh + "The limit: a socket, connect and close by blocking system calls."},
+		{Name: "grpc", Title: "gRPC", Text: fresh + "The limit: the frames of one call of HTTP/2, by blocking system calls."},
+		{Name: "https", Title: "HTTPS", Text: fresh + "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write."},
+		{
+			Name: "exec", Title: "Exec",
+			Text: "The command is /bin/true, for the kubelet by os/exec in place of its container runtime. CPU is that of the probing process alone, child CPU that of the command. The limit: pipe, fork, exec, read and wait by system calls.",
+		},
+	}
+	limits := map[string]float64{"http": 0.5, "tcp": 0.65, "grpc": 0.35, "https": 0.75, "exec": 0.5}
+	allocations := map[string]float64{"http": 8, "grpc": 25}
+	for i := range all {
+		s := &all[i]
+		name, cs := s.Name, []int{1, 16, 256}
+		s.Columns = attemptColumns
+		if name == "exec" {
+			cs = cs[:2]
+			s.Columns = append([]Column{{"child-cpu-us", "child CPU µs"}}, attemptColumns...)
+		}
+		s.Rounds, s.Seconds, s.Ratio, s.Peer = 5, 1, "cpu-us", attempt.Kubelet
+		s.Run = func(ctx context.Context, e *Env) error { return e.attempts(ctx, name, cs) }
+		s.Plot = &Plot{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}
+		for _, c := range cs[1:] {
+			s.Goals = append(s.Goals, Goal{
+				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × the kubelet's", c, limits[name]),
+				Figure: "cpu-us", Subject: attempt.Prober, Over: attempt.Kubelet, Params: param("c", c), AtMost: limits[name],
+			})
+			if most := allocations[name]; most > 0 {
+				s.Goals = append(s.Goals, Goal{
+					Text:   fmt.Sprintf("≤ %v allocations at c = %d", most, c),
+					Figure: "allocs", Subject: attempt.Prober, Params: param("c", c), AtMost: most,
+				})
+			}
+		}
+	}
+	return all
+}
+
+func (e *Env) attempts(ctx context.Context, kind string, cs []int) error {
+	server, err := e.target(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range cs {
+		e.Logf("%s: c = %d, %d rounds", kind, c, e.Rounds)
+		var runs []record.Run
+		request := attempt.Request{Kind: kind, C: c, Rounds: e.Rounds, Seconds: float64(e.Seconds), Ports: server.Ports}
+		if err := child.Run(ctx, attempt.JobName, request, &runs); err != nil {
+			return err
+		}
+		for _, r := range runs {
+			r.Params = param("c", c)
+			e.Emit(r)
+		}
+	}
+	return nil
+}

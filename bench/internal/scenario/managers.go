@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/load"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/schedule"
+)
+
+const (
+	bothManagers = "Each manager runs in a process of its own, and they alternate. A pod has two containers with probes of all three kinds; its startup probes make no attempts, since the containers have started. " +
+		"The commands of the exec probes do nothing. Metrics are on, the history is off. "
+	lagText = "Lag is from the due time of an attempt to its begin; an attempt that has not begun 2 s after the end of the measurement is lost, and later than all others. "
+)
+
+var managerColumns = []Column{
+	{"rate", "attempts/s"}, {"lost", "lost"}, {"cpu-percent", "CPU %"}, {"p50-ms", "lag p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"},
+	{"rest-bytes", "B a probe, resting"}, {"run-bytes", "running"}, {"pod-bytes", "pod objects"}, {"allocs", "allocations an attempt"},
+}
+
+// managers are whole managers with handlers that do nothing.
+func managers() []Scenario {
+	goal := func(text, figure string, atMost float64) Goal {
+		return Goal{Text: text, Figure: figure, Subject: load.Prober, AtMost: atMost}
+	}
+	ratio := goal("CPU ≤ 1/5 of the kubelet's manager", "cpu-percent", 0.2)
+	ratio.Over = load.Kubelet
+	return []Scenario{
+		{
+			Name: "period-1s", Title: "100,000 probes at 1 s", Rounds: 3, Seconds: 10, Text: bothManagers + lagText,
+			Columns: managerColumns, Ratio: "cpu-percent", Peer: load.Kubelet,
+			Goals: []Goal{ratio, goal("p99 lag ≤ 5 ms", "p99-ms", 5)},
+			Run:   func(ctx context.Context, e *Env) error { return e.managers(ctx, 100_000, 1) },
+		},
+		{
+			Name: "period-10s", Title: "100,000 probes at 10 s", Rounds: 2, Seconds: 30, Text: bothManagers + lagText,
+			Columns: managerColumns, Ratio: "cpu-percent", Peer: load.Kubelet,
+			Goals: []Goal{
+				goal("≤ 100 MB", "run-mb", 100), goal("≤ 10 % of a core", "cpu-percent", 10),
+				goal("≤ 1 KB a probe, resting", "rest-bytes", 1024), goal("≤ 1 KB a probe, running", "run-bytes", 1024),
+			},
+			Run: func(ctx context.Context, e *Env) error { return e.managers(ctx, 100_000, 10) },
+		},
+		{
+			Name: "million", Title: "1,000,000 probes at 1 s", Rounds: 2, Seconds: 10,
+			Text: "A handler that does nothing at all, without the kubelet, which falls behind long before. A pod has two containers with probes of all three kinds, and metrics are on. " +
+				"The limits: a heap of due times for each processor, and a goroutine with a ticker for each probe, both without any probe behind them. The rate of prober is that of its attempts, two thirds of its ticks. " + lagText,
+			Columns: managerColumns[:8], Ratio: "cpu-percent", Peer: schedule.Heap,
+			Goals: []Goal{goal("< 1 core", "cpu-percent", 100), goal("p99 lag ≤ 5 ms", "p99-ms", 5)},
+			Run:   million,
+		},
+	}
+}
+
+// scale is prober's manager, the kubelet's and the limit by the number of probes.
+func scale() Scenario {
+	return Scenario{
+		Name: "scale", Title: "1,000 to 1,000,000 probes at 1 s", Rounds: 1, Seconds: 8,
+		Text:    bothManagers + "The kubelet's manager ends at 100,000. The limits: a heap of due times for each processor, and a goroutine with a ticker for each probe. " + lagText,
+		Columns: managerColumns[:8], Ratio: "cpu-percent", Peer: load.Kubelet,
+		Plot: &Plot{Title: "CPU % by the number of probes at 1 s", Figure: "cpu-percent", X: "probes", Log: true},
+		Run: func(ctx context.Context, e *Env) error {
+			for _, n := range []int{1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000} {
+				if e.Probes > 0 && n > e.Probes {
+					break
+				}
+				for round := range e.Rounds {
+					subjects := []string{load.Kubelet, load.Prober}
+					if n > 100_000 {
+						subjects = subjects[1:]
+					}
+					for _, subject := range subjects {
+						r := load.Request{Subject: subject, Probes: n, Period: 1}
+						if err := e.load(ctx, r, round+1, param("probes", n)); err != nil {
+							return err
+						}
+					}
+					if err := e.schedules(ctx, n, round+1); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func hanging() Scenario {
+	return Scenario{
+		Name: "hanging", Title: "10,000 hanging probes beside 10,000 healthy ones", Rounds: 2, Seconds: 10,
+		Text: "The healthy probes alone, and beside as many probes whose every attempt hangs until its deadline of 1 s. The period is 1 s, a pod has one container with one liveness probe. " +
+			"The lags are those of the healthy probes. " + lagText,
+		Columns: managerColumns[:8], Ratio: "cpu-percent", Peer: load.Kubelet,
+		Goals: []Goal{{Text: "p99 lag of the healthy probes ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, Params: param("hanging", 10_000), AtMost: 5}},
+		Run: func(ctx context.Context, e *Env) error {
+			n := cmp.Or(e.Probes, 10_000)
+			for round := range e.Rounds {
+				for _, hung := range []int{0, n} {
+					for _, subject := range []string{load.Kubelet, load.Prober} {
+						r := load.Request{Subject: subject, Probes: n + hung, Period: 1, OneProbe: true, Hanging: hung}
+						if err := e.load(ctx, r, round+1, param("hanging", hung)); err != nil {
+							return err
+						}
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// managers lets the managers alternate.
+func (e *Env) managers(ctx context.Context, probes, period int) error {
+	for round := range e.Rounds {
+		for _, subject := range []string{load.Kubelet, load.Prober} {
+			r := load.Request{Subject: subject, Probes: cmp.Or(e.Probes, probes), Period: period}
+			if err := e.load(ctx, r, round+1, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func million(ctx context.Context, e *Env) error {
+	n := cmp.Or(e.Probes, 1_000_000)
+	for round := range e.Rounds {
+		r := load.Request{Subject: load.Prober, Probes: n, Period: 1, Bare: true}
+		if err := e.load(ctx, r, round+1, param("probes", n)); err != nil {
+			return err
+		}
+		if err := e.schedules(ctx, n, round+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load runs one manager for one measurement.
+func (e *Env) load(ctx context.Context, r load.Request, round int, params []record.Param) error {
+	e.Logf("%s: %d probes at %d s, round %d", r.Subject, r.Probes, r.Period, round)
+	figures, err := e.loaded(ctx, r, func(p *child.Process, _ *load.Ready) (map[string]record.Number, error) {
+		return e.measured(p)
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e.emit(r.Subject, round, params, figures, err)
+	return nil
+}
+
+// loaded runs a manager, and adds the figures of its start to those that measure returns.
+func (e *Env) loaded(ctx context.Context, r load.Request, run func(*child.Process, *load.Ready) (map[string]record.Number, error)) (map[string]record.Number, error) {
+	r.MaxSeconds = e.Seconds
+	p, err := child.Start(ctx, load.JobName)
+	if err != nil {
+		return nil, err
+	}
+	var ready load.Ready
+	if err := p.Ask(r, &ready); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	figures, err := run(p, &ready)
+	if err := errors.Join(err, p.Close()); err != nil {
+		return nil, err
+	}
+	maps.Copy(figures, ready.Figures)
+	return figures, nil
+}
+
+// measured asks a loaded manager for one measurement.
+func (e *Env) measured(p *child.Process) (figures map[string]record.Number, err error) {
+	return figures, p.Ask(load.Measure{Seconds: e.Seconds}, &figures)
+}
+
+// schedules runs the bare schedules.
+func (e *Env) schedules(ctx context.Context, n, round int) error {
+	for _, design := range []string{schedule.Heap, schedule.Ticker} {
+		e.Logf("%s: %d ticks a second, round %d", design, n, round)
+		figures := make(map[string]record.Number)
+		r := schedule.Request{Design: design, Probes: n, Period: time.Second, Length: time.Duration(e.Seconds) * time.Second}
+		err := child.Run(ctx, schedule.JobName, r, &figures)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", design, context.Cause(ctx))
+		}
+		e.emit(design, round, param("probes", n), figures, err)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/load"
+	"github.com/daeace23/prober/bench/internal/parts"
+	"github.com/daeace23/prober/bench/internal/record"
+)
+
+// The loads of scrape.
+var (
+	unscraped = param("load", "not scraped")
+	scraped   = param("load", "scraped")
+)
+
+const (
+	scrapeEvery  = 2 * time.Second
+	seriesRounds = 3 // scrapes of a round
+)
+
+// series is what the metrics of 100,000 probes take, and a scrape of them.
+func series() Scenario {
+	goal := func(text, figure, over string, atMost float64) Goal {
+		return Goal{Text: text, Figure: figure, Subject: load.Prober, Over: over, AtMost: atMost}
+	}
+	return Scenario{
+		Name: "series", Title: "Metrics of 100,000 probes", Rounds: 2,
+		Text: "The series alone, without probes. The kubelet's are its own vectors of client_golang, with the label maps that its workers keep. Each is updated once and scraped, three times a round. " +
+			"Extra memory is the peak during a scrape above the memory before it.",
+		Columns: []Column{{"bytes", "B a probe"}, {"update-ns", "ns an update"}, {"update-allocs", "allocations"}, {"scrape-cpu-ms", "CPU ms a scrape"}, {"scrape-ms", "ms a scrape"}, {"scrape-extra-mb", "extra MB"}, {"scrape-mb", "MB of text"}},
+		Ratio:   "scrape-cpu-ms", Peer: load.Kubelet,
+		Goals: []Goal{
+			goal("≤ 200 B a probe", "bytes", "", 200), goal("≤ 100 ns an update", "update-ns", "", 100), goal("no allocation an update", "update-allocs", "", 0.01),
+			goal("CPU of a scrape ≤ 1/20 of the vectors'", "scrape-cpu-ms", load.Kubelet, 0.05), goal("< 20 MB extra", "scrape-extra-mb", "", 20),
+		},
+		Run: func(ctx context.Context, e *Env) error {
+			for round := range e.Rounds {
+				for _, subject := range []string{load.Kubelet, load.Prober} {
+					if err := e.series(ctx, subject, cmp.Or(e.Probes, 100_000), round+1); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// scrape is what the ticks notice of a scrape.
+func scrape() Scenario {
+	return Scenario{
+		Name: "scrape", Title: "100,000 probes at 10 s while they are scraped", Rounds: 1, Seconds: 30,
+		Text:    bothManagers + "Each is measured without scrapes, and then while another process scrapes it, with pauses of 2 s. " + lagText,
+		Columns: []Column{{"scrapes", "scrapes"}, {"cpu-percent", "CPU %"}, {"p50-ms", "lag p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"lost", "lost"}, {"run-mb", "MB"}},
+		Ratio:   "cpu-percent", Peer: load.Kubelet,
+		Goals: []Goal{{Text: "p99 lag while scraped ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, Params: scraped, AtMost: 5}},
+		Run: func(ctx context.Context, e *Env) error {
+			for round := range e.Rounds {
+				for _, subject := range []string{load.Kubelet, load.Prober} {
+					if err := e.scrapeManager(ctx, subject, cmp.Or(e.Probes, 100_000), round+1); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (e *Env) series(ctx context.Context, subject string, n, round int) error {
+	e.Logf("%s: series of %d probes, round %d", subject, n, round)
+	var runs []record.Run
+	if err := child.Run(ctx, parts.SeriesJob, parts.SeriesRequest{Subject: subject, Probes: n, Scrapes: seriesRounds}, &runs); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		e.emit(subject, (round-1)*seriesRounds+r.Round, nil, r.Figures, nil)
+	}
+	return nil
+}
+
+// scrapeManager measures one manager twice.
+func (e *Env) scrapeManager(ctx context.Context, subject string, n, round int) error {
+	e.Logf("%s: scraped with %d probes, round %d", subject, n, round)
+	r := load.Request{Subject: subject, Probes: n, Period: 10, Scraped: true}
+	_, err := e.loaded(ctx, r, func(p *child.Process, ready *load.Ready) (map[string]record.Number, error) {
+		figures, err := e.measured(p)
+		if err != nil {
+			return nil, err
+		}
+		e.emit(subject, round, unscraped, figures, nil)
+		scraping, stop := context.WithCancel(ctx)
+		count := make(chan int)
+		go func() { count <- scrapeUntil(scraping, ready.Metrics) }()
+		figures, err = e.measured(p)
+		stop()
+		scrapes := <-count
+		if err == nil {
+			figures["scrapes"] = record.Number(scrapes)
+			e.emit(subject, round, scraped, figures, nil)
+		}
+		return figures, err
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		e.emit(subject, round, scraped, nil, err)
+	}
+	return nil
+}
+
+// scrapeUntil scrapes until ctx ends, and returns the number of scrapes.
+func scrapeUntil(ctx context.Context, url string) (scrapes int) {
+	for ctx.Err() == nil {
+		if err := fetch(ctx, url); err == nil {
+			scrapes++
+		}
+		_ = pause(ctx, scrapeEvery)
+	}
+	return scrapes
+}
+
+func fetch(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return errors.Join(err, answer.Body.Close())
+}
+
+// reader is a reader of results that has stopped for ever.
+func reader() Scenario {
+	return Scenario{
+		Name: "reader", Title: "A reader of results that has stopped", Rounds: 5, Seconds: 2,
+		Text:    "100,000 changes of the decided results of 10,000 containers, while the only reader of the updates has stopped for ever. A change that has not ended after 2 s is lost: the kubelet's channel holds 20 updates, and then blocks the probe.",
+		Columns: []Column{{"changes", "changes"}, {"lost", "lost"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"max-us", "max µs"}},
+		Goals:   []Goal{{Text: "p99 ≤ 100 µs", Figure: "p99-us", Subject: load.Prober, AtMost: 100}},
+		Run: func(ctx context.Context, e *Env) error {
+			for round := range e.Rounds {
+				for _, subject := range []string{load.Kubelet, load.Prober} {
+					e.Logf("%s: results without a reader, round %d", subject, round+1)
+					figures := make(map[string]record.Number)
+					r := parts.ResultsRequest{Subject: subject, Containers: cmp.Or(e.Probes, 10_000), Changes: 10 * cmp.Or(e.Probes, 10_000), Seconds: e.Seconds}
+					if err := child.Run(ctx, parts.ResultsJob, r, &figures); err != nil {
+						return err
+					}
+					e.emit(subject, round+1, nil, figures, nil)
+				}
+			}
+			return nil
+		},
+	}
+}

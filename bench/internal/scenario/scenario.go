@@ -1,0 +1,188 @@
+// Package scenario has the measurements by name: what each runs, and how docs/performance.md shows
+// it.
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/attempt"
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/load"
+	"github.com/daeace23/prober/bench/internal/parts"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/schedule"
+	"github.com/daeace23/prober/bench/internal/target"
+)
+
+// Scenario is one measurement, and a section of the document.
+type Scenario struct {
+	Name   string // of the record
+	Title  string
+	Text   string // what is measured, for the document
+	Rounds int
+	// Seconds is the length of one measurement of one subject in one round.
+	Seconds int
+	Run     func(ctx context.Context, e *Env) error
+
+	Columns []Column
+	Ratio   string // the figure whose ratio to that of Peer is shown; "": none
+	Peer    string // subject
+	Goals   []Goal
+	Plot    *Plot
+}
+
+// Column is a figure of a table.
+type Column struct {
+	Figure string
+	Head   string // with the unit
+}
+
+// Goal is a limit of a figure of a subject.
+type Goal struct {
+	Text    string // such as "CPU ≤ 0.5 × the kubelet's"
+	Figure  string
+	Subject string
+	Over    string // subject whose figure divides it; "": none
+	Params  []record.Param
+	AtMost  float64
+}
+
+// Plot is a chart of one figure.
+type Plot struct {
+	Title  string
+	Figure string
+	// X is the parameter of the horizontal axis, a number; "" makes one bar for each row.
+	X   string
+	Log bool // both axes are logarithmic
+}
+
+// Env is what a scenario runs in.
+type Env struct {
+	Seconds int
+	Rounds  int
+	Probes  int                    // replaces the number of probes of the scenario, for a quick look; 0: does not
+	Emit    func(record.Run)       // takes a run
+	Logf    func(string, ...any)   // shows progress
+	prober  func() (string, error) // builds the binary
+	cleanup func() error           // removes it
+	server  *target.Server         // nil until it is needed
+}
+
+// Jobs are those of child processes.
+func Jobs() map[string]child.Job {
+	return map[string]child.Job{
+		target.Job: target.Serve, attempt.JobName: attempt.Serve, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
+		parts.SeriesJob: parts.ServeSeries, parts.ResultsJob: parts.ServeResults,
+	}
+}
+
+// All returns the scenarios in the order of the document.
+func All() []Scenario {
+	return slices.Concat(attempts(), []Scenario{targets()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
+}
+
+// Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.
+func Find(names []string) (found []Scenario, err error) {
+	all := All()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
+		switch {
+		case name == "peers":
+			found = append(found, slices.DeleteFunc(slices.Clone(all), func(s Scenario) bool { return s.Name == "scale" })...)
+		case i >= 0:
+			found = append(found, all[i])
+		default:
+			var known []string
+			for _, s := range all {
+				known = append(known, s.Name)
+			}
+			return nil, fmt.Errorf("unknown scenario %q; known: peers, %s", name, strings.Join(known, ", "))
+		}
+	}
+	return found, nil
+}
+
+// Close ends what scenarios have started.
+func (e *Env) Close() error {
+	var err error
+	if e.server != nil {
+		err = e.server.Close()
+	}
+	if e.cleanup != nil {
+		err = errors.Join(err, e.cleanup())
+	}
+	return err
+}
+
+// target returns the servers, and starts them at the first call.
+func (e *Env) target(ctx context.Context) (_ *target.Server, err error) {
+	if e.server == nil {
+		e.server, err = target.Start(ctx)
+	}
+	return e.server, err
+}
+
+// binary returns the path of the prober program, and builds it at the first call.
+func (e *Env) binary(ctx context.Context) (string, error) {
+	if e.prober == nil {
+		dir, err := os.MkdirTemp("", "prober-bench")
+		if err != nil {
+			return "", err
+		}
+		e.cleanup = func() error { return os.RemoveAll(dir) }
+		path := filepath.Join(dir, "prober")
+		e.Logf("building prober")
+		e.prober = func() (string, error) { return path, nil }
+		if err := build(ctx, path); err != nil {
+			e.prober = func() (string, error) { return "", err }
+		}
+	}
+	return e.prober()
+}
+
+func build(ctx context.Context, path string) error {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/daeace23/prober").Output()
+	if err != nil {
+		return fmt.Errorf("find the folder of prober, from a folder of bench: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/prober")
+	cmd.Dir = strings.TrimSpace(string(root))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build prober: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// emit records figures of a subject, or why there are none.
+func (e *Env) emit(subject string, round int, params []record.Param, figures map[string]record.Number, err error) {
+	r := record.Run{Subject: subject, Params: params, Round: round, Figures: figures}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	e.Emit(r)
+}
+
+// param returns one parameter.
+func param(name string, value any) []record.Param {
+	return []record.Param{{Name: name, Value: fmt.Sprint(value)}}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,184 @@
+package scenario
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+)
+
+const readers = 10
+
+// stream is how late the readers of /api/v1/stream learn of a tick.
+func stream() Scenario {
+	return Scenario{
+		Name: "stream", Title: "Ten readers of the stream of 10,000 probes", Rounds: 2, Seconds: 15,
+		Text: "`prober run` with 10,000 HTTP probes of external targets at 10 s, without readers, and with ten readers of /api/v1/stream in another process. " +
+			"An update is late from the end of the attempt until a reader has parsed it. A reader gets the newest state of each probe; every tick is due to reach every reader, and one that does not is lost.",
+		Columns: []Column{{"updates", "updates"}, {"lost", "lost"}, {"p50-ms", "late p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"cpu-percent", "CPU %"}, {"rss-mb", "MB in all"}},
+		Goals: []Goal{
+			{Text: "p99 ≤ 0.5 s late", Figure: "p99-ms", Subject: proberRun, Params: param("readers", readers), AtMost: 500},
+			{Text: "never more than 0.5 s late", Figure: "max-ms", Subject: proberRun, Params: param("readers", readers), AtMost: 500},
+		},
+		Run: func(ctx context.Context, e *Env) error {
+			server, err := e.target(ctx)
+			if err != nil {
+				return err
+			}
+			n := cmp.Or(e.Probes, 10_000)
+			for round := range e.Rounds {
+				e.Logf("%s: %d probes, %d readers, round %d", proberRun, n, readers, round+1)
+				a, err := e.startAgent(ctx, server, n/2, 2, 10)
+				if err != nil {
+					return err
+				}
+				err = pause(ctx, 15*time.Second) // all have had their first ticks
+				for _, count := range []int{0, readers} {
+					if err != nil {
+						break
+					}
+					var figures map[string]record.Number
+					if figures, err = e.read(ctx, a, count, n); err == nil {
+						e.emit(proberRun, round+1, param("readers", count), figures, nil)
+					}
+				}
+				if err := errors.Join(err, a.close(), context.Cause(ctx)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// read measures an agent of n probes while readers read its stream.
+func (e *Env) read(ctx context.Context, a *agent, count, n int) (map[string]record.Number, error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	pid, length := a.cmd.Process.Pid, time.Duration(e.Seconds)*time.Second
+	before, err := measure.ProcessCPU(pid)
+	if err != nil {
+		return nil, err
+	}
+	// Ticks count that end in the window. Their updates may come a second after it.
+	start := time.Now().Add(time.Second)
+	all := make([]follower, count)
+	var wg sync.WaitGroup
+	for i := range all {
+		all[i].start, all[i].end, all[i].last = start, start.Add(length), make(map[string]time.Time, n)
+		wg.Go(func() { all[i].err = all[i].follow(reading, a.url+"/api/v1/stream") })
+	}
+	if err := pause(ctx, time.Second+length); err != nil {
+		return nil, err
+	}
+	after, err := measure.ProcessCPU(pid)
+	if err != nil {
+		return nil, err
+	}
+	resident, err := measure.Resident(pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return nil, err
+	}
+	stop()
+	wg.Wait()
+	late := new(measure.Histogram)
+	for i := range all {
+		if err := all[i].err; err != nil {
+			return nil, fmt.Errorf("reader %d: %w", i, err)
+		}
+		late.Merge(&all[i].late)
+	}
+	// A tick more or less of each probe may fall into the window: only what is missing of the
+	// whole periods is lost.
+	if due := uint64(count * n * e.Seconds / 10); late.Count() < due*95/100 {
+		late.Lose(due - late.Count())
+	}
+	figures := map[string]record.Number{
+		"cpu-percent": record.Number(100 * (after - before).Seconds() / (time.Second + length).Seconds()),
+		"rss-mb":      record.Number(float64(resident) / (1 << 20)),
+	}
+	if count > 0 {
+		figures["updates"], figures["lost"] = record.Number(late.Count()), record.Number(late.Lost())
+		figures["p50-ms"], figures["p99-ms"], figures["max-ms"] = record.Number(late.Milliseconds(0.5)), record.Number(late.Milliseconds(0.99)), record.Number(late.Milliseconds(1))
+	}
+	return figures, nil
+}
+
+// follower is a reader of the stream.
+type follower struct {
+	start, end time.Time // of the ticks that count
+	late       measure.Histogram
+	last       map[string]time.Time // the last tick of each probe: one that is told again does not count
+	err        error
+}
+
+// follow reads until ctx ends.
+func (f *follower) follow(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 64<<10), 16<<20)
+	isProbe := false
+	for lines.Scan() {
+		line := lines.Bytes()
+		if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+			isProbe = string(name) == "probe"
+		} else if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && isProbe {
+			if err := f.update(data); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return cmp.Or(lines.Err(), errors.New("the agent has ended the stream"))
+}
+
+func (f *follower) update(data []byte) error {
+	var p struct {
+		Pod, Container, Kind string
+		Last                 *struct {
+			Time            time.Time
+			DurationSeconds float64
+		}
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("an update: %w", err)
+	}
+	if p.Last == nil {
+		return nil
+	}
+	key := p.Pod + "/" + p.Container + "/" + p.Kind
+	if f.last[key].Equal(p.Last.Time) {
+		return nil
+	}
+	f.last[key] = p.Last.Time
+	ended := p.Last.Time.Add(time.Duration(p.Last.DurationSeconds * 1e9))
+	if !ended.Before(f.start) && ended.Before(f.end) {
+		f.late.Add(time.Since(ended))
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/load"
+	"github.com/daeace23/prober/bench/internal/measure"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/target"
+)
+
+const proberRun = "prober run"
+
+// targets is the whole way: a process that probes 1,000 HTTP servers.
+func targets() Scenario {
+	goals := []Goal{}
+	for _, subject := range []string{load.Prober, proberRun} {
+		goals = append(goals,
+			Goal{Text: subject + ": CPU ≤ 0.55 × the kubelet's manager", Figure: "cpu-us", Subject: subject, Over: load.Kubelet, AtMost: 0.55},
+			Goal{Text: subject + ": p99 jitter no worse than the kubelet's", Figure: "p99-ms", Subject: subject, Over: load.Kubelet, AtMost: 1},
+		)
+	}
+	return Scenario{
+		Name: "targets", Title: "1,000 HTTP targets at 1 s, end to end", Rounds: 3, Seconds: 10,
+		Text: "A manager embedded in a small program, and the process of `prober run` with external targets. CPU and memory are those of the whole process. " +
+			"Jitter is how late requests arrive at the server, by the schedule that they show themselves; a request that does not come is later than all others. " +
+			"A program that embeds the kubelet's packages takes much memory before it probes anything: so the idle process is subtracted in the last column.",
+		Columns: []Column{{"rate", "probes/s"}, {"lost", "lost"}, {"cpu-us", "CPU µs a probe"}, {"p50-ms", "jitter p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"rss-mb", "MB in all"}, {"run-mb", "MB above idle"}},
+		Ratio:   "cpu-us", Peer: load.Kubelet,
+		Goals: append(goals, Goal{Text: "prober: ≤ 20 MB above idle", Figure: "run-mb", Subject: load.Prober, AtMost: 20}, Goal{Text: "prober run: ≤ 20 MB in all", Figure: "rss-mb", Subject: proberRun, AtMost: 20}),
+		Run: func(ctx context.Context, e *Env) error {
+			server, err := e.target(ctx)
+			if err != nil {
+				return err
+			}
+			n := cmp.Or(e.Probes, 1000)
+			for round := range e.Rounds {
+				for _, subject := range []string{load.Kubelet, load.Prober, proberRun} {
+					e.Logf("%s: %d HTTP targets, round %d", subject, n, round+1)
+					figures, err := e.probeTargets(ctx, subject, server, n)
+					if ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+					e.emit(subject, round+1, nil, figures, err)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (e *Env) probeTargets(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error) {
+	if subject != proberRun {
+		r := load.Request{Subject: subject, Probes: n, Period: 1, OneProbe: true, Port: server.HTTP}
+		return e.loaded(ctx, r, func(p *child.Process, ready *load.Ready) (map[string]record.Number, error) {
+			figures, err := e.watch(ctx, p.Pid(), server, n)
+			if err == nil {
+				figures["run-mb"] = figures["rss-mb"] - ready.Figures["idle-mb"]
+			}
+			return figures, err
+		})
+	}
+	a, err := e.startAgent(ctx, server, n, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	err = pause(ctx, 3*time.Second) // all have had their first ticks
+	figures := make(map[string]record.Number)
+	if err == nil {
+		got, watchErr := e.watch(ctx, a.cmd.Process.Pid, server, n)
+		maps.Copy(figures, got)
+		err = watchErr
+	}
+	return figures, errors.Join(err, a.close())
+}
+
+// watch measures a process from outside.
+func (e *Env) watch(ctx context.Context, pid int, server *target.Server, n int) (map[string]record.Number, error) {
+	if err := server.Watch(n, time.Second, e.Seconds+5); err != nil {
+		return nil, err
+	}
+	before, err := measure.ProcessCPU(pid)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := pause(ctx, time.Duration(e.Seconds)*time.Second); err != nil {
+		return nil, err
+	}
+	after, err := measure.ProcessCPU(pid)
+	if err != nil {
+		return nil, err
+	}
+	wall := time.Since(start).Seconds()
+	resident, err := measure.Resident(pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, time.Second); err != nil { // the requests of the last period arrive
+		return nil, err
+	}
+	lags, err := server.Lags()
+	if err != nil {
+		return nil, err
+	}
+	ran := float64(lags.Ticks-lags.Lost) / wall
+	return map[string]record.Number{
+		"rate": record.Number(ran), "lost": record.Number(lags.Lost),
+		"cpu-us": record.Number((after - before).Seconds() * 1e6 / wall / max(ran, 1)), "rss-mb": record.Number(float64(resident) / (1 << 20)),
+		"p50-ms": lags.P50, "p99-ms": lags.P99, "max-ms": lags.Max,
+	}, nil
+}
