@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,8 +18,7 @@ import (
 type Decoder struct {
 	File string // the name of the file in errors
 
-	errs   []error
-	fields map[reflect.Type]map[string]reflect.Type // the fields of Go types, see [Decoder.Into]
+	errs []error
 }
 
 // Err returns all errors, joined, each an [*Error]; nil when there are none.

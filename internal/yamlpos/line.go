@@ -60,17 +60,19 @@ func child(n *Node, step string) (next *Node, line int) {
 // embedded returns the YAML document in the string n, with the lines of the file; nil if there is
 // none.
 func embedded(n *Node) *Node {
-	d := Decoder{}
-	roots := d.ParseAll([]byte(n.Value), MaxText)
-	if n.Tag != "!!str" || len(roots) == 0 {
+	if n.Tag != "!!str" {
 		return nil
 	}
-	offset := n.Line - 1
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		offset = n.Line
+	d := Decoder{}
+	for root := range d.All([]byte(n.Value), MaxText) {
+		offset := n.Line - 1
+		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			offset = n.Line
+		}
+		shift(root, offset, make(map[*Node]bool))
+		return root
 	}
-	shift(roots[0], offset, make(map[*Node]bool))
-	return roots[0]
+	return nil
 }
 
 // shift adds lines to the line of n and of each node below it.

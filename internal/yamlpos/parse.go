@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,7 +31,11 @@ const (
 // if the document cannot be read. A field that is set twice is an error, and the first one is
 // used.
 func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
-	roots, ok := d.documents(data, maxBytes)
+	var roots []*Node
+	ok := d.documents(data, maxBytes, func(root *Node) bool {
+		roots = append(roots, root)
+		return true
+	})
 	switch {
 	case !ok:
 		return nil
@@ -44,43 +49,41 @@ func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
 	return roots[0]
 }
 
-// ParseAll returns the roots of all documents in data, without those that are empty. It
-// stops at the first that cannot be read.
-func (d *Decoder) ParseAll(data []byte, maxBytes int) []*Node {
-	roots, _ := d.documents(data, maxBytes)
-	var all []*Node
-	for _, root := range roots {
-		if root.Tag != "!!null" {
-			all = append(all, root)
-		}
+// All returns the roots of all documents in data, without those that are empty. It stops at the
+// first that cannot be read. A document is decoded when it is asked for: its nodes take many times
+// the memory of its text.
+func (d *Decoder) All(data []byte, maxBytes int) iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		d.documents(data, maxBytes, func(root *Node) bool { return root.Tag == "!!null" || yield(root) })
 	}
-	return all
 }
 
-// documents returns the documents up to the first that cannot be read; ok reports whether
-// there is no such document.
-func (d *Decoder) documents(data []byte, maxBytes int) (roots []*Node, ok bool) {
+// documents calls yield with the documents up to the first that cannot be read, or until yield
+// returns false; ok reports whether all could be read that were.
+func (d *Decoder) documents(data []byte, maxBytes int, yield func(root *Node) bool) (ok bool) {
 	if len(data) > maxBytes {
 		d.Errorf(nil, "", "must be at most %d bytes", maxBytes)
-		return nil, false
+		return false
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var document Node
 		switch err := documents.Decode(&document); {
 		case errors.Is(err, io.EOF):
-			return roots, true
+			return true
 		case err != nil:
 			d.errs = append(d.errs, syntaxError(d.File, err))
-			return roots, false
+			return false
 		}
 		root := document.Content[0]
 		check := structure{d: d, nodes: MaxNodes, text: MaxText}
 		if err := check.node(root, nil); err != nil {
 			d.Errorf(root, "", "%w", err)
-			return roots, false
+			return false
 		}
-		roots = append(roots, root)
+		if !yield(root) {
+			return true
+		}
 	}
 }
 

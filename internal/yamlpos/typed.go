@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Into sets into, a pointer to a Go type with JSON tags, to the value n at path. An unknown field is
@@ -39,7 +40,7 @@ func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		fields := d.fieldsOf(t)
+		fields := fieldsOf(t)
 		return d.object(n, path, func(name string) (reflect.Type, bool) {
 			t, ok := fields[name]
 			return t, ok
@@ -135,16 +136,16 @@ func (d *Decoder) scalar(n *Node, t reflect.Type, path string) any {
 	return v.Elem().Interface()
 }
 
-func (d *Decoder) fieldsOf(t reflect.Type) map[string]reflect.Type {
-	fields, ok := d.fields[t]
+// structs has the fields of Go types that were read: a map[string]reflect.Type by reflect.Type.
+var structs sync.Map
+
+// fieldsOf is jsonFields, computed once for each type.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields, ok := structs.Load(t)
 	if !ok {
-		if d.fields == nil {
-			d.fields = make(map[reflect.Type]map[string]reflect.Type)
-		}
-		fields = jsonFields(t)
-		d.fields[t] = fields
+		fields, _ = structs.LoadOrStore(t, jsonFields(t))
 	}
-	return fields
+	return fields.(map[string]reflect.Type)
 }
 
 // jsonFields returns the types of the fields of t by their names in JSON.

@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseAll(t *testing.T) {
+func TestAll(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\n---\n---\nb: 2\n":  "1 4",
 		"a: 1\n---\nb: [\n":       "1: f:3: did not find expected node content",
@@ -77,7 +77,7 @@ func TestParseAll(t *testing.T) {
 	} {
 		d := yamlpos.Decoder{File: "f"}
 		var got string
-		for _, root := range d.ParseAll([]byte(text), 1<<20) {
+		for root := range d.All([]byte(text), 1<<20) {
 			got += " " + string(rune('0'+root.Line))
 		}
 		if err := d.Err(); err != nil {
@@ -214,7 +214,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a: &x {b: 1, b: 2}\nc: [*x, .nan, 0x10, 2001-01-01, !!binary aGk=, !t x]\n---\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		d := yamlpos.Decoder{File: "f"}
-		for _, root := range d.ParseAll([]byte(text), 1<<16) {
+		for root := range d.All([]byte(text), 1<<16) {
 			before := len(d.Errors())
 			var doc []byte
 			d.JSON(&doc)(root, "")

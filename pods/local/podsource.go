@@ -27,10 +27,10 @@ type PodSource struct {
 	cancel    context.CancelFunc // set by Start
 	polls     sync.WaitGroup
 
-	mu      sync.Mutex            // held while manifests are read and applied
-	desired []*v1.Pod             // the pods of the manifests that were last read without an error
-	applied map[types.UID]*v1.Pod // the desired pods, if they were applied without an error
-	stamp   string                // of the manifests before they were last read
+	mu      sync.Mutex // held while manifests are read and applied
+	desired []*v1.Pod  // the pods of the manifests that were last read without an error
+	applied bool       // they were applied without an error
+	stamp   string     // of the manifests before they were last read
 }
 
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
@@ -122,16 +122,12 @@ func (s *PodSource) awaitChange(ctx context.Context, known func() string) bool {
 
 // applyLocked applies the desired pods.
 func (s *PodSource) applyLocked(ctx context.Context, r pods.Reload) error {
+	s.applied = false
 	err := s.Apply(ctx, s.desired)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.applied = make(map[types.UID]*v1.Pod)
-	if err == nil {
-		for _, pod := range s.desired {
-			s.applied[pod.UID] = pod
-		}
-	}
+	s.applied = err == nil
 	return s.host.Applied(ctx, r, s.desired, err)
 }
 
@@ -163,14 +159,20 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	return desired, err
 }
 
-// load loads the manifests once, with a check of their pods.
+// load loads the manifests once, with a check of their pods. It returns a pod that has not changed
+// as it was in the desired ones, so that there is one copy of it.
 func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	s.host.Begin()
+	desired := make(map[types.UID]*v1.Pod, len(s.desired))
+	for _, pod := range s.desired {
+		desired[pod.UID] = pod
+	}
+	unchanged := func(pod *v1.Pod) bool { return equality.Semantic.DeepEqual(desired[pod.UID], pod) }
 	s.manifests.Check = func(pod *v1.Pod) []error {
 		if ctx.Err() != nil {
 			return []error{context.Cause(ctx)}
 		}
-		if applied := s.applied[pod.UID]; !all && applied != nil && equality.Semantic.DeepEqual(applied, pod) {
+		if !all && s.applied && unchanged(pod) {
 			return nil // its handlers are in use
 		}
 		return s.host.Check(ctx, pod)
@@ -181,6 +183,11 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, err
+	}
+	for i, pod := range loaded.Pods {
+		if unchanged(pod) {
+			loaded.Pods[i] = desired[pod.UID]
+		}
 	}
 	for _, w := range loaded.Warnings {
 		s.host.Logger.Warn("unsupported field", "place", w.Error())

@@ -2,13 +2,13 @@ package manifest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -21,19 +21,19 @@ const maxManifest = 8 << 20
 // would read. It opens none of them.
 func (s *Source) Stamp() string {
 	files, errs := s.files()
-	var b strings.Builder
+	h := sha256.New()
 	for _, file := range files {
 		info, err := os.Stat(file.path)
 		if err != nil {
-			fmt.Fprintf(&b, "%q %v\n", file.path, err)
+			fmt.Fprintf(h, "%q %v\n", file.path, err)
 			continue
 		}
-		fmt.Fprintf(&b, "%q %d %d %v\n", file.path, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		fmt.Fprintf(h, "%q %d %d %v\n", file.path, info.Size(), info.ModTime().UnixNano(), info.Mode())
 	}
 	for _, err := range errs {
-		fmt.Fprintln(&b, err)
+		fmt.Fprintln(h, err)
 	}
-	return b.String()
+	return string(h.Sum(nil))
 }
 
 // Files returns the files that Load would read, each once. The error is that of the other paths.
@@ -53,8 +53,10 @@ type listed struct {
 
 // files returns the files of all paths, each once, and the errors of the other paths.
 func (s *Source) files() (files []listed, errs []error) {
+	seen := make(map[string]bool)
 	add := func(file listed) {
-		if !slices.ContainsFunc(files, func(f listed) bool { return f.path == file.path }) {
+		if !seen[file.path] {
+			seen[file.path] = true
 			files = append(files, file)
 		}
 	}

@@ -57,7 +57,7 @@ func (l *loader) file(file string, text []byte) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		l.d.Errorf(nil, "", "the file is empty: must be a Pod or a List of pods")
 	}
-	for _, n := range l.d.ParseAll(text, maxManifest) {
+	for n := range l.d.All(text, maxManifest) {
 		l.document(n)
 	}
 	errs := l.d.Errors()
