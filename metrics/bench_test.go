@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,20 @@ func BenchmarkTick(b *testing.B) {
 	for b.Loop() {
 		o.Tick(k)
 	}
+}
+
+// BenchmarkTickParallel has a probe on each processor.
+func BenchmarkTickParallel(b *testing.B) {
+	m, _ := setup(b)
+	var goroutines atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		info := web
+		info.Pod = strconv.FormatInt(goroutines.Add(1), 10)
+		o, k := m.Observe(info), tick(probe.Success, results.Success)
+		for pb.Next() {
+			o.Tick(k)
+		}
+	})
 }
 
 // BenchmarkObserve has as many containers as probes, or a third.

@@ -20,7 +20,7 @@ import (
 type HandlerConfig struct {
 	// Rest has all metrics but those that each probe has series of: the ones that
 	// [Metrics.RegisterShared] registers, and those of the program. Families of it that have the
-	// name of one of ours are left out.
+	// name of one of ours are left out. Nil means that there are no others.
 	Rest prometheus.Gatherer
 	// MaxInFlight is the largest number of requests at the same time. Others are answered with
 	// 503 Service Unavailable. Zero means no limit.
@@ -38,6 +38,9 @@ const writeTimeout = 30 * time.Second
 // has passed. The query parameter name[] selects families.
 func (m *Metrics) Handler(cfg HandlerConfig) http.Handler {
 	h := &handler{metrics: m, cfg: cfg}
+	if cfg.Rest == nil {
+		h.cfg.Rest = prometheus.Gatherers{}
+	}
 	if cfg.MaxInFlight > 0 {
 		h.slots = make(chan struct{}, cfg.MaxInFlight)
 	}
@@ -90,8 +93,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.metrics.write(body, format, rest, func(name string) bool { return only == nil || slices.Contains(only, name) })
 }
 
-// write writes the families that are selected, each once, in the order of their names. It ends with the first error
-// of w.
+// write writes the families that are selected, each once, in the order of their names. It ends with
+// the first error of w.
 func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFamily, selected func(name string) bool) {
 	e := newStream(w, format.FormatType() == expfmt.TypeOpenMetrics)
 	encoder := expfmt.NewEncoder(e, format)

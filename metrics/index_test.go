@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
@@ -25,7 +24,7 @@ import (
 
 // probesHandler returns a handler of no more than the series of probes.
 func probesHandler(m *metrics.Metrics) http.Handler {
-	return m.Handler(metrics.HandlerConfig{Rest: prometheus.NewRegistry()})
+	return m.Handler(metrics.HandlerConfig{})
 }
 
 // fleet is Metrics with a model of its series.

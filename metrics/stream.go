@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
@@ -89,11 +90,7 @@ func (e *stream) header(kind Type) {
 			name = strings.TrimSuffix(name, "_total")
 		}
 	}
-	for _, line := range [][]string{{"# HELP ", name, " ", help, "\n"}, {"# TYPE ", name, " ", string(kind), "\n"}} {
-		for _, part := range line {
-			e.buf = append(e.buf, part...)
-		}
-	}
+	e.buf = fmt.Appendf(e.buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
 var (
