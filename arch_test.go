@@ -148,13 +148,17 @@ var packages = map[string]struct {
 	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":      {ours: []string{"core/worker", "internal/explain", "probe"}},
 	"agent/api":       {},
+	"agent/stream": {
+		ours:   []string{"probe", "agent/events", "agent/secrets", "core/manager", "core/worker", "pods"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
+	},
 	"agent/plugins": {
 		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/process", "handlers/shadow", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

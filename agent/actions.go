@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/access"
 )
@@ -113,9 +114,9 @@ func (a *Agent) objectOf(act action) v1.ObjectReference {
 	if len(parts) != 4 {
 		return a.events.Node()
 	}
-	for _, p := range a.probesOf(filter{parts[0], parts[1], parts[2], parts[3]}) {
+	for _, p := range a.probesOf(exactly(parts[0], parts[1], parts[2], parts[3])) {
 		return v1.ObjectReference{
-			Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Pod, UID: p.UID,
+			Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Pod, UID: types.UID(p.PodUID),
 			FieldPath: "spec.containers{" + p.Container + "}",
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
+	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -115,7 +116,7 @@ type Agent struct {
 	metrics  *metrics.Metrics
 	registry *prometheus.Registry
 	events   *events.Log
-	hub      *hub
+	hub      *stream.Hub
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -150,7 +151,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: newHub(),
+		cfg: cfg, stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -163,7 +164,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.cfg.longReload = cmp.Or(cfg.longReload, longReload)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = logs.NewLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
-	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.event, FoldFirst: cfg.foldFirst})
+	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.Event, FoldFirst: cfg.foldFirst})
 	a.host = &hostWatch{report: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.Detach() {
@@ -228,6 +229,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.watchPods(follow) })
 	watching.Go(func() { a.events.FollowFolds(follow) })
+	watching.Go(func() { a.hub.Run(follow, a.streamed()) })
 
 	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup

@@ -2,91 +2,159 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/probe"
 )
 
-func (a *Agent) servePods(w http.ResponseWriter, _ *http.Request) {
-	answer(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: secrets.MaskAll(a.source.Pods())})
+// listHead has the fields of a list of the Kubernetes API before its items.
+type listHead struct {
+	Kind       string       `json:"kind"`
+	APIVersion string       `json:"apiVersion"`
+	Metadata   api.ListMeta `json:"metadata"`
 }
 
-func (a *Agent) serveEvents(w http.ResponseWriter, _ *http.Request) {
-	answer(w, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: a.events.List()})
-}
-
-// probeList is the response of /api/v1/probes.
-type probeList struct {
-	Items []manager.ProbeStatus `json:"items"`
-}
-
-func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
-	filter, err := parseFilter(r.URL.Query())
+func (a *Agent) servePods(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery("pods", r.URL.Query(), "namespace", "pod")
 	if err != nil {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	answer(w, probeList{a.probesOf(filter)})
+	all := slices.DeleteFunc(a.source.Pods(), func(p v1.Pod) bool { return !q.matches("namespace", p.Namespace) || !q.matches("pod", p.Name) })
+	slices.SortFunc(all, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	page, meta := pageOf(&q, all, func(p *v1.Pod) []string { return []string{p.Namespace, p.Name, string(p.UID)} })
+	writeList(w, listHead{"PodList", "v1", meta}, page, func(p *v1.Pod) (any, bool) { return secrets.Mask(p), true })
 }
 
-// filter selects probes; empty fields match everything.
-type filter struct{ namespace, pod, container, kind string }
-
-func parseFilter(query url.Values) (filter, error) {
-	var f filter
-	fields := map[string]*string{"namespace": &f.namespace, "pod": &f.pod, "container": &f.container, "kind": &f.kind}
-	for name, values := range query {
-		field, ok := fields[name]
-		switch {
-		case !ok:
-			return filter{}, fmt.Errorf("unknown parameter %q; known: container, kind, namespace, pod", name)
-		case len(values) > 1:
-			return filter{}, fmt.Errorf("parameter %q is set %d times", name, len(values))
-		}
-		*field = values[0]
+func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery("events", r.URL.Query(), "namespace", "pod", "container", "reason", "type")
+	if err != nil {
+		fail(w, http.StatusBadRequest, "%v", err)
+		return
 	}
-	if f.kind != "" {
-		if _, err := probe.ParseKind(f.kind); err != nil {
-			return filter{}, err
+	all := slices.DeleteFunc(a.events.List(), func(e v1.Event) bool {
+		of := &e.InvolvedObject
+		return !q.matches("namespace", of.Namespace) || !q.matches("pod", of.Name) || !q.matches("reason", e.Reason) || !q.matches("type", e.Type) ||
+			q.filters["container"] != "" && !strings.HasSuffix(of.FieldPath, "{"+q.filters["container"]+"}")
+	})
+	key := func(e *v1.Event) []string { return []string{fmt.Sprintf("%020d", e.LastTimestamp.UnixNano()), e.Name} }
+	slices.SortFunc(all, func(a, b v1.Event) int { return slices.Compare(key(&a), key(&b)) })
+	page, meta := pageOf(&q, all, key)
+	writeList(w, listHead{"EventList", "v1", meta}, page, func(e *v1.Event) (any, bool) { return e, true })
+}
+
+// probeList is the response of /api/v1/probes. Metadata is empty unless a limit was set.
+type probeList struct {
+	Metadata api.ListMeta          `json:"metadata,omitzero"`
+	Items    []manager.ProbeStatus `json:"items"`
+}
+
+func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery("probes", r.URL.Query(), "namespace", "pod", "container", "kind", "handler", "result")
+	if err == nil {
+		err = checkProbeFilters(&q)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	status := func(i *worker.Info) (any, bool) {
+		s, ok := a.probe(keyOf(i))
+		return &s, ok && q.matches("result", s.Result.Word())
+	}
+	all := a.probesOf(func(i *worker.Info) bool {
+		return q.matches("namespace", i.Namespace) && q.matches("pod", i.Pod) && q.matches("container", i.Container) &&
+			q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
+	})
+	if q.filters["result"] != "" {
+		all = slices.DeleteFunc(all, func(i worker.Info) bool { _, ok := status(&i); return !ok })
+	}
+	page, meta := pageOf(&q, all, probeName)
+	writeList(w, probeHead{meta}, page, status)
+}
+
+// probeHead has the fields of a [probeList] before its items.
+type probeHead struct {
+	Metadata api.ListMeta `json:"metadata,omitzero"`
+}
+
+func checkProbeFilters(q *query) error {
+	if kind := q.filters["kind"]; kind != "" {
+		if _, err := probe.ParseKind(kind); err != nil {
+			return err
 		}
 	}
-	return f, nil
-}
-
-func (f filter) matches(p *manager.ProbeStatus) bool {
-	equal := func(want, got string) bool { return want == "" || want == got }
-	return equal(f.namespace, p.Namespace) && equal(f.pod, p.Pod) && equal(f.container, p.Container) && equal(f.kind, p.Kind.String())
-}
-
-func (a *Agent) probesOf(f filter) []manager.ProbeStatus {
-	return slices.DeleteFunc(a.probes(), func(p manager.ProbeStatus) bool { return !f.matches(&p) })
-}
-
-// probes returns the status of all probes, for JSON.
-func (a *Agent) probes() []manager.ProbeStatus {
-	all := a.manager.Probes()
-	for i := range all {
-		if last := all[i].Last; last != nil {
-			last.Metrics = finite(last.Metrics)
-		}
-		for j := range all[i].History {
-			all[i].History[j].Metrics = finite(all[i].History[j].Metrics)
-		}
+	words := []string{results.Failure.Word(), results.Success.Word(), results.Unknown.Word()}
+	if result := q.filters["result"]; result != "" && !slices.Contains(words, result) {
+		return fmt.Errorf("unknown result %q; known: %s", result, strings.Join(words, ", "))
 	}
+	return nil
+}
+
+// probeName is what lists of probes are sorted by.
+func probeName(i *worker.Info) []string {
+	return []string{i.Namespace, i.Pod, i.PodUID, i.Container, i.Kind.String()}
+}
+
+// probesOf returns the probes that match, sorted by [probeName].
+func (a *Agent) probesOf(match func(*worker.Info) bool) []worker.Info {
+	all := a.manager.Select(match)
+	slices.SortFunc(all, func(a, b worker.Info) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID),
+			cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind.String(), b.Kind.String()))
+	})
 	return all
+}
+
+func keyOf(i *worker.Info) manager.Key {
+	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
+}
+
+// probe returns the status of a probe, for JSON.
+func (a *Agent) probe(key manager.Key) (manager.ProbeStatus, bool) {
+	s, ok := a.manager.Probe(key)
+	if s.Last != nil {
+		s.Last.Metrics = finite(s.Last.Metrics)
+	}
+	for i := range s.History {
+		s.History[i].Metrics = finite(s.History[i].Metrics)
+	}
+	return s, ok
+}
+
+// serveStream responds to GET /api/v1/stream with the present state, and then with changes.
+func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
+	reader := a.hub.Attach()
+	if reader == nil {
+		fail(w, http.StatusServiceUnavailable, "too many streams are open")
+		return
+	}
+	defer reader.Close()
+	_ = reader.Serve(r.Context(), w) // the caller has left, or does not read
+}
+
+// streamed returns the state that streams have.
+func (a *Agent) streamed() stream.State {
+	return stream.State{Select: a.manager.Select, Probe: a.probe, Watch: a.source.Watch, Events: a.events.List}
 }
 
 // finite returns metrics without NaN and infinite values, which JSON cannot represent.
@@ -106,20 +174,34 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "unknown action %q; known: pause, resume, trigger", r.PathValue("action"))
 		return
 	}
-	f := filter{r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container"), r.PathValue("kind")}
-	if _, err := probe.ParseKind(f.kind); err != nil {
+	kind, err := probe.ParseKind(r.PathValue("kind"))
+	if err != nil {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	acted := false
-	for _, p := range a.probesOf(f) {
-		acted = act(p.Key()) == nil || acted // an error means that the probe has ended
+	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
+	list, acted := probeList{Items: []manager.ProbeStatus{}}, false
+	for _, info := range a.probesOf(exactly(namespace, pod, container, kind.String())) {
+		key := keyOf(&info)
+		acted = act(key) == nil || acted // an error means that the probe has ended
+		a.hub.Probe(key)
+		if status, ok := a.probe(key); ok {
+			list.Items = append(list.Items, status)
+		}
 	}
 	if !acted {
-		fail(w, http.StatusNotFound, "container %q of pod %s/%s has no %s probe", f.container, f.namespace, f.pod, f.kind)
+		fail(w, http.StatusNotFound, "container %q of pod %s/%s has no %s probe", container, namespace, pod, kind)
 		return
 	}
-	answer(w, probeList{a.probesOf(f)})
+	answer(w, list)
+}
+
+// exactly matches the probes of one kind of the containers of one name. There is more than one while
+// a pod is replaced.
+func exactly(namespace, pod, container, kind string) func(*worker.Info) bool {
+	return func(i *worker.Info) bool {
+		return i.Pod == pod && i.Container == container && i.Namespace == namespace && i.Kind.String() == kind
+	}
 }
 
 func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {

@@ -5,13 +5,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 )
 
 // logChanges logs every change of a decided result and pushes it to the streams, until ctx ends.
 func (a *Agent) logChanges(ctx context.Context) {
 	for u := range a.manager.Subscribe(ctx) {
-		a.hub.pod(types.UID(u.PodUID))
+		a.hub.Probe(manager.Key{PodUID: types.UID(u.PodUID), Container: u.Container, Kind: u.Kind})
 		a.logChange(u)
 	}
 }
@@ -46,12 +47,11 @@ func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
 
-// watchPods updates the metrics and the streams when pods change, until ctx ends.
+// watchPods updates the metrics when pods are removed, until ctx ends.
 func (a *Agent) watchPods(ctx context.Context) {
 	for c := range a.source.Watch(ctx) {
 		if c.Removed {
 			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name)
 		}
-		a.hub.podChanged(c)
 	}
 }

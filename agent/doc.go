@@ -14,8 +14,8 @@
 // after the pods have changed (reload.go: progress). pods.go is the agent's part of a reload of
 // pods. agent/plugins has the plugins.
 //
-// listen.go opens the listeners, server.go and api.go serve HTTP, actions.go logs and counts
-// actions, stream.go pushes changes, and hosttrouble.go reports trouble of the host. The packages
-// api and client are for clients of the API; access, secrets, events, logs and statelock are parts
-// of the agent.
+// listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
+// actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
+// stream sends changes to readers. The packages api and client are for clients of the API; access,
+// secrets, events, logs and statelock are parts of the agent.
 package agent

@@ -68,9 +68,10 @@ func (a *Agent) routes() http.Handler {
 // index is the response of /.
 const index = `prober
 
-GET  /api/v1/pods                 a v1.PodList with live status
-GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind=
-GET  /api/v1/events               a v1.EventList
+GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod=
+GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= result=
+GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
+                                  lists take ?limit= continue=, as the Kubernetes API does
 GET  /api/v1/stream               server-sent events: probe, pod, event
 GET  /api/v1/plugins              versions, generations, errors, shadows
 GET  /metrics                     for Prometheus

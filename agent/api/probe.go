@@ -7,7 +7,8 @@ import (
 
 // ProbeList is the response of /api/v1/probes.
 type ProbeList struct {
-	Items []ProbeStatus `json:"items"`
+	Metadata ListMeta      `json:"metadata,omitzero"`
+	Items    []ProbeStatus `json:"items"`
 }
 
 // ProbeStatus is the status of a probe.

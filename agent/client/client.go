@@ -10,13 +10,18 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/agent/api"
 )
 
-// maxAnswer is the limit of a response, in bytes.
-const maxAnswer = 64 << 20
+const (
+	// maxAnswer is the limit of a response, in bytes.
+	maxAnswer = 64 << 20
+	// pageItems is how many items of a list are requested at once.
+	pageItems = 500
+)
 
 // Config is what [New] needs.
 type Config struct {
@@ -76,38 +81,99 @@ type StatusError struct {
 func (e *StatusError) Error() string { return e.Server + ": " + e.Text }
 
 // Filter selects probes; empty fields match everything.
-type Filter struct{ Namespace, Pod, Container, Kind string }
+type Filter struct {
+	Namespace, Pod, Container, Kind string
+	Handler                         string // such as "http", or the name of a plugin
+	Result                          string // decided: "success", "failure" or "unknown"
+}
 
 // Pods decodes the pods with their status into list, a *v1.PodList.
-func (c *Client) Pods(ctx context.Context, list any) error {
-	return c.do(ctx, http.MethodGet, nil, list, "api", "v1", "pods")
-}
+func (c *Client) Pods(ctx context.Context, list any) error { return c.list(ctx, list, "pods") }
 
 // Events decodes the newest events into list, a *v1.EventList.
-func (c *Client) Events(ctx context.Context, list any) error {
-	return c.do(ctx, http.MethodGet, nil, list, "api", "v1", "events")
-}
+func (c *Client) Events(ctx context.Context, list any) error { return c.list(ctx, list, "events") }
 
 // Probes returns the state of the probes that match.
 func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error) {
 	query := make(url.Values)
-	for name, value := range map[string]string{"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind} {
+	for name, value := range map[string]string{
+		"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind, "handler": f.Handler, "result": f.Result,
+	} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	var list api.ProbeList
-	err := c.do(ctx, http.MethodGet, query, &list, "api", "v1", "probes")
-	return list.Items, err
+	var all []api.ProbeStatus
+	err := c.pages(ctx, query, "probes", func(p *page) error {
+		probes := make([]api.ProbeStatus, len(p.Items))
+		for i, item := range p.Items {
+			if err := json.Unmarshal(item, &probes[i]); err != nil {
+				return err
+			}
+		}
+		all = append(all, probes...)
+		return nil
+	})
+	return all, err
 }
 
-// Trigger requests an attempt of a probe now, and returns the state of the probe. All fields of
-// probe must be set.
+// page is a page of a list.
+type page struct {
+	Kind       string            `json:"kind"`
+	APIVersion string            `json:"apiVersion"`
+	Metadata   api.ListMeta      `json:"metadata"`
+	Items      []json.RawMessage `json:"items"`
+}
+
+// list decodes all pages of a list of the Kubernetes API into a value.
+func (c *Client) list(ctx context.Context, into any, name string) error {
+	var all page
+	err := c.pages(ctx, make(url.Values), name, func(p *page) error {
+		all.Kind, all.APIVersion, all.Items = p.Kind, p.APIVersion, append(all.Items, p.Items...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return c.undecodable(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return c.undecodable(err)
+	}
+	return nil
+}
+
+// pages requests a list page by page.
+func (c *Client) pages(ctx context.Context, query url.Values, name string, each func(*page) error) error {
+	query.Set("limit", strconv.Itoa(pageItems))
+	for {
+		var p page
+		if err := c.do(ctx, http.MethodGet, query, &p, "api", "v1", name); err != nil {
+			return err
+		}
+		if err := each(&p); err != nil {
+			return c.undecodable(err)
+		}
+		if p.Metadata.Continue == "" {
+			return nil
+		}
+		query.Set("continue", p.Metadata.Continue)
+	}
+}
+
+func (c *Client) undecodable(err error) error {
+	return fmt.Errorf("%s: its response cannot be decoded: %w", c.name, err)
+}
+
+// Trigger requests an attempt of a probe now, and returns the state of the probe. Namespace, Pod,
+// Container and Kind of probe must be set; the rest is not used.
 func (c *Client) Trigger(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "trigger")
 }
 
-// Pause stops the attempts of a probe until Resume. All fields of probe must be set.
+// Pause stops the attempts of a probe until Resume. The fields of probe are those of Trigger.
 func (c *Client) Pause(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "pause")
 }
@@ -174,7 +240,7 @@ func (c *Client) do(ctx context.Context, method string, query url.Values, into a
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: its response cannot be decoded: %w", c.name, err)
+		return c.undecodable(err)
 	}
 	return nil
 }

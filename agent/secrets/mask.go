@@ -49,15 +49,6 @@ func Mask(pod *v1.Pod) *v1.Pod {
 	return &masked
 }
 
-// MaskAll masks all of pods.
-func MaskAll(pods []v1.Pod) []v1.Pod {
-	all := make([]v1.Pod, len(pods))
-	for i := range pods {
-		all[i] = *Mask(&pods[i])
-	}
-	return all
-}
-
 // maskEach returns a copy of list whose items mask has modified.
 func maskEach[T any](list []T, mask func(*T)) []T {
 	list = slices.Clone(list)

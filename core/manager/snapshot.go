@@ -56,12 +56,13 @@ func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
 	return e.status(), true
 }
 
-// Select returns the probes for which match returns true, in no order. It costs less than
-// [Manager.Probes], since it builds no state.
+// Select returns the probes for which match returns true, in no order. match must not keep its
+// argument. Select costs less than [Manager.Probes], since it builds no state.
 func (m *Manager) Select(match func(*worker.Info) bool) []worker.Info {
 	var selected []worker.Info
+	var info worker.Info // one for all calls of match
 	for _, e := range m.entries() {
-		if info := e.worker.Info(); match(&info) {
+		if info = e.worker.Info(); match(&info) {
 			selected = append(selected, info)
 		}
 	}

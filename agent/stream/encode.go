@@ -1,0 +1,64 @@
+package stream
+
+import (
+	"encoding/json"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
+)
+
+// podItem and probeItem are the items of a stream. An object that was removed is sent once more,
+// with Removed set.
+type podItem struct {
+	*v1.Pod
+	Removed bool `json:"removed,omitempty"`
+}
+
+type probeItem struct {
+	*manager.ProbeStatus
+	Removed bool `json:"removed,omitempty"`
+}
+
+func probeID(key manager.Key) id {
+	return id{object: probeObject, uid: key.PodUID, container: key.Container, kind: key.Kind}
+}
+
+func eventID(e *v1.Event) id { return id{object: eventObject, uid: types.UID(e.Name)} }
+
+func encodePod(c *pods.Change) (version, error) {
+	return encode(version{id: id{object: podObject, uid: c.Pod.UID}, removed: c.Removed}, podItem{secrets.Mask(c.Pod), c.Removed})
+}
+
+// encodeProbe leaves out the history: the reader has seen the ticks.
+func encodeProbe(s *manager.ProbeStatus) (version, error) {
+	s.History = nil
+	return encode(version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}, probeItem{ProbeStatus: s})
+}
+
+func encodeRemoved(key manager.Key, l label) (version, error) {
+	return encode(version{id: probeID(key), removed: true}, probeItem{Removed: true, ProbeStatus: &manager.ProbeStatus{
+		Namespace: l.namespace, Pod: l.pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: l.handler,
+	}})
+}
+
+func encodeEvent(e *v1.Event) (version, error) { return encode(version{id: eventID(e)}, e) }
+
+// encode sets the frame of v: a server-sent event with item as its data.
+func encode(v version, item any) (version, error) {
+	text, err := json.Marshal(item)
+	if err != nil {
+		return version{}, err
+	}
+	name := v.id.object.String()
+	v.frame = make([]byte, 0, len("event: \ndata: \n\n")+len(name)+len(text))
+	v.frame = append(v.frame, "event: "...)
+	v.frame = append(v.frame, name...)
+	v.frame = append(v.frame, "\ndata: "...)
+	v.frame = append(v.frame, text...)
+	v.frame = append(v.frame, "\n\n"...)
+	return v, nil
+}

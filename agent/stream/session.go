@@ -1,0 +1,172 @@
+package stream
+
+import (
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/agent/events"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods"
+)
+
+const (
+	pauseMin = 100 * time.Millisecond // between two updates of the table
+	pauseMax = 500 * time.Millisecond
+	recount  = 250 * time.Millisecond // until missing probes are searched for again
+	chunk    = 128                    // objects that are encoded between two updates of the table
+)
+
+// session is the time from the first reader to the last. Its goroutine, the one of [Hub.Run],
+// encodes every object; so no reader gets an older version after a newer one.
+type session struct {
+	hub   *Hub
+	ended chan struct{} // closed when the last reader has left
+	table *table
+
+	// The rest is owned by run.
+	state  State
+	probes int  // in the table
+	order  []id // of the events in the table, the latest last
+}
+
+func newSession(h *Hub) *session {
+	return &session{hub: h, ended: make(chan struct{}), table: newTable()}
+}
+
+// run updates the table until the last reader leaves or ctx ends.
+func (s *session) run(ctx context.Context, state State) {
+	s.state = state
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.hub.inbox.take() // of the session before
+	watching.Go(func() {
+		for c := range state.Watch(ctx) {
+			s.hub.inbox.addPod(c)
+			s.hub.signal()
+		}
+	})
+	s.update() // also takes marks that are left from the session before
+	s.putEvents(s.state.Events())
+	pause := time.NewTimer(s.pause(0))
+	defer pause.Stop()
+	var wake <-chan struct{} // nil during a pause
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-ctx.Done():
+			s.update()
+			return
+		case <-pause.C:
+			if s.counted() {
+				wake = s.hub.wake
+				continue
+			}
+		case <-wake:
+		}
+		start := time.Now()
+		s.update()
+		wake = nil
+		pause.Reset(s.pause(time.Since(start)))
+	}
+}
+
+// pause returns how long the session pauses after an update that took so long: so long that it
+// takes a third of the time of one processor, but no longer than [pauseMax].
+func (s *session) pause(took time.Duration) time.Duration {
+	pause := min(max(pauseMin, 2*took), pauseMax)
+	if !s.counted() {
+		pause = max(pause, recount)
+	}
+	return pause
+}
+
+// counted reports whether the table may have all probes. A probe has no mark before the manager has
+// it, and after it has ended by itself; then the numbers differ.
+func (s *session) counted() bool { return s.hub.open.Load() == int64(s.probes) }
+
+// update puts the newest state of everything that has changed into the table.
+func (s *session) update() {
+	changed := make(map[manager.Key]struct{})
+	s.hub.takeMarked(changed)
+	c := s.hub.inbox.take()
+	s.putPods(slices.Collect(maps.Values(c.pods)))
+	s.putEvents(c.events)
+	maps.Copy(changed, c.probes)
+	if len(c.pods) > 0 {
+		for key := range s.table.probes(func(uid types.UID) bool { _, ok := c.pods[uid]; return ok }) {
+			changed[key] = struct{}{}
+		}
+	}
+	s.putProbes(slices.Collect(maps.Keys(changed)))
+	if !s.counted() {
+		s.putProbes(s.differences())
+	}
+	s.table.sweep(time.Now())
+}
+
+// differences returns the probes that are in the table or in the manager, but not in both.
+func (s *session) differences() (keys []manager.Key) {
+	gone := s.table.probes(func(types.UID) bool { return true })
+	s.state.Select(func(i *worker.Info) bool {
+		key := keyOf(i)
+		if _, ok := gone[key]; ok {
+			delete(gone, key)
+		} else {
+			keys = append(keys, key)
+		}
+		return false
+	})
+	return slices.AppendSeq(keys, maps.Keys(gone))
+}
+
+func (s *session) putPods(changed []pods.Change) {
+	put(s, changed, func(c *pods.Change) (version, error) { return encodePod(c) })
+}
+
+func (s *session) putProbes(keys []manager.Key) {
+	put(s, keys, func(key *manager.Key) (version, error) {
+		if status, ok := s.state.Probe(*key); ok {
+			return encodeProbe(&status)
+		}
+		last, _ := s.table.get(probeID(*key))
+		return encodeRemoved(*key, last.label)
+	})
+}
+
+// putEvents puts events into the table, and drops the oldest if there are too many.
+func (s *session) putEvents(list []v1.Event) {
+	put(s, list, func(e *v1.Event) (version, error) { return encodeEvent(e) })
+	for i := range list {
+		latest := eventID(&list[i])
+		s.order = append(slices.DeleteFunc(s.order, func(o id) bool { return o == latest }), latest)
+	}
+	for len(s.order) > events.Max {
+		s.table.forget(s.order[0])
+		s.order = s.order[1:]
+	}
+}
+
+// put encodes objects, and puts them into the table in chunks.
+func put[T any](s *session, objects []T, encode func(*T) (version, error)) {
+	for part := range slices.Chunk(objects, chunk) {
+		versions := make([]version, 0, len(part))
+		for i := range part {
+			if v, err := encode(&part[i]); err == nil { // a number that JSON cannot represent
+				versions = append(versions, v)
+			}
+		}
+		s.probes += s.table.put(versions)
+		runtime.Gosched() // ticks that are due go first
+	}
+}
