@@ -74,7 +74,7 @@ func (x *index) seekLocked(s *subject, kind probe.Kind) (p position, found bool)
 	return position{block - 1, at}, found
 }
 
-// at returns the series at p, nil at the end of the index.
+// atLocked returns the series at p, nil at the end of the index.
 func (x *index) atLocked(p position) *series {
 	if p.block < len(x.blocks) && p.at == len(x.blocks[p.block]) {
 		p = position{p.block + 1, 0}

@@ -189,7 +189,7 @@ func kubeletSeries(n int) *series {
 // proberSeries are those of package metrics.
 func proberSeries(n int) (*series, error) {
 	m, registry := metrics.New(metrics.Config{}), prometheus.NewRegistry()
-	if err := m.Register(registry); err != nil {
+	if err := m.RegisterShared(registry); err != nil {
 		return nil, err
 	}
 	all := make([]worker.ProbeObserver, n)
@@ -209,6 +209,6 @@ func proberSeries(n int) (*series, error) {
 	}
 	return &series{
 		update: func(i int) { all[i].Tick(tick) },
-		scrape: promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true}),
+		scrape: m.Handler(metrics.HandlerConfig{Rest: registry}),
 	}, nil
 }
