@@ -37,7 +37,11 @@ func (s *Set) BeginCheck() {
 
 // HoldChecked holds the plugins of a pod that is being checked.
 func (s *Set) HoldChecked(pod *v1.Pod) {
-	hold := s.live.Hold(handlersOf(pod)...)
+	names := handlersOf(pod)
+	if len(names) == 0 {
+		return
+	}
+	hold := s.live.Hold(names...)
 	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
