@@ -39,7 +39,7 @@ type podSet = Pods
 var _ manager.RestartSource = (*PodSource)(nil)
 
 // NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
-// error has everything that is wrong. It sets Check of manifests, and starts nothing.
+// error has everything that is wrong. It sets Known and Check of manifests, and starts nothing.
 func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, host pods.Host) (*PodSource, error) {
 	if len(manifests.Paths) == 0 {
 		return nil, errors.New("no manifests given")
@@ -159,20 +159,25 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	return desired, err
 }
 
-// load loads the manifests once, with a check of their pods. It returns a pod that has not changed
-// as it was in the desired ones, so that there is one copy of it.
+// load loads the manifests once, with a check of their pods. Of a pod that has not changed there is
+// one copy: that of the desired pods.
 func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	s.host.Begin()
 	desired := make(map[types.UID]*v1.Pod, len(s.desired))
 	for _, pod := range s.desired {
 		desired[pod.UID] = pod
 	}
-	unchanged := func(pod *v1.Pod) bool { return equality.Semantic.DeepEqual(desired[pod.UID], pod) }
+	s.manifests.Known = func(pod *v1.Pod) *v1.Pod {
+		if known := desired[pod.UID]; equality.Semantic.DeepEqual(known, pod) {
+			return known
+		}
+		return pod
+	}
 	s.manifests.Check = func(pod *v1.Pod) []error {
 		if ctx.Err() != nil {
 			return []error{context.Cause(ctx)}
 		}
-		if !all && s.applied && unchanged(pod) {
+		if !all && s.applied && pod == desired[pod.UID] {
 			return nil // its handlers are in use
 		}
 		return s.host.Check(ctx, pod)
@@ -183,11 +188,6 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, err
-	}
-	for i, pod := range loaded.Pods {
-		if unchanged(pod) {
-			loaded.Pods[i] = desired[pod.UID]
-		}
 	}
 	for _, w := range loaded.Warnings {
 		s.host.Logger.Warn("unsupported field", "place", w.Error())

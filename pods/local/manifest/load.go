@@ -118,6 +118,9 @@ func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
 		return
 	}
 	setDefaults(pod)
+	if l.source.Known != nil {
+		pod = l.source.Known(pod)
+	}
 	at := func(e *field.Error, err error) *yamlpos.Error {
 		name := e.Field
 		if path != "" {

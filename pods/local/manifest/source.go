@@ -26,6 +26,9 @@ type Source struct {
 	// other than Linux run external targets only: see [ErrNeedsLinux]. "" means that the pods
 	// are only read.
 	System string
+	// Known, if it is not nil, returns an equal pod that is in memory already, or else pod. It is
+	// called for each pod after the defaults were set, and Check and Load get what it returns.
+	Known func(pod *v1.Pod) *v1.Pod
 	// Check, if it is not nil, is called for each pod that is otherwise valid. Its errors may be
 	// joined. Those that are [field.Error]s, or begin with the path of a field, get the line of
 	// that field.
