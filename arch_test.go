@@ -40,8 +40,9 @@ var packages = map[string]struct {
 	},
 	"core/results": {ours: []string{"probe"}},
 	"core/worker":  {ours: []string{"probe", "core/results"}},
+	"core/group":   {ours: []string{"probe", "core/worker", "core/results"}},
 	"core/manager": {
-		ours:   []string{"probe", "core/worker", "core/results", "internal/redact"},
+		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/redact"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
@@ -239,6 +240,7 @@ var links = map[string][]string{
 	"probe":                      nil,
 	"core/results":               nil,
 	"core/worker":                nil,
+	"core/group":                 nil,
 	"core/manager":               {"k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
 	"handlers":                   nil,
 	"handlers/builtin/execprobe": nil,

@@ -10,10 +10,12 @@
 //
 //   - probe: the vocabulary. What a probe is, what a handler is asked and answers.
 //   - core/worker: one probe. worker.go is its life, tick.go one scheduled run from top
-//     to bottom, fold.go the rule of the thresholds.
+//     to bottom, fold.go the rule of the thresholds; schedule.go runs the workers that are due.
 //   - core/results: the last decided result of every container, and the updates of it.
+//   - core/group: probes by a key of the caller's: the entry point for programs that have
+//     nothing to do with Kubernetes.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
-//     probe manager: the entry point for programs that embed prober.
+//     probe manager: the entry point for programs that have pods.
 //   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc.
 //     handlers/wasm: handlers that are sandboxed WebAssembly modules. handlers/process:
 //     handlers that are programs. handlers/replace: a handler that is replaced while probes
@@ -37,9 +39,10 @@
 //
 // # One tick
 //
-//  1. core/worker.Worker.fire is called by the worker's timer, or after Worker.Trigger.
-//  2. core/worker.Worker.tick asks the status source for the container's state.
-//  3. core/worker.Worker.gate decides whether to probe now: hold, initial delay, started. A
+//  1. core/worker.shard.run takes a worker off the heap when it is due, and makes sure that the
+//     next one is run in time; core/worker.Worker.Trigger makes one due at once.
+//  2. core/worker.Worker.fire runs the tick: core/worker.Worker.tick asks the task for its state.
+//  3. core/worker.Worker.enter decides whether to probe now: on hold, initial delay, not started. A
 //     container that is new or does not run gets its result here, without an attempt.
 //  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors. Where a
 //     plugin has no slot for it, the tick is skipped.

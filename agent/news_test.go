@@ -33,8 +33,8 @@ func TestIsDecided(t *testing.T) {
 		want bool
 	}{
 		{"result of a probe", results.Update{Result: results.Success}, true},
-		{"initial result", results.Update{Reason: results.Initial}, false},
-		{"restored result", results.Update{Reason: results.Restored}, false},
+		{"initial result", results.Update{Cause: results.Cause{Reason: results.Initial}}, false},
+		{"restored result", results.Update{Cause: results.Cause{Reason: results.Restored}}, false},
 		{"removed result", results.Update{Removed: true}, false},
 	} {
 		if got := isDecided(c.u); got != c.want {

@@ -23,6 +23,8 @@ import (
 // mapping from container to kind to probe.
 const Annotation = "prober.dev/probes"
 
+func annotationPath() *field.Path { return field.NewPath("metadata", "annotations").Key(Annotation) }
+
 // minDuration is the shortest period and timeout that the annotation accepts.
 const minDuration = 10 * time.Millisecond
 
@@ -78,7 +80,7 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	if !ok {
 		return nil, nil, nil
 	}
-	path := field.NewPath("metadata", "annotations").Key(Annotation)
+	path := annotationPath()
 	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, err.Error())}

@@ -1,13 +1,14 @@
 package manager
 
 import (
+	"context"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/core/group"
 )
 
 // maxPendingEvents bounds the events that wait for a slow recorder. Later ones are dropped, so
@@ -62,6 +63,24 @@ func (e *events) drain() {
 	}
 }
 
+// drained waits until the recorder has recorded all events, or ctx ends.
+func (e *events) drained(ctx context.Context) error {
+	if e.idle() {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.draining.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // idle reports whether the recorder has recorded all events.
 func (e *events) idle() bool {
 	e.mu.Lock()
@@ -69,14 +88,14 @@ func (e *events) idle() bool {
 	return !e.busy
 }
 
-// event sends an event of w. It is the Event of [worker.Shared].
-func (m *Manager) event(w *worker.Worker, reason worker.EventReason, message string) {
-	info, container := w.Info(), w.Container()
-	ref := ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, container.Sidecar)
-	if s, ok := container.Source.(*source); ok {
-		ref.ResourceVersion = s.pod.ResourceVersion
+// event sends an event of a probe.
+func (m *Manager) event(e group.Event) {
+	info := e.Info
+	ref := ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, e.Task.Sidecar)
+	if s, ok := e.Task.Source.(*source); ok {
+		ref.ResourceVersion = s.pod.resourceVersion
 	}
-	m.events.send(event{object: ref, reason: string(reason), message: message})
+	m.events.send(event{object: ref, reason: string(e.Reason), message: e.Message})
 }
 
 // ContainerReference returns the object that events of a container refer to: its pod, with the

@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -43,9 +43,21 @@ const KubeletV1_36 = probe.CompatKubeletV1_36
 var ErrClosed = errors.New("manager is closed")
 
 // StatusSource returns the current status of pods. It is called at every tick, by many
-// goroutines, and must answer from memory. What it returns is not modified.
+// goroutines, and must answer from memory; see [StatusPublisher] for a cheaper way. What it returns
+// is not modified.
 type StatusSource interface {
 	PodStatus(uid types.UID) (v1.PodStatus, bool)
+}
+
+// StatusPublisher is a [StatusSource] that is not called at every tick: it publishes the status of a
+// pod when that changes.
+type StatusPublisher interface {
+	StatusSource
+	// Watch calls publish with the status of a pod, if it has one, and then with every new
+	// one in order, nil if it is removed, until stop is called. publish is not called after
+	// stop has returned. It does not modify the status, does not block, and may be called with
+	// locks held. Watch and stop are called with no lock of the manager held.
+	Watch(uid types.UID, publish func(*v1.PodStatus)) (stop func())
 }
 
 // RestartSource is a [StatusSource] with containers that are not restarted when a probe fails.
@@ -74,7 +86,7 @@ type Recorder interface {
 
 // Config configures a [Manager]. Only Status and Handlers are required.
 type Config struct {
-	Status   StatusSource // may be a [RestartSource]
+	Status   StatusSource // may be a [StatusPublisher], and a [RestartSource]
 	Handlers Handlers     // by name: a handlers.Registry
 	Recorder Recorder     // nil: no events
 
@@ -82,7 +94,6 @@ type Config struct {
 	Liveness, Readiness, Startup *results.Cache
 
 	Observers []worker.Observer // observe every tick of every probe
-	Scheduler worker.Scheduler  // nil: [worker.RuntimeTimers]
 	Logger    *slog.Logger      // nil: slog's default
 
 	// RestartGrace is how long before the start of the manager a container must have started
@@ -111,43 +122,19 @@ type Key struct {
 	Kind      probe.Kind
 }
 
+// probeID is a [Key] as the group has it.
+type probeID = group.ID[types.UID]
+
+func (k Key) id() probeID { return probeID{Key: k.PodUID, Task: k.Container, Kind: k.Kind} }
+
 // Manager owns the workers. It is safe for concurrent use.
 type Manager struct {
 	cfg    Config
-	start  time.Time
-	shared worker.Shared
+	group  *group.Group[types.UID] // by pod
 	events *events
-	memory *history
-	owned  []*results.Cache // made by New
 
 	mu      sync.RWMutex
-	pods    map[types.UID][]*entry    // a pod has few probes: lists are smaller than maps, and as fast
 	refused map[types.UID][]probeName // declared probes that could not be started
-	closed  bool
-	left    map[*entry]struct{} // taken from pods; a tick may be under way
-	ending  sync.WaitGroup      // one for each entry of left
-}
-
-// entry is a worker and what it was made from.
-type entry struct {
-	key    Key
-	worker *worker.Worker
-	record *record
-	shape  shape  // guarded by Manager.mu, and read-only once the entry was taken
-	closed func() // closes the observers of the worker; set when the entry is taken
-}
-
-// shape is the current configuration of a probe.
-type shape struct {
-	config  ProbeConfig
-	bound   *bound
-	changes int // number of changes so far
-}
-
-// bound is a handler that is bound to a probe.
-type bound struct {
-	probe.Handler
-	mark string // a digest of the config with its references resolved; "": there is no reference
 }
 
 // New returns a manager without pods.
@@ -155,26 +142,15 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, start: time.Now(), memory: &history{budget: cfg.History}}
-	m.pods, m.refused, m.left = make(map[types.UID][]*entry), make(map[types.UID][]probeName), make(map[*entry]struct{})
-	m.cfg.RestartGrace = cmp.Or(cfg.RestartGrace, 10*time.Second)
-	for kind, cache := range map[probe.Kind]**results.Cache{
-		probe.Liveness: &m.cfg.Liveness, probe.Readiness: &m.cfg.Readiness, probe.Startup: &m.cfg.Startup,
-	} {
-		if *cache == nil {
-			*cache = results.New(kind)
-			m.owned = append(m.owned, *cache)
-		}
-		if got := (*cache).Kind(); got != kind {
-			return nil, fmt.Errorf("manager: the %s cache in Config is one for %s probes", kind, got)
-		}
-		m.shared.Results[kind] = *cache
+	m := &Manager{cfg: cfg, refused: make(map[types.UID][]probeName), events: &events{recorder: cfg.Recorder}}
+	g, err := group.New[types.UID](group.Config{
+		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
+		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
 	}
-	m.events = &events{recorder: cfg.Recorder}
-	m.shared.Scheduler, m.shared.Observers = cfg.Scheduler, cfg.Observers
-	m.shared.Event = m.event
-	m.shared.AgentStart, m.shared.RestartGrace = m.start, m.cfg.RestartGrace
-	m.shared.Compat, m.shared.Logger = cfg.Compat, cfg.Logger
+	m.group, m.cfg.RestartGrace = g, cmp.Or(cfg.RestartGrace, 10*time.Second)
 	return m, nil
 }
 
@@ -197,7 +173,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 			d.fail(context.Cause(ctx), d.configs[i:]...)
 			break
 		}
-		if m.entry(c.key(pod.UID)) != nil {
+		if _, running := m.group.Current(c.id(pod.UID)); running {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
 				d.refused = append(d.refused, m.stillRefused(pod.UID, d.configs[i:])...)
 				break
@@ -218,15 +194,14 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 // restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	d, set := declaredBy(pod), newPodSet(m, pod)
-	invalid, desired := len(d.errs) > 0, make(map[Key]bool)
+	invalid, desired := len(d.errs) > 0, make(map[probeName]bool)
 	for i, c := range d.configs {
 		if ctx.Err() != nil {
 			d.fail(context.Cause(ctx), d.configs[i:]...)
 			break
 		}
-		key := c.key(pod.UID)
-		desired[key] = true
-		if old := m.entry(key); old != nil && invalid && !c.annotated && m.shape(old).config.annotated {
+		desired[probeName{c.Container, c.Kind}] = true
+		if old, running := m.group.Current(c.id(pod.UID)); running && invalid && !c.annotated && tagOf(old).annotated {
 			continue // the annotation may still have the probe that is running
 		}
 		if err := m.put(set, c); err != nil {
@@ -237,7 +212,7 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	if len(d.errs) > 0 { // a probe with an error was not removed
 		return errors.Join(d.errs...)
 	}
-	m.stopPod(pod.UID, func(k Key) bool { return !desired[k] })
+	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return !desired[probeName{id.Task, id.Kind}] })
 	return nil
 }
 
@@ -245,7 +220,7 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 // Readiness is probed until the end.
 func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 	names := containerNames(pod, !m.cfg.Compat.Has(probe.CompatStopSkipsSidecars)) // kubernetes#141766
-	m.stopPod(pod.UID, func(k Key) bool { return k.Kind != probe.Readiness && names[k.Container] })
+	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return id.Kind != probe.Readiness && names[id.Task] })
 }
 
 // RemovePod stops the workers of the containers in pod. When it returns they record nothing
@@ -253,7 +228,7 @@ func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 func (m *Manager) RemovePod(pod *v1.Pod) {
 	names := containerNames(pod, true)
 	m.forgive(pod.UID, names)
-	m.stopPod(pod.UID, func(k Key) bool { return names[k.Container] })
+	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return names[id.Task] })
 }
 
 // CleanupPods stops the workers of all pods that are not in desired.
@@ -261,37 +236,36 @@ func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
 	gone := func(uid types.UID) bool { _, ok := desired[uid]; return !ok }
 	m.mu.Lock()
 	maps.DeleteFunc(m.refused, func(uid types.UID, _ []probeName) bool { return gone(uid) })
-	stopped := slices.DeleteFunc(slices.Collect(maps.Keys(m.pods)), func(uid types.UID) bool { return !gone(uid) })
 	m.mu.Unlock()
-	for _, uid := range stopped {
-		m.stopPod(uid, func(Key) bool { return true })
+	for _, uid := range m.group.Keys() {
+		if gone(uid) {
+			m.group.Remove(uid)
+		}
 	}
 }
 
 // Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
 // blocks no worker, and gets the newest state of every container; see [results.Subscribe].
 func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
-	return results.Subscribe(ctx, m.shared.Results[:]...)
+	return m.group.Subscribe(ctx)
 }
 
 // Results returns the cache of the decided results for kind.
-func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.shared.Results[kind] }
+func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.group.Results(kind) }
 
 // Trigger makes a probe tick now.
-func (m *Manager) Trigger(key Key) error { return m.with(key, (*worker.Worker).Trigger) }
+func (m *Manager) Trigger(key Key) error { return with(key, m.group.Trigger) }
 
 // Pause stops the attempts of a probe until [Manager.Resume]. Its decided result stays.
-func (m *Manager) Pause(key Key) error { return m.with(key, (*worker.Worker).Pause) }
+func (m *Manager) Pause(key Key) error { return with(key, m.group.Pause) }
 
 // Resume ends a pause: the probe ticks now.
-func (m *Manager) Resume(key Key) error { return m.with(key, (*worker.Worker).Resume) }
+func (m *Manager) Resume(key Key) error { return with(key, m.group.Resume) }
 
-func (m *Manager) with(key Key, do func(*worker.Worker)) error {
-	e := m.entry(key)
-	if e == nil {
+func with(key Key, do func(probeID) error) error {
+	if do(key.id()) != nil {
 		return fmt.Errorf("no %s probe of container %q in pod %s", key.Kind, key.Container, key.PodUID)
 	}
-	do(e.worker)
 	return nil
 }
 
@@ -303,58 +277,14 @@ func (m *Manager) Close() error { return m.Shutdown(context.Background()) }
 // observer or the recorder does not return, its error names the probes that are still under
 // way; their results are not counted.
 func (m *Manager) Shutdown(ctx context.Context) error {
-	m.mu.Lock()
-	m.closed = true
-	uids := slices.Collect(maps.Keys(m.pods))
-	m.mu.Unlock()
-	var taken []*entry
-	for _, uid := range uids { // stop all before waiting for any
-		taken = append(taken, m.take(uid, func(*entry) bool { return true })...)
+	if err := m.group.Shutdown(ctx); err != nil {
+		return fmt.Errorf("manager %w", err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		m.end(taken)
-		m.ending.Wait()
-		m.events.draining.Wait()
-	}()
-	var err error
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		err = m.leftBehind(ctx)
+	if err := m.events.drained(ctx); err != nil {
+		return fmt.Errorf("manager left behind events that the recorder has not recorded: %w", err)
 	}
-	for _, c := range m.owned {
-		c.Close()
-	}
-	return err
+	return nil
 }
-
-// leftBehind returns an error that says what Shutdown still waits for, or nil.
-func (m *Manager) leftBehind(ctx context.Context) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	var names []string
-	for e := range m.left {
-		i := e.worker.Info()
-		names = append(names, fmt.Sprintf("%s/%s container %q %s (handler %q)", i.Namespace, i.Pod, i.Container, i.Kind, i.Handler))
-	}
-	if len(names) == 0 && m.events.idle() {
-		return nil
-	}
-	what := "events that the recorder has not recorded"
-	if len(names) > 0 {
-		slices.Sort(names)
-		what = "probes under way: " + strings.Join(names[:min(len(names), shownLeft)], ", ")
-		if more := len(names) - shownLeft; more > 0 {
-			what += fmt.Sprintf(" and %d more", more)
-		}
-	}
-	return fmt.Errorf("manager left behind %s: %w", what, context.Cause(ctx))
-}
-
-// shownLeft is the largest number of probes that the error of [Manager.Shutdown] names.
-const shownLeft = 10
 
 // refuse stores the declared probes of a pod that could not be started.
 func (m *Manager) refuse(uid types.UID, names []probeName) {
@@ -375,7 +305,7 @@ func (m *Manager) refuse(uid types.UID, names []probeName) {
 // stillRefused returns the probes of configs that could not be started before.
 func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []probeName) {
 	for _, c := range configs {
-		if _, refused := m.lookup(c.key(uid)); refused {
+		if w, refused := m.lookup(Key{uid, c.Container, c.Kind}); w == nil && refused {
 			names = append(names, probeName{c.Container, c.Kind})
 		}
 	}
@@ -393,99 +323,16 @@ func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 	}
 }
 
-// lookup returns the entry of a probe. refused reports whether there is none because the
-// probe could not be started.
-func (m *Manager) lookup(key Key) (e *entry, refused bool) {
+// lookup returns the worker of a probe. refused reports whether there is none because the probe
+// could not be started. It is read first: AddPod starts a worker before it takes the refusal back.
+func (m *Manager) lookup(key Key) (w *worker.Worker, refused bool) {
 	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if e := m.entryLocked(key); e != nil {
-		return e, false
+	refused = slices.Contains(m.refused[key.PodUID], probeName{key.Container, key.Kind})
+	m.mu.RUnlock()
+	if w = m.group.Worker(key.id()); w != nil {
+		return w, false
 	}
-	return nil, slices.Contains(m.refused[key.PodUID], probeName{key.Container, key.Kind})
-}
-
-func (m *Manager) entry(key Key) *entry {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.entryLocked(key)
-}
-
-func (m *Manager) entryLocked(key Key) *entry {
-	for _, e := range m.pods[key.PodUID] {
-		if e.key == key {
-			return e
-		}
-	}
-	return nil
-}
-
-// shape returns the current shape of e.
-func (m *Manager) shape(e *entry) shape {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return e.shape
-}
-
-// stopPod stops the workers of one pod whose keys match.
-func (m *Manager) stopPod(uid types.UID, match func(Key) bool) {
-	m.end(m.take(uid, func(e *entry) bool { return match(e.key) }))
-}
-
-// end closes the observers of entries that were taken, and releases their handlers.
-func (m *Manager) end(taken []*entry) {
-	for _, e := range taken {
-		e.closed()
-		release(e.shape.bound.Handler)
-		m.awaitEnd(e)
-	}
-}
-
-// take removes the entries of one pod that match, and stops their workers. From now on other
-// workers may be started for the same probes. The caller must call end with what it returns.
-func (m *Manager) take(uid types.UID, match func(*entry) bool) (taken []*entry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var kept []*entry
-	for _, e := range m.pods[uid] {
-		if match(e) {
-			e.closed = e.worker.Halt()
-			m.left[e] = struct{}{}
-			taken = append(taken, e)
-		} else {
-			kept = append(kept, e)
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	m.pods[uid] = kept
-	if len(kept) == 0 {
-		delete(m.pods, uid)
-	}
-	m.ending.Add(len(taken))
-	m.memory.probes.Add(-int64(len(taken)))
-	return taken
-}
-
-// awaitEnd makes Shutdown wait for the tick of e that is under way, if there is one.
-func (m *Manager) awaitEnd(e *entry) {
-	ended := func() {
-		e.worker.Wait()
-		m.mu.Lock()
-		delete(m.left, e)
-		m.mu.Unlock()
-		m.ending.Done()
-	}
-	if e.worker.Resting() {
-		ended()
-		return
-	}
-	go ended()
-}
-
-// ended is called by a worker that has ended without a Stop.
-func (m *Manager) ended(uid types.UID, w *worker.Worker) {
-	m.end(m.take(uid, func(e *entry) bool { return e.worker == w }))
+	return nil, refused
 }
 
 func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {

@@ -2,59 +2,64 @@ package manager
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"slices"
-	"time"
+	"unique"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
-// podSet makes what the workers of one pod share, each part once.
+// podSet makes what the workers of one pod share, each part once. It keeps nothing of the pod but
+// strings and ports.
 type podSet struct {
-	m          *Manager
-	pod        *v1.Pod // copied before it is first used
-	copied     bool
-	shared     *probe.Pod
-	containers map[string]*worker.Container
+	m      *Manager
+	pod    *v1.Pod
+	view   *podView   // made before it is first used
+	shared *probe.Pod // made with view
+	tasks  map[string]*worker.Task
 }
 
 func newPodSet(m *Manager, pod *v1.Pod) *podSet {
-	return &podSet{m: m, pod: pod, containers: make(map[string]*worker.Container)}
+	return &podSet{m: m, pod: pod, tasks: make(map[string]*worker.Task)}
 }
 
-func (s *podSet) container(name string) *worker.Container {
-	if c, ok := s.containers[name]; ok {
-		return c
+func (s *podSet) task(name string) *worker.Task {
+	if t, ok := s.tasks[name]; ok {
+		return t
 	}
-	if !s.copied {
-		s.pod, s.copied = s.pod.DeepCopy(), true
-		s.shared = &probe.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: s.pod.Labels, Ports: podPorts(s.pod)}
+	if s.view == nil {
+		s.view = viewOf(s.pod)
+		s.shared = &probe.Pod{
+			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.pod.Labels), Ports: podPorts(s.pod),
+		}
 	}
 	spec, sidecar := findContainer(s.pod, name)
-	c := &worker.Container{
-		Pod: s.shared, Sidecar: sidecar,
+	t := &worker.Task{
+		Subject: results.Subject{Namespace: s.pod.Namespace, Pod: s.pod.Name, PodUID: s.shared.UID, Container: name},
+		Pod:     s.shared, Sidecar: sidecar,
 		Container: &probe.Container{Name: name, Ports: ports(spec)},
-		Source:    &source{status: s.m.cfg.Status, pod: s.pod, container: spec},
+		Source:    &source{status: s.m.cfg.Status, pod: s.view, container: name},
 	}
 	if r, ok := s.m.cfg.Status.(RestartSource); ok {
-		c.NoRestart = !r.Restarts(s.pod, spec)
+		t.NoRestart = !r.Restarts(s.pod, spec)
 	}
 	if status := containerStatus(&s.pod.Status, name); status != nil {
-		c.PriorID = status.ContainerID
+		t.PriorID = status.ContainerID
 	}
-	s.containers[name] = c
-	return c
+	s.tasks[name] = t
+	return t
 }
 
 func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
@@ -84,6 +89,44 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
+// tag is what the manager must know of a running probe besides its setup. Most probes have the
+// same few tags.
+type tag struct {
+	config    string // JSON, with references to secrets
+	annotated bool
+	mark      string // as in bound
+}
+
+func tagOf(p group.Current[types.UID]) tag { return p.Tag.(unique.Handle[tag]).Value() }
+
+// configOf returns the config of a running probe.
+func configOf(p group.Current[types.UID]) ProbeConfig {
+	t := tagOf(p)
+	c := ProbeConfig{
+		Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
+		Target: p.Target, Spec: p.Spec, Paused: p.Paused, annotated: t.annotated,
+	}
+	if c.annotated {
+		c.Path = annotationPath().Key(c.Container).Child(c.Kind.String())
+	}
+	return c
+}
+
+// probeOf returns the probe of c for the group.
+func probeOf(c ProbeConfig, b *bound, t *worker.Task) group.Probe {
+	return group.Probe{
+		Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused,
+		Tag: unique.Make(tag{string(c.Config), c.annotated, b.mark}),
+	}
+}
+
+// bound is a handler that is bound to a probe.
+type bound struct {
+	handler probe.Handler
+	kept    bool   // it is that of the running probe
+	mark    string // a digest of the config with its references resolved; "": there is no reference
+}
+
 // put starts the probe of c, or changes it if it runs. It tries again when another goroutine
 // has started, changed or removed the probe meanwhile.
 func (m *Manager) put(set *podSet, c ProbeConfig) error {
@@ -91,11 +134,11 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	for {
 		var done bool
 		var err error
-		if old := m.entry(c.key(set.pod.UID)); old == nil {
+		if now, running := m.group.Current(c.id(set.pod.UID)); !running {
 			done, err = m.add(set, c)
 		} else {
-			moved = set.reshape(old.worker) || moved
-			done, err = m.change(old, c, moved)
+			moved = set.reshape(now.Worker()) || moved
+			done, err = m.change(now, c, moved)
 		}
 		if done || err != nil {
 			return err
@@ -105,64 +148,31 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 
 // add starts the worker of one probe. It reports false when another goroutine has done so.
 func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
-	handler, err := m.prepare(c)
+	b, err := m.prepare(c)
 	if err != nil {
 		return false, err
 	}
-	started, err = m.startWorker(set, c, handler)
-	if !started {
-		release(handler.Handler)
+	err = m.group.Add(set.pod.UID, probeOf(c, b, set.task(c.Container)))
+	if err == nil {
+		return true, nil
 	}
-	return started, err
-}
-
-// startWorker starts the worker of a probe whose handler is prepared. It reports false when
-// there is one already.
-func (m *Manager) startWorker(set *podSet, c ProbeConfig, handler *bound) (started bool, err error) {
-	key := c.key(set.pod.UID)
-	container := set.container(c.Container)
-	delay, phase := m.spread(key, c.Spec.Period)
-	rec := m.memory.newRecord()
-	w := worker.New(&m.shared, worker.Config{
-		Info: worker.Info{
-			Subject: results.Subject{
-				Namespace: set.shared.Namespace, Pod: set.shared.Name, PodUID: set.shared.UID, Container: c.Container,
-			},
-			Kind: c.Kind, Handler: c.Handler,
-		},
-		Spec: c.Spec, Handler: handler.Handler, Target: c.target(), Container: container, Paused: c.Paused,
-		Delay: delay, Phase: phase, Observer: rec,
-		Ended: func(w *worker.Worker) { m.ended(key.PodUID, w) },
-	})
-	started, err = m.insert(&entry{key: key, worker: w, record: rec, shape: shape{config: c, bound: handler}})
-	if !started {
-		w.Stop()
-	}
-	return started, err
-}
-
-// insert adds e and starts its worker, unless its probe exists.
-func (m *Manager) insert(e *entry) (started bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	probe.Release(b.handler)
 	switch {
-	case m.closed:
-		return false, ErrClosed
-	case m.entryLocked(e.key) != nil:
+	case errors.Is(err, group.ErrExists):
 		return false, nil
+	case errors.Is(err, group.ErrClosed):
+		return false, ErrClosed
+	default:
+		return false, err
 	}
-	m.pods[e.key.PodUID] = append(m.pods[e.key.PodUID], e)
-	m.memory.probes.Add(1)
-	e.worker.Start()
-	return true, nil
 }
 
 // change changes a running probe to c. moved means that its target may be another one now. It
 // reports false when the probe has ended, or was changed by another goroutine.
-func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err error) {
-	was := m.shape(old)
-	next := was.bound
-	switch same := was.config.equal(c); {
+func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool) (done bool, err error) {
+	old := configOf(was)
+	next := &bound{was.Handler, true, tagOf(was).mark}
+	switch same := old.equal(c); {
 	case same && !moved:
 		return true, nil
 	case !same:
@@ -170,80 +180,63 @@ func (m *Manager) change(old *entry, c ProbeConfig, moved bool) (done bool, err 
 			return false, err
 		}
 	}
-	return m.changeTo(old, shape{c, next, was.changes + 1}, was), nil
+	return m.changeTo(was, c, next), nil
 }
 
 // rebind returns a handler bound to c: that of was if config and secrets are the same.
-func (m *Manager) rebind(was shape, c ProbeConfig) (*bound, error) {
+func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (*bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
 		return nil, err
 	}
-	if was.config.sameHandler(&c) && r.mark == was.bound.mark {
-		return was.bound, nil
+	old := configOf(was)
+	mark := tagOf(was).mark
+	if old.sameHandler(&c) && r.mark == mark {
+		return &bound{was.Handler, true, mark}, nil
 	}
 	next, err := m.bind(c, r)
-	if err == nil && was.config.sameHandler(&c) {
-		m.inherit(next, was.bound)
+	if err == nil && old.sameHandler(&c) {
+		m.inherit(next.handler, was.Handler)
 	}
 	return next, err
 }
 
 // inherit lets a probe whose secrets alone have changed keep its state. It loses the state if
 // its handler panics.
-func (m *Manager) inherit(next, was *bound) {
+func (m *Manager) inherit(next, was probe.Handler) {
 	defer func() {
 		if p := recover(); p != nil {
 			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler inherited", "stack", string(debug.Stack()))
 		}
 	}()
-	probe.Inherit(bare(next.Handler), bare(was.Handler))
+	probe.Inherit(bare(next), bare(was))
 }
 
-// changeTo changes a running probe from was to next, and releases the handler that is not used
-// any more. It reports false as change does.
-func (m *Manager) changeTo(old *entry, next, was shape) (done bool) {
-	c := next.config
-	done = m.reform(old, next, worker.Change{
-		Handler: next.bound.Handler, HandlerName: c.Handler, Spec: c.Spec, Target: c.target(),
-		KeepRun: was.config.sameHandler(&c), Paused: c.Paused,
-		KeepPaused: was.config.Paused == c.Paused, // after Pause or Resume
-	})
-	switch {
-	case next.bound == was.bound:
-	case done:
-		release(was.bound.Handler)
-	default:
-		release(next.bound.Handler)
+// changeTo changes a running probe from was to next. It reports false as change does.
+func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next *bound) (done bool) {
+	old := configOf(was)
+	done = m.group.Replace(was, probeOf(c, next, was.Task), group.Keep{Run: old.sameHandler(&c), Handler: next.kept})
+	if !done && !next.kept {
+		probe.Release(next.handler)
 	}
 	return done
-}
-
-// reform sets the shape of e, unless e was taken, or was changed since next was made.
-func (m *Manager) reform(e *entry, next shape, change worker.Change) (done bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.entryLocked(e.key) != e || e.shape.changes+1 != next.changes {
-		return false
-	}
-	e.shape = next
-	e.worker.Update(change)
-	return true
 }
 
 // reshape gives w the new labels, ports and restart policies of the pod. It reports whether
 // the ports have changed, and so perhaps the target of an attempt.
 func (s *podSet) reshape(w *worker.Worker) (moved bool) {
-	old := w.Container()
+	old := w.Task()
 	before, ok := old.Source.(*source)
-	if !ok || equality.Semantic.DeepEqual(before.pod.Spec, s.pod.Spec) && maps.Equal(before.pod.Labels, s.pod.Labels) &&
-		before.pod.DeletionTimestamp.Equal(s.pod.DeletionTimestamp) {
+	if !ok {
 		return false
 	}
-	c := *s.container(before.container.Name)
-	c.PriorID = old.PriorID // the agent was not restarted
-	w.Reshape(&c)
-	return !slices.Equal(old.Container.Ports, c.Container.Ports)
+	t := s.task(old.Subject.Container)
+	if before.pod.equal(s.view) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
+		return false
+	}
+	t.PriorID = old.PriorID // the agent was not restarted
+	w.Reshape(t)
+	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 
 func (m *Manager) prepare(c ProbeConfig) (*bound, error) {
@@ -267,7 +260,7 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
 	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
 		k.KeepSecret(redact.New(r.secrets.values).Replace)
 	}
-	return &bound{r.secrets.redacted(handler), r.mark}, nil
+	return &bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does
@@ -282,9 +275,6 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
 }
 
-// release releases a handler that prepare returned.
-func release(h probe.Handler) { probe.Release(bare(h)) }
-
 // bare returns the handler inside a redactor, and any other handler as it is.
 func bare(h probe.Handler) probe.Handler {
 	if r, ok := h.(redactor); ok {
@@ -293,51 +283,47 @@ func bare(h probe.Handler) probe.Handler {
 	return h
 }
 
-var seed = maphash.MakeSeed()
-
-// spread returns the delay of the first tick of a new probe, and the time from there to the
-// second tick; 0 means a period. While the manager is younger than the period, the first tick
-// is delayed by a random part of it, so that the probes of an agent that has just started do
-// not run all at once. Later the first tick is immediate, and the second one is spread.
-func (m *Manager) spread(key Key, period time.Duration) (delay, phase time.Duration) {
-	if period > time.Since(m.start) {
-		return rand.N(period), 0
-	}
-	if m.cfg.Compat.Has(probe.CompatHerd) {
-		return 0, 0
-	}
-	return 0, time.Duration(maphash.Comparable(seed, key)%uint64(period)) + 1
-}
-
-// source returns the state of one container to its workers.
+// source is the state of one container, from the status of its pod.
 type source struct {
 	status    StatusSource
-	pod       *v1.Pod // as it was added
-	container *v1.Container
+	pod       *podView // as it was added
+	container string
 }
 
-// podStatus returns the status of the pod. It does not copy that of a [StatusStore].
-func (s *source) podStatus() (*v1.PodStatus, bool) {
-	if store, ok := s.status.(*StatusStore); ok {
-		return store.podStatus(s.pod.UID)
-	}
-	status, ok := s.status.PodStatus(s.pod.UID)
-	return &status, ok
-}
+var _ worker.Publisher = (*source)(nil)
 
 // State implements [worker.Source].
 func (s *source) State() worker.State {
-	status, ok := s.podStatus()
+	status, ok := s.status.PodStatus(s.pod.uid)
 	if !ok {
 		return worker.State{}
 	}
+	return s.stateIn(&status)
+}
+
+// Publish implements [worker.Publisher].
+func (s *source) Publish(set func(worker.State)) (stop func(), ok bool) {
+	p, ok := s.status.(StatusPublisher)
+	if !ok {
+		return nil, false
+	}
+	return p.Watch(s.pod.uid, func(status *v1.PodStatus) {
+		if status == nil {
+			set(worker.State{})
+		} else {
+			set(s.stateIn(status))
+		}
+	}), true
+}
+
+func (s *source) stateIn(status *v1.PodStatus) worker.State {
 	state := worker.State{
 		Found:    true,
 		PodEnded: status.Phase == v1.PodFailed || status.Phase == v1.PodSucceeded,
-		Deleting: s.pod.DeletionTimestamp != nil,
+		Deleting: s.pod.deleting,
 		PodIP:    status.PodIP,
 	}
-	c := containerStatus(status, s.container.Name)
+	c := containerStatus(status, s.container)
 	if c == nil {
 		return state
 	}
@@ -348,8 +334,8 @@ func (s *source) State() worker.State {
 		return state
 	}
 	state.MayRestart = c.State.Terminated == nil ||
-		ContainerShouldRestart(s.container, &s.pod.Spec, c.State.Terminated.ExitCode) ||
-		AllContainersShouldRestart(s.pod, status)
+		s.pod.of(s.container).restarts(s.pod.policy, c.State.Terminated.ExitCode) ||
+		s.pod.allRestart(status)
 	return state
 }
 

@@ -34,19 +34,8 @@ type ProbeConfig struct {
 	annotated bool // from the annotation: its config may refer to secrets
 }
 
-func (c *ProbeConfig) key(uid types.UID) Key { return Key{uid, c.Container, c.Kind} }
-
-// target returns the target for the IP of the pod at each attempt; nil if that is all.
-func (c *ProbeConfig) target() func(podIP string) probe.Target {
-	t := c.Target
-	switch {
-	case t == probe.Target{}:
-		return nil
-	case t.Host != "" || t.Unix != "":
-		return func(string) probe.Target { return t }
-	default:
-		return func(podIP string) probe.Target { return probe.Target{Host: podIP, Port: t.Port} }
-	}
+func (c *ProbeConfig) id(uid types.UID) probeID {
+	return probeID{Key: uid, Task: c.Container, Kind: c.Kind}
 }
 
 func (c *ProbeConfig) equal(o ProbeConfig) bool {

@@ -93,13 +93,14 @@ func TestSubscribe(t *testing.T) {
 			return results.Subject{Namespace: "ns", Pod: "pod-u", PodUID: "u", Container: name}
 		}
 		want := map[results.Update]bool{
-			{Kind: probe.Liveness, ContainerID: "1", Result: results.Success, Reason: results.Initial, Subject: about("a")}: true,
-			{Kind: probe.Readiness, ContainerID: "2", Result: results.Success, Subject: about("b")}:                         true,
-			{Kind: probe.Startup, ContainerID: "3", Result: results.Success, Subject: about("c")}:                           true,
+			{Kind: probe.Liveness, ContainerID: "1", Result: results.Success, Cause: results.Cause{Reason: results.Initial}, Subject: about("a")}: true,
+			{Kind: probe.Readiness, ContainerID: "2", Result: results.Success, Subject: about("b")}:                                               true,
+			{Kind: probe.Startup, ContainerID: "3", Result: results.Success, Subject: about("c")}:                                                 true,
 		}
 		for i := range seqs {
 			got := make(map[results.Update]bool)
 			for _, u := range rest(cancels[i], seqs[i]) {
+				u.Time = time.Time{}
 				got[u] = true
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -206,7 +207,7 @@ func TestManagerCaches(t *testing.T) {
 		if u := <-updates; u.ContainerID != "c1" || !u.Removed {
 			t.Errorf("got %+v", u)
 		}
-		liveness.Set("other", results.Failure, &results.Subject{PodUID: "v"}, "")
+		liveness.Set("other", results.Failure, &results.Subject{PodUID: "v"}, results.Cause{})
 		if u := <-updates; u.ContainerID != "other" {
 			t.Errorf("got %+v", u)
 		}

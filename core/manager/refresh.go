@@ -42,42 +42,34 @@ func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 // The manager does not watch secrets. Call RefreshSecrets when they may have changed.
 func (m *Manager) RefreshSecrets(ctx context.Context) error {
 	var errs []error
-	for _, e := range m.withSecrets() {
+	for id := range m.group.All() {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		if err := m.refresh(e); err != nil {
-			i := e.worker.Info()
-			errs = append(errs, fmt.Errorf("pod %s/%s: %w", i.Namespace, i.Pod, err))
+		if err := m.refresh(id); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// withSecrets returns the probes whose configs refer to secrets.
-func (m *Manager) withSecrets() (all []*entry) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, entries := range m.pods {
-		for _, e := range entries {
-			if e.shape.bound.mark != "" {
-				all = append(all, e)
-			}
-		}
-	}
-	return all
-}
-
 // refresh binds a probe again if its secrets have changed.
-func (m *Manager) refresh(e *entry) error {
-	for m.entry(e.key) == e {
-		was := m.shape(e)
-		next, err := m.rebind(was, was.config)
-		if err != nil || next == was.bound || m.changeTo(e, shape{was.config, next, was.changes + 1}, was) {
-			return err
+func (m *Manager) refresh(id probeID) error {
+	for {
+		was, running := m.group.Current(id)
+		if !running || tagOf(was).mark == "" { // it has ended, or has no secrets
+			return nil
+		}
+		config := configOf(was)
+		next, err := m.rebind(was, config)
+		if err != nil {
+			subject := was.Task.Subject
+			return fmt.Errorf("pod %s/%s: %w", subject.Namespace, subject.Pod, err)
+		}
+		if next.kept || m.changeTo(was, config, next) {
+			return nil
 		}
 	}
-	return nil // the probe has ended
 }
 
 // resolved is the config of a probe with its references replaced.

@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // IsSidecar reports whether c, an init container, is restartable: it runs beside the regular
@@ -16,15 +18,90 @@ func IsSidecar(c *v1.Container) bool {
 // first restart rule that matches decides, or else the restart policy of the container, or else
 // that of the pod. Without a policy of the container its rules do not count.
 func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bool {
-	policy := pod.RestartPolicy
-	if c.RestartPolicy != nil {
-		if action, ok := matchingAction(c, exitCode); ok &&
+	return policyOf(c, false).restarts(pod.RestartPolicy, exitCode)
+}
+
+// AllContainersShouldRestart reports whether all containers of pod are restarted together: a
+// condition in its status says so, or a rule of a container that has exited asks for it.
+func AllContainersShouldRestart(pod *v1.Pod, status *v1.PodStatus) bool {
+	return viewOf(pod).allRestart(status)
+}
+
+// podView is what the states of a pod's containers depend on in the pod.
+type podView struct {
+	uid             types.UID
+	resourceVersion string
+	deleting        bool
+	policy          v1.RestartPolicy
+	own             []restartPolicy // of the containers that have some
+}
+
+// restartPolicy is the restart policy of one container, with its rules.
+type restartPolicy struct {
+	container string
+	init      bool
+	policy    *v1.ContainerRestartPolicy
+	rules     []v1.ContainerRestartRule
+}
+
+func viewOf(pod *v1.Pod) *podView {
+	v := &podView{
+		uid: pod.UID, resourceVersion: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil, policy: pod.Spec.RestartPolicy,
+	}
+	add := func(all []v1.Container, init bool) {
+		for i := range all {
+			if r := policyOf(&all[i], init); r.policy != nil || len(r.rules) > 0 {
+				v.own = append(v.own, r.clone())
+			}
+		}
+	}
+	add(pod.Spec.InitContainers, true)
+	add(pod.Spec.Containers, false)
+	return v
+}
+
+func policyOf(c *v1.Container, init bool) restartPolicy {
+	return restartPolicy{c.Name, init, c.RestartPolicy, c.RestartPolicyRules}
+}
+
+// clone returns a copy that shares no memory with the container.
+func (r restartPolicy) clone() restartPolicy {
+	if r.policy != nil {
+		r.policy = new(*r.policy)
+	}
+	rules := make([]v1.ContainerRestartRule, len(r.rules))
+	for i := range rules {
+		r.rules[i].DeepCopyInto(&rules[i])
+	}
+	r.rules = rules
+	return r
+}
+
+// equal reports whether the states of the containers are the same in both views.
+func (v *podView) equal(o *podView) bool {
+	return v.deleting == o.deleting && v.policy == o.policy && reflect.DeepEqual(v.own, o.own)
+}
+
+// of returns the restart policy of a container.
+func (v *podView) of(container string) restartPolicy {
+	for _, r := range v.own {
+		if r.container == container {
+			return r
+		}
+	}
+	return restartPolicy{container: container}
+}
+
+// restarts reports whether a container that exited with exitCode is restarted.
+func (r restartPolicy) restarts(policy v1.RestartPolicy, exitCode int32) bool {
+	if r.policy != nil {
+		if action, ok := r.matching(exitCode); ok &&
 			(action == v1.ContainerRestartRuleActionRestart || action == v1.ContainerRestartRuleActionRestartAllContainers) {
 			return true
 		}
-		switch *c.RestartPolicy {
+		switch *r.policy {
 		case v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever:
-			policy = v1.RestartPolicy(*c.RestartPolicy)
+			policy = v1.RestartPolicy(*r.policy)
 		}
 	}
 	switch policy {
@@ -37,34 +114,33 @@ func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bo
 	}
 }
 
-// AllContainersShouldRestart reports whether all containers of pod are restarted together: a
-// condition in its status says so, or a rule of a container that has exited asks for it.
-func AllContainersShouldRestart(pod *v1.Pod, status *v1.PodStatus) bool {
+// allRestart reports whether all containers are restarted together.
+func (v *podView) allRestart(status *v1.PodStatus) bool {
 	for _, c := range status.Conditions {
 		if c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {
 			return true
 		}
 	}
-	asks := func(specs []v1.Container, statuses ...[]v1.ContainerStatus) bool {
-		for i := range specs {
-			for _, s := range slices.Concat(statuses...) {
-				if s.Name != specs[i].Name || s.State.Terminated == nil {
-					continue
-				}
-				action, ok := matchingAction(&specs[i], s.State.Terminated.ExitCode)
-				if ok && action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
+	for _, r := range v.own {
+		statuses := status.ContainerStatuses
+		if r.init {
+			statuses = status.InitContainerStatuses
+		}
+		for _, s := range statuses {
+			if s.Name != r.container || s.State.Terminated == nil {
+				continue
+			}
+			if action, ok := r.matching(s.State.Terminated.ExitCode); ok && action == v1.ContainerRestartRuleActionRestartAllContainers {
+				return true
 			}
 		}
-		return false
 	}
-	return asks(pod.Spec.InitContainers, status.InitContainerStatuses) || asks(pod.Spec.Containers, status.ContainerStatuses)
+	return false
 }
 
-// matchingAction returns the action of the first rule that exitCode matches.
-func matchingAction(c *v1.Container, exitCode int32) (action v1.ContainerRestartRuleAction, ok bool) {
-	for _, rule := range c.RestartPolicyRules {
+// matching returns the action of the first rule that exitCode matches.
+func (r restartPolicy) matching(exitCode int32) (action v1.ContainerRestartRuleAction, ok bool) {
+	for _, rule := range r.rules {
 		if rule.ExitCodes == nil {
 			continue
 		}

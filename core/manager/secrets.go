@@ -131,6 +131,9 @@ type redactor struct {
 	secrets *redact.Replacer
 }
 
+// Release implements [probe.Releaser].
+func (r redactor) Release() { probe.Release(r.Handler) }
+
 // Probe implements [probe.Handler].
 func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	req.Redact = r.secrets.Replace

@@ -44,14 +44,14 @@ func (m *Manager) started(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	if c.State.Running == nil {
 		return false
 	}
-	if r, ok := m.cfg.Startup.Get(c.ContainerID); ok {
+	if r, ok := m.Results(probe.Startup).Get(c.ContainerID); ok {
 		return r == results.Success
 	}
 	if c.Started != nil && *c.Started && m.inherits(pod, c) {
 		return true
 	}
-	e, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
-	return e == nil && !refused
+	w, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
+	return w == nil && !refused
 }
 
 // inherits reports whether c may have the status that an earlier agent gave its container.
@@ -72,26 +72,26 @@ func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) 
 	if c.State.Running == nil {
 		return false
 	}
-	r, decided := m.cfg.Readiness.Get(c.ContainerID)
+	r, decided := m.Results(probe.Readiness).Get(c.ContainerID)
 	if decided && r == results.Success {
 		return true
 	}
-	e, refused := m.lookup(Key{pod.UID, c.Name, probe.Readiness})
-	if e != nil {
-		e.worker.Nudge()
+	w, refused := m.lookup(Key{pod.UID, c.Name, probe.Readiness})
+	if w != nil {
+		w.Nudge()
 	}
-	ready := e == nil && !refused
+	ready := w == nil && !refused
 	if spec == nil || !m.inherits(pod, c) {
 		return ready
 	}
-	return m.readyOverRestart(ready, decided, pod, c, e != nil || refused || spec.ReadinessProbe != nil)
+	return m.readyOverRestart(ready, decided, pod, c, w != nil || refused || spec.ReadinessProbe != nil)
 }
 
 // readyOverRestart returns the readiness of a container that was started before the agent. Until
 // its probe has decided, that is the readiness of its pod: kubernetes#100277.
 func (m *Manager) readyOverRestart(ready, decided bool, pod *v1.Pod, c *v1.ContainerStatus, probed bool) bool {
 	startedAt := c.State.Running.StartedAt.Time
-	if startedAt.IsZero() || !startedAt.Before(m.start.Add(-m.cfg.RestartGrace)) {
+	if startedAt.IsZero() || !startedAt.Before(m.group.Start().Add(-m.cfg.RestartGrace)) {
 		return ready
 	}
 	if !decided {

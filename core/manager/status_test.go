@@ -35,7 +35,7 @@ func fresh(c v1.ContainerStatus) v1.ContainerStatus {
 
 func TestUpdatePodStatus(t *testing.T) {
 	set := func(kind probe.Kind, r results.Result) func(*manager.Manager) {
-		return func(m *manager.Manager) { m.Results(kind).Set("c1", r, &results.Subject{PodUID: "u"}, "") }
+		return func(m *manager.Manager) { m.Results(kind).Set("c1", r, &results.Subject{PodUID: "u"}, results.Cause{}) }
 	}
 	up := fresh(running("web", "c1"))
 	for _, tc := range []struct {
@@ -120,10 +120,10 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			}
 			r.add(pod)
 			if tc.startup != unset {
-				r.m.Results(probe.Startup).Set("c1", tc.startup, &results.Subject{PodUID: "u"}, "")
+				r.m.Results(probe.Startup).Set("c1", tc.startup, &results.Subject{PodUID: "u"}, results.Cause{})
 			} else if !tc.sidecar {
 				// A plain init container has no worker, but may have a result in the cache.
-				r.m.Results(probe.Startup).Set("c1", results.Unknown, &results.Subject{PodUID: "u"}, "")
+				r.m.Results(probe.Startup).Set("c1", results.Unknown, &results.Subject{PodUID: "u"}, results.Cause{})
 			}
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{tc.status}}
 			r.m.UpdatePodStatus(t.Context(), pod, &status)
@@ -163,7 +163,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 		pod.Spec.InitContainers = []v1.Container{sidecar("init", probe.Readiness)}
 		r.add(pod)
 		for _, want := range []results.Result{results.Failure, results.Success} {
-			r.m.Results(probe.Readiness).Set("c1", want, &results.Subject{PodUID: "u"}, "")
+			r.m.Results(probe.Readiness).Set("c1", want, &results.Subject{PodUID: "u"}, results.Cause{})
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{fresh(running("init", "c1"))}}
 			r.m.UpdatePodStatus(t.Context(), pod, &status)
 			if got := status.InitContainerStatuses[0].Ready; got != (want == results.Success) {
@@ -322,7 +322,7 @@ func readyOverRestart(t *testing.T, c manager.Compat, before, cached, podReady, 
 	}
 	r.add(pod)
 	if cached {
-		r.m.Results(probe.Readiness).Set("c1", results.Failure, &results.Subject{PodUID: "u"}, "")
+		r.m.Results(probe.Readiness).Set("c1", results.Failure, &results.Subject{PodUID: "u"}, results.Cause{})
 	}
 	_, ready := r.resolve(pod, status)
 	return ready

@@ -16,9 +16,13 @@ type StatusStore struct {
 	// is set before the store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
-	pods     sync.Map   // of UID to storedPod; every tick reads it
-	changing sync.Mutex // held while pods is changed
+	mu       sync.RWMutex
+	pods     map[types.UID]storedPod
+	watchers map[types.UID][]*watcher
 }
+
+// watcher is a call of [StatusStore.Watch] that was not stopped.
+type watcher struct{ publish func(*v1.PodStatus) }
 
 // storedPod is never modified, only replaced.
 type storedPod struct {
@@ -26,40 +30,73 @@ type storedPod struct {
 	status *v1.PodStatus
 }
 
-var _ StatusSource = (*StatusStore)(nil)
+var _ StatusPublisher = (*StatusStore)(nil)
 
 // PodStatus implements [StatusSource].
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
-	status, ok := s.podStatus(uid)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, ok := s.pods[uid]
 	if !ok {
 		return v1.PodStatus{}, false
 	}
-	return *status, true
+	return *p.status, true
 }
 
-// podStatus is PodStatus without a copy.
-func (s *StatusStore) podStatus(uid types.UID) (*v1.PodStatus, bool) {
-	p, ok := s.pods.Load(uid)
-	if !ok {
-		return nil, false
+// Watch implements [StatusPublisher].
+func (s *StatusStore) Watch(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &watcher{publish}
+	if s.watchers == nil {
+		s.watchers = make(map[types.UID][]*watcher)
 	}
-	return p.(storedPod).status, true
+	s.watchers[uid] = append(s.watchers[uid], w)
+	if p, ok := s.pods[uid]; ok {
+		publish(p.status)
+	}
+	return func() { s.unwatch(uid, w) }
+}
+
+func (s *StatusStore) unwatch(uid types.UID, w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[uid] = slices.DeleteFunc(s.watchers[uid], func(o *watcher) bool { return o == w })
+	if len(s.watchers[uid]) == 0 {
+		delete(s.watchers, uid)
+	}
 }
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	p := storedPod{pod, status.DeepCopy()}
-	s.changing.Lock()
-	s.pods.Store(pod.UID, p)
-	s.changing.Unlock()
+	s.set(storedPod{pod, status.DeepCopy()})
 	s.changed(pod, status)
+}
+
+func (s *StatusStore) set(p storedPod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setLocked(p)
+}
+
+func (s *StatusStore) setLocked(p storedPod) {
+	if s.pods == nil {
+		s.pods = make(map[types.UID]storedPod)
+	}
+	s.pods[p.pod.UID] = p
+	for _, w := range s.watchers[p.pod.UID] {
+		w.publish(p.status)
+	}
 }
 
 // RemovePod removes the status of a pod.
 func (s *StatusStore) RemovePod(uid types.UID) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	s.pods.Delete(uid)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+	for _, w := range s.watchers[uid] {
+		w.publish(nil)
+	}
 }
 
 // SetContainerReadiness sets Ready of a container, and the conditions Ready and ContainersReady
@@ -92,26 +129,24 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 // update calls change with a copy of the status of a pod, and stores the copy if change reports
 // true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
-	s.changing.Lock()
-	p, changed := s.updateLocked(uid, containerID, change)
-	s.changing.Unlock()
-	if changed {
+	if p, changed := s.apply(uid, containerID, change); changed {
 		s.changed(p.pod, *p.status)
 	}
 }
 
-func (s *StatusStore) updateLocked(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
-	stored, ok := s.pods.Load(uid)
+func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pods[uid]
 	if !ok {
 		return p, false
 	}
-	p = stored.(storedPod)
 	p.status = p.status.DeepCopy()
 	c := statusByID(p.status, containerID)
 	if c == nil || !change(p.pod, p.status, c) {
 		return p, false
 	}
-	s.pods.Store(uid, p)
+	s.setLocked(p)
 	return p, true
 }
 

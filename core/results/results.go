@@ -11,8 +11,10 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -92,9 +94,21 @@ type Update struct {
 	// Removed means that the cache has no result of this kind for the container any more:
 	// its probe has ended, or the container was replaced.
 	Removed bool
-	Reason  Reason // of Result
+	Cause             // of Result
+	Time    time.Time // when Result was decided
 	Subject
 }
+
+// Cause is why a result was decided.
+type Cause struct {
+	Reason Reason
+	// Output is that of the attempt that decided it, or the text of its error, cut to
+	// [MaxOutput] bytes; "" for results that no attempt decided.
+	Output string
+}
+
+// MaxOutput is how many bytes of an output are kept with a result.
+const MaxOutput = 256
 
 // Cache holds the decided results of one kind of probe by container ID.
 // It is safe for concurrent use.
@@ -125,15 +139,19 @@ type cacheShard struct {
 }
 
 type cacheEntry struct {
-	result  Result
-	reason  Reason
 	subject *Subject // read-only
+	cause   *Cause   // read-only; nil means an empty one
+	decided int64    // when, in Unix nanoseconds
+	result  Result
 }
 
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
-	u := Update{Kind: kind, ContainerID: containerID, Result: e.result, Reason: e.reason}
+	u := Update{Kind: kind, ContainerID: containerID, Result: e.result, Time: time.Unix(0, e.decided)}
 	if e.subject != nil {
 		u.Subject = *e.subject
+	}
+	if e.cause != nil {
+		u.Cause = *e.cause
 	}
 	return u
 }
@@ -168,19 +186,36 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 // r is another result than before, or the first one. If not, nothing changes and no update is
 // sent. subject is kept and must not be
 // modified; nil means an empty one. Set never blocks.
-func (c *Cache) Set(containerID string, r Result, subject *Subject, why Reason) (changed bool) {
+func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.entries[containerID]; ok && e.result == r {
 		return false
 	}
-	e := cacheEntry{r, why, subject}
+	e := cacheEntry{subject, kept(why), time.Now().UnixNano(), r}
 	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
 		q.put(e.update(c.kind, containerID))
 	}
 	return true
+}
+
+// The causes of most results: they are not kept for each of them.
+var commonCauses = map[Cause]*Cause{
+	{}: nil, {Reason: Initial}: {Reason: Initial}, {Reason: Restored}: {Reason: Restored},
+	{Reason: NotRunning}: {Reason: NotRunning}, {Reason: Terminating}: {Reason: Terminating},
+}
+
+// kept returns the part of a cause that an entry keeps.
+func kept(why Cause) *Cause {
+	if common, ok := commonCauses[why]; ok {
+		return common
+	}
+	if len(why.Output) > MaxOutput {
+		why.Output = strings.ToValidUTF8(strings.Clone(why.Output[:MaxOutput]), "")
+	}
+	return &why
 }
 
 // Remove removes the result of a container. Readers still get the last result that they have not

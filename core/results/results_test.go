@@ -2,11 +2,13 @@ package results_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -29,11 +31,11 @@ func TestCache(t *testing.T) {
 		if _, ok := c.Get("unset"); ok {
 			t.Error("a container that was never set is found")
 		}
-		c.Set("a", results.Success, &pod, "")
+		c.Set("a", results.Success, &pod, results.Cause{})
 		if got, want := get(c, "a"), (lookup{results.Success, true}); got != want {
 			t.Errorf("after Set: %v, want %v", got, want)
 		}
-		c.Set("a", results.Failure, &pod, "")
+		c.Set("a", results.Failure, &pod, results.Cause{})
 		if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
 			t.Errorf("after a second Set: %v, want %v", got, want)
 		}
@@ -46,7 +48,7 @@ func TestCache(t *testing.T) {
 		c := results.New(probe.Startup)
 		for i, want := range []bool{true, false, true} {
 			r := []results.Result{results.Unknown, results.Unknown, results.Success}[i]
-			if got := c.Set("a", r, &pod, ""); got != want {
+			if got := c.Set("a", r, &pod, results.Cause{}); got != want {
 				t.Errorf("Set %d of %v: changed %v, want %v", i+1, r, got, want)
 			}
 		}
@@ -64,9 +66,9 @@ func TestUpdates(t *testing.T) {
 	for _, first := range []results.Result{results.Success, results.Failure} {
 		t.Run("#90 first result is an update: "+first.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *results.Cache) {
-				c.Set("id", first, &pod, "")
+				c.Set("id", first, &pod, results.Cause{})
 				want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: first, Subject: pod}}
-				if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
+				if diff := cmp.Diff(want, read(c.Updates()), untimed); diff != "" {
 					t.Error(diff)
 				}
 			})
@@ -74,9 +76,9 @@ func TestUpdates(t *testing.T) {
 	}
 	t.Run("#91 same result is no update", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("id", results.Success, &pod, "")
+			c.Set("id", results.Success, &pod, results.Cause{})
 			read(c.Updates())
-			c.Set("id", results.Success, &pod, "")
+			c.Set("id", results.Success, &pod, results.Cause{})
 			if got := read(c.Updates()); len(got) > 0 {
 				t.Errorf("got %v", got)
 			}
@@ -84,11 +86,11 @@ func TestUpdates(t *testing.T) {
 	})
 	t.Run("#92 another result is an update", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("id", results.Success, &pod, "")
+			c.Set("id", results.Success, &pod, results.Cause{})
 			read(c.Updates())
-			c.Set("id", results.Failure, &pod, "")
+			c.Set("id", results.Failure, &pod, results.Cause{})
 			want := []results.Update{{Kind: probe.Readiness, ContainerID: "id", Result: results.Failure, Subject: pod}}
-			if diff := cmp.Diff(want, read(c.Updates())); diff != "" {
+			if diff := cmp.Diff(want, read(c.Updates()), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -97,18 +99,43 @@ func TestUpdates(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
 			for _, r := range []results.Result{results.Success, results.Failure, results.Success, results.Failure} {
-				c.Set("a", r, &pod, "")
-				c.Set("b", results.Success, &pod, "")
+				c.Set("a", r, &pod, results.Cause{})
+				c.Set("b", results.Success, &pod, results.Cause{})
 				synctest.Wait()
 			}
 			want := []results.Update{
 				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
 				{Kind: probe.Readiness, ContainerID: "b", Result: results.Success, Subject: pod},
 			}
-			if diff := cmp.Diff(want, read(updates)); diff != "" {
+			if diff := cmp.Diff(want, read(updates), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
+	})
+}
+
+// untimed compares updates without their times.
+var untimed = cmpopts.IgnoreFields(results.Update{}, "Time")
+
+func TestUpdateTimeAndOutput(t *testing.T) {
+	bubble(t, func(t *testing.T, c *results.Cache) {
+		start := time.Now()
+		updates := c.Updates()
+		long := strings.Repeat("x", results.MaxOutput-1) + "é"
+		c.Set("a", results.Failure, &pod, results.Cause{Reason: "http_status", Output: long})
+		time.Sleep(time.Minute)
+		c.Set("a", results.Failure, &pod, results.Cause{Output: "not a change"})
+		time.Sleep(time.Minute)
+		c.Remove("a")
+		want := results.Update{
+			Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod, Time: start,
+			Cause: results.Cause{Reason: "http_status", Output: long[:results.MaxOutput-1]},
+		}
+		gone := want
+		gone.Removed = true
+		if diff := cmp.Diff([]results.Update{want, gone}, read(updates)); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
 
@@ -116,14 +143,14 @@ func TestUpdatesChannel(t *testing.T) {
 	t.Run("Remove keeps an unread result, and then sends Removed", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
-			c.Set("a", results.Success, &pod, "")
-			c.Set("a", results.Failure, &pod, results.NotRunning)
+			c.Set("a", results.Success, &pod, results.Cause{})
+			c.Set("a", results.Failure, &pod, results.Cause{Reason: results.NotRunning})
 			synctest.Wait()
 			c.Remove("a")
-			last := results.Update{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Reason: results.NotRunning, Subject: pod}
+			last := results.Update{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Cause: results.Cause{Reason: results.NotRunning}, Subject: pod}
 			gone := last
 			gone.Removed = true
-			if diff := cmp.Diff([]results.Update{last, gone}, read(updates)); diff != "" {
+			if diff := cmp.Diff([]results.Update{last, gone}, read(updates), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -131,19 +158,19 @@ func TestUpdatesChannel(t *testing.T) {
 	t.Run("Remove of a result that was read sends only Removed", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
-			c.Set("a", results.Failure, &pod, "")
+			c.Set("a", results.Failure, &pod, results.Cause{})
 			read(updates)
 			c.Remove("a")
 			c.Remove("a") // nothing more to remove
 			want := []results.Update{{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Removed: true, Subject: pod}}
-			if diff := cmp.Diff(want, read(updates)); diff != "" {
+			if diff := cmp.Diff(want, read(updates), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
 	})
 	t.Run("channel begins with the results in the cache, and is always the same", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
-			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Success, &pod, results.Cause{})
 			updates := c.Updates()
 			if updates != c.Updates() {
 				t.Error("a second call returned another channel")
@@ -156,11 +183,11 @@ func TestUpdatesChannel(t *testing.T) {
 	t.Run("Close closes only the channel", func(t *testing.T) {
 		bubble(t, func(t *testing.T, c *results.Cache) {
 			updates := c.Updates()
-			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Success, &pod, results.Cause{})
 			c.Close()
 			for range updates { // an update that was sent may still come
 			}
-			c.Set("a", results.Failure, &pod, "")
+			c.Set("a", results.Failure, &pod, results.Cause{})
 			if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
 				t.Errorf("after Close: %v, want %v", got, want)
 			}

@@ -31,14 +31,14 @@ func TestSubscribe(t *testing.T) {
 	t.Run("sequence begins with the results in the caches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
-			liveness.Set("a", results.Success, &pod, "")
-			readiness.Set("a", results.Failure, &pod, "")
+			liveness.Set("a", results.Success, &pod, results.Cause{})
+			readiness.Set("a", results.Failure, &pod, results.Cause{})
 			ctx, cancel := context.WithCancel(t.Context())
 			want := []results.Update{
 				{Kind: probe.Liveness, ContainerID: "a", Result: results.Success, Subject: pod},
 				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
 			}
-			if diff := cmp.Diff(want, rest(t, cancel, results.Subscribe(ctx, liveness, readiness))); diff != "" {
+			if diff := cmp.Diff(want, rest(t, cancel, results.Subscribe(ctx, liveness, readiness)), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -48,7 +48,7 @@ func TestSubscribe(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Failure, &pod, "")
+			c.Set("a", results.Failure, &pod, results.Cause{})
 			if got := rest(t, cancel, seq); len(got) != 1 || got[0].Result != results.Failure {
 				t.Errorf("got %v", got)
 			}
@@ -61,7 +61,7 @@ func TestSubscribe(t *testing.T) {
 			seq := results.Subscribe(ctx, c)
 			for i := range 1000 {
 				for id := range 10 {
-					c.Set(fmt.Sprint(id), results.Result((i+id)%2), &pod, "")
+					c.Set(fmt.Sprint(id), results.Result((i+id)%2), &pod, results.Cause{})
 				}
 			}
 			got := rest(t, cancel, seq)
@@ -69,7 +69,7 @@ func TestSubscribe(t *testing.T) {
 				t.Fatalf("%d updates, want 10: %v", len(got), got)
 			}
 			for id, u := range got { // in the order of the keys' oldest unread change
-				want := results.Update{Kind: probe.Liveness, ContainerID: fmt.Sprint(id), Result: results.Result((999 + id) % 2), Subject: pod}
+				want := results.Update{Time: u.Time, Kind: probe.Liveness, ContainerID: fmt.Sprint(id), Result: results.Result((999 + id) % 2), Subject: pod}
 				if u != want {
 					t.Errorf("got %v, want %v", u, want)
 				}
@@ -81,16 +81,16 @@ func TestSubscribe(t *testing.T) {
 			liveness, readiness := results.New(probe.Liveness), results.New(probe.Readiness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, liveness, readiness)
-			liveness.Set("a", results.Success, &pod, results.Initial)
-			liveness.Set("a", results.Failure, &pod, "exec_exit")
-			readiness.Set("a", results.Failure, &pod, "")
+			liveness.Set("a", results.Success, &pod, results.Cause{Reason: results.Initial})
+			liveness.Set("a", results.Failure, &pod, results.Cause{Reason: "exec_exit"})
+			readiness.Set("a", results.Failure, &pod, results.Cause{})
 			liveness.Remove("a")
 			want := []results.Update{
-				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Reason: "exec_exit", Subject: pod},
-				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Reason: "exec_exit", Removed: true, Subject: pod},
+				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Cause: results.Cause{Reason: "exec_exit"}, Subject: pod},
+				{Kind: probe.Liveness, ContainerID: "a", Result: results.Failure, Cause: results.Cause{Reason: "exec_exit"}, Removed: true, Subject: pod},
 				{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Subject: pod},
 			}
-			if diff := cmp.Diff(want, rest(t, cancel, seq)); diff != "" {
+			if diff := cmp.Diff(want, rest(t, cancel, seq), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -104,12 +104,12 @@ func TestSubscribeAfterRemove(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
 			for range 100 { // as containers that come and go while nobody reads
-				c.Set("a", results.Unknown, &pod, "")
+				c.Set("a", results.Unknown, &pod, results.Cause{})
 				c.Remove("a")
 			}
-			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Success, &pod, results.Cause{})
 			want := []results.Update{{Kind: probe.Startup, ContainerID: "a", Result: results.Success, Subject: pod}}
-			if diff := cmp.Diff(want, rest(t, cancel, seq)); diff != "" {
+			if diff := cmp.Diff(want, rest(t, cancel, seq), untimed); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -132,7 +132,7 @@ func TestSubscribers(t *testing.T) {
 				})
 			}
 			for _, r := range []results.Result{results.Success, results.Failure, results.Success} {
-				c.Set("a", r, &pod, "")
+				c.Set("a", r, &pod, results.Cause{})
 				synctest.Wait() // all have read
 			}
 			cancel()
@@ -149,11 +149,11 @@ func TestSubscribers(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Success, &pod, results.Cause{})
 			for range seq {
 				break
 			}
-			c.Set("a", results.Failure, &pod, "")
+			c.Set("a", results.Failure, &pod, results.Cause{})
 			if got := rest(t, cancel, seq); len(got) > 0 {
 				t.Errorf("after the loop was left: %v", got)
 			}
@@ -164,7 +164,7 @@ func TestSubscribers(t *testing.T) {
 			c := results.New(probe.Liveness)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			c.Set("a", results.Success, &pod, "")
+			c.Set("a", results.Success, &pod, results.Cause{})
 			cancel()
 			for u := range seq {
 				t.Errorf("got %v", u)
@@ -184,7 +184,7 @@ func TestReadersNeverBlockSet(t *testing.T) {
 			c.Updates()
 			before := time.Now()
 			for i := range 10_000 {
-				c.Set("a", results.Result(i%2), &pod, "")
+				c.Set("a", results.Result(i%2), &pod, results.Cause{})
 			}
 			if waited := time.Since(before); waited != 0 {
 				t.Errorf("Set waited %v", waited)
@@ -200,7 +200,7 @@ func TestReadersNeverBlockSet(t *testing.T) {
 			for writer := range 8 {
 				wg.Go(func() {
 					for i := range 500 {
-						c.Set(fmt.Sprint(i%7), results.Result((i+writer)%2), &pod, "")
+						c.Set(fmt.Sprint(i%7), results.Result((i+writer)%2), &pod, results.Cause{})
 					}
 				})
 			}
@@ -241,7 +241,7 @@ func BenchmarkSet(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				c.Set(ids[i%len(ids)], results.Result(i/len(ids)%2), &pod, "")
+				c.Set(ids[i%len(ids)], results.Result(i/len(ids)%2), &pod, results.Cause{})
 				i++
 			}
 		})

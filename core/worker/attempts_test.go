@@ -127,7 +127,7 @@ func TestRequestAndOutcome(t *testing.T) {
 	})
 	bubble(t, "request of an attempt", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure, success)
-		r.cfg.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 8080} }
+		r.cfg.Target.Port = 8080
 		r.run()
 		r.become(func(s *worker.State) { s.PodIP = "10.0.0.2" })
 		r.tick()
@@ -135,7 +135,7 @@ func TestRequestAndOutcome(t *testing.T) {
 		want := probe.Request{
 			Kind: probe.Readiness, Attempt: 1, Spec: r.cfg.Spec, LastResult: probe.Unknown,
 			Target: probe.Target{Host: "10.0.0.1", Port: 8080}, PodIP: "10.0.0.1",
-			Pod: r.cfg.Container.Pod, Container: r.cfg.Container.Container, ContainerID: "c1",
+			Pod: r.cfg.Task.Pod, Container: r.cfg.Task.Container, ContainerID: "c1",
 		}
 		if diff := cmp.Diff(want, calls[0].Request); diff != "" {
 			t.Errorf("first tick: %s", diff)

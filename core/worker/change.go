@@ -1,10 +1,6 @@
 package worker
 
-import (
-	"time"
-
-	"github.com/daeace23/prober/probe"
-)
+import "time"
 
 // Pause stops attempts until [Worker.Resume]. The decided result stays. The attempt under way is
 // cancelled and not counted.
@@ -29,11 +25,7 @@ func (w *Worker) Resume() {
 
 // Change is the new configuration of a probe.
 type Change struct {
-	Spec    probe.Spec
-	Handler probe.Handler
-	// HandlerName is the handler's name, for [Tick] and [Status].
-	HandlerName string
-	Target      func(podIP string) probe.Target
+	Setup
 	// KeepRun keeps the run of equal results: handler and configuration are the same.
 	KeepRun bool
 	Paused  bool
@@ -56,29 +48,25 @@ func (w *Worker) Update(c Change) {
 			w.run.length = 0
 		}
 	}
-	now := time.Now()
-	if c.Spec.Period != w.spec.Period {
-		last := w.due.Add(-w.step)
-		w.due, w.step = last.Add(c.Spec.Period), c.Spec.Period
-		if w.due.Before(now) {
-			w.due = now
-		}
-		w.phase = 0
+	if c.Spec.Period != w.setup.spec.Value().Period {
+		last := w.due - int64(w.step)
+		w.step, w.phase = c.Spec.Period, 0
+		w.due = max(last+int64(w.step), w.shared.schedule.since(time.Now()))
 	}
-	w.spec, w.handler, w.target, w.info.Handler = c.Spec, c.Handler, c.Target, c.HandlerName
+	w.setup = c.compact()
 	w.invalidateLocked()
 	if !c.KeepPaused {
 		w.paused = c.Paused
 	}
-	if !w.ticking {
-		w.armLocked()
+	if !w.triggered || !w.begun {
+		w.armLocked(w.due)
 	}
 }
 
 // invalidateLocked cancels the attempt under way, which is not counted.
 func (w *Worker) invalidateLocked() {
 	w.generation++
-	if w.cancel != nil {
-		w.cancel()
+	if w.flight != nil {
+		w.flight.cancel()
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // change returns the current configuration of r's probe, changed by edit.
 func (r *rig) change(edit func(*worker.Change)) {
-	c := worker.Change{Spec: r.w.Status().Spec, Handler: r.handler, HandlerName: "fake", KeepRun: true}
+	c := worker.Change{Setup: worker.Setup{Spec: r.w.Status().Spec, Handler: r.handler, Name: "fake"}, KeepRun: true}
 	edit(&c)
 	r.w.Update(c)
 	synctest.Wait()
@@ -82,7 +82,7 @@ func TestUpdateRun(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
 		r.state.StartedAt = r.start.Add(-time.Hour)
-		r.cfg.Container.PriorID = "c1" // no seed: the cache has no result yet
+		r.cfg.Task.PriorID = "c1" // no seed: the cache has no result yet
 		r.run().tick()
 		r.wantRun(2, false)
 		r.change(func(c *worker.Change) { c.Spec.FailureThreshold = 3 })
@@ -96,7 +96,7 @@ func TestUpdateRun(t *testing.T) {
 		r.cfg.Spec.FailureThreshold = 3
 		r.run().tick()
 		other := probetest.NewHandler(failure)
-		r.change(func(c *worker.Change) { c.Handler, c.HandlerName, c.KeepRun = other, "other", false })
+		r.change(func(c *worker.Change) { c.Handler, c.Name, c.KeepRun = other, "other", false })
 		r.wantCached(results.Success)
 		r.tick()
 		r.wantRun(1, false)
@@ -174,7 +174,7 @@ func TestUpdateOtherState(t *testing.T) {
 	bubble(t, "target is replaced", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
 		r.change(func(c *worker.Change) {
-			c.Target = func(ip string) probe.Target { return probe.Target{Host: ip, Port: 99} }
+			c.Target.Port = 99
 		})
 		r.tick()
 		if got := r.handler.Calls()[1].Request.Target; got != (probe.Target{Host: "10.0.0.1", Port: 99}) {

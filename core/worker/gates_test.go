@@ -236,7 +236,7 @@ func TestSeeding(t *testing.T) {
 		each(t, tc.name, func(t *testing.T, kind probe.Kind) {
 			r := newRig(t, kind)
 			r.shared.Compat = tc.compat
-			r.cfg.Container.Sidecar, r.cfg.Container.PriorID = tc.sidecar, tc.prior
+			r.cfg.Task.Sidecar, r.cfg.Task.PriorID = tc.sidecar, tc.prior
 			r.state.StartedAt = time.Now().Add(tc.started)
 			r.state.Started = tc.sidecar || kind != probe.Startup
 			r.cfg.Spec.InitialDelay = time.Hour // seeded, and never probed
@@ -253,7 +253,7 @@ func TestSeeding(t *testing.T) {
 	bubble(t, "#69 stale Started of a new sidecar is set and reset, kubelet", func(t *testing.T) {
 		r := newRig(t, probe.Startup)
 		r.shared.Compat = kubelet
-		r.cfg.Container.Sidecar, r.state.Started = true, true
+		r.cfg.Task.Sidecar, r.state.Started = true, true
 		r.run()
 		r.wantCached(results.Unknown)
 	})
@@ -269,7 +269,7 @@ func TestSeeding(t *testing.T) {
 func seedsOfFreshSidecar(t *testing.T, compat probe.Compat) (seen []results.Result) {
 	r := newRig(t, probe.Startup)
 	r.shared.Compat = compat
-	r.cfg.Container.Sidecar, r.state.Started = true, true
+	r.cfg.Task.Sidecar, r.state.Started = true, true
 	r.t.Cleanup(r.shared.Results[probe.Startup].Close)
 	updates := r.shared.Results[probe.Startup].Updates()
 	r.run()

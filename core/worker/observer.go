@@ -33,6 +33,63 @@ type ProbeObserver interface {
 	Close()
 }
 
+// GateObserver is a [ProbeObserver] that is told why its probe makes no attempts.
+type GateObserver interface {
+	ProbeObserver
+	// Gated is called after a tick that found another gate than the tick before. [Open] means
+	// that attempts are made, and is not told before the first other gate. Gated is not called
+	// concurrently with the other methods.
+	Gated(gate Gate)
+}
+
+// joined are several observers of one probe.
+type joined []ProbeObserver
+
+// join returns one observer in place of several.
+func join(all []ProbeObserver) ProbeObserver {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return joined(all)
+}
+
+func (j joined) Tick(t *Tick) {
+	for _, o := range j {
+		o.Tick(t)
+	}
+}
+
+func (j joined) Skipped(reason SkipReason, ticks int) {
+	for _, o := range j {
+		o.Skipped(reason, ticks)
+	}
+}
+
+func (j joined) Gated(gate Gate) {
+	for _, o := range j {
+		if g, ok := o.(GateObserver); ok {
+			g.Gated(gate)
+		}
+	}
+}
+
+func (j joined) Close() {
+	for _, o := range j {
+		o.Close()
+	}
+}
+
+// passed tells the observers the gate of a tick, if it has changed.
+func (w *Worker) passed(gate Gate) {
+	if gate == w.gate {
+		return
+	}
+	w.gate = gate
+	if o, ok := w.observer.(GateObserver); ok {
+		o.Gated(gate)
+	}
+}
+
 // SkipReason is why a due tick was not run. It is a value of a metric label.
 type SkipReason string
 
@@ -72,15 +129,15 @@ type Tick struct {
 // Changed reports whether the tick changed the decided result.
 func (t *Tick) Changed() bool { return t.Before != t.After }
 
-// reason returns the reason of the counted result, "" for a success.
-func (t *Tick) reason() results.Reason {
+// cause returns why the counted result was decided. A success has no reason.
+func (t *Tick) cause() results.Cause {
 	switch {
-	case t.Result == results.Success:
-		return ""
 	case t.Err != nil:
-		return results.Reason(probe.ReasonOf(t.Err))
+		return results.Cause{Reason: results.Reason(probe.ReasonOf(t.Err)), Output: t.Err.Error()}
+	case t.Result == results.Success:
+		return results.Cause{Output: t.Outcome.Output}
 	default:
-		return results.Reason(t.Outcome.Reason)
+		return results.Cause{Reason: results.Reason(t.Outcome.Reason), Output: t.Outcome.Output}
 	}
 }
 

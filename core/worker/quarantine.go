@@ -22,34 +22,32 @@ type quarantine struct {
 	text         string // with the end, and the last error
 }
 
-// noteQuarantine records the quarantine in err, the error of a tick that began at start. It
-// returns the end of the quarantine, zero without one, and the text of the event when it has
-// just begun.
-func (w *Worker) noteQuarantine(generation uint32, start time.Time, err error) (until time.Time, event string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.generation != generation {
-		return time.Time{}, ""
+// noteQuarantineLocked records the quarantine in the error of a tick. It sets t.Quarantined, and
+// returns the text of the event when the quarantine has just begun.
+func (w *Worker) noteQuarantineLocked(t *Tick) (event string) {
+	if t.Err == nil {
+		w.quarantine = nil
+		return ""
 	}
-	skipped := errors.Is(err, probe.ErrNoSlot)
-	told, ok := errors.AsType[quarantined](err)
+	skipped := errors.Is(t.Err, probe.ErrNoSlot)
+	told, ok := errors.AsType[quarantined](t.Err)
 	if !ok {
 		if !skipped { // without a slot the handler was not called
 			w.quarantine = nil
 		}
-		return time.Time{}, ""
+		return ""
 	}
-	q := &quarantine{since: start, until: told.QuarantinedUntil(), text: err.Error()}
+	q := &quarantine{since: t.Start, until: told.QuarantinedUntil(), text: t.Err.Error()}
 	if !skipped { // the error is that of the attempt, and has no end of the quarantine
 		q.text = fmt.Sprintf("in quarantine until %s: %s", q.until.UTC().Format(time.RFC3339), q.text)
 	}
 	if w.quarantine != nil {
 		q.since = w.quarantine.since
 	} else {
-		event = fmt.Sprintf("%s probe is %s", w.info.Kind.Title(), q.text)
+		event = fmt.Sprintf("%s probe is %s", w.kind.Title(), q.text)
 	}
-	w.quarantine = q
-	return q.until, event
+	w.quarantine, t.Quarantined = q, q.until
+	return event
 }
 
 // emitQuarantine sends the event of a quarantine that has begun.

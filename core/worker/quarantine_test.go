@@ -86,11 +86,11 @@ func TestQuarantine(t *testing.T) {
 		if r.w.Status().Quarantine == "" {
 			t.Error("the quarantine is over")
 		}
-		r.w.Update(worker.Change{Spec: r.cfg.Spec, Handler: r.handler, HandlerName: "fake", KeepRun: true})
+		r.w.Update(worker.Change{Setup: r.cfg.Setup, KeepRun: true})
 		if r.w.Status().Quarantine == "" {
 			t.Error("another spec ended the quarantine")
 		}
-		r.w.Update(worker.Change{Spec: r.cfg.Spec, Handler: r.handler, HandlerName: "fake"})
+		r.w.Update(worker.Change{Setup: r.cfg.Setup})
 		if got := r.w.Status().Quarantine; got != "" {
 			t.Errorf("still %s", got)
 		}

@@ -35,13 +35,16 @@ type rig struct {
 	ticks   []worker.Tick
 	skipped map[worker.SkipReason]int
 	events  []string
+	gates   []worker.Gate
 	ended   int
+	rested  int
 	closed  int
 }
 
 var (
-	_ worker.Source        = (*rig)(nil)
-	_ worker.ProbeObserver = (*rig)(nil)
+	_ worker.Source       = (*rig)(nil)
+	_ worker.GateObserver = (*rig)(nil)
+	_ worker.Owner        = (*rig)(nil)
 )
 
 // newRig prepares a worker for a container that runs and, unless the probe is a
@@ -63,20 +66,17 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 		Started: kind != probe.Startup, MayRestart: true, PodIP: "10.0.0.1",
 	}
 	r.cfg = worker.Config{
-		Info: worker.Info{Subject: results.Subject{Namespace: "ns", Pod: "pod", PodUID: "uid", Container: "web"}, Kind: kind, Handler: "fake"},
-		Spec: probe.Spec{
-			Period: time.Second, Timeout: 500 * time.Millisecond, SuccessThreshold: 1, FailureThreshold: 1,
+		Setup: worker.Setup{
+			Spec:    probe.Spec{Period: time.Second, Timeout: 500 * time.Millisecond, SuccessThreshold: 1, FailureThreshold: 1},
+			Handler: r.handler, Name: "fake",
 		},
-		Handler: r.handler,
-		Container: &worker.Container{
-			Pod: &probe.Pod{Namespace: "ns", Name: "pod", UID: "uid"}, Container: &probe.Container{Name: "web"}, Source: r,
+		Kind: kind,
+		Task: &worker.Task{
+			Subject: results.Subject{Namespace: "ns", Pod: "pod", PodUID: "uid", Container: "web"},
+			Pod:     &probe.Pod{Namespace: "ns", Name: "pod", UID: "uid"}, Container: &probe.Container{Name: "web"}, Source: r,
 		},
 		Observer: r,
-		Ended: func(*worker.Worker) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.ended++
-		},
+		Owner:    r,
 	}
 	return r
 }
@@ -144,9 +144,30 @@ func (r *rig) Close() {
 	r.closed++
 }
 
+// Gated implements [worker.GateObserver].
+func (r *rig) Gated(gate worker.Gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gates = append(r.gates, gate)
+}
+
+// Ended implements [worker.Owner].
+func (r *rig) Ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended++
+}
+
+// Rested implements [worker.Owner].
+func (r *rig) Rested() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rested++
+}
+
 // cached returns what the cache has for the container called id.
 func (r *rig) cached(id string) results.Result {
-	if got, ok := r.shared.Results[r.cfg.Info.Kind].Get(id); ok {
+	if got, ok := r.shared.Results[r.cfg.Kind].Get(id); ok {
 		return got
 	}
 	return unset

@@ -175,13 +175,15 @@ func TestStopDuringTick(t *testing.T) {
 	})
 	bubble(t, "Halt stops the worker, and closes the observers when the caller does", func(t *testing.T) {
 		r := newRig(t, probe.Readiness).run()
-		tell := r.w.Halt()
+		if !r.w.Halt() || r.w.Halt() {
+			t.Error("the first Halt alone must report that the worker rests")
+		}
 		r.wantCached(unset)
 		if got := r.closes(); got != 0 {
 			t.Errorf("observer closed %d times", got)
 		}
 		r.w.Stop() // does nothing
-		tell()
+		r.w.CloseObservers()
 		r.wait(5 * time.Second)
 		r.wantCalls(1)
 		if got := r.closes(); got != 1 {

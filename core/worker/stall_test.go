@@ -84,11 +84,13 @@ func stalledAgent(compat string) {
 	}
 	done := firstTick{make(chan struct{})}
 	w := worker.New(shared, worker.Config{
-		Info:      worker.Info{Kind: probe.Liveness},
-		Spec:      probe.Spec{Period: time.Hour, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1},
-		Handler:   slowTarget{},
-		Container: &worker.Container{Pod: &probe.Pod{}, Container: &probe.Container{}, Source: runningFor{}},
-		Observer:  done,
+		Setup: worker.Setup{
+			Spec:    probe.Spec{Period: time.Hour, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1},
+			Handler: slowTarget{},
+		},
+		Kind:     probe.Liveness,
+		Task:     &worker.Task{Pod: &probe.Pod{}, Container: &probe.Container{}, Source: runningFor{}},
+		Observer: done,
 	})
 	w.Start()
 	<-done.done

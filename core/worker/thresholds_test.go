@@ -159,7 +159,7 @@ func TestNoRestartNoHold(t *testing.T) {
 	alone := func(t *testing.T, kind probe.Kind) *rig {
 		r := newRig(t, kind)
 		r.cfg.Spec.FailureThreshold = 2
-		r.cfg.Container.NoRestart = true
+		r.cfg.Task.NoRestart = true
 		return r
 	}
 	bubble(t, "liveness", func(t *testing.T) {

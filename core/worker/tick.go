@@ -15,221 +15,115 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tick probes the container once: gate decides whether to, attempts calls the handler up to
+// tick probes the container once: enter decides whether to, attempts calls the handler up to
 // three times, and record applies the thresholds with fold. It reports whether the worker is
 // to be scheduled again.
-func (w *Worker) tick(due time.Time) (more bool) {
-	start := time.Now()
+func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.panicked(p)
+			w.panicked(r, p)
 			more = true // as in the kubelet, a panic does not end the worker
 		}
 	}()
-	state := w.Container().Source.State()
-	a, decision := w.gate(start, state)
-	if decision != probeNow {
-		return decision != endWorker
+	state := w.task.Load().present()
+	a, gate, more := w.enter(r, start, &state)
+	if a.setup == nil {
+		w.passed(gate)
+		return more
 	}
-	t := Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.name}
-	t.Outcome, t.Attempts, t.Err = w.attempts(a)
+	t := &r.tick
+	*t = Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
+	w.attempts(r, &a, t)
 	t.End = time.Now()
-	var event string
-	t.Quarantined, event = w.noteQuarantine(a.generation, start, t.Err)
-	if errors.Is(t.Err, probe.ErrNoSlot) {
-		reason := SkipNoSlot
-		if !t.Quarantined.IsZero() {
-			reason = SkipQuarantine
-		}
-		w.skipped(reason, 1)
-		w.emitQuarantine(event)
-		return true
+	recorded := w.record(&a, t)
+	if recorded.counts {
+		w.emit(t)
 	}
-	if !w.record(a.generation, &t) {
-		return true
+	w.emitQuarantine(recorded.quarantine)
+	switch {
+	case recorded.counts:
+		w.observer.Tick(t)
+	case recorded.skip != "":
+		w.observer.Skipped(recorded.skip, 1)
 	}
-	w.emit(&t)
-	w.emitQuarantine(event)
-	for _, o := range w.observers {
-		o.Tick(&t)
-	}
+	w.passed(recorded.gate)
 	return true
 }
 
-func (w *Worker) panicked(p any) {
-	cmp.Or(w.shared.Logger, slog.Default()).Error("probe panicked", "panic", p, "pod", w.info.Pod,
-		"container", w.info.Container, "kind", w.info.Kind, "stack", string(debug.Stack()))
-	w.skipped(SkipPanic, 1)
-}
-
-// gateDecision is what a tick does after the gate.
-type gateDecision uint8
-
-const (
-	probeNow  gateDecision = iota // make attempts
-	skipTick                      // make no attempt at this tick
-	endWorker                     // make no attempt, and stop the worker
-)
-
-// attempt is what the attempts of one tick need, as it was when the tick passed the gate.
+// attempt is what the attempts of one tick need, as it was when the tick began.
 type attempt struct {
-	handler    probe.Handler
-	name       string
-	request    probe.Request
+	setup      *setup // nil: the tick makes no attempt
 	generation uint32
+	request    probe.Request
 }
 
-// gate decides whether this tick probes, and sets the results that need no attempt: those of a
-// new container, of one that does not run, and of liveness and startup while the pod is being
-// deleted. The checks and
-// their order are those of the kubelet's doProbe.
-func (w *Worker) gate(now time.Time, s State) (attempt, gateDecision) {
+// enter returns the attempt of this tick, or else the gate that is closed. more reports whether
+// the worker is to be scheduled again.
+func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.stopped:
-		return attempt{}, skipTick
-	case !s.Found:
-		return attempt{}, skipTick
-	case s.PodEnded:
-		return attempt{}, endWorker
-	case s.ContainerID == "":
-		return attempt{}, skipTick
+	if w.stopped {
+		return attempt{}, w.gate, false
 	}
-	if s.ContainerID != w.id {
-		w.adoptLocked(s)
+	if gate, more = w.enterLocked(now, s); gate != Open {
+		return attempt{}, gate, more
 	}
-	if w.run.hold {
-		return attempt{}, skipTick
-	}
-	if !s.Running {
-		w.setLocked(results.Failure, results.NotRunning)
-		if s.MayRestart {
-			return attempt{}, skipTick
-		}
-		return attempt{}, endWorker
-	}
-	if s.Deleting && w.info.Kind != probe.Readiness {
-		w.setLocked(results.Success, results.Terminating) // no restarts during the shutdown
-		return attempt{}, endWorker
-	}
-	if w.tooEarlyLocked(now, s) {
-		return attempt{}, skipTick
-	}
-	// A startup probe stops once the container has started. The others begin then.
-	if s.Started == (w.info.Kind == probe.Startup) {
-		return attempt{}, skipTick
-	}
-	if w.paused {
-		return attempt{}, skipTick
-	}
-	return w.attemptLocked(s), probeNow
-}
-
-// tooEarlyLocked reports whether the initial delay is not over. As in the kubelet the age of
-// the container counts in whole seconds, unless the delay itself has a fraction.
-func (w *Worker) tooEarlyLocked(now time.Time, s State) bool {
-	age := now.Sub(s.StartedAt)
-	if w.spec.InitialDelay%time.Second == 0 {
-		age = age.Truncate(time.Second)
-	}
-	return age < w.spec.InitialDelay
-}
-
-// adoptLocked makes s.ContainerID the container of w and sets its first decided result.
-func (w *Worker) adoptLocked(s State) {
-	if w.id != "" {
-		w.cache().Remove(w.id)
-	}
-	w.id, w.probed = s.ContainerID, false
-	w.decided = w.cached(w.id)
-	compat := w.shared.Compat
-	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
-	if !compat.Has(probe.CompatInheritReplaced) {
-		// kubernetes#141487: only a container that the earlier agent knew keeps its result.
-		inherits = inherits && s.ContainerID == w.container.PriorID
-	}
-	seedsStarted := w.container.Sidecar && w.info.Kind == probe.Startup && s.Started // kubernetes#136910
-	switch {
-	case compat.Has(probe.CompatStatusOnRestart):
-		w.setLocked(InitialResult(w.info.Kind), results.Initial)
-	case compat.Has(probe.CompatSeedStaleStarted):
-		if seedsStarted {
-			w.setLocked(results.Success, results.Initial)
-		}
-		if !inherits {
-			w.setLocked(InitialResult(w.info.Kind), results.Initial)
-		}
-	case !inherits:
-		w.setLocked(InitialResult(w.info.Kind), results.Initial)
-	case seedsStarted:
-		w.setLocked(results.Success, results.Initial)
-	}
-	w.run.hold = false
-	if !compat.Has(probe.CompatKeepRun) {
-		w.run.length = 0 // results of the old container do not count for the new one
-	}
-}
-
-func (w *Worker) setLocked(r results.Result, why results.Reason) {
-	w.decided = r
-	w.cache().Set(w.id, r, &w.info.Subject, why)
-}
-
-// attemptLocked returns the attempt that this tick makes.
-func (w *Worker) attemptLocked(s State) attempt {
 	w.probed = true
-	target := probe.Target{Host: s.PodIP}
-	if w.target != nil {
-		target = w.target(s.PodIP)
+	task, spec := w.task.Load(), w.setup.spec.Value()
+	a = attempt{setup: w.setup, generation: w.generation, request: probe.Request{
+		Kind: w.kind, Spec: spec, LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
+		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
+	}}
+	w.beginLocked(r, spec.Timeout, now)
+	return a, Open, true
+}
+
+// beginLocked makes the context of r that of the attempt under way.
+func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = now.Add(timeout)
 	}
-	return attempt{
-		handler:    w.handler,
-		name:       w.info.Handler,
-		generation: w.generation,
-		request: probe.Request{
-			Kind: w.info.Kind, Spec: w.spec, LastResult: w.lastResult, Target: target, PodIP: s.PodIP,
-			Pod: w.container.Pod, Container: w.container.Container, ContainerID: s.ContainerID,
-		},
-	}
+	r.context.begin(deadline)
+	w.flight = r.context
 }
 
 // attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
 // most, and not after [probe.ErrNoSlot] or a change of the probe. Each attempt has the full timeout.
-func (w *Worker) attempts(a attempt) (outcome probe.Outcome, made int, err error) {
-	for made < probe.MaxAttempts {
-		made++
-		a.request.Attempt = made
-		outcome, err = w.once(a)
-		if err == nil || errors.Is(err, probe.ErrNoSlot) || !w.current(a.generation) {
-			break
+func (w *Worker) attempts(r *runner, a *attempt, t *Tick) {
+	for {
+		t.Attempts++
+		a.request.Attempt = t.Attempts
+		t.Outcome, t.Err = w.once(r, a)
+		if t.Err == nil || errors.Is(t.Err, probe.ErrNoSlot) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
+			return
 		}
 	}
-	return outcome, made, err
 }
 
-// once makes one attempt, with a deadline of its own.
-func (w *Worker) once(a attempt) (probe.Outcome, error) {
-	ctx, cancel := context.Background(), context.CancelFunc(nil)
-	if timeout := a.request.Spec.Timeout; timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
+// retry begins another attempt, unless the worker was stopped, paused or changed meanwhile.
+func (w *Worker) retry(r *runner, a *attempt) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation != a.generation {
+		return false
 	}
-	defer cancel()
-	if !w.attemptBegins(a.generation, cancel) {
-		return probe.Outcome{}, context.Canceled
-	}
-	defer w.attemptEnds()
+	w.beginLocked(r, a.request.Spec.Timeout, time.Now())
+	return true
+}
+
+// once makes one attempt, with the context of r.
+func (w *Worker) once(r *runner, a *attempt) (probe.Outcome, error) {
+	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
-	outcome, err := Attempt(ctx, a.handler, a.request)
-	if w.shared.Compat.Has(probe.CompatHostTrouble) || !mayBeStalled(ctx, outcome) {
-		return outcome, err
+	outcome, err := Attempt(ctx, a.setup.handler, a.request)
+	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, outcome) {
+		if lost := watch.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
+			outcome, err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
+		}
 	}
-	if lost := watch.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
-		return probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
-	}
+	r.endContext()
 	return outcome, err
 }
 
@@ -253,65 +147,62 @@ func objectOf(details string) string {
 	return strings.ToValidUTF8(details, "\uFFFD")
 }
 
-func (w *Worker) attemptBegins(generation uint32, cancel context.CancelFunc) bool {
+// recorded is what became of a tick.
+type recorded struct {
+	counts     bool       // the tick is shown to observers
+	skip       SkipReason // or it was skipped; "" if the worker was stopped or changed meanwhile
+	gate       Gate       // after the tick
+	quarantine string     // the text of the event when one has begun
+}
+
+// record applies the thresholds to the outcome of a tick. It does nothing when the worker was
+// stopped, paused or changed since the tick began.
+func (w *Worker) record(a *attempt, t *Tick) (r recorded) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.generation != generation {
-		return false
+	w.flight = nil
+	current, noSlot := w.generation == a.generation, errors.Is(t.Err, probe.ErrNoSlot)
+	if current {
+		r.quarantine = w.noteQuarantineLocked(t)
 	}
-	w.cancel = cancel
-	return true
-}
-
-func (w *Worker) attemptEnds() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cancel = nil
-}
-
-// current reports whether generation is that of w: if not, w was stopped, paused or changed
-// since.
-func (w *Worker) current(generation uint32) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.generation == generation
-}
-
-// record applies the thresholds to the outcome of a tick. It reports false, and does nothing,
-// when the worker was stopped, paused or changed since the tick began.
-func (w *Worker) record(generation uint32, t *Tick) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.generation != generation {
-		return false
+	if !t.Quarantined.IsZero() {
+		r.gate = Quarantined
 	}
-	w.lastResult = t.Outcome.Result
-	t.Before = w.decided
-	if t.Err == nil || w.countsAsFailure(t.Err) {
+	switch {
+	case noSlot && r.gate == Quarantined:
+		r.skip = SkipQuarantine
+	case noSlot:
+		r.skip = SkipNoSlot
+	case current:
+		r.counts = true
 		w.countLocked(t)
 	}
-	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.due
+	return r
+}
+
+// countLocked counts the result of a tick, and fills in what the tick has changed.
+func (w *Worker) countLocked(t *Tick) {
+	w.lastResult = t.Outcome.Result
+	t.Before = w.decided
+	if spec := w.setup.spec.Value(); t.Err == nil || w.countsAsFailure(spec, t.Err) {
+		t.Counted, t.Result = true, results.Failure
+		if t.Err == nil {
+			t.Result = counted(t.Outcome.Result, spec)
+		}
+		var decided bool
+		w.run, t.Threshold, decided = fold(w.run, w.kind, spec, w.task.Load().NoRestart, t.Result)
+		if decided {
+			w.decideLocked(t.Result, t.cause())
+		}
+	}
+	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.nextLocked(t.End)
 	t.After = w.decided
-	return true
 }
 
 // countsAsFailure reports whether err counts as a Failure, as errorPolicy: failure asks for.
-func (w *Worker) countsAsFailure(err error) bool {
-	return w.spec.ErrorPolicy == probe.CountAsFailure &&
+func (w *Worker) countsAsFailure(spec probe.Spec, err error) bool {
+	return spec.ErrorPolicy == probe.CountAsFailure &&
 		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
-}
-
-func (w *Worker) countLocked(t *Tick) {
-	t.Counted = true
-	t.Result = results.Failure
-	if t.Err == nil {
-		t.Result = counted(t.Outcome.Result, w.spec)
-	}
-	var decided bool
-	w.run, t.Threshold, decided = fold(w.run, w.info.Kind, w.spec, w.container.NoRestart, t.Result)
-	if decided {
-		w.setLocked(t.Result, t.reason())
-	}
 }
 
 // shownRun returns the length of the run for observers. fold resets the length on a hold:
@@ -328,7 +219,7 @@ func (w *Worker) emit(t *Tick) {
 	if w.shared.Event == nil {
 		return
 	}
-	title := w.info.Kind.Title()
+	title := w.kind.Title()
 	switch {
 	case t.Err != nil:
 		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, t.Err))
@@ -337,4 +228,16 @@ func (w *Worker) emit(t *Tick) {
 	case t.Outcome.Result == probe.Failure:
 		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe failed: %s", title, t.Outcome.Output))
 	}
+}
+
+// panicked handles a panic in a tick: of a handler, an observer or a [Source].
+func (w *Worker) panicked(r *runner, p any) {
+	w.mu.Lock()
+	w.flight = nil
+	w.mu.Unlock()
+	r.endContext()
+	info := w.Info()
+	cmp.Or(w.shared.Logger, slog.Default()).Error("probe panicked", "panic", p, "pod", info.Pod,
+		"container", info.Container, "kind", info.Kind, "stack", string(debug.Stack()))
+	w.observer.Skipped(SkipPanic, 1)
 }

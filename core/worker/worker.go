@@ -1,9 +1,10 @@
 // Package worker runs one probe: its schedule, gates, attempts and thresholds.
 //
-// Read tick.go first: [Worker.tick] is one run from top to bottom. fold.go is the threshold
-// rule. worker.go is the schedule: when a worker ticks, and what triggers and stops it.
-// change.go pauses, resumes and changes a worker; stall.go detects that the agent itself did
-// not run. container.go is what a worker knows of its container.
+// Read tick.go first: [Worker.tick] is one run from top to bottom. gate.go is why a tick makes no
+// attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
+// stops it; schedule.go makes the workers tick that are due. change.go pauses, resumes and changes
+// a worker; stall.go detects that the agent itself did not run. task.go is what a worker knows of
+// its container.
 //
 // test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
 // such a line, change the quotation too.
@@ -11,19 +12,20 @@ package worker
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
 
-// Shared is what all workers of a manager share. It is read-only after the first [New].
+// Shared is what all workers of a group share. It is read-only after the first [New], and must not
+// be copied.
 type Shared struct {
 	Results    [len(probe.Kinds)]*results.Cache // by kind
-	Scheduler  Scheduler                        // nil: [RuntimeTimers]
 	Observers  []Observer
 	Event      func(w *Worker, reason EventReason, message string) // nil: events are dropped; must not block
 	AgentStart time.Time
@@ -33,18 +35,55 @@ type Shared struct {
 	Compat       probe.Compat
 	Logger       *slog.Logger // nil: slog's default
 
-	stalls stallMeter
+	once     sync.Once
+	schedule *schedule
+	stalls   stallMeter
+}
+
+// Setup returns the present setup of w.
+func (w *Worker) Setup() Setup {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Setup{w.setup.spec.Value(), w.setup.handler, w.setup.name, w.setup.target.Value()}
+}
+
+// Setup is the part of a probe that may change while its worker runs.
+type Setup struct {
+	Spec    probe.Spec
+	Handler probe.Handler
+	// Name is the handler's name, for [Info] and [Tick].
+	Name string
+	// Target is what the handler gets as [probe.Request].Target. Without a Host and Unix its
+	// host is the IP of the pod.
+	Target probe.Target
+}
+
+// setup is a Setup that is never modified. Specs and targets are few: equal ones share memory.
+type setup struct {
+	spec    unique.Handle[probe.Spec]
+	target  unique.Handle[probe.Target]
+	handler probe.Handler
+	name    string
+}
+
+func (s *Setup) compact() *setup {
+	return &setup{unique.Make(s.Spec), unique.Make(s.Target), s.Handler, s.Name}
+}
+
+// targetFor returns the target while the pod has the given IP.
+func (s *setup) targetFor(podIP string) probe.Target {
+	t := s.target.Value()
+	if t.Host == "" && t.Unix == "" {
+		t.Host = podIP
+	}
+	return t
 }
 
 // Config is one probe.
 type Config struct {
-	Info    Info
-	Spec    probe.Spec
-	Handler probe.Handler
-	// Target returns the target for the IP of the pod; nil: that IP. It is called with the
-	// worker locked, and must not block or call the worker.
-	Target    func(podIP string) probe.Target
-	Container *Container
+	Setup
+	Task *Task
+	Kind probe.Kind
 	// Delay is how long after [Worker.Start] the first tick is due.
 	Delay time.Duration
 	// Phase is how long after the first tick the second is due; 0 means a period.
@@ -52,64 +91,80 @@ type Config struct {
 	Paused bool
 	// Observer observes the ticks of this probe, before the observers of [Shared]; may be nil.
 	Observer ProbeObserver
-	// Ended is called once, when the worker has ended without a Stop; may be nil.
-	Ended func(*Worker)
+	// Owner is told of the end of the worker; may be nil.
+	Owner Owner
+}
+
+// Owner owns a worker. Its methods are called with no lock held, and must not block.
+type Owner interface {
+	// Ended is called once, when the worker has stopped by itself: its pod has ended, or its
+	// container cannot run again.
+	Ended()
+	// Rested is called once, when a stopped worker has ended the tick that was under way, and
+	// its observers are closed. It is not called if no tick was under way.
+	Rested()
 }
 
 // Worker probes one container for one kind of probe. Its methods are safe for
 // concurrent use and return without waiting for an attempt.
 type Worker struct {
 	shared    *Shared
-	info      Info
-	ended     func(*Worker)
-	observers []ProbeObserver // read-only after New
-	timer     Timer
-	delay     time.Duration  // from Start to the first tick
-	idle      sync.WaitGroup // ticks under way
+	shard     *shard
+	owner     Owner
+	observer  ProbeObserver // of all observers
+	task      atomic.Pointer[Task]
+	scheduled atomic.Int64 // due time of the valid slot in the heap of the shard; never without one
 
 	mu         sync.Mutex
-	container  *Container
-	spec       probe.Spec
-	handler    probe.Handler
-	target     func(podIP string) probe.Target
-	generation uint32        // of spec, handler and target
-	phase      time.Duration // from the first due time to the second; 0 once it is used
+	setup      *setup
+	due        int64         // of the next periodic tick, as in schedule
 	step       time.Duration // from the last due time to due
-	due        time.Time     // of the next tick
-	begun      bool          // the first tick has begun
-	ticking    bool          // a tick is under way
-	triggered  bool          // tick again as soon as possible
-	paused     bool
-	stopped    bool
-	probed     bool               // the container was probed at least once
-	cancel     context.CancelFunc // of the attempt under way
-	id         string             // container ID of run and of the entry in the cache
-	decided    results.Result     // of that container
+	phase      time.Duration // from the first due time to the second; 0 once it is used
+	delay      time.Duration // from Start to the first tick
+	flight     *attemptContext
+	rested     chan struct{} // closed at the end of the last tick; nil unless Wait waits for it
+	quarantine *quarantine   // nil outside of one
+	id         string        // container ID of run and of the entry in the cache
+	generation uint32        // of setup
 	run        run
-	lastResult probe.Result // of the last tick's outcome
-	quarantine *quarantine  // nil outside of one
+	kind       probe.Kind     // read-only
+	decided    results.Result // of the container
+	lastResult probe.Result   // of the last tick's outcome
+	gate       Gate           // that observers know; owned by the tick
+	stored     bool           // the cache has decided
+	begun      bool           // the first tick has begun
+	ticking    bool           // a tick is under way
+	triggered  bool           // tick again as soon as possible
+	paused     bool
+	started    bool
+	stopped    bool
+	probed     bool // the container was probed at least once
 }
 
 // New returns a worker that is not started.
 func New(shared *Shared, cfg Config) *Worker {
-	w := &Worker{
-		shared: shared, info: cfg.Info, container: cfg.Container, ended: cfg.Ended,
-		spec: cfg.Spec, handler: cfg.Handler, target: cfg.Target, phase: cfg.Phase, step: cfg.Spec.Period, paused: cfg.Paused,
-		run:   run{last: results.Success},
-		delay: cfg.Delay,
-	}
+	w := new(Worker)
+	w.Init(shared, cfg)
+	return w
+}
+
+// Init is [New] for a worker that is part of a larger struct.
+func (w *Worker) Init(shared *Shared, cfg Config) {
+	shared.once.Do(func() { shared.schedule = newSchedule() })
+	w.shared, w.shard, w.owner, w.kind = shared, shared.schedule.shard(), cfg.Owner, cfg.Kind
+	w.setup, w.delay, w.phase, w.step, w.paused = cfg.compact(), cfg.Delay, cfg.Phase, cfg.Spec.Period, cfg.Paused
+	w.run = run{last: results.Success}
+	cfg.Task.use()
+	w.task.Store(cfg.Task)
+	w.scheduled.Store(never)
+	all := make([]ProbeObserver, 0, 1+len(shared.Observers))
 	if cfg.Observer != nil {
-		w.observers = append(w.observers, cfg.Observer)
+		all = append(all, cfg.Observer)
 	}
 	for _, o := range shared.Observers {
-		w.observers = append(w.observers, o.Observe(cfg.Info))
+		all = append(all, o.Observe(w.infoLocked()))
 	}
-	scheduler := shared.Scheduler
-	if scheduler == nil {
-		scheduler = RuntimeTimers{}
-	}
-	w.timer = scheduler.NewTimer(w.fire)
-	return w
+	w.observer = join(all)
 }
 
 // Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container
@@ -121,141 +176,149 @@ func (w *Worker) Start() {
 	if w.stopped {
 		return
 	}
-	w.due = time.Now().Add(w.delay)
-	w.timer.Reset(w.delay)
+	w.started = true
+	w.shard.add()
+	w.due = w.shared.schedule.since(time.Now().Add(w.delay))
+	w.armLocked(w.due)
 }
 
 // Info returns the identity of the probe.
 func (w *Worker) Info() Info {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.info
+	return w.infoLocked()
 }
 
-// Container returns what w shares with the other workers of its container.
-func (w *Worker) Container() *Container {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.container
+func (w *Worker) infoLocked() Info {
+	return Info{Subject: w.task.Load().Subject, Kind: w.kind, Handler: w.setup.name}
 }
+
+// Kind returns the kind of the probe.
+func (w *Worker) Kind() probe.Kind { return w.kind }
+
+// Task returns what w shares with the other workers of its container.
+func (w *Worker) Task() *Task { return w.task.Load() }
 
 // Reshape replaces what w knows of its container from the next tick on. It is the same
-// container with another specification.
-func (w *Worker) Reshape(c *Container) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.container = c
+// container with another specification. It must not be called with a lock held.
+func (w *Worker) Reshape(t *Task) {
+	t.use()
+	w.swapTask(t).leave()
 }
 
-// fire is called by the timer. It runs the due tick, and then those that have become due or
-// were triggered since.
-func (w *Worker) fire() {
-	if !w.begin() {
-		return
-	}
-	defer w.idle.Done()
-	for {
-		due, ok := w.next()
-		if !ok {
-			return
-		}
-		if !w.tick(due) {
-			w.Stop()
-			if w.ended != nil {
-				w.ended(w)
-			}
-		}
-	}
-}
-
-// begin sets ticking, and reports whether the caller is to run the ticks.
-func (w *Worker) begin() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped || w.ticking {
-		return false
-	}
-	w.ticking = true
-	w.idle.Add(1)
-	return true
-}
-
-// next returns the due time of the tick to run now and advances the schedule. When no tick is
-// due it returns false, after it has set the timer or, for a stopped worker, closed the
-// observers.
-func (w *Worker) next() (due time.Time, ok bool) {
-	due, ok, lost := w.schedule(time.Now())
-	if lost > 0 {
-		w.skipped(SkipBusy, lost)
-	}
-	if !ok && w.release() {
-		w.closeObservers()
-		w.rest()
-	}
-	return due, ok
-}
-
-// schedule takes the tick to run at now off the schedule. lost is the number of due ticks that
-// are skipped.
-func (w *Worker) schedule(now time.Time) (due time.Time, ok bool, lost int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.stopped:
-		return time.Time{}, false, 0
-	case w.triggered && w.begun:
-		// A triggered tick restarts the period.
-		w.triggered = false
-		w.due, w.step = now.Add(w.spec.Period), w.spec.Period
-		return now, true, 0
-	case w.due.After(now):
-		return time.Time{}, false, 0
-	}
-	w.begun = true
-	due, lost = w.advanceLocked(now)
-	return due, true, lost
-}
-
-// release sets the timer and clears ticking, unless the worker has ended: then its observers
-// are closed first.
-func (w *Worker) release() (ended bool) {
+// swapTask makes t the task of w, and returns the one that w does not use any more.
+func (w *Worker) swapTask(t *Task) (unused *Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
-		return true
+		return t
 	}
-	w.ticking = false
-	w.armLocked()
-	return false
+	return w.task.Swap(t)
 }
 
-func (w *Worker) rest() {
+// fire is called by the runner r when w is due: it runs a tick, and returns when w is due next,
+// never if the runner is not to schedule it.
+func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
+	due, lost, ok := w.begin(now, slot)
+	if !ok {
+		return never
+	}
+	if lost > 0 {
+		w.observer.Skipped(SkipBusy, lost)
+	}
+	return w.finish(w.tick(r, due, now))
+}
+
+// begin takes the tick that was due at slot off the schedule. It returns its due time and how many
+// due ticks were lost. It reports false when w is not due any more.
+func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ticking = false
-}
-
-// armLocked sets the timer for the next tick.
-func (w *Worker) armLocked() {
-	if w.triggered && w.begun {
-		w.timer.Reset(0)
-	} else {
-		w.timer.Reset(time.Until(w.due))
+	if w.stopped || w.ticking || w.scheduled.Load() != slot {
+		return time.Time{}, 0, false
 	}
+	w.scheduled.Store(never)
+	w.ticking = true
+	at, schedule := w.due, w.shared.schedule
+	if w.triggered && w.begun { // a triggered tick restarts the period
+		w.triggered = false
+		at, w.step = schedule.since(now), w.setup.spec.Value().Period
+		w.due = at + int64(w.step)
+	} else {
+		w.begun = true
+		lost = w.advanceLocked(schedule.since(now))
+	}
+	return schedule.at(at, now), lost, true
 }
 
 // advanceLocked moves due to the first multiple of the period after now, as a [time.Ticker]
-// does: of the missed ticks one runs late and the others are skipped. It returns the due time
-// of the tick to run and the number of those that are skipped.
-func (w *Worker) advanceLocked(now time.Time) (due time.Time, lost int) {
-	due = w.due
-	w.step, w.phase = cmp.Or(w.phase, w.spec.Period), 0
-	w.due = due.Add(w.step)
-	if late := now.Sub(w.due); late >= 0 {
-		lost, w.step = int(late/w.spec.Period)+1, w.spec.Period
-		w.due = w.due.Add(time.Duration(lost) * w.spec.Period)
+// does: of the missed ticks one runs late and the others are lost.
+func (w *Worker) advanceLocked(now int64) (lost int) {
+	period := w.setup.spec.Value().Period
+	w.step, w.phase = cmp.Or(w.phase, period), 0
+	w.due += int64(w.step)
+	if late := now - w.due; late >= 0 {
+		lost, w.step = int(late/int64(period))+1, period
+		w.due += int64(lost) * int64(period)
 	}
-	return due, lost
+	return lost
+}
+
+// finish ends a tick. It returns when w is due next, never if it has ended.
+func (w *Worker) finish(more bool) (next int64) {
+	next, ended := w.rest(more)
+	if next != never {
+		return next
+	}
+	if ended && w.owner != nil {
+		w.owner.Ended()
+	}
+	w.CloseObservers()
+	w.restForEver()
+	if w.owner != nil {
+		w.owner.Rested()
+	}
+	return never
+}
+
+// rest ends the tick of a worker that goes on, and returns when it is due next. For a stopped one
+// it returns never; ended reports whether it was stopped here.
+func (w *Worker) rest(more bool) (next int64, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !more && !w.stopped {
+		w.haltLocked()
+		ended = true
+	}
+	if w.stopped {
+		return never, ended
+	}
+	w.ticking = false
+	next = w.due
+	if w.triggered && w.begun {
+		next = w.shared.schedule.since(time.Now())
+	}
+	w.scheduled.Store(next)
+	return next, false
+}
+
+func (w *Worker) restForEver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticking = false
+	if w.rested != nil {
+		close(w.rested)
+	}
+}
+
+// armLocked schedules w for due, instead of when it was scheduled for.
+func (w *Worker) armLocked(due int64) {
+	was := w.scheduled.Load()
+	if was == due || w.ticking || !w.started {
+		return
+	}
+	w.scheduled.Store(due)
+	w.shard.push(w, due, was != never)
 }
 
 // Trigger makes w tick now, or right after the tick under way. The next periodic tick is one
@@ -281,43 +344,58 @@ func (w *Worker) Nudge() {
 }
 
 func (w *Worker) triggerLocked() {
-	if w.stopped {
+	if w.stopped || w.scheduled.Load() < w.due { // or triggered already
 		return
 	}
 	w.triggered = true
-	if !w.ticking && w.begun {
-		w.timer.Reset(0)
+	if w.begun {
+		w.armLocked(w.shared.schedule.since(time.Now()))
 	}
 }
 
 // Stop stops w. When it returns the decided result is removed from the cache and no other will
 // be recorded. The attempt under way is cancelled; [Worker.Wait] waits for its end. Stop may be
 // called more than once.
-func (w *Worker) Stop() { w.Halt()() }
+func (w *Worker) Stop() {
+	if w.Halt() {
+		w.CloseObservers()
+	}
+}
 
 // Halt stops w as [Worker.Stop] does, but calls no observer: it may be called with a lock held.
-// The caller must call closeObservers after it has released the lock.
-func (w *Worker) Halt() (closeObservers func()) {
+// If it returns true, no tick is under way, and the caller must call [Worker.CloseObservers]
+// after it has released the lock.
+func (w *Worker) Halt() (resting bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
-		return func() {}
+		return false
 	}
+	w.haltLocked()
+	return !w.ticking
+}
+
+func (w *Worker) haltLocked() {
 	w.stopped = true
 	w.invalidateLocked()
-	w.timer.Stop()
+	if w.started {
+		w.shard.remove(w.scheduled.Swap(never) != never)
+	}
 	if w.id != "" {
 		w.cache().Remove(w.id)
 	}
-	if w.ticking { // fire closes them after the tick under way
-		return func() {}
-	}
-	return w.closeObservers
 }
 
-func (w *Worker) closeObservers() {
-	for _, o := range w.observers {
-		o.Close()
+// CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
+func (w *Worker) CloseObservers() {
+	w.observer.Close()
+	w.task.Load().leave()
+}
+
+// Wait waits until the goroutines of all workers of s have ended. All of them must be stopped.
+func (s *Shared) Wait() {
+	if s.schedule != nil {
+		s.schedule.running.Wait()
 	}
 }
 
@@ -329,59 +407,70 @@ func (w *Worker) Resting() bool {
 }
 
 // Wait waits until no tick of a stopped worker is under way.
-func (w *Worker) Wait() { w.idle.Wait() }
-
-func (w *Worker) cache() *results.Cache { return w.shared.Results[w.info.Kind] }
-
-func (w *Worker) skipped(reason SkipReason, ticks int) {
-	for _, o := range w.observers {
-		o.Skipped(reason, ticks)
-	}
-}
-
-// Status is the state of a worker for users.
-type Status struct {
-	Info        Info
-	Spec        probe.Spec
-	ContainerID string
-	Decided     results.Result
-	Run         int
-	OnHold      bool
-	Paused      bool
-	Next        time.Time // zero while paused
-	// Quarantine is the end and the reason of a quarantine of the probe by its handler, and
-	// QuarantinedSince its beginning; "" and zero without one.
-	Quarantine       string
-	QuarantinedSince time.Time
-}
-
-// Status returns the current state of w.
-func (w *Worker) Status() Status {
+func (w *Worker) Wait() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := Status{
-		Info: w.info, Spec: w.spec, ContainerID: w.id, Decided: w.decidedLocked(),
-		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Next: w.due,
+	if w.ticking && w.rested == nil {
+		w.rested = make(chan struct{})
 	}
-	if w.paused {
-		s.Next = time.Time{}
+	rested, ticking := w.rested, w.ticking
+	w.mu.Unlock()
+	if ticking {
+		<-rested
 	}
-	if q := w.quarantine; q != nil {
-		s.Quarantine, s.QuarantinedSince = q.text, q.since
-	}
-	return s
 }
 
-// decidedLocked returns the decided result in the cache. Before the first tick it is that of the
-// container of an earlier agent.
-func (w *Worker) decidedLocked() results.Result {
-	return w.cached(cmp.Or(w.id, w.container.PriorID))
+func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
+
+// adoptLocked makes s.ContainerID the container of w and sets its first decided result.
+func (w *Worker) adoptLocked(s *State) {
+	if w.id != "" {
+		w.cache().Remove(w.id)
+	}
+	task := w.task.Load()
+	w.id, w.probed = s.ContainerID, false
+	w.decided, w.stored = w.cached(w.id)
+	compat := w.shared.Compat
+	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
+	if !compat.Has(probe.CompatInheritReplaced) {
+		// kubernetes#141487: only a container that the earlier agent knew keeps its result.
+		inherits = inherits && s.ContainerID == task.PriorID
+	}
+	initial := results.Cause{Reason: results.Initial}
+	seedsStarted := task.Sidecar && w.kind == probe.Startup && s.Started // kubernetes#136910
+	switch {
+	case compat.Has(probe.CompatStatusOnRestart):
+		w.decideLocked(InitialResult(w.kind), initial)
+	case compat.Has(probe.CompatSeedStaleStarted):
+		if seedsStarted {
+			w.decideLocked(results.Success, initial)
+		}
+		if !inherits {
+			w.decideLocked(InitialResult(w.kind), initial)
+		}
+	case !inherits:
+		w.decideLocked(InitialResult(w.kind), initial)
+	case seedsStarted:
+		w.decideLocked(results.Success, initial)
+	}
+	w.run.hold = false
+	if !compat.Has(probe.CompatKeepRun) {
+		w.run.length = 0 // results of the old container do not count for the new one
+	}
 }
 
-// cached returns the result of a container in the cache, or the initial result.
-func (w *Worker) cached(id string) results.Result {
-	if r, ok := w.cache().Get(id); ok {
-		return r
+// decideLocked makes r the decided result of the container.
+func (w *Worker) decideLocked(r results.Result, why results.Cause) {
+	if w.stored && w.decided == r {
+		return
 	}
-	return InitialResult(w.info.Kind)
+	w.decided, w.stored = r, true
+	w.cache().Set(w.id, r, &w.task.Load().Subject, why)
+}
+
+// cached returns the result of a container in the cache, or else the initial result.
+func (w *Worker) cached(id string) (r results.Result, ok bool) {
+	if r, ok = w.cache().Get(id); ok {
+		return r, true
+	}
+	return InitialResult(w.kind), false
 }

@@ -88,10 +88,12 @@ func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	var workers []*worker.Worker
 	start := func(name string, i int, h probe.Handler, period time.Duration, s *schedule) {
 		w := worker.New(shared, worker.Config{
-			Info: worker.Info{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Kind: probe.Readiness, Handler: name},
-			Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h,
-			Container: &worker.Container{Pod: &probe.Pod{Name: name}, Container: &probe.Container{Name: "web"}, Source: always{}},
-			Delay:     time.Duration(i) * period / natives, Observer: s,
+			Setup: worker.Setup{
+				Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h, Name: name,
+			},
+			Task:  &worker.Task{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Source: always{}},
+			Kind:  probe.Readiness,
+			Delay: time.Duration(i) * period / natives, Observer: s,
 		})
 		w.Start()
 		workers = append(workers, w)

@@ -270,7 +270,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 		subject := &results.Subject{Namespace: p.spec.Namespace, Pod: p.spec.Name, PodUID: string(p.uid), Container: name}
 		for kind, word := range kept.Results {
 			if r, ok := savedResults[word]; ok && c.probes.kinds[kind] {
-				p.owner.manager.Results(kind).Set(kept.ID, r, subject, results.Restored)
+				p.owner.manager.Results(kind).Set(kept.ID, r, subject, results.Cause{Reason: results.Restored})
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func ourCache() (c cache, done func()) {
 	m, subject := ours.New(probe.Liveness), &ours.Subject{PodUID: string(uid)}
 	updates := m.Updates()
 	return cache{
-		set:    func(id string, r int) { m.Set(id, ours.Result(r), subject, "") },
+		set:    func(id string, r int) { m.Set(id, ours.Result(r), subject, ours.Cause{}) },
 		remove: m.Remove,
 		get: func(id string) (int, bool) {
 			r, ok := m.Get(id)

@@ -1,0 +1,175 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// Remove stops the probes of key. When it returns they record nothing any more, and their decided
+// results are removed. Attempts under way are cancelled.
+func (g *Group[K]) Remove(key K) { g.RemoveFunc(key, func(ID[K]) bool { return true }) }
+
+// RemoveFunc is [Group.Remove] for the probes of key that match. match is called with a lock held.
+func (g *Group[K]) RemoveFunc(key K, match func(ID[K]) bool) {
+	g.end(g.take(key, func(e *entry[K]) bool { return match(e.id()) }))
+}
+
+func (e *entry[K]) id() ID[K] { return ID[K]{e.key, e.Task().Subject.Container, e.Kind()} }
+
+// Keys returns the keys that have probes, in no order.
+func (g *Group[K]) Keys() []K {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Collect(maps.Keys(g.entries))
+}
+
+// take removes the entries of one key that match, and stops their workers. From now on other
+// workers may be started for the same probes. The caller must call end with what it returns.
+func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var kept []*entry[K]
+	for _, e := range g.entries[key] {
+		if match(e) {
+			e.resting = e.Halt()
+			g.left[e] = struct{}{}
+			taken = append(taken, e)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	g.entries[key] = kept
+	if len(kept) == 0 {
+		delete(g.entries, key)
+	}
+	g.count -= len(taken)
+	g.memory.probes.Add(-int64(len(taken)))
+	return taken
+}
+
+// end closes the observers of entries that were taken, and releases their handlers.
+func (g *Group[K]) end(taken []*entry[K]) {
+	for _, e := range taken {
+		if e.resting {
+			e.CloseObservers()
+		}
+		probe.Release(e.Setup().Handler)
+		if e.resting {
+			g.forget(e)
+		}
+	}
+}
+
+// forget removes e from left.
+func (g *Group[K]) forget(e *entry[K]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.left, e)
+	if len(g.left) == 0 && g.ended != nil {
+		close(g.ended)
+		g.ended = nil
+	}
+}
+
+// Ended implements [worker.Owner].
+func (e *entry[K]) Ended() {
+	e.group.end(e.group.take(e.key, func(o *entry[K]) bool { return o == e }))
+}
+
+// Rested implements [worker.Owner].
+func (e *entry[K]) Rested() { e.group.forget(e) }
+
+// LeftError is the error of [Group.Shutdown] when its context ends first.
+type LeftError struct {
+	Left []worker.Info // the probes that were still under way, sorted
+	Err  error         // of the context
+}
+
+// shownLeft is the largest number of probes that the text of a [LeftError] names.
+const shownLeft = 10
+
+func (e *LeftError) Error() string {
+	var names []string
+	for _, i := range e.Left[:min(len(e.Left), shownLeft)] {
+		name := fmt.Sprintf("container %q %s (handler %q)", i.Container, i.Kind, i.Handler)
+		if i.Pod != "" {
+			name = i.Namespace + "/" + i.Pod + " " + name
+		}
+		names = append(names, name)
+	}
+	text := "left behind probes under way: " + strings.Join(names, ", ")
+	if more := len(e.Left) - shownLeft; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ": " + e.Err.Error()
+}
+
+func (e *LeftError) Unwrap() error { return e.Err }
+
+// Shutdown stops all probes. It cancels the attempts under way and waits for their end. When ctx
+// ends first, because a handler or an observer does not return, its error is a [*LeftError];
+// the results of those probes are not counted.
+func (g *Group[K]) Shutdown(ctx context.Context) error {
+	var taken []*entry[K]
+	for _, key := range g.close() { // stop all before waiting for any
+		taken = append(taken, g.take(key, func(*entry[K]) bool { return true })...)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.end(taken)
+		if ended := g.awaited(); ended != nil {
+			<-ended
+		}
+		g.shared.Wait()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if left := g.leftInfos(); len(left) > 0 {
+			err = &LeftError{left, context.Cause(ctx)}
+		}
+	}
+	for _, c := range g.owned {
+		c.Close()
+	}
+	return err
+}
+
+// close makes Add fail from now on, and returns the keys that have probes.
+func (g *Group[K]) close() []K {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	return slices.Collect(maps.Keys(g.entries))
+}
+
+// awaited returns a channel that is closed when no probe is left, nil if none is.
+func (g *Group[K]) awaited() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.left) > 0 && g.ended == nil {
+		g.ended = make(chan struct{})
+	}
+	return g.ended
+}
+
+func (g *Group[K]) leftInfos() (all []worker.Info) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for e := range g.left {
+		all = append(all, e.Info())
+	}
+	slices.SortFunc(all, compareInfos)
+	return all
+}

@@ -1,0 +1,348 @@
+// Package group runs probes for an agent that has nothing to do with Kubernetes.
+//
+// A [Group] keeps a worker for each probe. Probes belong to a key of the caller's: the name of a
+// service, the number of a machine. A probe of a key is named by its task, which is what is
+// probed, and by its kind. The caller makes a [worker.Task], publishes its state whenever that
+// changes, and adds probes with handlers that are bound in Go:
+//
+//	g, err := group.New[string](group.Config{})
+//	task := &worker.Task{Subject: results.Subject{Container: "web"}}
+//	task.SetState(worker.Running("run-1", time.Now()))
+//	err = g.Add("checkout", group.Probe{Task: task, Kind: probe.Readiness, Handler: handler, Spec: spec})
+//	for update := range g.Subscribe(ctx) { … }
+//
+// The thresholds, gates, retries and results are those of the kubelet: see package worker, and
+// package manager, which is the kubelet's probe manager over a Group. This file is the group and
+// its probes; end.go stops them; status.go and history.go are what users see.
+package group
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// Errors of the methods of a [Group].
+var (
+	ErrClosed   = errors.New("group is closed")
+	ErrExists   = errors.New("probe exists already")
+	ErrNotFound = errors.New("no such probe")
+)
+
+// Config configures a [Group]. The zero value works.
+type Config struct {
+	// The results caches, for a caller that shares them. New makes those that are nil.
+	Liveness, Readiness, Startup *results.Cache
+
+	Observers []worker.Observer // observe every tick of every probe
+	Event     func(Event)       // nil: events are dropped; must not block
+	Logger    *slog.Logger      // nil: slog's default
+
+	// RestartGrace is how long before the start of the group a task must have started to
+	// count as probed by an earlier agent. 0 means the kubelet's 10 s.
+	RestartGrace time.Duration
+	// History bounds the bytes of past ticks of all probes that are kept for [Status]. 0
+	// keeps only the last tick of each probe, with 256 bytes of its output.
+	History int64
+	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
+	Compat probe.Compat
+}
+
+// Event is something that an operator may want to know: a failed probe, for example.
+type Event struct {
+	Info    worker.Info
+	Task    *worker.Task
+	Reason  worker.EventReason
+	Message string
+}
+
+// Probe is one probe of a key.
+type Probe struct {
+	// Task is what is probed. Probes of one task share it. A task has at most one probe of
+	// each kind, and its name is unique among the tasks of a key.
+	Task *worker.Task
+	Kind probe.Kind
+	// Handler carries the probe out. Once the probe is added, the group releases it when it
+	// is no longer used, if it is a [probe.Releaser].
+	Handler probe.Handler
+	Name    string // of the handler, in results and metrics
+	Spec    probe.Spec
+	// Target is for handlers that take their target from the request. Without a Host and
+	// Unix its host is the PodIP of the state of the task.
+	Target probe.Target
+	Paused bool // until [Group.Resume]
+	// Tag is the caller's own; see [Group.Current].
+	Tag any
+}
+
+func (p *Probe) setup() worker.Setup {
+	return worker.Setup{Spec: p.Spec, Handler: p.Handler, Name: p.Name, Target: p.Target}
+}
+
+// ID identifies a probe of a group.
+type ID[K comparable] struct {
+	Key  K
+	Task string // Container in the subject of the task
+	Kind probe.Kind
+}
+
+// Group owns workers. It is safe for concurrent use. Its methods return without waiting for an
+// attempt, and call observers and handlers with no lock held.
+type Group[K comparable] struct {
+	shared worker.Shared
+	memory history
+	owned  []*results.Cache // made by New
+	seed   maphash.Seed
+
+	mu      sync.RWMutex
+	entries map[K][]*entry[K] // a key has few probes: lists are smaller than maps, and as fast
+	count   int               // of entries
+	closed  bool
+	left    map[*entry[K]]struct{} // taken from entries; a tick may be under way
+	ended   chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
+}
+
+// entry is a worker and what the group knows of it.
+type entry[K comparable] struct {
+	worker.Worker
+	record record
+	group  *Group[K]
+	key    K
+
+	// Guarded by the mu of the group, and read-only once the entry was taken.
+	tag     any
+	version uint32 // number of changes so far
+	paused  bool   // as configured
+	resting bool   // no tick was under way when it was taken
+}
+
+var _ worker.Owner = (*entry[int])(nil)
+
+func (e *entry[K]) is(task string, kind probe.Kind) bool {
+	return e.Kind() == kind && e.Task().Subject.Container == task
+}
+
+// New returns a group without probes.
+func New[K comparable](cfg Config) (*Group[K], error) {
+	g := &Group[K]{seed: maphash.MakeSeed()}
+	g.entries, g.left = make(map[K][]*entry[K]), make(map[*entry[K]]struct{})
+	g.memory.budget = cfg.History
+	for kind, cache := range [...]*results.Cache{probe.Liveness: cfg.Liveness, probe.Readiness: cfg.Readiness, probe.Startup: cfg.Startup} {
+		kind := probe.Kind(kind)
+		if cache == nil {
+			cache = results.New(kind)
+			g.owned = append(g.owned, cache)
+		}
+		if got := cache.Kind(); got != kind {
+			return nil, fmt.Errorf("the %s cache in Config is one for %s probes", kind, got)
+		}
+		g.shared.Results[kind] = cache
+	}
+	g.shared.Observers, g.shared.Compat, g.shared.Logger = cfg.Observers, cfg.Compat, cfg.Logger
+	g.shared.AgentStart, g.shared.RestartGrace = time.Now(), cmp.Or(cfg.RestartGrace, 10*time.Second)
+	if cfg.Event != nil {
+		g.shared.Event = func(w *worker.Worker, reason worker.EventReason, message string) {
+			cfg.Event(Event{w.Info(), w.Task(), reason, message})
+		}
+	}
+	return g, nil
+}
+
+// Start returns when the group was made.
+func (g *Group[K]) Start() time.Time { return g.shared.AgentStart }
+
+// Add starts a probe of key. Its error is [ErrExists], [ErrClosed], or says what of p is not set;
+// p.Handler is then still the caller's.
+func (g *Group[K]) Add(key K, p Probe) error {
+	switch {
+	case p.Task == nil:
+		return errors.New("probe has no task")
+	case p.Handler == nil:
+		return errors.New("probe has no handler")
+	case p.Spec.Period <= 0 || p.Spec.SuccessThreshold < 1 || p.Spec.FailureThreshold < 1:
+		return errors.New("period and thresholds of a probe must be above 0")
+	}
+	e := &entry[K]{group: g, key: key, tag: p.Tag, paused: p.Paused}
+	e.record.history = &g.memory
+	delay, phase := g.spread(ID[K]{key, p.Task.Subject.Container, p.Kind}, p.Spec.Period)
+	e.Init(&g.shared, worker.Config{
+		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: &e.record, Owner: e,
+	})
+	err := g.insert(e)
+	if err != nil {
+		e.Stop()
+	}
+	return err
+}
+
+// insert adds e and starts its worker.
+func (g *Group[K]) insert(e *entry[K]) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		return ErrClosed
+	case g.entryLocked(ID[K]{e.key, e.Task().Subject.Container, e.Kind()}) != nil:
+		return ErrExists
+	}
+	g.entries[e.key] = append(g.entries[e.key], e)
+	g.count++
+	g.memory.probes.Add(1)
+	e.Worker.Start()
+	return nil
+}
+
+// spread returns the delay of the first tick of a new probe, and the time from there to the
+// second tick; 0 means a period. While the group is younger than the period, the first tick
+// is delayed by a random part of it, so that the probes of an agent that has just started do
+// not run all at once. Later the first tick is immediate, and the second one is spread.
+func (g *Group[K]) spread(id ID[K], period time.Duration) (delay, phase time.Duration) {
+	if period > time.Since(g.shared.AgentStart) {
+		return rand.N(period), 0
+	}
+	if g.shared.Compat.Has(probe.CompatHerd) {
+		return 0, 0
+	}
+	return 0, time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
+}
+
+// Keep is what a change of a probe does not change.
+type Keep struct {
+	// Run keeps the run of equal results: the handler does the same as before.
+	Run bool
+	// Handler keeps the handler: that of the new [Probe] is the same one, and is not
+	// released.
+	Handler bool
+}
+
+// Update changes a probe of key, or adds it. A new period takes effect at once, and the result of
+// an attempt under way is dropped. A pause stays, unless p.Paused is another one than before. When
+// Update returns an error, p.Handler is still the caller's.
+func (g *Group[K]) Update(key K, p Probe, keep Keep) error {
+	for {
+		now, ok := g.Current(ID[K]{key, p.Task.Subject.Container, p.Kind})
+		if !ok {
+			if err := g.Add(key, p); !errors.Is(err, ErrExists) {
+				return err
+			}
+		} else if g.Replace(now, p, keep) {
+			return nil
+		}
+	}
+}
+
+// Current is a probe of a group as it is at one moment.
+type Current[K comparable] struct {
+	Probe
+	entry   *entry[K]
+	version uint32
+}
+
+// Worker returns the worker of the probe.
+func (c Current[K]) Worker() *worker.Worker { return &c.entry.Worker }
+
+// Current returns a probe for [Group.Replace].
+func (g *Group[K]) Current(id ID[K]) (now Current[K], ok bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	e := g.entryLocked(id)
+	if e == nil {
+		return now, false
+	}
+	return e.currentLocked(), true
+}
+
+func (e *entry[K]) currentLocked() Current[K] {
+	s := e.Setup()
+	return Current[K]{Probe{
+		Task: e.Task(), Kind: e.Kind(), Handler: s.Handler, Name: s.Name, Spec: s.Spec, Target: s.Target, Paused: e.paused, Tag: e.tag,
+	}, e, e.version}
+}
+
+// Replace changes a probe as [Group.Update] does. It reports false, and does nothing, if the probe
+// has ended or was changed meanwhile: so a caller can prepare the change without a lock.
+func (g *Group[K]) Replace(was Current[K], p Probe, keep Keep) bool {
+	if !g.replace(was, p, keep.Run) {
+		return false
+	}
+	if !keep.Handler {
+		probe.Release(was.Handler)
+	}
+	return true
+}
+
+func (g *Group[K]) replace(was Current[K], p Probe, keepRun bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := was.entry
+	if !slices.Contains(g.entries[e.key], e) || e.version != was.version {
+		return false
+	}
+	e.version++
+	e.Worker.Update(worker.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused})
+	e.tag, e.paused = p.Tag, p.Paused
+	return true
+}
+
+// Trigger makes a probe tick now.
+func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*worker.Worker).Trigger) }
+
+// Pause stops the attempts of a probe until [Group.Resume]. Its decided result stays.
+func (g *Group[K]) Pause(id ID[K]) error { return g.with(id, (*worker.Worker).Pause) }
+
+// Resume ends a pause: the probe ticks now.
+func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*worker.Worker).Resume) }
+
+func (g *Group[K]) with(id ID[K], do func(*worker.Worker)) error {
+	e := g.entry(id)
+	if e == nil {
+		return ErrNotFound
+	}
+	do(&e.Worker)
+	return nil
+}
+
+// Worker returns the worker of a probe, nil if there is none.
+func (g *Group[K]) Worker(id ID[K]) *worker.Worker {
+	if e := g.entry(id); e != nil {
+		return &e.Worker
+	}
+	return nil
+}
+
+func (g *Group[K]) entry(id ID[K]) *entry[K] {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.entryLocked(id)
+}
+
+func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
+	for _, e := range g.entries[id.Key] {
+		if e.is(id.Task, id.Kind) {
+			return e
+		}
+	}
+	return nil
+}
+
+// Results returns the cache of the decided results for kind, by the ContainerID in the states of
+// the tasks.
+func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Results[kind] }
+
+// Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
+// blocks no worker, and gets the newest state of every task; see [results.Subscribe].
+func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq[results.Update] {
+	return results.Subscribe(ctx, g.shared.Results[:]...)
+}

@@ -1,0 +1,208 @@
+package group
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	historyLength = 20  // ticks of one probe
+	historyOutput = 256 // bytes of output of a tick that is not the last
+)
+
+// TickStatus is a past tick.
+type TickStatus struct {
+	Result          probe.Result   `json:"result"`
+	Output          string         `json:"output"`
+	Error           string         `json:"error"`
+	Attempts        int            `json:"attempts"`
+	Time            time.Time      `json:"time"`
+	DurationSeconds float64        `json:"durationSeconds"`
+	Metrics         []probe.Metric `json:"metrics"` // of the last tick only
+	// Details is the JSON object of the outcome; only of the last tick, and only with a
+	// history.
+	Details json.RawMessage `json:"details,omitzero"`
+}
+
+// history is the byte budget that the records of all probes share.
+type history struct {
+	budget int64
+	probes atomic.Int64
+}
+
+// share returns how many bytes of past ticks one probe may keep.
+func (h *history) share() int { return int(h.budget / max(h.probes.Load(), 1)) }
+
+// record has the past ticks of one probe. They are encoded into bytes that are used again, so that
+// a tick like the one before allocates nothing.
+type record struct {
+	history *history
+
+	mu   sync.Mutex
+	last []byte // the last tick; empty before the first
+	rest *rest  // nil while there is none
+}
+
+// rest is what most probes have nothing of.
+type rest struct {
+	past    []byte // ticks before the last, oldest first
+	ticks   int    // in past
+	metrics []probe.Metric
+	details string
+}
+
+var _ worker.ProbeObserver = (*record)(nil)
+
+// Tick implements [worker.ProbeObserver].
+func (r *record) Tick(t *worker.Tick) {
+	result, output, text := t.Outcome.Result, t.Outcome.Output, ""
+	if t.Err != nil {
+		result, text = probe.Unknown, t.Err.Error()
+	}
+	details := t.Outcome.Details
+	if r.history.budget == 0 {
+		output, text, details = short(output), short(text), ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.history.budget > 0 && len(r.last) > 0 {
+		r.keepLocked()
+	}
+	r.last = appendTick(r.last[:0], t, result, output, text)
+	if r.rest != nil || len(t.Outcome.Metrics) > 0 || details != "" {
+		rest := r.restLocked()
+		rest.metrics, rest.details = t.Outcome.Metrics, details
+	}
+}
+
+func (r *record) restLocked() *rest {
+	if r.rest == nil {
+		r.rest = new(rest)
+	}
+	return r.rest
+}
+
+// keepLocked adds the last tick to the past, and makes room for it: it removes the oldest
+// successes first, then the oldest ticks.
+func (r *record) keepLocked() {
+	rest, share := r.restLocked(), r.history.share()
+	rest.past = appendShort(rest.past, r.last)
+	rest.ticks++
+	for rest.ticks > 0 && (len(rest.past) > share || rest.ticks >= historyLength) {
+		from, to := rest.oldest()
+		rest.past = append(rest.past[:from], rest.past[to:]...)
+		rest.ticks--
+	}
+}
+
+// oldest returns where the tick to remove next is.
+func (r *rest) oldest() (from, to int) {
+	for at := 0; at < len(r.past); {
+		e := encodedTick(r.past[at:])
+		if e.result() == probe.Success && len(e.error()) == 0 {
+			return at, at + e.size()
+		}
+		at += e.size()
+	}
+	return 0, encodedTick(r.past).size()
+}
+
+// Skipped implements [worker.ProbeObserver].
+func (r *record) Skipped(worker.SkipReason, int) {}
+
+// Close implements [worker.ProbeObserver].
+func (r *record) Close() {}
+
+// ticks returns the last tick, nil if there was none, and the history, newest first.
+func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) == 0 {
+		return nil, nil
+	}
+	last = new(encodedTick(r.last).status())
+	if r.rest != nil {
+		last.Metrics = r.rest.metrics
+		if r.rest.details != "" {
+			last.Details = json.RawMessage(r.rest.details)
+		}
+	}
+	if r.history.budget == 0 {
+		return last, nil
+	}
+	newest := *last
+	newest.Output, newest.Details = short(newest.Output), nil
+	return last, append([]TickStatus{newest}, r.pastLocked()...)
+}
+
+// pastLocked returns the ticks before the last, newest first.
+func (r *record) pastLocked() []TickStatus {
+	if r.rest == nil {
+		return nil
+	}
+	all := make([]TickStatus, r.rest.ticks)
+	at := 0
+	for i := len(all) - 1; i >= 0; i-- {
+		e := encodedTick(r.rest.past[at:])
+		all[i] = e.status()
+		at += e.size()
+	}
+	return all
+}
+
+// encodedTick begins with a tick: start and duration in nanoseconds, lengths of output and error,
+// attempts, result, output, error.
+type encodedTick []byte
+
+const tickHeader = 8 + 8 + 4 + 4 + 1 + 1
+
+func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text string) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start.UnixNano()))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.End.Sub(t.Start)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(output)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	b = append(b, byte(t.Attempts), byte(result))
+	b = append(b, output...)
+	return append(b, text...)
+}
+
+// appendShort appends a tick with its texts cut.
+func appendShort(b []byte, e encodedTick) []byte {
+	output, text := e.output(), e.error()
+	output, text = output[:min(len(output), historyOutput)], text[:min(len(text), historyOutput)]
+	at := len(b)
+	b = append(b, e[:tickHeader]...)
+	binary.LittleEndian.PutUint32(b[at+16:], uint32(len(output)))
+	binary.LittleEndian.PutUint32(b[at+20:], uint32(len(text)))
+	b = append(b, output...)
+	return append(b, text...)
+}
+
+func (e encodedTick) length(at int) int    { return int(binary.LittleEndian.Uint32(e[at:])) }
+func (e encodedTick) size() int            { return tickHeader + e.length(16) + e.length(20) }
+func (e encodedTick) result() probe.Result { return probe.Result(e[25]) }
+func (e encodedTick) output() []byte       { return e[tickHeader : tickHeader+e.length(16)] }
+func (e encodedTick) error() []byte        { return e[tickHeader+e.length(16) : e.size()] }
+
+func (e encodedTick) status() TickStatus {
+	duration := time.Duration(binary.LittleEndian.Uint64(e[8:]))
+	return TickStatus{
+		Result: e.result(), Output: string(e.output()), Error: string(e.error()), Attempts: int(e[24]),
+		Time: time.Unix(0, int64(binary.LittleEndian.Uint64(e))), DurationSeconds: duration.Seconds(),
+	}
+}
+
+// short returns a copy of the beginning of s. A slice would keep all of s in memory.
+func short(s string) string {
+	if len(s) > historyOutput {
+		return strings.Clone(s[:historyOutput])
+	}
+	return s
+}

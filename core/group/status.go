@@ -1,0 +1,77 @@
+package group
+
+import (
+	"cmp"
+	"iter"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// Status is the state of a probe.
+type Status struct {
+	worker.Status
+	Last    *TickStatus  // nil before the first tick
+	History []TickStatus // newest first; empty where none is kept
+}
+
+// Status returns the state of a probe.
+func (g *Group[K]) Status(id ID[K]) (Status, bool) {
+	e := g.entry(id)
+	if e == nil {
+		return Status{}, false
+	}
+	return e.status(), true
+}
+
+// All returns the IDs and states of all probes, in no order. The state of each is read when it is
+// reached.
+func (g *Group[K]) All() iter.Seq2[ID[K], Status] {
+	return func(yield func(ID[K], Status) bool) {
+		for _, e := range g.list() {
+			if !yield(e.id(), e.status()) {
+				return
+			}
+		}
+	}
+}
+
+// Infos returns the identities of the probes that match, in no order. match must not keep its
+// argument.
+func (g *Group[K]) Infos(match func(*worker.Info) bool) (all []worker.Info) {
+	var info worker.Info // one for all calls of match
+	for _, e := range g.list() {
+		if info = e.Info(); match(&info) {
+			all = append(all, info)
+		}
+	}
+	return all
+}
+
+func (g *Group[K]) list() []*entry[K] {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	all := make([]*entry[K], 0, g.count)
+	for _, entries := range g.entries {
+		all = append(all, entries...)
+	}
+	return all
+}
+
+func (e *entry[K]) status() Status {
+	s := Status{Status: e.Worker.Status()}
+	s.Last, s.History = e.record.ticks()
+	if s.Quarantine != "" { // skipped ticks are not recorded
+		if s.Last == nil {
+			s.Last = &TickStatus{Result: probe.Unknown, Time: s.QuarantinedSince}
+		}
+		s.Last.Error = s.Quarantine
+	}
+	return s
+}
+
+func compareInfos(a, b worker.Info) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+		cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// Gate is why the ticks of a probe make no attempts.
+type Gate uint8
+
+// The gates, in the order in which a tick checks them. It is that of the kubelet's doProbe.
+const (
+	Open         Gate = iota // ticks make attempts
+	NoStatus                 // the pod has no status
+	PodEnded                 // the worker ends
+	NoContainer              // the status has no container ID yet
+	OnHold                   // until the container ID changes
+	NotRunning               // the worker ends, unless the container may restart
+	Terminating              // no liveness and startup probes; the worker ends
+	InitialDelay             // from the start of the container
+	NotStarted               // the startup probe has not succeeded
+	Started                  // the startup probe has succeeded
+	Paused
+	Quarantined // the handler makes no attempts for some time
+)
+
+var gateNames = [...]string{
+	Open: "", NoStatus: "no status", PodEnded: "pod ended", NoContainer: "no container", OnHold: "on hold",
+	NotRunning: "container not running", Terminating: "terminating", InitialDelay: "initial delay",
+	NotStarted: "not started", Started: "started", Paused: "paused", Quarantined: "quarantined",
+}
+
+// Gates returns all gates but [Open].
+func Gates() (all []Gate) {
+	for g := range gateNames[1:] {
+		all = append(all, Gate(g+1))
+	}
+	return all
+}
+
+// String returns the gate for people, "" for [Open].
+func (g Gate) String() string {
+	if int(g) < len(gateNames) {
+		return gateNames[g]
+	}
+	return fmt.Sprintf("Gate(%d)", uint8(g))
+}
+
+// gateLocked returns the gate that a tick at now would find closed in state s.
+func (w *Worker) gateLocked(now time.Time, s *State) Gate {
+	switch {
+	case !s.Found:
+		return NoStatus
+	case s.PodEnded:
+		return PodEnded
+	case s.ContainerID == "":
+		return NoContainer
+	case w.run.hold && s.ContainerID == w.id: // a new container ends the hold
+		return OnHold
+	case !s.Running:
+		return NotRunning
+	case s.Deleting && w.kind != probe.Readiness:
+		return Terminating
+	case w.delayLeftLocked(now, s) > 0:
+		return InitialDelay
+	case s.Started && w.kind == probe.Startup:
+		return Started
+	case !s.Started && w.kind != probe.Startup:
+		return NotStarted
+	case w.paused:
+		return Paused
+	default:
+		return Open
+	}
+}
+
+// delayLeftLocked returns how much of the initial delay is left. As in the kubelet the age of the
+// container counts in whole seconds, unless the delay itself has a fraction.
+func (w *Worker) delayLeftLocked(now time.Time, s *State) time.Duration {
+	delay := w.setup.spec.Value().InitialDelay
+	if delay <= 0 && !s.StartedAt.After(now) {
+		return 0
+	}
+	age := now.Sub(s.StartedAt)
+	if delay%time.Second == 0 {
+		age = age.Truncate(time.Second)
+	}
+	return delay - age
+}
+
+// enterLocked returns the gate that keeps this tick from making attempts, [Open] without one. It
+// sets the results that need no attempt: those of a new container, of one that does not run, and of
+// liveness and startup while the pod is being deleted. more reports whether the worker is to be
+// scheduled again.
+func (w *Worker) enterLocked(now time.Time, s *State) (gate Gate, more bool) {
+	gate = w.gateLocked(now, s)
+	switch gate {
+	case NoStatus, NoContainer:
+		return gate, true
+	case PodEnded:
+		return gate, false
+	}
+	if s.ContainerID != w.id {
+		w.adoptLocked(s)
+	}
+	switch gate {
+	case NotRunning:
+		w.decideLocked(results.Failure, results.Cause{Reason: results.NotRunning})
+		return gate, s.MayRestart
+	case Terminating:
+		w.decideLocked(results.Success, results.Cause{Reason: results.Terminating}) // no restarts during the shutdown
+		return gate, false
+	}
+	return gate, true
+}
+
+// gateTextLocked returns what keeps w from making attempts now, for people.
+func (w *Worker) gateTextLocked(now time.Time, s *State) string {
+	gate := w.gateLocked(now, s)
+	switch {
+	case gate == InitialDelay:
+		left := w.delayLeftLocked(now, s)
+		if left > time.Second {
+			left = left.Round(time.Second)
+		}
+		return fmt.Sprintf("%s, %v left", gate, left)
+	case gate == Open && w.quarantine != nil:
+		return fmt.Sprintf("%s until %s", Quarantined, w.quarantine.until.UTC().Format(time.RFC3339))
+	default:
+		return gate.String()
+	}
+}

@@ -1,0 +1,323 @@
+package worker
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// schedule makes workers tick when they are due. It has one shard a processor, so that
+// processors seldom wait for each other.
+//
+// A shard has a heap of the due times of its workers, and runners: goroutines that take due
+// workers off the heap, one at a time. Before a runner runs a tick, it makes sure that another
+// runner is on its way to the next due worker, or that the timer is set for it. So no worker
+// waits for another, however long the tick of that one takes, and a tick costs no goroutine:
+// runners are reused. A schedule without workers has no goroutine and no timer.
+type schedule struct {
+	origin time.Time // due times are nanoseconds since then
+	shards []shard
+	next   atomic.Uint32 // shard of the next new worker
+
+	running sync.WaitGroup // runners
+}
+
+const (
+	never = math.MaxInt64 // due time of a worker that is not scheduled
+	// After more than manyWakes wake-ups by the timer within wakeWindow, the next one comes
+	// wakePause later at the earliest, so that workers which are due within that time are taken
+	// together. Fewer ticks are exact.
+	wakeWindow = int64(100 * time.Millisecond)
+	manyWakes  = 50
+	wakePause  = int64(500 * time.Microsecond)
+	// reviewEvery is how often runners that were not needed meanwhile are ended.
+	reviewEvery = int64(5 * time.Second)
+)
+
+func newSchedule() *schedule {
+	s := &schedule{origin: time.Now(), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	for i := range s.shards {
+		s.shards[i].schedule, s.shards[i].wake = s, never
+	}
+	return s
+}
+
+// maxShards bounds the shards on large machines: a shard runs more than a million ticks a second.
+const maxShards = 8
+
+// shard returns the shard of a new worker.
+func (s *schedule) shard() *shard { return &s.shards[s.next.Add(1)%uint32(len(s.shards))] }
+
+// since returns t as a due time.
+func (s *schedule) since(t time.Time) int64 { return int64(t.Sub(s.origin)) }
+
+// at returns the time of a due time, near the present time now.
+func (s *schedule) at(due int64, now time.Time) time.Time {
+	return now.Add(time.Duration(due - s.since(now)))
+}
+
+// shard has some of the workers.
+type shard struct {
+	schedule *schedule
+
+	mu      sync.Mutex
+	workers int // that were added, and not removed yet
+	heap    heap
+	stale   int // about how many slots of the heap are not valid any more
+	timer   *time.Timer
+	wake    int64     // when the timer fires; never if it is not set
+	woken   int64     // when it last fired
+	wakes   int       // how often it has fired since window
+	window  int64
+	called  bool      // a runner is on its way to the heap
+	idle    []*runner // the last one was used last
+	unused  int       // fewest idle runners since the last review
+	review  int64     // when to end unused runners
+	_       [64]byte  // no false sharing with the next shard
+}
+
+// runner is a goroutine that runs ticks, and what it reuses for each of them.
+type runner struct {
+	call    chan bool // true: look at the heap; false: end
+	context *attemptContext
+	tick    Tick
+}
+
+// endContext ends the context of an attempt. If its handler, or what the handler has started, may
+// still use it, the next attempt gets another one.
+func (r *runner) endContext() {
+	if !r.context.end() {
+		r.context = new(attemptContext)
+	}
+}
+
+// add adds a worker. Without push it is not due.
+func (s *shard) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers++
+}
+
+// remove removes a worker. What the heap still has of it is stale.
+func (s *shard) remove(scheduled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers--
+	if scheduled {
+		s.staleLocked()
+	}
+	if s.workers > 0 {
+		return
+	}
+	s.heap, s.stale = nil, 0
+	s.endLocked(len(s.idle))
+	if s.timer != nil {
+		s.timer.Stop()
+		s.wake = never
+	}
+}
+
+// push makes w due. again means that the heap has a slot of w with another due time.
+func (s *shard) push(w *Worker, due int64, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heap.push(slot{due, w})
+	if again {
+		s.staleLocked()
+	}
+	s.attendLocked(s.schedule.since(time.Now()))
+}
+
+// staleLocked counts a stale slot. It removes all of them when they are most of the heap, so that
+// the heap does not grow with the number of changes.
+func (s *shard) staleLocked() {
+	if s.stale++; s.stale < 64 || s.stale < len(s.heap)/2 {
+		return
+	}
+	valid := s.heap[:0]
+	for _, e := range s.heap {
+		if e.worker.scheduled.Load() == e.due {
+			valid = append(valid, e)
+		}
+	}
+	clear(s.heap[len(valid):])
+	s.heap, s.stale = slices.Clip(slices.Clone(valid)), 0
+	s.heap.order()
+}
+
+// attendLocked makes sure that the first worker of the heap is run when it is due.
+func (s *shard) attendLocked(now int64) {
+	if s.called || len(s.heap) == 0 {
+		return
+	}
+	due := s.heap[0].due
+	if due <= now {
+		s.callLocked()
+		return
+	}
+	at := due
+	if s.wakes > manyWakes {
+		at = max(at, s.woken+wakePause)
+	}
+	if at >= s.wake {
+		return
+	}
+	s.wake = at
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Duration(at-now), s.fire)
+	} else {
+		s.timer.Reset(time.Duration(at - now))
+	}
+}
+
+// fire is called by the timer.
+func (s *shard) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.schedule.since(time.Now())
+	s.wake, s.woken = never, now
+	if s.wakes++; now-s.window > wakeWindow {
+		s.window, s.wakes = now, 1
+	}
+	if now >= s.review {
+		s.endLocked(s.unused)
+		s.unused, s.review = len(s.idle), now+reviewEvery
+	}
+	s.attendLocked(now)
+}
+
+// callLocked makes a runner look at the heap: one that is idle, or a new one.
+func (s *shard) callLocked() {
+	s.called = true
+	last := len(s.idle) - 1
+	if last < 0 {
+		r := &runner{call: make(chan bool, 1), context: new(attemptContext)}
+		s.schedule.running.Go(func() { s.run(r) })
+		return
+	}
+	r := s.idle[last]
+	s.idle[last] = nil
+	s.idle = s.idle[:last]
+	s.unused = min(s.unused, last)
+	r.call <- true
+}
+
+// endLocked ends n idle runners, those that were used least recently.
+func (s *shard) endLocked(n int) {
+	for _, r := range s.idle[:n] {
+		r.call <- false
+	}
+	s.idle = slices.Delete(s.idle, 0, n)
+	s.unused = min(s.unused, len(s.idle))
+}
+
+// run is the goroutine of a runner that was called.
+func (s *shard) run(r *runner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called = false
+	for s.workers > 0 {
+		now := time.Now()
+		if w, due := s.takeLocked(s.schedule.since(now)); w != nil {
+			s.mu.Unlock()
+			next := w.fire(r, now, due)
+			s.mu.Lock()
+			if next != never && s.workers > 0 {
+				s.heap.push(slot{next, w})
+			}
+			continue
+		}
+		s.idle = append(s.idle, r)
+		s.mu.Unlock()
+		look := <-r.call
+		s.mu.Lock()
+		if !look {
+			return
+		}
+		s.called = false
+	}
+}
+
+// takeLocked takes the first worker off the heap if it is due, and makes sure that the next one
+// is run.
+func (s *shard) takeLocked(now int64) (w *Worker, due int64) {
+	for len(s.heap) > 0 && s.heap[0].due <= now {
+		e := s.heap.pop()
+		if e.worker.scheduled.Load() == e.due {
+			w, due = e.worker, e.due
+			break
+		}
+		s.stale = max(s.stale-1, 0)
+	}
+	s.attendLocked(now)
+	return w, due
+}
+
+// slot is a worker and its due time. It is stale if the worker was scheduled for another time
+// since, or was stopped.
+type slot struct {
+	due    int64
+	worker *Worker
+}
+
+// heap is a 4-ary heap: the children of slot i are at 4i+1 to 4i+4, and not due before it.
+type heap []slot
+
+func (h *heap) push(e slot) {
+	*h = append(*h, e)
+	all := *h
+	i := len(all) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if all[parent].due <= e.due {
+			break
+		}
+		all[i] = all[parent]
+		i = parent
+	}
+	all[i] = e
+}
+
+func (h *heap) pop() slot {
+	all := *h
+	first, last := all[0], len(all)-1
+	e := all[last]
+	all[last] = slot{}
+	*h = all[:last]
+	if last > 0 {
+		all[:last].sink(0, e)
+	}
+	return first
+}
+
+// sink puts e at i, or below if a child is due before it.
+func (h heap) sink(i int, e slot) {
+	for {
+		child := 4*i + 1
+		if child >= len(h) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, len(h)); c++ {
+			if h[c].due < h[least].due {
+				least = c
+			}
+		}
+		if e.due <= h[least].due {
+			break
+		}
+		h[i] = h[least]
+		i = least
+	}
+	h[i] = e
+}
+
+// order makes a heap of slots in any order.
+func (h heap) order() {
+	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 0; i-- {
+		h.sink(i, h[i])
+	}
+}

@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// Status is the state of a worker for users.
+type Status struct {
+	Info        Info
+	Spec        probe.Spec
+	ContainerID string
+	Decided     results.Result
+	Run         int
+	OnHold      bool
+	Paused      bool
+	Next        time.Time // zero while paused
+	// Gate says what keeps the probe from making attempts, for people: "initial delay, 4s
+	// left". It begins with the text of a [Gate]; "" if attempts are made.
+	Gate string
+	// Quarantine is the end and the reason of a quarantine of the probe by its handler, and
+	// QuarantinedSince its beginning; "" and zero without one.
+	Quarantine       string
+	QuarantinedSince time.Time
+}
+
+// Status returns the current state of w.
+func (w *Worker) Status() Status {
+	state, now := w.task.Load().State(), time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Status{
+		Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.id, Decided: w.decidedLocked(),
+		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Gate: w.gateTextLocked(now, &state),
+	}
+	if !w.paused {
+		s.Next = w.nextLocked(now)
+	}
+	if q := w.quarantine; q != nil {
+		s.Quarantine, s.QuarantinedSince = q.text, q.since
+	}
+	return s
+}
+
+// nextLocked returns when the next periodic tick is due.
+func (w *Worker) nextLocked(now time.Time) time.Time { return w.shared.schedule.at(w.due, now) }
+
+// decidedLocked returns the decided result in the cache. Before the first tick it is that of the
+// container of an earlier agent.
+func (w *Worker) decidedLocked() results.Result {
+	r, _ := w.cached(cmp.Or(w.id, w.task.Load().PriorID))
+	return r
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/probe"
+)
+
+// Source returns the state of a task whose owner does not publish it with [Task.SetState].
+type Source interface {
+	// State is called at every tick of every probe of the task. It must not do I/O.
+	State() State
+}
+
+// Publisher is a [Source] that can publish the state of its task instead, which makes a tick
+// cheaper.
+type Publisher interface {
+	Source
+	// Publish calls set with the present state, and then with every new one until stop is
+	// called. It is called when the first worker of the task is made, and stop when the last
+	// one has ended. With ok false, State is called at every tick after all.
+	Publish(set func(State)) (stop func(), ok bool)
+}
+
+// State is what the probes of a task must know of it. In Kubernetes it is the state of a pod and
+// one of its containers, from the status of the pod.
+type State struct {
+	Found       bool      // there is a status at all
+	PodEnded    bool      // the pod's phase is Failed or Succeeded: its probes end
+	ContainerID string    // of this run of the task; "" until the status has one
+	Running     bool      // the task runs
+	StartedAt   time.Time // when it began to run
+	Started     bool      // its startup probe has succeeded, or it has none
+	MayRestart  bool      // it does not run, and its restart policy restarts it
+	Deleting    bool      // the pod is being deleted
+	PodIP       string    // the default host of targets
+}
+
+// Running returns the state of a task that runs since the given time, and has started. id names
+// this run of the task: another one drops the results of the old run.
+func Running(id string, since time.Time) State {
+	return State{Found: true, ContainerID: id, Running: true, StartedAt: since, Started: true, MayRestart: true}
+}
+
+// Task is what is probed: in Kubernetes a container. The workers of a task share it. Its fields
+// are read-only once it is in use.
+type Task struct {
+	Subject results.Subject
+	// Pod and Container are for handlers. Those that are nil get the names of Subject.
+	Pod       *probe.Pod
+	Container *probe.Container
+	// Source returns the state of the task, and may be a [Publisher]. If it is nil, the state is
+	// the last one of [Task.SetState].
+	Source Source
+	// Sidecar marks a restartable init container.
+	Sidecar bool
+	// NoRestart means that a failed probe does not restart the task, so that a failure does
+	// not put the worker on hold.
+	NoRestart bool
+	// PriorID is the container ID in the status of the pod when the pod was added, as an
+	// earlier agent left it.
+	PriorID string
+
+	published atomic.Pointer[State]
+	pulls     atomic.Bool // ticks ask Source
+
+	mu    sync.Mutex
+	users int    // workers
+	stop  func() // of the Publisher; nil if nothing is to be stopped
+}
+
+// SetState publishes the state of t. The next tick of each probe uses it.
+func (t *Task) SetState(s State) { t.published.Store(&s) }
+
+// State returns the last published state of t, or that of the last tick if Source publishes none.
+// Before the first it is the zero value.
+func (t *Task) State() State {
+	if s := t.published.Load(); s != nil {
+		return *s
+	}
+	return State{}
+}
+
+// present returns the state of t for a tick.
+func (t *Task) present() State {
+	known := t.State()
+	if !t.pulls.Load() {
+		return known
+	}
+	s := t.Source.State()
+	if s != known {
+		t.SetState(s)
+	}
+	return s
+}
+
+// use is called for each new worker of t.
+func (t *Task) use() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users++; t.users > 1 {
+		return
+	}
+	if t.Pod == nil {
+		t.Pod = &probe.Pod{Namespace: t.Subject.Namespace, Name: t.Subject.Pod, UID: t.Subject.PodUID}
+	}
+	if t.Container == nil {
+		t.Container = &probe.Container{Name: t.Subject.Container}
+	}
+	if t.Source == nil {
+		return
+	}
+	if p, ok := t.Source.(Publisher); ok {
+		if t.stop, ok = p.Publish(t.SetState); ok {
+			return
+		}
+	}
+	t.pulls.Store(true)
+}
+
+// leave is called when a worker has ended, or has another task now.
+func (t *Task) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users--; t.users == 0 && t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+}
