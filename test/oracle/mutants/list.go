@@ -9,6 +9,7 @@ type mutant struct {
 
 const (
 	tickFile    = "core/worker/tick.go"
+	gateFile    = "core/worker/gate.go"
 	foldFile    = "core/worker/fold.go"
 	workerFile  = "core/worker/worker.go"
 	restartFile = "core/manager/restart.go"
@@ -22,9 +23,9 @@ const (
 
 var mutants = []mutant{
 	{
-		"a start in the future is not waited for", tickFile,
-		"return age < w.spec.InitialDelay",
-		"return age >= 0 && age < w.spec.InitialDelay",
+		"a start in the future is not waited for", gateFile,
+		"return delay - age",
+		"return delay - max(age, 0)",
 	},
 	{
 		"a success after the deadline is a failure", tickFile,
@@ -43,8 +44,8 @@ var mutants = []mutant{
 	},
 	{
 		"restart rules count without a container policy", restartFile,
-		"\tpolicy := pod.RestartPolicy\n",
-		"\tpolicy := pod.RestartPolicy\n\tif action, ok := matchingAction(c, exitCode); ok && action == v1.ContainerRestartRuleActionRestart {\n\t\treturn true\n\t}\n",
+		"\tif r.policy != nil {\n\t\tif action",
+		"\tif action, ok := r.matching(exitCode); ok && action == v1.ContainerRestartRuleActionRestart {\n\t\treturn true\n\t}\n\tif r.policy != nil {\n\t\tif action",
 	},
 	{
 		"a liveness Failure is not sent", resultsFile,
@@ -67,42 +68,42 @@ var mutants = []mutant{
 		"\treturn kind != probe.Readiness\n",
 	},
 	{
-		"a new container does not end the hold", tickFile,
-		"\tw.run.hold = false\n",
-		"",
+		"a new container does not end the hold", gateFile,
+		"case w.run.hold && s.ContainerID == w.id:",
+		"case w.run.hold:",
 	},
 	{
 		"StopLivenessAndStartup stops readiness", managerFile,
-		"k.Kind != probe.Readiness && names[k.Container]",
-		"names[k.Container]",
+		"id.Kind != probe.Readiness && names[id.Task]",
+		"names[id.Task]",
 	},
 	{
 		"an error counts as a failure", tickFile,
-		"t.Err == nil || w.countsAsFailure(t.Err)",
+		"t.Err == nil || w.countsAsFailure(spec, t.Err)",
 		"true",
 	},
 	{
 		"a failure is retried", tickFile,
-		"if err == nil || errors.Is(err, probe.ErrNoSlot)",
-		"if err == nil && outcome.Result != probe.Failure || errors.Is(err, probe.ErrNoSlot)",
+		"if t.Err == nil || errors.Is(t.Err, probe.ErrNoSlot)",
+		"if t.Err == nil && t.Outcome.Result != probe.Failure || errors.Is(t.Err, probe.ErrNoSlot)",
 	},
 	{
-		"the deletion of the pod is checked before the end of the container", tickFile,
-		"\tif !s.Running {\n",
-		"\tif !s.Running && (!s.Deleting || w.info.Kind == probe.Readiness) {\n",
+		"the deletion of the pod is checked before the end of the container", gateFile,
+		"case !s.Running:",
+		"case !s.Running && (!s.Deleting || w.kind == probe.Readiness):",
 	},
 	{
-		"started is checked before the initial delay", tickFile,
-		"\tif w.tooEarlyLocked(now, s) {",
-		"\tif w.tooEarlyLocked(now, s) && !s.Started {",
+		"started is checked before the initial delay", gateFile,
+		"case w.delayLeftLocked(now, s) > 0:",
+		"case w.delayLeftLocked(now, s) > 0 && !s.Started:",
 	},
 	{
 		"a trigger does not restart the period", workerFile,
-		"\t\tw.due, w.step = now.Add(w.spec.Period), w.spec.Period\n",
+		"\t\tw.due = at + int64(w.step)\n",
 		"",
 	},
 	{
-		"the age of a container is not truncated to seconds", tickFile,
+		"the age of a container is not truncated to seconds", gateFile,
 		"age = age.Truncate(time.Second)",
 		"age = age.Truncate(time.Millisecond)",
 	},
@@ -117,9 +118,14 @@ var mutants = []mutant{
 		"\t\tp.result, p.removal = false, true\n",
 	},
 	{
-		"the result of a replaced container stays", tickFile,
-		"\tif w.id != \"\" {\n\t\tw.cache().Remove(w.id)\n\t}\n\tw.id, w.probed",
-		"\tw.id, w.probed",
+		"the result of a replaced container stays", workerFile,
+		"\tif w.id != \"\" {\n\t\tw.cache().Remove(w.id)\n\t}\n\ttask",
+		"\ttask",
+	},
+	{
+		"the first result is not stored if it is the initial one", workerFile,
+		"if w.stored && w.decided == r {",
+		"if w.decided == r {",
 	},
 	{
 		"a pod that has succeeded keeps its workers", podFile,
@@ -133,8 +139,8 @@ var mutants = []mutant{
 	},
 	{
 		"the exit of a regular container does not restart all", restartFile,
-		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses) || asks(pod.Spec.Containers, status.ContainerStatuses)",
-		"return asks(pod.Spec.InitContainers, status.InitContainerStatuses)",
+		"\t\tstatuses := status.ContainerStatuses\n",
+		"\t\tvar statuses []v1.ContainerStatus\n",
 	},
 	{
 		"a rule with an unknown operator is one with In", restartFile,
