@@ -68,9 +68,9 @@ type shard struct {
 	heap    heap
 	stale   int // about how many slots of the heap are not valid any more
 	timer   *time.Timer
-	wake    int64     // when the timer fires; never if it is not set
-	woken   int64     // when it last fired
-	wakes   int       // how often it has fired since window
+	wake    int64 // when the timer fires; never if it is not set
+	woken   int64 // when it last fired
+	wakes   int   // how often it has fired since window
 	window  int64
 	called  bool      // a runner is on its way to the heap
 	idle    []*runner // the last one was used last
