@@ -58,7 +58,7 @@ func withResting(t *testing.T, n int) (*running, *agent.Memory) {
 // pages returns the items of a list that is requested in pages, and calls between after each page.
 func (r *running) pages(path string, limit int, between func()) (items []string) {
 	r.t.Helper()
-	query := fmt.Sprintf("?limit=%d", limit)
+	query := fmt.Sprintf("&limit=%d", limit)
 	for {
 		var page list
 		r.get(path+query, &page)
@@ -74,7 +74,7 @@ func (r *running) pages(path string, limit int, between func()) (items []string)
 			}
 			return items
 		}
-		query = fmt.Sprintf("?limit=%d&continue=%s", limit, url.QueryEscape(page.Metadata.Continue))
+		query = fmt.Sprintf("&limit=%d&continue=%s", limit, url.QueryEscape(page.Metadata.Continue))
 		between()
 	}
 }
@@ -82,7 +82,9 @@ func (r *running) pages(path string, limit int, between func()) (items []string)
 func TestListsInPages(t *testing.T) {
 	t.Parallel()
 	r, _ := withResting(t, 9)
-	for path, want := range map[string]int{"/api/v1/pods": 9, "/api/v1/probes": 18, "/api/v1/events": 7} {
+	for path, want := range map[string]int{
+		"/api/v1/pods?namespace=": 9, "/api/v1/probes?namespace=": 18, "/api/v1/events?reason=ProbePaused": 7,
+	} {
 		var all list
 		r.get(path, &all)
 		if len(all.Items) != want || all.Metadata.Continue != "" {
@@ -99,8 +101,8 @@ func TestListsInPages(t *testing.T) {
 			}
 		}
 		var first list
-		if r.get(path+"?limit=2", &first); first.Metadata.RemainingItemCount == nil || *first.Metadata.RemainingItemCount != int64(want-2) {
-			t.Errorf("%s: %v items remain, want %d", path, first.Metadata.RemainingItemCount, want-2)
+		if r.get(path+"&limit=2", &first); first.Metadata.RemainingItemCount == nil || *first.Metadata.RemainingItemCount != int64(want-2) {
+			t.Errorf("%s: %+v, want %d items to remain", path, first.Metadata, want-2)
 		}
 	}
 }
@@ -112,7 +114,7 @@ func TestPagesOfListThatChanges(t *testing.T) {
 	all := resting(40)
 	kept, rest := all[5:15], slices.Concat(all[:5], all[15:])
 	step := 0
-	got := r.pages("/api/v1/pods", 3, func() {
+	got := r.pages("/api/v1/pods?namespace=", 3, func() {
 		step++
 		source.Set(append(slices.Clone(kept), rest[min(step, len(rest)):min(3*step, len(rest))]...)...)
 		r.reload()
@@ -164,7 +166,7 @@ func TestListFilters(t *testing.T) {
 		"/api/v1/events?pod=pod-003":                                         1,
 		"/api/v1/events?container=web&reason=ProbePaused&type=Normal":        7,
 		"/api/v1/events?container=eb":                                        0,
-		"/api/v1/events?type=Warning":                                        0,
+		"/api/v1/events?type=Warning&pod=pod-001":                            0,
 		"/api/v1/events?namespace=default&container=web&pod=pod-001&limit=0": 1,
 	} {
 		var got list
