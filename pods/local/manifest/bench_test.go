@@ -9,23 +9,42 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// BenchmarkLoad reads files=N manifests of one pod each, as a reload does.
-func BenchmarkLoad(b *testing.B) {
-	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: web}]}\n"
+const benchmarkPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: web}]}\n"
+
+// benchmarkFiles calls do with the source of n manifests of one pod each.
+func benchmarkFiles(b *testing.B, do func(b *testing.B, s *manifest.Source, n int)) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("files=%d", n), func(b *testing.B) {
 			dir := b.TempDir()
 			for i := range n {
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), fmt.Appendf(nil, pod, i), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), fmt.Appendf(nil, benchmarkPod, i), 0o600); err != nil {
 					b.Fatal(err)
 				}
 			}
-			s := &manifest.Source{Paths: []string{dir}}
-			for b.Loop() {
-				if loaded, err := s.Load(b.Context()); err != nil || len(loaded.Pods) != n {
-					b.Fatal(len(loaded.Pods), err)
-				}
-			}
+			do(b, &manifest.Source{Paths: []string{dir}}, n)
 		})
 	}
+}
+
+// BenchmarkLoad reads files=N manifests, as a reload does.
+func BenchmarkLoad(b *testing.B) {
+	benchmarkFiles(b, func(b *testing.B, s *manifest.Source, n int) {
+		for b.Loop() {
+			if loaded, err := s.Load(b.Context()); err != nil || len(loaded.Pods) != n {
+				b.Fatal(len(loaded.Pods), err)
+			}
+		}
+	})
+}
+
+// BenchmarkStamp looks for changes of files=N manifests, as an agent does twice a second.
+func BenchmarkStamp(b *testing.B) {
+	benchmarkFiles(b, func(b *testing.B, s *manifest.Source, _ int) {
+		first := s.Stamp()
+		for b.Loop() {
+			if s.Stamp() != first {
+				b.Fatal("the stamp has changed")
+			}
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -22,13 +23,18 @@ const maxManifest = 8 << 20
 func (s *Source) Stamp() string {
 	files, errs := s.files()
 	h := sha256.New()
+	var line []byte
 	for _, file := range files {
+		line = strconv.AppendQuote(line[:0], file.path)
 		info, err := os.Stat(file.path)
 		if err != nil {
-			fmt.Fprintf(h, "%q %v\n", file.path, err)
-			continue
+			line = fmt.Append(line, " ", err)
+		} else {
+			for _, n := range [...]int64{info.Size(), info.ModTime().UnixNano(), int64(info.Mode())} {
+				line = strconv.AppendInt(append(line, ' '), n, 10)
+			}
 		}
-		fmt.Fprintf(h, "%q %d %d %v\n", file.path, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		h.Write(append(line, '\n'))
 	}
 	for _, err := range errs {
 		fmt.Fprintln(h, err)
