@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,10 @@ type program struct {
 }
 
 var programs = []program{
+	{"worker", "`core/worker` and a handler of its own"},
+	{"group", "`core/group` and a handler of its own"},
+	{"group-three", "`core/group`, execprobe, httpprobe and tcpprobe"},
+	{"group-builtin", "`core/group` and the four built-in handlers"},
 	{"manager", "`core/manager` and a handler of its own"},
 	{"manager-builtin", "`core/manager` and `handlers/builtin`"},
 }
@@ -96,41 +101,37 @@ func table(sizes map[string]string) (string, error) {
 	var b strings.Builder
 	b.WriteString("| a program with | size | links modules of others |\n|---|---|---|\n")
 	for _, p := range programs {
-		links, err := links(p)
+		modules, err := modulesOf(p)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.uses, sizes[p.dir], links)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.uses, sizes[p.dir], modules)
 	}
 	return b.String(), nil
 }
 
-// links lists the modules of others that p links: by their names if prober requires them itself,
-// and the rest by their number.
-func links(p program) (string, error) {
-	out, err := run("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Indirect}}{{end}}{{end}}", p.pkg())
+// modulesOf lists the modules of others that p links: by their names if prober requires them
+// itself, and the rest by their number.
+func modulesOf(p program) (string, error) {
+	out, err := run("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}={{.Indirect}}{{end}}{{end}}", p.pkg())
 	if err != nil {
 		return "", err
 	}
-	var direct []string
-	indirect := 0
-	lines := strings.Fields(strings.ReplaceAll(out, " ", "="))
+	lines := strings.Fields(out)
 	slices.Sort(lines)
+	var named []string
+	more := 0
 	for _, line := range slices.Compact(lines) {
 		if path, ok := strings.CutSuffix(line, "=false"); ok {
-			direct = append(direct, path)
+			named = append(named, path)
 		} else {
-			indirect++
+			more++
 		}
 	}
-	switch {
-	case len(direct)+indirect == 0:
-		return "none", nil
-	case indirect == 0:
-		return strings.Join(direct, ", "), nil
-	default:
-		return fmt.Sprintf("%s, %d more", strings.Join(direct, ", "), indirect), nil
+	if more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
 	}
+	return cmp.Or(strings.Join(named, ", "), "none"), nil
 }
 
 // The lines around the table.
