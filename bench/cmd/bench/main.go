@@ -168,14 +168,15 @@ func foreignCPU() (time.Duration, error) {
 
 // command returns the command that measures a scenario again in the same way.
 func (o *options) command(s *scenario.Scenario) string {
-	text := "go run -tags k8s136 ./cmd/bench -again -scenario " + s.Name
+	var text strings.Builder
+	text.WriteString("go run -tags k8s136 ./cmd/bench -again -scenario " + s.Name)
 	for _, f := range []struct {
 		name  string
 		value int
 	}{{"seconds", o.seconds}, {"rounds", o.rounds}, {"probes", o.probes}} {
 		if f.value > 0 {
-			text += fmt.Sprintf(" -%s %d", f.name, f.value)
+			fmt.Fprintf(&text, " -%s %d", f.name, f.value)
 		}
 	}
-	return text
+	return text.String()
 }

@@ -169,11 +169,12 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 	if err := sleep(ctx, margin/10); err != nil { // calls under way end
 		return nil, err
 	}
-	return j.figures(before, after), nil
+	return j.figures(before, after, d), nil
 }
 
-// figures leaves out the lags of probes that hang.
-func (j *job) figures(before, after *snapshot) map[string]record.Number {
+// figures leaves out the lags of probes that hang. A sleep that took longer than d, because all
+// processors were busy, does not make the window of the lags longer: calls are kept for d.
+func (j *job) figures(before, after *snapshot, d time.Duration) map[string]record.Number {
 	lags, expected := new(measure.Histogram), 0.0
 	for i, attempts := range j.attempt {
 		if !attempts {
@@ -181,7 +182,7 @@ func (j *job) figures(before, after *snapshot) map[string]record.Number {
 		}
 		expected++
 		if i >= j.request.Hanging {
-			j.calls.Lags(lags, i, j.period, before.at, after.at)
+			j.calls.Lags(lags, i, j.period, before.at, before.at.Add(d))
 		}
 	}
 	wall := after.at.Sub(before.at).Seconds()
@@ -195,7 +196,7 @@ func (j *job) figures(before, after *snapshot) map[string]record.Number {
 		"goroutines": record.Number(float64(runtime.NumGoroutine()) / n),
 		"ticks":      record.Number(lags.Count()), "lost": record.Number(lags.Lost()),
 	}
-	if wall >= 2*j.period.Seconds() { // one call of a probe does not show when it was due
+	if d >= 2*j.period { // one call of a probe does not show when it was due
 		for name, q := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "p999-ms": 0.999, "max-ms": 1} {
 			figures[name] = record.Number(lags.Milliseconds(q))
 		}

@@ -161,6 +161,9 @@ func (s *section) circumstances() string {
 	if s.OtherCPU >= 0.05 {
 		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
 	}
+	if strings.Contains(s.Command, " -probes ") {
+		text += "\n**A quick look**: with fewer probes than the title says."
+	}
 	return text + "\n"
 }
 

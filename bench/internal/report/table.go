@@ -162,9 +162,10 @@ func thousands(text string) string {
 
 // label names a run.
 func label(r *record.Run) string {
-	text := r.Subject
+	var text strings.Builder
+	text.WriteString(r.Subject)
 	for _, p := range r.Params {
-		text += fmt.Sprintf(", %s %s", p.Name, p.Value)
+		fmt.Fprintf(&text, ", %s %s", p.Name, p.Value)
 	}
-	return text
+	return text.String()
 }
