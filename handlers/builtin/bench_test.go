@@ -2,15 +2,20 @@ package builtin_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/daeace23/prober/handlers/builtin"
@@ -18,16 +23,88 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// subjects returns one handler of each name, bound to a good target on loopback.
+// targetPorts are those of the servers that are probed.
+type targetPorts struct{ HTTP, TCP, GRPC int }
+
+// serveTargets is set in the environment of the process of the servers: this test program again, so
+// that what the servers take is not counted.
+const serveTargets = "PROBER_BENCHMARK_TARGETS"
+
+// startTargets starts the process of the servers, which ends with its stdin.
+func startTargets(b *testing.B) (ports targetPorts) {
+	b.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.Context(), program)
+	cmd.Env, cmd.Stderr = append(os.Environ(), serveTargets+"=1"), os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait() // b.Context has ended, which kills it
+	})
+	if err := json.NewDecoder(out).Decode(&ports); err != nil {
+		b.Fatal("the servers did not start: ", err)
+	}
+	return ports
+}
+
+// runTargets serves until the end of stdin.
+func runTargets() error {
+	var listeners [3]net.Listener
+	for i := range listeners {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		listeners[i] = l
+	}
+	health := grpc.NewServer()
+	healthpb.RegisterHealthServer(health, rig.Answers(healthpb.HealthCheckResponse_SERVING))
+	ended := make(chan error, len(listeners))
+	go func() {
+		ended <- http.Serve(listeners[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	}()
+	go func() {
+		for {
+			conn, err := listeners[1].Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			conn.Close()
+		}
+	}()
+	go func() { ended <- health.Serve(listeners[2]) }()
+	port := func(i int) int { return listeners[i].Addr().(*net.TCPAddr).Port }
+	if err := json.NewEncoder(os.Stdout).Encode(targetPorts{HTTP: port(0), TCP: port(1), GRPC: port(2)}); err != nil {
+		return err
+	}
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		ended <- err
+	}()
+	return <-ended
+}
+
+// subjects returns one handler of each name, bound to a good target on loopback, in another process.
 func subjects(b *testing.B) map[string]probe.Handler {
-	_, httpPort := rig.Serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-	l, grpcPort := rig.Loopback(b)
-	rig.ServeGRPC(b, l, rig.Answers(healthpb.HealthCheckResponse_SERVING))
-	tcpPort := rig.PortOf(b, rig.Listen(b, "tcp", "127.0.0.1:0"))
+	ports := startTargets(b)
 	return map[string]probe.Handler{
-		"http": rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, httpPort)),
-		"tcp":  rig.Prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, tcpPort)),
-		"grpc": rig.Prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, grpcPort)),
+		"http": rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, ports.HTTP)),
+		"tcp":  rig.Prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.TCP)),
+		"grpc": rig.Prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.GRPC)),
 		"exec": execHandler(b, new(builtin.HostRunner), "/bin/true"),
 	}
 }

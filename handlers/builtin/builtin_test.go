@@ -1,7 +1,9 @@
 package builtin_test
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +18,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serveTargets) != "" { // the process of a benchmark
+		if err := runTargets(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // execHandler returns an exec handler with runner and a command.
 func execHandler(t testing.TB, runner builtin.CommandRunner, command ...string) probe.Handler {

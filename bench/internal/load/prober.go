@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	v1 "k8s.io/api/core/v1"
 
 	core "github.com/daeace23/prober/core/manager"
@@ -20,6 +19,7 @@ import (
 // ours is prober's manager with its metrics, a reader of its results, and without a history.
 type ours struct {
 	manager  *core.Manager
+	metrics  *metrics.Metrics
 	registry *prometheus.Registry
 }
 
@@ -28,16 +28,15 @@ func newProber(ctx context.Context, r *Request, pods []*v1.Pod, run runner) (*ou
 	for _, pod := range pods {
 		store.SetPodStatus(pod, pod.Status)
 	}
-	o := &ours{registry: prometheus.NewRegistry()}
-	observer := metrics.New(metrics.Config{})
-	if err := observer.Register(o.registry); err != nil {
+	o := &ours{metrics: metrics.New(metrics.Config{}), registry: prometheus.NewRegistry()}
+	if err := o.metrics.RegisterShared(o.registry); err != nil {
 		return nil, err
 	}
 	found, err := ourHandlers(r, run)
 	if err != nil {
 		return nil, err
 	}
-	o.manager, err = core.New(core.Config{Status: store, Handlers: found, Observers: []worker.Observer{observer}})
+	o.manager, err = core.New(core.Config{Status: store, Handlers: found, Observers: []worker.Observer{o.metrics}})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func newProber(ctx context.Context, r *Request, pods []*v1.Pod, run runner) (*ou
 func (o *ours) add(ctx context.Context, pod *v1.Pod) error { return o.manager.AddPod(ctx, pod) }
 
 func (o *ours) gather() (string, error) {
-	return serve(promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{DisableCompression: true}))
+	return serve(o.metrics.Handler(metrics.HandlerConfig{Rest: o.registry}))
 }
 
 func ourHandlers(r *Request, run runner) (core.Handlers, error) {
