@@ -17,11 +17,11 @@ func processors() int { return runtime.NumCPU() }
 
 // check compares what the agent says with the log of the targets.
 func (w *world) check() {
+	w.checkResults() // first: it notes repeated attempts
 	if _, err := w.checkTotals(); err != nil {
 		w.failed("scrape", err)
 	}
 	w.checkTicks()
-	w.checkResults()
 }
 
 // skippedLocked returns the ticks that the agent has skipped, by reason.
@@ -42,12 +42,16 @@ func (w *world) checkTicks() {
 	t := w.ledger.tally(w.slack())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	skipped := int(w.scraped.sum("prober_runs_skipped_total", "") - w.first.sum("prober_runs_skipped_total", ""))
+	skipped := 0
+	for _, reason := range []string{"busy", "no_slot", "panic"} { // exact probes are never in quarantine
+		series := `prober_runs_skipped_total{reason="` + reason + `"}`
+		skipped += int(w.scraped.values[series] - w.first.values[series])
+	}
 	if t.lost > max(skipped, w.told.lost) {
 		w.report.fault("%d ticks lost, %d counted as skipped, such as %q", t.lost, skipped, t.examples)
 		w.told.lost = t.lost
 	}
-	if t.doubled > max(w.discardedLocked(), w.told.doubled) {
+	if t.doubled > w.told.doubled {
 		w.report.fault("%d ticks doubled, such as %q", t.doubled, t.examples)
 		w.told.doubled = t.doubled
 	}
@@ -58,12 +62,6 @@ func (w *world) checkTicks() {
 	if t.strays > 0 {
 		w.report.fault("%d connections of no probe", t.strays)
 	}
-}
-
-// discardedLocked returns the number of attempts that the agent has discarded since its host was in
-// trouble. Each of them may have been repeated.
-func (w *world) discardedLocked() int {
-	return int(w.scraped.sum("prober_attempt_errors_total", `reason="host_`))
 }
 
 // checkTotals compares prober_probe_total of every exact probe with the connections that its target
@@ -78,10 +76,6 @@ func (w *world) checkTotals() (inexact map[uint32]bool, err error) {
 		return nil, err
 	}
 	after := w.ledger.counts()
-	w.mu.Lock()
-	w.scraped = s
-	discarded := w.discardedLocked()
-	w.mu.Unlock()
 	inexact = make(map[uint32]bool)
 	wrong, falseFailures, example := 0, 0, ""
 	for key, a := range w.ledger.accounts {
@@ -89,11 +83,8 @@ func (w *world) checkTotals() (inexact map[uint32]bool, err error) {
 			continue
 		}
 		t, from, to := s.totals[probeSeries{podName(a.pod), a.container, a.kind}], before[key], after[key]
-		if short := max(from.count-1-t.all, from.failed-1-t.failed, 0); short <= from.repeated+discarded {
-			discarded -= max(short-from.repeated, 0)
-			from.count -= short
-			from.failed -= short
-		}
+		from.count -= to.uncounted
+		from.failed -= to.uncounted
 		// An attempt may be under way, which is not in the total yet.
 		if t.all < from.count-1 || t.all > to.count || a.faulty && (t.failed < from.failed-1 || t.failed > to.failed) {
 			wrong++
@@ -104,13 +95,14 @@ func (w *world) checkTotals() (inexact map[uint32]bool, err error) {
 			falseFailures += t.failed
 			example = fmt.Sprintf("%s: %d false failures", a.name(), t.failed)
 		}
-		if from != to || t.all != to.count || t.failed != to.failed {
+		if from.count != to.count || t.all != to.count || t.failed != to.failed {
 			inexact[key] = true
 		}
 	}
 	unseen := w.checkUnseen(&s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.scraped = s
 	w.compared.totals += len(before)
 	if wrong+falseFailures > 0 {
 		w.report.fault("prober_probe_total: %d totals differ from the log of the targets, %d false failures, such as %s", wrong, falseFailures, example)
@@ -210,19 +202,12 @@ func (w *world) checkResult(p *probeView, begin time.Time, closed bool, stable t
 	if role := roleOf(pod); role == going || !seen || p.Last == nil {
 		return "", ""
 	}
-	w.mu.Lock()
-	for _, t := range append(p.History, *p.Last) {
-		if t.Error != "" || t.Attempts > 1 { // not what the model has counted
-			w.tainted[p.key()] = true
-		}
-	}
-	tainted := w.tainted[p.key()]
-	w.mu.Unlock()
-	if tainted {
-		return "", ""
-	}
 	w.ledger.do(key, func(a *account) {
+		for _, t := range append(p.History, *p.Last) {
+			a.note(&t)
+		}
 		switch {
+		case len(a.repeats) > 0: // the model has counted what the agent has not
 		case a.port == portGate:
 			if stable < time.Duration(max(a.success, a.fail)+2)*a.period+time.Second {
 				return

@@ -32,9 +32,9 @@ type account struct {
 	count  int // connections, since the agent started
 	failed int // of them, those that the proxy made fail
 	last   int64
-	// repeated is the number of attempts after the first one of their tick, as far as the stream
-	// has shown them.
-	repeated int
+	// repeats has the ticks with more than one attempt, or with an error, by their times. The agent
+	// repeats attempts and discards results when its host is in trouble.
+	repeats map[int64]repeat
 
 	// The schedule of an exact probe, from begin on.
 	begun                bool
@@ -48,6 +48,34 @@ type account struct {
 	stale  int
 
 	model model // of a faulty probe
+}
+
+// repeat is the attempts of a tick: those after the first one, and those that prober_probe_total does
+// not count.
+type repeat struct{ more, uncounted int }
+
+// note notes a tick that the agent has shown, if it has more than one attempt or an error.
+func (a *account) note(t *tick) {
+	if t.Attempts < 2 && t.Error == "" {
+		return
+	}
+	counted := 1
+	if t.Error != "" {
+		counted = 0
+	}
+	if a.repeats == nil {
+		a.repeats = make(map[int64]repeat)
+	}
+	a.repeats[t.Time.UnixNano()] = repeat{t.Attempts - 1, t.Attempts - counted}
+}
+
+// repeated returns the sum of all repeats.
+func (a *account) repeated() (sum repeat) {
+	for _, r := range a.repeats {
+		sum.more += r.more
+		sum.uncounted += r.uncounted
+	}
+	return sum
 }
 
 // model is the threshold rule of the kubelet, in the few lines that readiness probes need.
@@ -235,7 +263,7 @@ type tally struct {
 	lost, doubled, tardy, stale int
 	repeated                    int      // attempts; see account
 	strays                      int      // connections of no probe
-	examples                    []string // of what is wrong
+	examples                    []string // of probes with what is wrong
 }
 
 // tally adds up the accounts. A tick that was due slack before the end of the log, or earlier, and
@@ -247,7 +275,7 @@ func (l *ledger) tally(slack time.Duration) (t tally) {
 	for _, a := range l.accounts {
 		t.stale += a.stale
 		if a.stale > 0 {
-			t.example("%s: %d attempts after a change or a removal", a.name(), a.stale)
+			t.example("%s: %d stale", a.name(), a.stale)
 		}
 		if !a.begun {
 			continue
@@ -259,8 +287,9 @@ func (l *ledger) tally(slack time.Duration) (t tally) {
 		t.probes++
 		t.ticks += int(a.tick)
 		t.lost += lost
-		t.repeated += a.repeated
-		doubled := max(0, a.doubled-a.repeated)
+		repeated := a.repeated().more
+		t.repeated += repeated
+		doubled := max(0, a.doubled-repeated)
 		t.doubled += doubled
 		t.tardy += a.tardy
 		if lost != 0 || doubled != 0 {
@@ -280,8 +309,8 @@ func (a *account) name() string {
 	return fmt.Sprintf("%s/%s/%s (%s)", podName(a.pod), a.container, a.kind, a.handler)
 }
 
-// counts are the connections of a probe, and of them those that were repeated.
-type counts struct{ count, failed, repeated int }
+// counts are the connections of a probe, and those that prober_probe_total does not count.
+type counts struct{ count, failed, uncounted int }
 
 // counts returns the connections of all probes until now.
 func (l *ledger) counts() map[uint32]counts {
@@ -289,7 +318,7 @@ func (l *ledger) counts() map[uint32]counts {
 	defer l.mu.Unlock()
 	all := make(map[uint32]counts, len(l.accounts))
 	for key, a := range l.accounts {
-		all[key] = counts{a.count, a.failed, a.repeated}
+		all[key] = counts{a.count, a.failed, a.repeated().uncounted}
 	}
 	return all
 }

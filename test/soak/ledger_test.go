@@ -65,6 +65,21 @@ func TestTallyCountsTicksThatNeverCame(t *testing.T) {
 	}
 }
 
+func TestAccountExcusesRepeatedAttempts(t *testing.T) {
+	a := exactAccount()
+	for _, e := range []int64{at(1, 0), at(1, 0.2), at(1, 0.4), at(2, 0), at(2, 0.3), at(3, 0)} {
+		a.add(entry{At: e})
+	}
+	for range 2 { // shown twice
+		a.note(&tick{Time: time.Unix(0, at(1, 0)), Attempts: 3, Error: "stalled"})
+		a.note(&tick{Time: time.Unix(0, at(2, 0)), Attempts: 2})
+		a.note(&tick{Time: time.Unix(0, at(3, 0)), Attempts: 1})
+	}
+	if got := a.repeated(); a.doubled != 3 || got != (repeat{more: 3, uncounted: 4}) {
+		t.Errorf("%d doubled, %+v, want 3, of which 3 were repeated, and 4 not counted", a.doubled, got)
+	}
+}
+
 func TestAccountCountsAttemptsAfterARemoval(t *testing.T) {
 	a := &account{closed: at(2, 0)}
 	a.add(entry{At: at(1, 0)})

@@ -44,8 +44,7 @@ type world struct {
 	first    scrape // when the schedules began, with totals
 	firstAt  time.Time
 	requests map[string]int // that failed, by what they were
-	tainted  map[string]bool
-	told     told // by check
+	told     told           // by check
 	stream   streamed
 	compared struct{ ticks, results, totals, exact int }
 }
@@ -98,7 +97,7 @@ func newWorld(o *options, r *report, all targets) *world {
 	w := &world{
 		options: o, report: r, targets: all, pods: max(filePods, o.probes/podProbes),
 		manifests: filepath.Join(o.temp, "pods"), plugins: filepath.Join(o.temp, "plugins"),
-		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), requests: make(map[string]int), tainted: make(map[string]bool),
+		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), requests: make(map[string]int),
 	}
 	w.ledger = newLedger(w.pods)
 	w.generations, w.absent = make([]int, w.pods), make([]bool, w.pods)
@@ -303,7 +302,7 @@ func (w *world) summary() {
 	r.add("counted as skipped", "%s", w.skippedLocked())
 	r.add("metrics = targets", "%d comparisons of a probe's total; at the end %d of %d without a tick meanwhile", w.compared.totals, w.compared.exact, t.probes)
 	r.add("results = model", "%d decided results, %d past ticks", w.compared.results, w.compared.ticks)
-	r.add("host trouble", "%d attempts discarded, %d repeated; the results of %d probes not compared", w.discardedLocked(), t.repeated, len(w.tainted))
+	r.add("host trouble", "%.0f attempts; %d attempts of exact probes repeated", s.sum("prober_attempt_errors_total", `reason="host_`), t.repeated)
 	r.add("scrapes", "%v; %s each", w.scrapes, mib(float64(s.bytes)))
 	r.add("lists of all probes", "%v", w.lists)
 	r.add("log lines dropped", "%.0f", s.sum("prober_log_lines_dropped_total", ""))

@@ -54,27 +54,28 @@ func (o oddTargets) healthyPod(mark string, i int) string {
     readinessProbe: {httpGet: {path: /ok, port: %d}, periodSeconds: 1, failureThreshold: 1}`, mark, o.HTTP))
 }
 
-// faultyPod has a container for each kind of failure. None of them is ever ready.
+// faultyPod has a container for each kind of failure. None of them is ever ready. Attempts end before
+// the next tick is due, so that the agent skips none.
 func (o oddTargets) faultyPod(i int) string {
 	plugins := fmt.Sprintf(`
-      hanging: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 1s, timeout: 1s}}
-      wrong: {readiness: {plugin: {name: tester, config: {mode: error}}, period: 1s, timeout: 1s}}`, o.Hang)
+      hanging: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 2s, timeout: 1s}}
+      wrong: {readiness: {plugin: {name: tester, config: {mode: error}}, period: 2s, timeout: 1s}}`, o.Hang)
 	return fmt.Sprintf(oddPod, fmt.Sprintf("faulty-%d", i), plugins, fmt.Sprintf(`
   - name: hanging
-    livenessProbe: {httpGet: {path: /, port: %d}, periodSeconds: 1}
+    livenessProbe: {httpGet: {path: /, port: %d}, periodSeconds: 2}
   - name: wrong
     livenessProbe: {exec: {command: [sh, -c, "sleep 100 & sleep 100"]}, periodSeconds: 5}
   - name: reset
-    livenessProbe: {httpGet: {path: /, port: %d}, periodSeconds: 1}
-    readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1}
+    livenessProbe: {httpGet: {path: /, port: %d}, periodSeconds: 2}
+    readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 2}
   - name: refuse
-    readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 1}
+    readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 2}
   - name: slow
-    readinessProbe: {httpGet: {path: /slow, port: %d}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /slow, port: %d}, periodSeconds: 2}
   - name: cut
-    readinessProbe: {httpGet: {path: /cut, port: %[4]d}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /cut, port: %[4]d}, periodSeconds: 2}
   - name: bad
-    readinessProbe: {httpGet: {path: /bad, port: %[4]d}, periodSeconds: 1}`, o.Hang, o.Reset, o.Refuse, o.HTTP))
+    readinessProbe: {httpGet: {path: /bad, port: %[4]d}, periodSeconds: 2}`, o.Hang, o.Reset, o.Refuse, o.HTTP))
 }
 
 // checkOdd checks a probe of an odd pod: healthy targets never fail, and faulty ones are never ready.

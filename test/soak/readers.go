@@ -181,21 +181,18 @@ func (s *streamed) event(data []byte, opened time.Time) {
 	}
 }
 
-// noteRepeated notes the attempts of a tick after the first one.
+// noteRepeated notes a tick with more than one attempt.
 func (w *world) noteRepeated(data []byte) {
 	if !bytes.Contains(data, attempts) || bytes.Contains(data, oneAttempt) {
 		return
 	}
 	var p probeView
-	if json.Unmarshal(data, &p) != nil || p.Last == nil || p.Last.Attempts < 2 {
+	if json.Unmarshal(data, &p) != nil || p.Last == nil {
 		return
 	}
 	if key, ok := w.keys[p.key()]; ok {
-		w.ledger.do(key, func(a *account) { a.repeated += p.Last.Attempts - 1 })
+		w.ledger.do(key, func(a *account) { a.note(p.Last) })
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tainted[p.key()] = true
 }
 
 var attempts, oneAttempt = []byte(`"attempts":`), []byte(`"attempts":1,`)
