@@ -146,15 +146,19 @@ func (w *world) expect(ctx context.Context, key uint32, begin time.Time, within 
 }
 
 // act pauses, resumes and triggers the readiness probes of the containers db of some pods. Two calls,
-// with the parts 0 and 1, have half of the pods each.
+// with the parts 0 and 1, have the pods of every other manifest each.
 func (w *world) act(ctx context.Context, part int) {
-	probes := 0
-	every(ctx, time.Second, func(i int) {
-		pod := (2*i+part)*filePods%(w.files()*filePods) + 3
-		if pod >= w.pods || (part == 1 && w.files() == 1) {
-			return
+	var pods []int
+	for file := part; file < w.files(); file += 2 {
+		if pod := file*filePods + 3; pod < w.pods {
+			pods = append(pods, pod)
 		}
-		probes++
+	}
+	if len(pods) == 0 {
+		return
+	}
+	every(ctx, time.Second, func(i int) {
+		pod := pods[i%len(pods)]
 		probe, key := podName(pod)+"/db/readiness", keyOf(pod, portDBReady)
 		do := func(action string) (begin time.Time, ok bool) {
 			begin = time.Now()
