@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -162,6 +163,32 @@ func TestDurationsGrowWhileOnePodReplacesAnother(t *testing.T) {
 	replacing.Wait()
 	if last != pods {
 		t.Errorf("%d durations in the end, want %d", last, pods)
+	}
+}
+
+func TestDurationsOfAnEndedPodCountOnceInASlowScrape(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	for i := range 100 { // more than a chunk of text
+		info := web
+		info.Pod = fmt.Sprintf("pod-%03d", i)
+		m.Observe(info).Tick(tick(probe.Success, results.Success))
+	}
+	var pair [2]worker.ProbeObserver
+	for i := range pair {
+		info := web
+		info.PodUID = fmt.Sprint("u", i)
+		pair[i] = m.Observe(info)
+		pair[i].Tick(tick(probe.Success, results.Success))
+	}
+	var text strings.Builder
+	probesHandler(m).ServeHTTP(&writer{http.Header{}, func(p []byte) (int, error) {
+		if text.Len() == 0 {
+			pair[0].Close() // its durations go to the other one
+		}
+		return text.Write(p)
+	}}, httptest.NewRequest("GET", "/metrics?name[]=prober_probe_duration_seconds", nil))
+	if want := "prober_probe_duration_seconds_count{container=\"web\",namespace=\"default\",pod=\"shop\",probe_type=\"Readiness\"} 2\n"; !strings.HasSuffix(text.String(), want) {
+		t.Errorf("the end is %q, want %q", text.String()[text.Len()-2*len(want):], want)
 	}
 }
 
