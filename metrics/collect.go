@@ -15,7 +15,7 @@ var _ prometheus.Collector = sharedCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c sharedCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight} {
+	for _, f := range []*family{outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight} {
 		ch <- f.desc
 	}
 }
@@ -40,6 +40,7 @@ func (c sharedCollector) Collect(ch chan<- prometheus.Metric) {
 	for i, reason := range skipReasons {
 		ch <- runsSkipped.with(float64(m.skipped[i].Load()), string(reason))
 	}
+	m.gated.collect(ch)
 	ch <- workers.with(float64(m.workers.Load()))
 	ch <- inflight.with(float64(m.inflight.Load()))
 }

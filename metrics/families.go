@@ -55,7 +55,7 @@ var groups = []struct {
 	families []*family
 }{
 	{"Probes", []*family{
-		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, inflight, restarts,
+		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight, restarts,
 	}},
 	{"Plugins", []*family{
 		pluginInfo, pluginTrust, pluginReload, sourceStale, pluginShadow, pluginInstances, pluginMemory, pluginCalls,
@@ -155,7 +155,13 @@ var (
 		Labels: []Label{{Name: "reason", Values: skipWords()}},
 		Alert:  "`busy` grows: a probe takes longer than its period. `no_slot` grows: a plugin needs more `instances` or memory.",
 	})
-	workers  = newFamily(Family{Name: "prober_workers", Type: Gauge, Help: "Probes that have a worker."})
+	workers     = newFamily(Family{Name: "prober_workers", Type: Gauge, Help: "Probes that have a worker."})
+	probesGated = newFamily(Family{
+		Name: "prober_probes_gated", Type: Gauge, Help: "Probes whose ticks make no attempts, by what keeps them from it.",
+		Labels: []Label{kindLabel, {Name: "gate", Values: gateWords()}},
+		Alert: "`no_status` or `no_container` is above 0 for some minutes: nobody reports the state of what is probed. " +
+			"`paused` is above 0 for a day: somebody has forgotten to resume a probe.",
+	})
 	inflight = newFamily(Family{Name: "prober_inflight", Type: Gauge, Help: "Attempts in progress."})
 	restarts = newFamily(Family{
 		Name: "prober_restarts_total", Type: Counter,

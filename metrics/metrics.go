@@ -49,6 +49,7 @@ const (
 type Metrics struct {
 	buckets     Buckets
 	workers     atomic.Int64
+	gated       gateCounts
 	inflight    atomic.Int64
 	skipped     [len(skipReasons)]atomic.Uint64
 	transitions [len(probe.Kinds)][decidedResults][decidedResults]atomic.Uint64 // by kind, from, to
@@ -73,7 +74,7 @@ var _ worker.Observer = (*Metrics)(nil)
 // New returns metrics without counts. [Metrics.Register] adds them to a registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{
-		buckets: cmp.Or(cfg.Buckets, ClassicBuckets), handlers: make(map[string]*outcomes),
+		buckets: cmp.Or(cfg.Buckets, ClassicBuckets), handlers: make(map[string]*outcomes), gated: newGateCounts(),
 		build: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: buildInfo.Name, Help: buildInfo.Help,
 			ConstLabels: prometheus.Labels{
@@ -133,7 +134,7 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	if found {
 		s := m.series.atLocked(p)
 		s.workers++
-		return s
+		return &successor{series: s}
 	}
 	m.series.made++
 	s := &series{kind: info.Kind, stripe: uint8(m.series.made % stripes), workers: 1}
@@ -161,7 +162,6 @@ func (m *Metrics) release(s *series) {
 	if s.workers--; s.workers > 0 {
 		return
 	}
-	s.setQuarantined(nil, false)
 	p, _ := m.series.seekLocked(s.subject, s.kind)
 	m.series.deleteLocked(p)
 	if heirs := m.series.twinsLocked(s); len(heirs) > 0 {

@@ -11,12 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics"
@@ -370,6 +372,80 @@ func TestInFlight(t *testing.T) {
 	if got := samples(t, registry, "prober_inflight"); got[0] != "prober_inflight{} 0" {
 		t.Errorf("after the attempt: %v", got)
 	}
+}
+
+func TestGatesOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, registry := setup(t)
+		g, err := group.New[string](group.Config{Observers: []worker.Observer{m}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Shutdown(t.Context())
+		want := func(gates ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			got := slices.DeleteFunc(samples(t, registry, "prober_probes_gated"), func(line string) bool { return strings.HasSuffix(line, " 0") })
+			for i := range gates {
+				gates[i] = "prober_probes_gated{gate=" + gates[i]
+			}
+			if !slices.Equal(got, gates) {
+				t.Errorf("got %q, want %q", got, gates)
+			}
+		}
+		handler := probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		task := &worker.Task{Subject: results.Subject{Container: "web"}}
+		for _, key := range []string{"a", "b"} { // two probes with the same labels
+			if err := g.Add(key, group.Probe{Task: task, Kind: probe.Readiness, Handler: handler, Name: "fake", Spec: probe.Spec{
+				Period: time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1,
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("no_status,kind=readiness} 2")
+		task.SetState(worker.Running("run-1", time.Now()))
+		want()
+		if err := g.Pause(group.ID[string]{Key: "b", Task: "web", Kind: probe.Readiness}); err != nil {
+			t.Fatal(err)
+		}
+		want("paused,kind=readiness} 1")
+		task.SetState(worker.State{})
+		want("no_status,kind=readiness} 2")
+	})
+}
+
+func TestGates(t *testing.T) {
+	m, registry := setup(t)
+	check := func(when string, want ...string) {
+		t.Helper()
+		got := slices.DeleteFunc(samples(t, registry, "prober_probes_gated"), func(line string) bool { return strings.HasSuffix(line, " 0") })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", when, got, want)
+		}
+	}
+	if got := samples(t, registry, "prober_probes_gated"); len(got) != len(probe.Kinds)*len(worker.Gates()) {
+		t.Errorf("%d series without probes", len(got))
+	}
+	liveness := web
+	liveness.Kind = probe.Liveness
+	first, other := m.Observe(web).(worker.GateObserver), m.Observe(liveness).(worker.GateObserver)
+	first.Gated(worker.NotStarted)
+	other.Gated(worker.NotRunning)
+	check("both are gated", "prober_probes_gated{gate=container_not_running,kind=liveness} 1", "prober_probes_gated{gate=not_started,kind=readiness} 1")
+	first.Gated(worker.Paused)
+	other.Gated(worker.Open)
+	check("one is gated", "prober_probes_gated{gate=paused,kind=readiness} 1")
+	second := m.Observe(web).(worker.GateObserver) // takes the place of the first
+	second.Gated(worker.NoStatus)
+	check("two workers of one probe", "prober_probes_gated{gate=no_status,kind=readiness} 1", "prober_probes_gated{gate=paused,kind=readiness} 1")
+	first.Gated(worker.Terminating)
+	first.Close()
+	check("the first has ended", "prober_probes_gated{gate=no_status,kind=readiness} 1")
+	second.Close()
+	other.Close()
+	check("all have ended")
 }
 
 func TestPluginMetrics(t *testing.T) {

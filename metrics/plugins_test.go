@@ -102,6 +102,14 @@ func TestQuarantinedProbes(t *testing.T) {
 	ill.Quarantined = ill.End
 	o.Tick(&ill)
 	want("1")
+	second := m.Observe(info) // another probe with the same labels
+	second.Tick(&ill)
+	want("2")
+	second.Tick(well)
+	want("1")
+	second.Skipped(worker.SkipQuarantine, 1)
 	o.Close()
+	want("1")
+	second.Close()
 	want("0")
 }

@@ -92,25 +92,31 @@ func bucket(bounds []time.Duration, d time.Duration) int {
 }
 
 // series is what is counted for one probe: the [worker.ProbeObserver] of its worker,
-// or of several while one replaces another. Its size is most of the memory of a probe in this
+// or of the first of several with the same labels, as while one replaces another. Its size is most of the memory of a probe in this
 // package, so counts have 32 bits: an overflow looks like a restart of the counter.
 type series struct {
 	subject     *subject
 	handler     atomic.Pointer[outcomes]       // of the last tick's handler
-	quarantined atomic.Pointer[outcomes]       // handler that has the probe in quarantine since the last tick; nil for none
 	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
 	durationSum atomic.Int64                   // nanoseconds
 	durations   [len(durationBounds) + 1]atomic.Uint32
 	totals      [decidedResults]atomic.Uint32 // by decided result
 	kind        probe.Kind
 	stripe      uint8 // of outcomes
-	workers     int16 // guarded by index.mu
+	workers     int32 // guarded by index.mu
+
+	// Owned by the first worker. See successor for the others.
+	quarantined *outcomes // of the handler that has the probe in quarantine; nil for none
+	gate        worker.Gate
 }
 
-var _ worker.ProbeObserver = (*series)(nil)
+var _ worker.GateObserver = (*series)(nil)
 
 // Tick implements [worker.ProbeObserver].
-func (s *series) Tick(t *worker.Tick) {
+func (s *series) Tick(t *worker.Tick) { s.tick(t, &s.quarantined) }
+
+// tick counts t. quarantined is that of the worker.
+func (s *series) tick(t *worker.Tick, quarantined **outcomes) {
 	handler := s.handler.Load()
 	if handler.handler != t.Handler {
 		handler = handler.metrics.outcomes(t.Handler)
@@ -118,9 +124,12 @@ func (s *series) Tick(t *worker.Tick) {
 		s.measured.Store(nil) // by another handler
 	}
 	handler.count(t, &handler.stripes[s.stripe])
-	s.setQuarantined(handler, !t.Quarantined.IsZero())
+	if t.Quarantined.IsZero() {
+		handler = nil
+	}
+	quarantine(quarantined, handler)
 	if t.Changed() {
-		handler.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
+		s.metrics().transitions[s.kind][t.Before+1][t.After+1].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
@@ -144,35 +153,74 @@ func (s *series) observeDuration(d time.Duration) {
 	s.durationSum.Add(int64(d))
 }
 
-// setQuarantined counts the probe for the handler that has it in quarantine, if it is.
-func (s *series) setQuarantined(handler *outcomes, is bool) {
-	if !is {
-		handler = nil
-	}
-	if s.quarantined.Load() == handler {
+// quarantine counts a probe for the handler that has it in quarantine, nil for none. It was counted
+// for *counted before.
+func quarantine(counted **outcomes, handler *outcomes) {
+	if *counted == handler {
 		return
 	}
-	if before := s.quarantined.Swap(handler); before != nil {
-		before.quarantined.Add(-1)
+	if *counted != nil {
+		(*counted).quarantined.Add(-1)
 	}
 	if handler != nil {
 		handler.quarantined.Add(1)
 	}
+	*counted = handler
 }
 
 // Skipped implements [worker.ProbeObserver].
 func (s *series) Skipped(reason worker.SkipReason, ticks int) {
-	handler := s.handler.Load()
+	s.skipped(reason, ticks, &s.quarantined)
+}
+
+func (s *series) skipped(reason worker.SkipReason, ticks int, quarantined **outcomes) {
 	if reason == worker.SkipQuarantine {
-		s.setQuarantined(handler, true)
+		quarantine(quarantined, s.handler.Load())
 	}
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
-		handler.metrics.skipped[i].Add(uint64(ticks))
+		s.metrics().skipped[i].Add(uint64(ticks))
 	}
 }
 
+// Gated implements [worker.GateObserver].
+func (s *series) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.gate, gate) }
+
 // Close implements [worker.ProbeObserver].
-func (s *series) Close() { s.handler.Load().metrics.release(s) }
+func (s *series) Close() {
+	s.Gated(worker.Open)
+	quarantine(&s.quarantined, nil)
+	s.metrics().release(s)
+}
+
+func (s *series) metrics() *Metrics { return s.handler.Load().metrics }
+
+// successor is the observer of a worker whose labels are those of an earlier worker. Both count in
+// one series, and each has its own state.
+type successor struct {
+	*series
+	quarantined *outcomes
+	gate        worker.Gate
+}
+
+var _ worker.GateObserver = (*successor)(nil)
+
+// Tick implements [worker.ProbeObserver].
+func (s *successor) Tick(t *worker.Tick) { s.tick(t, &s.quarantined) }
+
+// Skipped implements [worker.ProbeObserver].
+func (s *successor) Skipped(reason worker.SkipReason, ticks int) {
+	s.skipped(reason, ticks, &s.quarantined)
+}
+
+// Gated implements [worker.GateObserver].
+func (s *successor) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.gate, gate) }
+
+// Close implements [worker.ProbeObserver].
+func (s *successor) Close() {
+	s.Gated(worker.Open)
+	quarantine(&s.quarantined, nil)
+	s.metrics().release(s.series)
+}
 
 // absorb adds the durations of o to those of s.
 func (s *series) absorb(o *series) {
