@@ -100,7 +100,10 @@ const (
 // Kinds lists the kinds in the order of their numbers.
 var Kinds = [...]Kind{Liveness, Readiness, Startup}
 
-var kindNames = [...]string{Liveness: "liveness", Readiness: "readiness", Startup: "startup"}
+var (
+	kindNames  = [...]string{Liveness: "liveness", Readiness: "readiness", Startup: "startup"}
+	kindTitles = [...]string{Liveness: "Liveness", Readiness: "Readiness", Startup: "Startup"}
+)
 
 // String returns "liveness", "readiness" or "startup".
 func (k Kind) String() string {
@@ -113,8 +116,8 @@ func (k Kind) String() string {
 // Title returns the kubelet's spelling in events and metrics: "Liveness",
 // "Readiness", "Startup", and "UNKNOWN" for any other number.
 func (k Kind) Title() string {
-	if int(k) < len(kindNames) {
-		return strings.ToUpper(kindNames[k][:1]) + kindNames[k][1:]
+	if int(k) < len(kindTitles) {
+		return kindTitles[k]
 	}
 	return "UNKNOWN"
 }

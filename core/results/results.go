@@ -141,12 +141,18 @@ type cacheShard struct {
 type cacheEntry struct {
 	subject *Subject // read-only
 	cause   *Cause   // read-only; nil means an empty one
-	decided int64    // when, in Unix nanoseconds
-	result  Result
+	packed  int64    // when it was decided in Unix microseconds, and the result in the last 2 bits
 }
 
+func newEntry(r Result, subject *Subject, why Cause) cacheEntry {
+	return cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r+1)}
+}
+
+func (e *cacheEntry) result() Result     { return Result(e.packed&3) - 1 }
+func (e *cacheEntry) decided() time.Time { return time.UnixMicro(e.packed >> 2) }
+
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
-	u := Update{Kind: kind, ContainerID: containerID, Result: e.result, Time: time.Unix(0, e.decided)}
+	u := Update{Kind: kind, ContainerID: containerID, Result: e.result(), Time: e.decided()}
 	if e.subject != nil {
 		u.Subject = *e.subject
 	}
@@ -179,7 +185,10 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.entries[containerID]
-	return e.result, ok
+	if !ok {
+		return 0, false
+	}
+	return e.result(), true
 }
 
 // Set stores r, which was decided because of why, as the result of a container. It reports whether
@@ -190,10 +199,10 @@ func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.entries[containerID]; ok && e.result == r {
+	if e, ok := s.entries[containerID]; ok && e.result() == r {
 		return false
 	}
-	e := cacheEntry{subject, kept(why), time.Now().UnixNano(), r}
+	e := newEntry(r, subject, why)
 	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
 		q.put(e.update(c.kind, containerID))

@@ -42,42 +42,50 @@ type GateObserver interface {
 	Gated(gate Gate)
 }
 
-// joined are several observers of one probe.
-type joined []ProbeObserver
+// observers are two observers of one probe, the first of which may be two itself. Most probes
+// have two.
+type observers struct{ first, second ProbeObserver }
 
-// join returns one observer in place of several.
-func join(all []ProbeObserver) ProbeObserver {
-	if len(all) == 1 {
-		return all[0]
+// join returns one observer in place of two; the first may be nil.
+func join(first, second ProbeObserver) ProbeObserver {
+	if first == nil {
+		return second
 	}
-	return joined(all)
+	return &observers{first, second}
 }
 
-func (j joined) Tick(t *Tick) {
-	for _, o := range j {
-		o.Tick(t)
+func (o *observers) Tick(t *Tick) {
+	o.first.Tick(t)
+	o.second.Tick(t)
+}
+
+func (o *observers) Skipped(reason SkipReason, ticks int) {
+	o.first.Skipped(reason, ticks)
+	o.second.Skipped(reason, ticks)
+}
+
+func (o *observers) Gated(gate Gate) {
+	tellGate(o.first, gate)
+	tellGate(o.second, gate)
+}
+
+func (o *observers) Close() {
+	o.first.Close()
+	o.second.Close()
+}
+
+func tellGate(o ProbeObserver, gate Gate) {
+	if g, ok := o.(GateObserver); ok {
+		g.Gated(gate)
 	}
 }
 
-func (j joined) Skipped(reason SkipReason, ticks int) {
-	for _, o := range j {
-		o.Skipped(reason, ticks)
-	}
-}
+// unobserved is the observer of a probe that has none.
+type unobserved struct{}
 
-func (j joined) Gated(gate Gate) {
-	for _, o := range j {
-		if g, ok := o.(GateObserver); ok {
-			g.Gated(gate)
-		}
-	}
-}
-
-func (j joined) Close() {
-	for _, o := range j {
-		o.Close()
-	}
-}
+func (unobserved) Tick(*Tick)              {}
+func (unobserved) Skipped(SkipReason, int) {}
+func (unobserved) Close()                  {}
 
 // passed tells the observers the gate of a tick, if it has changed.
 func (w *Worker) passed(gate Gate) {
@@ -85,9 +93,7 @@ func (w *Worker) passed(gate Gate) {
 		return
 	}
 	w.gate = gate
-	if o, ok := w.observer.(GateObserver); ok {
-		o.Gated(gate)
-	}
+	tellGate(w.observer, gate)
 }
 
 // SkipReason is why a due tick was not run. It is a value of a metric label.

@@ -117,10 +117,9 @@ type Worker struct {
 
 	mu         sync.Mutex
 	setup      *setup
-	due        int64         // of the next periodic tick, as in schedule
+	due        int64         // of the next periodic tick, as in schedule; the delay of the first before Start
 	step       time.Duration // from the last due time to due
 	phase      time.Duration // from the first due time to the second; 0 once it is used
-	delay      time.Duration // from Start to the first tick
 	flight     *attemptContext
 	rested     chan struct{} // closed at the end of the last tick; nil unless Wait waits for it
 	quarantine *quarantine   // nil outside of one
@@ -152,19 +151,18 @@ func New(shared *Shared, cfg Config) *Worker {
 func (w *Worker) Init(shared *Shared, cfg Config) {
 	shared.once.Do(func() { shared.schedule = newSchedule() })
 	w.shared, w.shard, w.owner, w.kind = shared, shared.schedule.shard(), cfg.Owner, cfg.Kind
-	w.setup, w.delay, w.phase, w.step, w.paused = cfg.compact(), cfg.Delay, cfg.Phase, cfg.Spec.Period, cfg.Paused
+	w.setup, w.due, w.phase, w.step, w.paused = cfg.compact(), int64(cfg.Delay), cfg.Phase, cfg.Spec.Period, cfg.Paused
 	w.run = run{last: results.Success}
 	cfg.Task.use()
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
-	all := make([]ProbeObserver, 0, 1+len(shared.Observers))
-	if cfg.Observer != nil {
-		all = append(all, cfg.Observer)
-	}
+	w.observer = cfg.Observer
 	for _, o := range shared.Observers {
-		all = append(all, o.Observe(w.infoLocked()))
+		w.observer = join(w.observer, o.Observe(w.infoLocked()))
 	}
-	w.observer = join(all)
+	if w.observer == nil {
+		w.observer = unobserved{}
+	}
 }
 
 // Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container
@@ -178,7 +176,7 @@ func (w *Worker) Start() {
 	}
 	w.started = true
 	w.shard.add()
-	w.due = w.shared.schedule.since(time.Now().Add(w.delay))
+	w.due += w.shared.schedule.since(time.Now())
 	w.armLocked(w.due)
 }
 
