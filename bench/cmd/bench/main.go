@@ -3,8 +3,9 @@
 //
 //	go run -tags k8s136 ./cmd/bench -scenario http,period-1s -again
 //
-// Each scenario leaves a record, and is left out while it has one. So a run that was interrupted goes
-// on where it ended. It needs Linux, and a machine that does nothing else.
+// Each scenario leaves a record, and is left out while it has one of the same flags. So a run that was
+// interrupted goes on where it ended, and a quick look is replaced by the next full run. It needs
+// Linux, and a machine that does nothing else.
 package main
 
 import (
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&o.seconds, "seconds", 0, "length of one measurement; default: the scenario's")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each subject; default: the scenario's")
 	flags.IntVar(&o.probes, "probes", 0, "replaces the number of probes, for a quick look; default: the scenario's")
-	flags.BoolVar(&o.again, "again", false, "measure scenarios that have a record, and replace it")
+	flags.BoolVar(&o.again, "again", false, "measure scenarios again that have a record of the same flags")
 	flags.BoolVar(&o.list, "list", false, "list the scenarios")
 	flags.StringVar(&o.records, "records", "records", "folder of the records")
 	flags.StringVar(&o.page, "page", "../docs/performance.md", `the page to write; "" writes none`)
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return report.Write(o.page, scenario.All(), store)
 }
 
-// measure runs the scenarios that have no record.
+// measure runs the scenarios that have no record of these flags.
 func (o *options) measure(ctx context.Context, store record.Store, stdout, stderr io.Writer) error {
 	found, err := scenario.Find(strings.Split(o.scenarios, ","))
 	if err != nil {
@@ -102,7 +103,7 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 		if err != nil {
 			return err
 		}
-		if old != nil && !o.again {
+		if old != nil && old.Command == o.command(s) && !o.again {
 			fmt.Fprintf(stderr, "bench: %s has a record; -again replaces it\n", s.Name)
 			continue
 		}

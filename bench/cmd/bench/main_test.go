@@ -9,6 +9,7 @@ import (
 
 	"github.com/daeace23/prober/bench/internal/child"
 	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/bench/internal/report"
 	"github.com/daeace23/prober/bench/internal/scenario"
 )
 
@@ -42,6 +43,31 @@ func TestAScenarioIsMeasuredOnce(t *testing.T) {
 	}
 	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "-again") {
 		t.Errorf("measured again: %s%s", stdout.String(), stderr.String())
+	}
+	if err := run(t.Context(), append(args, "-probes", "50"), &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.Len() == 0 {
+		t.Error("not measured with other flags")
+	}
+}
+
+// TestThePageIsThatOfTheRecords fails when the page or the scenarios were edited: run
+//
+//	go run -tags k8s136 ./cmd/bench -scenario none
+func TestThePageIsThatOfTheRecords(t *testing.T) {
+	files, err := report.Page(scenario.All(), record.Store{Dir: "../../records"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		path := filepath.Join("../../../docs/performance", name)
+		if name == "" {
+			path = "../../../docs/performance.md"
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the records give: %v", path, err)
+		}
 	}
 }
 

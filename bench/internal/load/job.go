@@ -87,8 +87,8 @@ func start(ctx context.Context, r *Request) (*job, *Ready, error) {
 		return nil, nil, err
 	}
 	begin := time.Now()
-	for _, pod := range j.pods {
-		if err := m.add(ctx, pod); err != nil {
+	for i, pod := range j.pods {
+		if err := m.add(ctx, pod, i*len(j.attempt)/len(j.pods)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -118,6 +118,8 @@ func (j *job) manager(ctx context.Context) (manager, error) {
 		return newKubelet(ctx, j.pods, j.run), nil
 	case Prober:
 		return newProber(ctx, j.request, j.pods, j.run)
+	case Group:
+		return newGroup(ctx, j.run)
 	default:
 		return nil, fmt.Errorf("unknown subject %q", j.request.Subject)
 	}

@@ -44,7 +44,7 @@ func newKubelet(ctx context.Context, pods []*v1.Pod, run runner) *kubelet {
 	return &kubelet{prober.NewManager(source, caches[0], caches[1], caches[2], kubeletRunner{run: run}, record.NewFakeRecorder(0))}
 }
 
-func (k *kubelet) add(ctx context.Context, pod *v1.Pod) error {
+func (k *kubelet) add(ctx context.Context, pod *v1.Pod, _ int) error {
 	k.manager.AddPod(ctx, pod)
 	return nil
 }

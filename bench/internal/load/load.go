@@ -13,7 +13,8 @@ import (
 
 // The subjects.
 const (
-	Prober  = "prober"
+	Prober  = "prober"       // its manager of pods
+	Group   = "prober group" // without Kubernetes; only with bare handlers
 	Kubelet = "kubelet"
 )
 
@@ -29,7 +30,8 @@ type Request struct {
 	// Port is that of an HTTP target, at as many addresses as there are probes. 0 means exec probes
 	// whose commands do nothing.
 	Port int
-	// Bare replaces the exec handler of prober by one that does nothing at all.
+	// Bare replaces the exec handler of prober by one that does nothing at all. The group always
+	// has that.
 	Bare bool
 	// Hanging probes, the first ones, hang until their deadline of one second.
 	Hanging int
@@ -48,9 +50,10 @@ type Ready struct {
 // Measure is each further request. The answer is a map of figures.
 type Measure struct{ Seconds int }
 
-// manager is what both managers have in common.
+// manager is what the subjects have in common.
 type manager interface {
-	add(ctx context.Context, pod *v1.Pod) error
+	// add adds the probes of a pod. The numbers of its probes begin at first.
+	add(ctx context.Context, pod *v1.Pod, first int) error
 	// gather serves the metrics.
 	gather() (string, error)
 }

@@ -25,6 +25,7 @@ func TestBothManagersProbe(t *testing.T) {
 		{"kubelet", load.Request{Subject: load.Kubelet, Probes: 60}, 40},
 		{"prober", load.Request{Subject: load.Prober, Probes: 60}, 40},
 		{"bare handler", load.Request{Subject: load.Prober, Probes: 60, Bare: true}, 40},
+		{"group", load.Request{Subject: load.Group, Probes: 60}, 40},
 		{"hanging", load.Request{Subject: load.Prober, Probes: 40, OneProbe: true, Hanging: 20}, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func newProber(ctx context.Context, r *Request, pods []*v1.Pod, run runner) (*ou
 	return o, nil
 }
 
-func (o *ours) add(ctx context.Context, pod *v1.Pod) error { return o.manager.AddPod(ctx, pod) }
+func (o *ours) add(ctx context.Context, pod *v1.Pod, _ int) error { return o.manager.AddPod(ctx, pod) }
 
 func (o *ours) gather() (string, error) {
 	return serve(o.metrics.Handler(metrics.HandlerConfig{Rest: o.registry}))

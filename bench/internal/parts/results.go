@@ -94,7 +94,7 @@ func kubeletResults() func(container string, failed bool) {
 // update.
 func proberResults(ctx context.Context) func(container string, failed bool) {
 	cache, subject := results.New(probe.Liveness), new(results.Subject)
-	cache.Set("first", results.Success, subject, results.Initial)
+	cache.Set("first", results.Success, subject, results.Cause{Reason: results.Initial})
 	next, _ := iter.Pull(results.Subscribe(ctx, cache))
 	next()
 	return func(container string, failed bool) {
@@ -102,6 +102,6 @@ func proberResults(ctx context.Context) func(container string, failed bool) {
 		if failed {
 			result = results.Failure
 		}
-		cache.Set(container, result, subject, "")
+		cache.Set(container, result, subject, results.Cause{})
 	}
 }
