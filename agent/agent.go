@@ -66,9 +66,9 @@ type Config struct {
 	AddrFile       string            // for the bound address; "": none
 	StateDir       string            // is locked while the agent lives, and stores plugins of registries; "": none
 	Compat         probe.Compat
-	Profiling      bool // serve /debug/pprof
-	ShowOutput     bool // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
-	MetricsBuckets metrics.Buckets
+	Profiling      bool            // serve /debug/pprof
+	ShowOutput     bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
+	MetricsBuckets metrics.Buckets // of the durations of each probe
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info

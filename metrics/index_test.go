@@ -94,14 +94,14 @@ func TestSeriesStaySortedWhileWorkersComeAndGo(t *testing.T) {
 		}, Kind: probe.Kinds[random.IntN(len(probe.Kinds))]}
 	}
 	f.check()
-	for pod := range 3000 { // in order
+	for pod := range 1500 { // in order
 		f.observe(info(pod))
 	}
 	f.check()
 	for _, share := range []int{90, 90, 50, 50, 10, 10, 0, 90, 0, 0, 0} { // per cent of the changes that add a worker
-		for range 1500 {
+		for range 800 {
 			if random.IntN(100) < share {
-				f.observe(info(random.IntN(3000)))
+				f.observe(info(random.IntN(1500)))
 			} else if len(f.workers) > 0 {
 				f.close(random.IntN(len(f.workers)))
 			}
