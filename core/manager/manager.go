@@ -159,15 +159,18 @@ func New(cfg Config) (*Manager, error) {
 // readiness, liveness. It may be called again at every sync. It does not change a probe that
 // is running; see [Manager.UpdatePod].
 //
+// typed are probes that the pod does not declare itself, for an agent that binds handlers in Go.
+// They replace those of the pod for the same container and kind.
+//
 // pod is not modified and not kept. ctx bounds the call, not the probes. The error joins one
 // for every probe that could not be started, with the path of its field. The other probes are
 // started. A probe that could not be started counts as one that has not run yet: its container
 // is not ready, or has not started, until a later call starts it.
-func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
+func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	if pod.UID == "" {
 		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
 	}
-	d, set := declaredBy(pod), newPodSet(m, pod)
+	d, set := declaredBy(pod, typed), newPodSet(m, pod)
 	for i, c := range d.configs {
 		if ctx.Err() != nil {
 			d.fail(context.Cause(ctx), d.configs[i:]...)
@@ -188,12 +191,12 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod) error {
 	return errors.Join(d.errs...)
 }
 
-// UpdatePod adds, changes and removes workers so that they match the probes of pod. A probe
+// UpdatePod adds, changes and removes workers so that they match the probes of pod and typed. A probe
 // with the same handler and config keeps its run of equal results. A new period takes effect
 // at once. The result of an attempt under way is dropped. From now on ports, labels and
 // restart policies are those of pod. A probe with an error goes on as it was.
-func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod) error {
-	d, set := declaredBy(pod), newPodSet(m, pod)
+func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
+	d, set := declaredBy(pod, typed), newPodSet(m, pod)
 	invalid, desired := len(d.errs) > 0, make(map[probeName]bool)
 	for i, c := range d.configs {
 		if ctx.Err() != nil {

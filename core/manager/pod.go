@@ -272,6 +272,9 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 			h, err = nil, fmt.Errorf("handler %q: panic: %v", c.Handler, p)
 		}
 	}()
+	if c.Bind != nil {
+		return c.Bind()
+	}
 	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
 }
 
@@ -333,9 +336,9 @@ func (s *source) stateIn(status *v1.PodStatus) worker.State {
 		state.Running, state.StartedAt = true, c.State.Running.StartedAt.Time
 		return state
 	}
-	state.MayRestart = c.State.Terminated == nil ||
-		s.pod.of(s.container).restarts(s.pod.policy, c.State.Terminated.ExitCode) ||
-		s.pod.allRestart(status)
+	state.Final = c.State.Terminated != nil &&
+		!s.pod.of(s.container).restarts(s.pod.policy, c.State.Terminated.ExitCode) &&
+		!s.pod.allRestart(status)
 	return state
 }
 

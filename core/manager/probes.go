@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,17 +17,22 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ProbeConfig is one probe of a pod, from its container or from the annotation [Annotation],
-// with the defaults of the API.
+// ProbeConfig is one probe of a pod: from its container, from the annotation [Annotation], with the
+// defaults of the API, or from a caller of [Manager.AddPod].
 type ProbeConfig struct {
-	Path      *field.Path // of the probe in the pod
+	Path      *field.Path // of the probe in the pod; set by AddPod for one of a caller
 	Container string      // name
 	Kind      probe.Kind
-	Handler   string       // name; "" when the probe names none
-	Config    []byte       // the handler's config, a JSON object
-	Target    probe.Target // of a plugin; zero fields are filled in from the pod
-	Spec      probe.Spec
-	Paused    bool // until [Manager.Resume]
+	Handler   string // name; "" when the probe names none
+	Config    []byte // the handler's config, a JSON object
+	// Bind returns the handler, bound to the probe; the manager releases it. If it is nil, the
+	// handler is found by its name, and bound to Config. Bind is called when the probe is
+	// started, and when [Manager.UpdatePod] finds another Handler, Config or Target than
+	// before: Config can be anything that tells one binding from another.
+	Bind   func() (probe.Handler, error)
+	Target probe.Target // of a plugin; zero fields are filled in from the pod
+	Spec   probe.Spec
+	Paused bool // until [Manager.Resume]
 	// TerminationGracePeriodSeconds replaces that of the pod when this probe kills the
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
@@ -51,7 +57,7 @@ func (c *ProbeConfig) sameHandler(o *ProbeConfig) bool {
 // [*field.Error], for each invalid one. A probe of the annotation takes precedence over that of
 // the container.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
-	d := declaredBy(pod)
+	d := declaredBy(pod, nil)
 	return d.configs, d.errs
 }
 
@@ -62,10 +68,12 @@ type declared struct {
 	errs    []error
 }
 
-func declaredBy(pod *v1.Pod) *declared {
+// declaredBy returns the probes of pod, with those of the caller in place of its own.
+func declaredBy(pod *v1.Pod, typed []ProbeConfig) *declared {
 	d := new(declared)
 	var extra map[probeName]*ProbeConfig
 	extra, d.refused, d.errs = parseAnnotation(pod)
+	extra = d.withTyped(pod, extra, typed)
 	each := func(c *v1.Container, path *field.Path) {
 		for _, slot := range [...]struct {
 			kind  probe.Kind
@@ -105,6 +113,44 @@ func declaredBy(pod *v1.Pod) *declared {
 		}
 	}
 	return d
+}
+
+// withTyped returns extra with the probes of a caller. They replace those of the annotation.
+func (d *declared) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []ProbeConfig) map[probeName]*ProbeConfig {
+	if extra == nil && len(typed) > 0 {
+		extra = make(map[probeName]*ProbeConfig)
+	}
+	for _, c := range typed {
+		name := probeName{c.Container, c.Kind}
+		if err := c.complete(pod); err != nil {
+			d.errs = append(d.errs, fmt.Errorf("%s: %w", c.Path, err))
+			d.refused, extra[name] = append(d.refused, name), nil
+			continue
+		}
+		extra[name] = &c
+	}
+	return extra
+}
+
+// complete fills in the API's defaults of a probe of a caller.
+func (c *ProbeConfig) complete(pod *v1.Pod) error {
+	c.Path = field.NewPath("typed").Key(c.Container).Child(c.Kind.String())
+	if _, err := probedContainer(pod, c.Container, c.Path); err != nil {
+		return errors.New("the pod has no such container, or it is an init container that is not restartable")
+	}
+	c.Spec.Period, c.Spec.Timeout = cmp.Or(c.Spec.Period, 10*time.Second), cmp.Or(c.Spec.Timeout, time.Second)
+	c.Spec.SuccessThreshold, c.Spec.FailureThreshold = cmp.Or(c.Spec.SuccessThreshold, 1), cmp.Or(c.Spec.FailureThreshold, 3)
+	switch {
+	case int(c.Kind) >= len(probe.Kinds):
+		return errors.New("unknown kind")
+	case c.Handler == "":
+		return errors.New("the handler has no name")
+	case c.Spec.Period < minDuration || c.Spec.Timeout < minDuration:
+		return fmt.Errorf("period and timeout must be at least %v", minDuration)
+	case c.Spec.SuccessThreshold < 1 || c.Spec.FailureThreshold < 1 || c.Spec.InitialDelay < 0:
+		return errors.New("thresholds must be at least 1, and the initial delay at least 0")
+	}
+	return nil
 }
 
 // fail adds err, and refuses the probes of configs.

@@ -69,7 +69,7 @@ func TestHandlersAreReleased(t *testing.T) {
 		p.Annotations = map[string]string{manager.Annotation: annotation}
 		return p
 	}
-	do := func(when string, act func(context.Context, *v1.Pod) error, annotation string, want int) {
+	do := func(when string, act func(context.Context, *v1.Pod, ...manager.ProbeConfig) error, annotation string, want int) {
 		t.Helper()
 		if err := act(t.Context(), pod(annotation)); err != nil {
 			t.Fatalf("%s: %v", when, err)
@@ -121,7 +121,7 @@ func TestPrepareThatPanics(t *testing.T) {
 	p.UID, p.Name = "u", "p"
 	p.Annotations = map[string]string{manager.Annotation: `{web: {readiness: {plugin: {name: broken, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`}
 	const want = `handler "broken": panic: with {"x":"[redacted]"}`
-	for name, act := range map[string]func(context.Context, *v1.Pod) error{"AddPod": m.AddPod, "UpdatePod": m.UpdatePod} {
+	for name, act := range map[string]func(context.Context, *v1.Pod, ...manager.ProbeConfig) error{"AddPod": m.AddPod, "UpdatePod": m.UpdatePod} {
 		if err := act(t.Context(), p); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: got %v, want …%s", name, err, want)
 		}

@@ -18,7 +18,7 @@ const (
 	PodEnded                 // the worker ends
 	NoContainer              // the status has no container ID yet
 	OnHold                   // until the container ID changes
-	NotRunning               // the worker ends, unless the container may restart
+	NotRunning               // the worker ends if the state is final
 	Terminating              // no liveness and startup probes; the worker ends
 	InitialDelay             // from the start of the container
 	NotStarted               // the startup probe has not succeeded
@@ -109,7 +109,7 @@ func (w *Worker) enterLocked(now time.Time, s *State) (gate Gate, more bool) {
 	switch gate {
 	case NotRunning:
 		w.decideLocked(results.Failure, results.Cause{Reason: results.NotRunning})
-		return gate, s.MayRestart
+		return gate, !s.Final
 	case Terminating:
 		w.decideLocked(results.Success, results.Cause{Reason: results.Terminating}) // no restarts during the shutdown
 		return gate, false

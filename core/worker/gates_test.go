@@ -64,7 +64,7 @@ func TestGates(t *testing.T) {
 	})
 	each(t, "#30 container is terminated and not restarted: worker ends", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
-		r.state.Running, r.state.MayRestart = false, false
+		r.state.Running, r.state.Final = false, true
 		r.run().tick()
 		r.wantCalls(0)
 		r.wantEnded(true)
@@ -82,7 +82,7 @@ func TestGates(t *testing.T) {
 // from the cache.
 func TestResultOfEndingWorker(t *testing.T) {
 	deleting := func(s *worker.State) { s.Deleting = true }
-	terminated := func(s *worker.State) { s.Running, s.MayRestart = false, false }
+	terminated := func(s *worker.State) { s.Running, s.Final = false, true }
 	for _, tc := range []struct {
 		name  string
 		kinds []probe.Kind

@@ -63,7 +63,7 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 	}
 	r.state = worker.State{
 		Found: true, ContainerID: "c1", Running: true, StartedAt: time.Now(),
-		Started: kind != probe.Startup, MayRestart: true, PodIP: "10.0.0.1",
+		Started: kind != probe.Startup, PodIP: "10.0.0.1",
 	}
 	r.cfg = worker.Config{
 		Setup: worker.Setup{

@@ -28,28 +28,42 @@ type Publisher interface {
 // State is what the probes of a task must know of it. In Kubernetes it is the state of a pod and
 // one of its containers, from the status of the pod.
 type State struct {
-	Found       bool      // there is a status at all
-	PodEnded    bool      // the pod's phase is Failed or Succeeded: its probes end
-	ContainerID string    // of this run of the task; "" until the status has one
+	Found    bool // there is a status at all
+	PodEnded bool // the pod's phase is Failed or Succeeded: its probes end
+	// ContainerID names this run of the task, "" until there is one. No other task of the group
+	// may have the same, since results are kept by it. Another ID is another run: the results of
+	// the old one are dropped.
+	ContainerID string
 	Running     bool      // the task runs
 	StartedAt   time.Time // when it began to run
 	Started     bool      // its startup probe has succeeded, or it has none
-	MayRestart  bool      // it does not run, and its restart policy restarts it
+	Final       bool      // it does not run, and will not run again: its probes end
 	Deleting    bool      // the pod is being deleted
 	PodIP       string    // the default host of targets
 }
 
-// Running returns the state of a task that runs since the given time, and has started. id names
-// this run of the task: another one drops the results of the old run.
+// Running returns the state of a task that runs since the given time, and has started: it has no
+// startup probe.
 func Running(id string, since time.Time) State {
-	return State{Found: true, ContainerID: id, Running: true, StartedAt: since, Started: true, MayRestart: true}
+	return State{Found: true, ContainerID: id, Running: true, StartedAt: since, Started: true}
 }
+
+// Starting returns the state of a task that runs since the given time, and has started when its
+// startup probe succeeds: then [Task.SetStarted] is to be called.
+func Starting(id string, since time.Time) State {
+	return State{Found: true, ContainerID: id, Running: true, StartedAt: since}
+}
+
+// Stopped returns the state of a task that does not run now.
+func Stopped(id string) State { return State{Found: true, ContainerID: id} }
 
 // Task is what is probed: in Kubernetes a container. The workers of a task share it. Its fields
 // are read-only once it is in use.
 type Task struct {
+	// Subject is what updates, events, observers and logs call the task.
 	Subject results.Subject
-	// Pod and Container are for handlers. Those that are nil get the names of Subject.
+	// Pod and Container are for handlers. The first worker of the task sets those that are nil,
+	// with the names of Subject.
 	Pod       *probe.Pod
 	Container *probe.Container
 	// Source returns the state of the task, and may be a [Publisher]. If it is nil, the state is
@@ -72,8 +86,25 @@ type Task struct {
 	stop  func() // of the Publisher; nil if nothing is to be stopped
 }
 
-// SetState publishes the state of t. The next tick of each probe uses it.
+// SetState publishes the state of a task without a Source. The next tick of each probe uses it,
+// up to a period later; [Worker.Trigger] makes one now.
 func (t *Task) SetState(s State) { t.published.Store(&s) }
+
+// SetStarted publishes that a run of t has started. It reports false, and does nothing, if t is in
+// another run now.
+func (t *Task) SetStarted(id string) bool {
+	for {
+		now := t.published.Load()
+		if now == nil || now.ContainerID != id {
+			return false
+		}
+		next := *now
+		next.Started = true
+		if t.published.CompareAndSwap(now, &next) {
+			return true
+		}
+	}
+}
 
 // State returns the last published state of t, or that of the last tick if Source publishes none.
 // Before the first it is the zero value.
