@@ -61,10 +61,13 @@ type listed struct {
 func (s *Source) files() (files []listed, errs []error) {
 	seen := make(map[string]bool)
 	add := func(file listed) {
-		if !seen[file.path] {
+		if len(s.Paths) > 1 { // one folder has each name once
+			if seen[file.path] {
+				return
+			}
 			seen[file.path] = true
-			files = append(files, file)
 		}
+		files = append(files, file)
 	}
 	for _, path := range s.Paths {
 		if path == "-" {
@@ -84,6 +87,7 @@ func (s *Source) files() (files []listed, errs []error) {
 			errs = append(errs, fileError(path, err))
 			continue
 		}
+		files = slices.Grow(files, len(entries))
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
 				add(listed{filepath.Join(path, e.Name()), false})
