@@ -21,12 +21,12 @@ import (
 // Run is never called, it calls neither. All methods are safe for concurrent use.
 //
 // A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
-// [manager.RestartSource], [RestartGracer] and [StateSaver]. memory_test.go has the smallest
-// source, docs/embedding.md how to use one.
+// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer] and [StateSaver].
+// memory_test.go has the smallest source, docs/embedding.md how to use one.
 type PodSource interface {
 	// PodStatus returns the present status of a pod, false for an unknown one. Every tick of every
 	// probe calls it, also before Start: it must return from memory. The agent does not modify the
-	// status.
+	// status. A source that is a [manager.StatusPublisher] is not called at each tick.
 	manager.StatusSource
 
 	// Start begins to apply the desired pods, with m.AddPod, UpdatePod and RemovePod. It returns at

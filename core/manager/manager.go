@@ -53,11 +53,11 @@ type StatusSource interface {
 // pod when that changes.
 type StatusPublisher interface {
 	StatusSource
-	// Watch calls publish with the status of a pod, if it has one, and then with every new
+	// WatchStatus calls publish with the status of a pod, if it has one, and then with every new
 	// one in order, nil if it is removed, until stop is called. publish is not called after
 	// stop has returned. It does not modify the status, does not block, and may be called with
-	// locks held. Watch and stop are called with no lock of the manager held.
-	Watch(uid types.UID, publish func(*v1.PodStatus)) (stop func())
+	// locks held. WatchStatus and stop are called with no lock of the manager held.
+	WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func())
 }
 
 // RestartSource is a [StatusSource] with containers that are not restarted when a probe fails.

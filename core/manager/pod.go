@@ -310,7 +310,7 @@ func (s *source) Publish(set func(worker.State)) (stop func(), ok bool) {
 	if !ok {
 		return nil, false
 	}
-	return p.Watch(s.pod.uid, func(status *v1.PodStatus) {
+	return p.WatchStatus(s.pod.uid, func(status *v1.PodStatus) {
 		if status == nil {
 			set(worker.State{})
 		} else {

@@ -21,7 +21,7 @@ type StatusStore struct {
 	watchers map[types.UID][]*watcher
 }
 
-// watcher is a call of [StatusStore.Watch] that was not stopped.
+// watcher is a call of [StatusStore.WatchStatus] that was not stopped.
 type watcher struct{ publish func(*v1.PodStatus) }
 
 // storedPod is never modified, only replaced.
@@ -43,8 +43,8 @@ func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return *p.status, true
 }
 
-// Watch implements [StatusPublisher].
-func (s *StatusStore) Watch(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
+// WatchStatus implements [StatusPublisher].
+func (s *StatusStore) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &watcher{publish}

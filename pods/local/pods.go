@@ -80,7 +80,10 @@ type Pods struct {
 	stopped bool
 }
 
-var _ manager.RestartSource = (*Pods)(nil)
+var (
+	_ manager.RestartSource   = (*Pods)(nil)
+	_ manager.StatusPublisher = (*Pods)(nil)
+)
 
 // ErrStopped is returned by [Pods.Apply] before [Pods.Start] and after [Pods.Stop].
 var ErrStopped = errors.New("pods are stopped")
@@ -231,6 +234,11 @@ func (p *Pods) Stop(ctx context.Context) error {
 
 // PodStatus implements [manager.StatusSource].
 func (p *Pods) PodStatus(uid types.UID) (v1.PodStatus, bool) { return p.store.PodStatus(uid) }
+
+// WatchStatus implements [manager.StatusPublisher].
+func (p *Pods) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
+	return p.store.WatchStatus(uid, publish)
+}
 
 // Restarts implements [manager.RestartSource]. An external target is not restarted.
 func (p *Pods) Restarts(_ *v1.Pod, c *v1.Container) bool { return !isExternal(c) }

@@ -36,7 +36,10 @@ type PodSource struct {
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
 type podSet = Pods
 
-var _ manager.RestartSource = (*PodSource)(nil)
+var (
+	_ manager.RestartSource   = (*PodSource)(nil)
+	_ manager.StatusPublisher = (*PodSource)(nil)
+)
 
 // NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
 // error has everything that is wrong. It sets Known and Check of manifests, and starts nothing.
