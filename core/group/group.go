@@ -6,14 +6,15 @@
 // changes, and adds probes with handlers that are bound in Go:
 //
 //	g, err := group.New[string](group.Config{})
-//	task := &worker.Task{Subject: results.Subject{Container: "web"}}
-//	task.SetState(worker.Running("run-1", time.Now()))
-//	err = g.Add("checkout", group.Probe{Task: task, Kind: probe.Readiness, Handler: handler, Spec: spec})
+//	task := &worker.Task{Subject: results.Subject{Pod: "checkout", Container: "web"}}
+//	task.SetState(worker.Running("checkout/web/1", time.Now()))
+//	err = g.Add("checkout", group.Probe{Task: task, Kind: probe.Readiness, Handler: handler})
 //	for update := range g.Subscribe(ctx) { … }
 //
 // The thresholds, gates, retries and results are those of the kubelet: see package worker, and
 // package manager, which is the kubelet's probe manager over a Group. This file is the group and
-// its probes; end.go stops them; status.go and history.go are what users see.
+// its probes; check.go is what a probe must have; end.go stops probes; status.go and history.go
+// are what users see.
 package group
 
 import (
@@ -47,8 +48,11 @@ type Config struct {
 	Liveness, Readiness, Startup *results.Cache
 
 	Observers []worker.Observer // observe every tick of every probe
-	Event     func(Event)       // nil: events are dropped; must not block
-	Logger    *slog.Logger      // nil: slog's default
+	// Event is called for every tick that failed, ended in an error or a warning, and when a
+	// quarantine begins: by the goroutine of the tick, with no lock held, and concurrently for
+	// different probes. The probe waits for it, and no other does. Nil drops events.
+	Event  func(Event)
+	Logger *slog.Logger // nil: slog's default
 
 	// RestartGrace is how long before the start of the group a task must have started to
 	// count as probed by an earlier agent. 0 means the kubelet's 10 s.
@@ -68,17 +72,21 @@ type Event struct {
 	Message string
 }
 
-// Probe is one probe of a key.
+// Probe is one probe of a key. Only Task and Handler are required.
 type Probe struct {
 	// Task is what is probed. Probes of one task share it. A task has at most one probe of
-	// each kind, and its name is unique among the tasks of a key.
+	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key, and
+	// the ContainerID in its state among all tasks of the group.
 	Task *worker.Task
 	Kind probe.Kind
 	// Handler carries the probe out. Once the probe is added, the group releases it when it
 	// is no longer used, if it is a [probe.Releaser].
 	Handler probe.Handler
-	Name    string // of the handler, in results and metrics
-	Spec    probe.Spec
+	Name    string // of the handler, for observers, logs and metrics
+	// Spec has the schedule and the thresholds. Fields that are 0 have the kubelet's defaults:
+	// a period of 10 s, a timeout of 1 s, one success and three failures. A negative timeout
+	// means none.
+	Spec probe.Spec
 	// Target is for handlers that take their target from the request. Without a Host and
 	// Unix its host is the PodIP of the state of the task.
 	Target probe.Target
@@ -163,16 +171,12 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 // Start returns when the group was made.
 func (g *Group[K]) Start() time.Time { return g.shared.AgentStart }
 
-// Add starts a probe of key. Its error is [ErrExists], [ErrClosed], or says what of p is not set;
-// p.Handler is then still the caller's.
+// Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], or names the invalid
+// field of p; p.Handler is then still the caller's.
 func (g *Group[K]) Add(key K, p Probe) error {
-	switch {
-	case p.Task == nil:
-		return errors.New("probe has no task")
-	case p.Handler == nil:
-		return errors.New("probe has no handler")
-	case p.Spec.Period <= 0 || p.Spec.SuccessThreshold < 1 || p.Spec.FailureThreshold < 1:
-		return errors.New("period and thresholds of a probe must be above 0")
+	p, err := checked(key, p)
+	if err != nil {
+		return err
 	}
 	e := &entry[K]{group: g, key: key, tag: p.Tag, paused: p.Paused}
 	e.record.history = &g.memory
@@ -180,11 +184,11 @@ func (g *Group[K]) Add(key K, p Probe) error {
 	e.Init(&g.shared, worker.Config{
 		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: &e.record, Owner: e,
 	})
-	err := g.insert(e)
-	if err != nil {
+	if err := g.insert(e); err != nil {
 		e.Stop()
+		return fmt.Errorf("%v: %w", e.id(), err)
 	}
-	return err
+	return nil
 }
 
 // insert adds e and starts its worker.
@@ -228,16 +232,23 @@ type Keep struct {
 }
 
 // Update changes a probe of key, or adds it. A new period takes effect at once, and the result of
-// an attempt under way is dropped. A pause stays, unless p.Paused is another one than before. When
-// Update returns an error, p.Handler is still the caller's.
+// an attempt under way is dropped. A pause stays, unless p.Paused is another one than before. The
+// task of a probe cannot be changed. When Update returns an error, p.Handler is still the caller's.
 func (g *Group[K]) Update(key K, p Probe, keep Keep) error {
+	p, err := checked(key, p)
+	if err != nil {
+		return err
+	}
 	for {
 		now, ok := g.Current(ID[K]{key, p.Task.Subject.Container, p.Kind})
-		if !ok {
+		switch {
+		case !ok:
 			if err := g.Add(key, p); !errors.Is(err, ErrExists) {
 				return err
 			}
-		} else if g.Replace(now, p, keep) {
+		case now.Task != p.Task:
+			return fmt.Errorf("%v: the probe has another Task", now.entry.id())
+		case g.Replace(now, p, keep):
 			return nil
 		}
 	}
@@ -271,8 +282,9 @@ func (e *entry[K]) currentLocked() Current[K] {
 	}, e, e.version}
 }
 
-// Replace changes a probe as [Group.Update] does. It reports false, and does nothing, if the probe
-// has ended or was changed meanwhile: so a caller can prepare the change without a lock.
+// Replace changes a probe as [Group.Update] does, but does not check p. It reports false, and does
+// nothing, if the probe has ended or was changed meanwhile: so a caller can prepare the change
+// without a lock.
 func (g *Group[K]) Replace(was Current[K], p Probe, keep Keep) bool {
 	if !g.replace(was, p, keep.Run) {
 		return false
@@ -296,7 +308,7 @@ func (g *Group[K]) replace(was Current[K], p Probe, keepRun bool) bool {
 	return true
 }
 
-// Trigger makes a probe tick now.
+// Trigger makes a probe tick now. Its error matches [ErrNotFound].
 func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*worker.Worker).Trigger) }
 
 // Pause stops the attempts of a probe until [Group.Resume]. Its decided result stays.
@@ -308,7 +320,7 @@ func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*worker.Worker).R
 func (g *Group[K]) with(id ID[K], do func(*worker.Worker)) error {
 	e := g.entry(id)
 	if e == nil {
-		return ErrNotFound
+		return fmt.Errorf("%v: %w", id, ErrNotFound)
 	}
 	do(&e.Worker)
 	return nil
@@ -338,7 +350,7 @@ func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
 }
 
 // Results returns the cache of the decided results for kind, by the ContainerID in the states of
-// the tasks.
+// the tasks. kind is one of [probe.Kinds].
 func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Results[kind] }
 
 // Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
