@@ -32,10 +32,11 @@ const writeTimeout = 30 * time.Second
 
 // Handler returns a handler of scrapes. Its responses are those of promhttp over a registry with
 // all metrics, in the text format and in OpenMetrics; the series of prober_plugin_metric are sorted
-// within a container. It streams the series of probes from their counters, in chunks of about
-// 64 KiB. The memory of a request does not depend on the number of probes, and a request holds no
-// lock while it waits for its reader. It ends after 30 s, or when the write timeout of the server
-// has passed. The query parameter name[] selects families.
+// within a container. It has no protobuf: clients that accept nothing else get text. It streams the
+// series of probes from their counters, in chunks of about 64 KiB, and ticks run in between. The
+// memory of a request does not depend on the number of probes, and a request holds no lock while it
+// waits for its reader. It ends after 30 s, or when the write timeout of the server has passed. The
+// query parameter name[] selects families.
 func (m *Metrics) Handler(cfg HandlerConfig) http.Handler {
 	h := &handler{metrics: m, cfg: cfg}
 	if cfg.Rest == nil {
