@@ -86,7 +86,10 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 			q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
 	})
 	if q.filters["result"] != "" {
-		all = slices.DeleteFunc(all, func(i worker.Info) bool { _, ok := status(&i); return !ok })
+		all = slices.DeleteFunc(all, func(i worker.Info) bool {
+			s, ok := a.latest(keyOf(&i))
+			return !ok || !q.matches("result", s.Result.Word())
+		})
 	}
 	page, meta := pageOf(&q, all, probeName)
 	writeList(w, probeHead{meta}, page, status)
@@ -131,7 +134,16 @@ func keyOf(i *worker.Info) manager.Key {
 
 // probe returns the status of a probe, for JSON.
 func (a *Agent) probe(key manager.Key) (manager.ProbeStatus, bool) {
-	s, ok := a.manager.Probe(key)
+	return representable(a.manager.Probe(key))
+}
+
+// latest returns the status of a probe without its history, for JSON.
+func (a *Agent) latest(key manager.Key) (manager.ProbeStatus, bool) {
+	return representable(a.manager.Latest(key))
+}
+
+// representable removes from s what JSON cannot represent.
+func representable(s manager.ProbeStatus, ok bool) (manager.ProbeStatus, bool) {
 	if s.Last != nil {
 		s.Last.Metrics = finite(s.Last.Metrics)
 	}
@@ -154,7 +166,7 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 
 // streamed returns the state that streams have.
 func (a *Agent) streamed() stream.State {
-	return stream.State{Select: a.manager.Select, Probe: a.probe, Watch: a.source.Watch, Events: a.events.List}
+	return stream.State{Select: a.manager.Select, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
 }
 
 // finite returns metrics without NaN and infinite values, which JSON cannot represent.

@@ -17,7 +17,8 @@ func (a *Agent) logChanges(ctx context.Context) {
 	}
 }
 
-// logChange logs u: results that a probe decided at Info or Warn, all others at Debug.
+// logChange logs u: results that a probe decided at Info or Warn, all others at Debug. A failure has
+// the output that decided it.
 func (a *Agent) logChange(u results.Update) {
 	if isDecided(u) {
 		a.events.Changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
@@ -37,6 +38,9 @@ func (a *Agent) logChange(u results.Update) {
 	}
 	if u.Reason != "" {
 		attrs = append(attrs, "reason", string(u.Reason))
+	}
+	if u.Result != results.Success && u.Output != "" && isDecided(u) {
+		attrs = append(attrs, "output", u.Output)
 	}
 	log(text, attrs...)
 }

@@ -34,3 +34,15 @@ spec:
 		}
 	}
 }
+
+func TestLogOfFailureHasOutput(t *testing.T) {
+	t.Parallel()
+	web := newTarget(t)
+	r := start(t, web.external("shop"))
+	line, next := r.lines.await(t, 0, "result changed", "result=success")
+	if strings.Contains(line, "output=") {
+		t.Errorf("got %s", line)
+	}
+	web.status.Store(418)
+	r.lines.await(t, next, "result changed", "result=failure", `output="HTTP probe failed with statuscode: 418"`)
+}

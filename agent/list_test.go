@@ -30,6 +30,22 @@ type list struct {
 	Items []json.RawMessage
 }
 
+// names returns the identities of the items.
+func (l *list) names(t *testing.T) (names []string) {
+	t.Helper()
+	for _, text := range l.Items {
+		var item struct {
+			Pod, Container, Kind string
+			Metadata             struct{ Name string }
+		}
+		if err := json.Unmarshal(text, &item); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, item.Metadata.Name+item.Pod+" "+item.Container+" "+item.Kind)
+	}
+	return names
+}
+
 // resting returns pods whose probes make no attempt during a test.
 func resting(n int) (pods []*v1.Pod) {
 	for i := range n {
@@ -55,8 +71,8 @@ func withResting(t *testing.T, n int) (*running, *agent.Memory) {
 	return r, source
 }
 
-// pages returns the items of a list that is requested in pages, and calls between after each page.
-func (r *running) pages(path string, limit int, between func()) (items []string) {
+// pages returns the names of a list that is requested in pages, and calls between after each page.
+func (r *running) pages(path string, limit int, between func()) (names []string) {
 	r.t.Helper()
 	query := fmt.Sprintf("&limit=%d", limit)
 	for {
@@ -65,14 +81,12 @@ func (r *running) pages(path string, limit int, between func()) (items []string)
 		if len(page.Items) > limit {
 			r.t.Fatalf("%s: %d items", path+query, len(page.Items))
 		}
-		for _, item := range page.Items {
-			items = append(items, string(item))
-		}
+		names = append(names, page.names(r.t)...)
 		if page.Metadata.Continue == "" {
 			if page.Metadata.RemainingItemCount != nil {
 				r.t.Errorf("%s: the last page has %+v", path, page.Metadata)
 			}
-			return items
+			return names
 		}
 		query = fmt.Sprintf("&limit=%d&continue=%s", limit, url.QueryEscape(page.Metadata.Continue))
 		between()
@@ -90,13 +104,10 @@ func TestListsInPages(t *testing.T) {
 		if len(all.Items) != want || all.Metadata.Continue != "" {
 			t.Errorf("%s has %d items, want %d", path, len(all.Items), want)
 		}
-		var items []string
-		for _, item := range all.Items {
-			items = append(items, string(item))
-		}
+		names := all.names(t)
 		for _, limit := range []int{1, 3, 4, want, 1000} {
 			got := r.pages(path, limit, func() {})
-			if diff := cmp.Diff(items, got); diff != "" {
+			if diff := cmp.Diff(names, got); diff != "" {
 				t.Errorf("%s in pages of %d: %s", path, limit, diff)
 			}
 		}
@@ -120,9 +131,9 @@ func TestPagesOfListThatChanges(t *testing.T) {
 		r.reload()
 	})
 	for _, pod := range kept {
-		text, n := fmt.Sprintf(`"name":%q,`, pod.Name), 0
-		for _, item := range got {
-			n += strings.Count(item, text)
+		n := 0
+		for _, name := range got {
+			n += strings.Count(name, pod.Name)
 		}
 		if n != 1 {
 			t.Errorf("%s is listed %d times", pod.Name, n)
@@ -212,5 +223,26 @@ func TestClientReadsAllPages(t *testing.T) {
 	var pods v1.PodList
 	if err := c.Pods(t.Context(), &pods); err != nil || len(pods.Items) != 501 || pods.Kind != "PodList" || pods.Continue != "" {
 		t.Errorf("%d pods, %+v, %v", len(pods.Items), pods.ListMeta, err)
+	}
+}
+
+// A probe says why it makes no attempts.
+func TestGateIsShown(t *testing.T) {
+	t.Parallel()
+	pod := memoryPod("one", newTarget(t), "")
+	pod.Annotations[manager.Annotation] += "\nlate: {readiness: {tcpSocket: {port: 1}, initialDelay: 24h}}"
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "late"})
+	r := start(t, "", func(c *agent.Config) { c.Source = agent.NewMemory(pod).Open })
+	events := r.stream()
+	awaitProbe(t, events, "ready", func(p *streamedProbe) bool { return p.Container == "web" && ready(p) && p.Gate == "" })
+	awaitProbe(t, events, "a delay", func(p *streamedProbe) bool {
+		return p.Container == "late" && strings.HasPrefix(p.Gate, "initial delay, ") && strings.HasSuffix(p.Gate, " left")
+	})
+	r.do("POST", "/api/v1/probes/default/one/web/readiness/pause")
+	awaitProbe(t, events, "a pause", func(p *streamedProbe) bool { return p.Container == "web" && p.Gate == "paused" })
+	var probes struct{ Items []streamedProbe }
+	r.get("/api/v1/probes?container=web", &probes)
+	if p := probes.Items[0]; p.Gate != "paused" {
+		t.Errorf("got %+v", p)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
@@ -23,6 +25,7 @@ type Memory struct {
 	manager *manager.Manager // set by Start
 	store   manager.StatusStore
 	start   sync.WaitGroup
+	since   time.Time // when all containers were started
 
 	mu      sync.Mutex
 	desired []*v1.Pod
@@ -37,7 +40,7 @@ var (
 
 // NewMemory returns a source of the pods.
 func NewMemory(desired ...*v1.Pod) *Memory {
-	return &Memory{desired: desired, applied: make(map[types.UID]*v1.Pod), changed: make(chan struct{})}
+	return &Memory{since: time.Now(), desired: desired, applied: make(map[types.UID]*v1.Pod), changed: make(chan struct{})}
 }
 
 // Open is [Config].Source.
@@ -92,7 +95,7 @@ func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, v1.ContainerStatus{
 			Name: c.Name, ContainerID: "memory://" + string(pod.UID) + "/" + c.Name,
-			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(m.since)}},
 		})
 	}
 	err := m.manager.UpdatePod(ctx, pod)

@@ -378,6 +378,7 @@ type streamedProbe struct {
 	Namespace, Pod, UID, Container, ContainerID, Kind, Handler, Result string
 	Run                                                                int
 	OnHold, Paused, Removed                                            bool
+	Gate                                                               string
 	Spec                                                               struct {
 		InitialDelay, Period, Timeout      string
 		SuccessThreshold, FailureThreshold int

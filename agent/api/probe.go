@@ -13,21 +13,23 @@ type ProbeList struct {
 
 // ProbeStatus is the status of a probe.
 type ProbeStatus struct {
-	Namespace   string       `json:"namespace"`
-	Pod         string       `json:"pod"`
-	UID         string       `json:"uid"`
-	Container   string       `json:"container"`
-	ContainerID string       `json:"containerID"`
-	Kind        string       `json:"kind"` // "liveness", "readiness" or "startup"
-	Handler     string       `json:"handler"`
-	Result      string       `json:"result"` // decided: "success", "failure" or "unknown"
-	Run         int          `json:"run"`    // consecutive equal results
-	OnHold      bool         `json:"onHold"`
-	Paused      bool         `json:"paused"`
-	Spec        SpecStatus   `json:"spec"`
-	Last        *TickStatus  `json:"last"` // nil before the first tick
-	Next        time.Time    `json:"next,omitzero"`
-	History     []TickStatus `json:"history"` // newest first; empty if none is kept
+	Namespace   string `json:"namespace"`
+	Pod         string `json:"pod"`
+	UID         string `json:"uid"`
+	Container   string `json:"container"`
+	ContainerID string `json:"containerID"`
+	Kind        string `json:"kind"` // "liveness", "readiness" or "startup"
+	Handler     string `json:"handler"`
+	Result      string `json:"result"` // decided: "success", "failure" or "unknown"
+	Run         int    `json:"run"`    // consecutive equal results
+	OnHold      bool   `json:"onHold"`
+	Paused      bool   `json:"paused"`
+	// Gate is why the probe makes no attempts, such as "initial delay, 4s left"; "" if it makes some.
+	Gate    string       `json:"gate,omitzero"`
+	Spec    SpecStatus   `json:"spec"`
+	Last    *TickStatus  `json:"last"` // nil before the first tick
+	Next    time.Time    `json:"next,omitzero"`
+	History []TickStatus `json:"history"` // newest first; empty if none is kept
 }
 
 // SpecStatus is a probe's spec; durations in Go's notation.

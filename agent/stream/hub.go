@@ -21,7 +21,7 @@ const MaxReaders = 64
 type State struct {
 	// Select returns the probes that match, as [manager.Manager.Select].
 	Select func(match func(*worker.Info) bool) []worker.Info
-	// Probe returns the state of a probe, as [manager.Manager.Probe]. JSON must be able to represent
+	// Probe returns the state of a probe, as [manager.Manager.Latest]. JSON must be able to represent
 	// it.
 	Probe func(manager.Key) (manager.ProbeStatus, bool)
 	// Watch returns all pods, and then their changes until ctx ends. The hub masks their secrets.
@@ -47,7 +47,10 @@ type Hub struct {
 // New returns a hub without readers.
 func New() *Hub { return &Hub{wake: make(chan struct{}, 1)} }
 
-var _ worker.Observer = (*Hub)(nil)
+var (
+	_ worker.Observer     = (*Hub)(nil)
+	_ worker.GateObserver = (*watch)(nil)
+)
 
 // Observe implements [worker.Observer].
 func (h *Hub) Observe(info worker.Info) worker.ProbeObserver {
@@ -72,6 +75,7 @@ type watch struct {
 
 func (w *watch) Tick(*worker.Tick)              { w.mark() }
 func (w *watch) Skipped(worker.SkipReason, int) { w.mark() }
+func (w *watch) Gated(worker.Gate)              { w.mark() }
 func (w *watch) Close()                         { w.hub.open.Add(-1); w.mark() }
 
 // mark puts w into the list of the hub, unless it is there. No lock is taken: marks of other probes

@@ -124,22 +124,34 @@ func (r *record) Close() {}
 func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.last) == 0 {
-		return nil, nil
+	last = r.latestLocked()
+	if last == nil || r.history.budget == 0 {
+		return last, nil
 	}
-	last = new(encodedTick(r.last).status())
+	newest := *last
+	newest.Output, newest.Details = short(newest.Output), nil
+	return last, append([]TickStatus{newest}, r.pastLocked()...)
+}
+
+// latest returns the last tick, nil if there was none.
+func (r *record) latest() *TickStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.latestLocked()
+}
+
+func (r *record) latestLocked() *TickStatus {
+	if len(r.last) == 0 {
+		return nil
+	}
+	last := new(encodedTick(r.last).status())
 	if r.rest != nil {
 		last.Metrics = r.rest.metrics
 		if r.rest.details != "" {
 			last.Details = json.RawMessage(r.rest.details)
 		}
 	}
-	if r.history.budget == 0 {
-		return last, nil
-	}
-	newest := *last
-	newest.Output, newest.Details = short(newest.Output), nil
-	return last, append([]TickStatus{newest}, r.pastLocked()...)
+	return last
 }
 
 // pastLocked returns the ticks before the last, newest first.

@@ -24,6 +24,17 @@ func (g *Group[K]) Status(id ID[K]) (Status, bool) {
 	return e.status(), true
 }
 
+// Latest returns the state of a probe without its History, which costs less.
+func (g *Group[K]) Latest(id ID[K]) (Status, bool) {
+	e := g.entry(id)
+	if e == nil {
+		return Status{}, false
+	}
+	s := Status{Status: e.Worker.Status(), Last: e.record.latest()}
+	s.showQuarantine()
+	return s, true
+}
+
 // All returns the IDs and states of all probes, in no order. The state of each is read when it is
 // reached.
 func (g *Group[K]) All() iter.Seq2[ID[K], Status] {
@@ -61,13 +72,19 @@ func (g *Group[K]) list() []*entry[K] {
 func (e *entry[K]) status() Status {
 	s := Status{Status: e.Worker.Status()}
 	s.Last, s.History = e.record.ticks()
-	if s.Quarantine != "" { // skipped ticks are not recorded
-		if s.Last == nil {
-			s.Last = &TickStatus{Result: probe.Unknown, Time: s.QuarantinedSince}
-		}
-		s.Last.Error = s.Quarantine
-	}
+	s.showQuarantine()
 	return s
+}
+
+// showQuarantine makes a quarantine the error of the last tick: skipped ticks are not recorded.
+func (s *Status) showQuarantine() {
+	if s.Quarantine == "" {
+		return
+	}
+	if s.Last == nil {
+		s.Last = &TickStatus{Result: probe.Unknown, Time: s.QuarantinedSince}
+	}
+	s.Last.Error = s.Quarantine
 }
 
 func compareInfos(a, b worker.Info) int {

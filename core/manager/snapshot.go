@@ -55,6 +55,16 @@ func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
 	return statusOf(s), true
 }
 
+// Latest returns the state of one probe without its History, which costs less; false if there is
+// none.
+func (m *Manager) Latest(key Key) (ProbeStatus, bool) {
+	s, ok := m.group.Latest(key.id())
+	if !ok {
+		return ProbeStatus{}, false
+	}
+	return statusOf(s), true
+}
+
 // Select returns the probes for which match returns true, in no order. match must not keep its
 // argument. Select costs less than [Manager.Probes], since it builds no state.
 func (m *Manager) Select(match func(*worker.Info) bool) []worker.Info { return m.group.Infos(match) }

@@ -108,10 +108,18 @@ func TestProbeAndSelect(t *testing.T) {
 			if diff := cmp.Diff(want, got); !ok || diff != "" {
 				t.Errorf("%v: %t %s", want.Key(), ok, diff)
 			}
+			want.History = []manager.TickStatus{}
+			got, ok = r.m.Latest(want.Key())
+			if diff := cmp.Diff(want, got); !ok || diff != "" {
+				t.Errorf("latest of %v: %t %s", want.Key(), ok, diff)
+			}
 		}
 		r.m.RemovePod(podOf("b", container("web", probe.Readiness)))
 		if got, ok := r.m.Probe(manager.Key{PodUID: "b", Container: "web", Kind: probe.Readiness}); ok {
 			t.Errorf("a removed probe has a state: %+v", got)
+		}
+		if got, ok := r.m.Latest(manager.Key{PodUID: "b", Container: "web", Kind: probe.Readiness}); ok {
+			t.Errorf("a removed probe has a latest state: %+v", got)
 		}
 	})
 	bubble(t, "only the probes that match are selected", func(t *testing.T) {
