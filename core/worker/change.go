@@ -48,12 +48,13 @@ func (w *Worker) Update(c Change) {
 			w.run.length = 0
 		}
 	}
-	if c.Spec.Period != w.setup.spec.Value().Period {
+	next := c.compact()
+	if period := next.period(); period != w.setup.period() {
 		last := w.due - int64(w.step)
-		w.step, w.phase = c.Spec.Period, 0
+		w.step, w.phase = period, 0
 		w.due = max(last+int64(w.step), w.shared.schedule.since(time.Now()))
 	}
-	w.setup = c.compact()
+	w.setup = next
 	w.invalidateLocked()
 	if !c.KeepPaused {
 		w.paused = c.Paused

@@ -7,9 +7,9 @@ import (
 )
 
 // attemptContext is the context of one attempt. It costs neither a timer nor memory until a
-// handler asks to be told of its end: with Done, or with a context derived from it. A context
-// that nobody asked is used again for the next attempt. So a handler must not use it after it
-// has returned.
+// handler asks for its end: with Done, Err, or a context derived from it. A context that nobody
+// asked is used again for the next attempt. So a handler must not begin to use it after it has
+// returned.
 type attemptContext struct {
 	deadline time.Time // zero: none; read-only during the attempt
 
@@ -18,7 +18,7 @@ type attemptContext struct {
 	done   chan struct{}
 	timer  *time.Timer
 	after  map[*func()]struct{} // functions of AfterFunc that were not called yet
-	shared bool                 // someone may wait for the end
+	shared bool                 // someone may wait for the end, or ask for it again
 }
 
 var _ context.Context = (*attemptContext)(nil)
@@ -81,6 +81,7 @@ func (c *attemptContext) Done() <-chan struct{} {
 func (c *attemptContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.shared = true
 	c.checkLocked()
 	return c.err
 }

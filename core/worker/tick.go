@@ -236,8 +236,31 @@ func (w *Worker) panicked(r *runner, p any) {
 	w.flight = nil
 	w.mu.Unlock()
 	r.endContext()
+	w.logPanic(p)
+	w.skipped(SkipPanic, 1)
+}
+
+func (w *Worker) logPanic(p any) {
 	info := w.Info()
 	cmp.Or(w.shared.Logger, slog.Default()).Error("probe panicked", "panic", p, "pod", info.Pod,
 		"container", info.Container, "kind", info.Kind, "stack", string(debug.Stack()))
-	w.observer.Skipped(SkipPanic, 1)
+}
+
+// skipped and contained call an observer or the owner outside of a tick. A panic of it does not
+// end the runner, which runs other workers too.
+func (w *Worker) skipped(reason SkipReason, ticks int) {
+	defer w.contain()
+	w.observer.Skipped(reason, ticks)
+}
+
+func (w *Worker) contained(call func()) {
+	defer w.contain()
+	call()
+}
+
+// contain is deferred.
+func (w *Worker) contain() {
+	if p := recover(); p != nil {
+		w.logPanic(p)
+	}
 }

@@ -40,6 +40,12 @@ type Shared struct {
 	stalls   stallMeter
 }
 
+// init returns the schedule of all workers. The first call makes it.
+func (s *Shared) init() *schedule {
+	s.once.Do(func() { s.schedule = newSchedule() })
+	return s.schedule
+}
+
 // Setup returns the present setup of w.
 func (w *Worker) Setup() Setup {
 	w.mu.Lock()
@@ -66,9 +72,16 @@ type setup struct {
 	name    string
 }
 
+// longest bounds periods and delays, about 73 years: the sum of a few is a valid due time.
+const longest = time.Duration(1 << 61)
+
 func (s *Setup) compact() *setup {
-	return &setup{unique.Make(s.Spec), unique.Make(s.Target), s.Handler, s.Name}
+	spec := s.Spec
+	spec.Period = min(spec.Period, longest)
+	return &setup{unique.Make(spec), unique.Make(s.Target), s.Handler, s.Name}
 }
+
+func (s *setup) period() time.Duration { return s.spec.Value().Period }
 
 // targetFor returns the target while the pod has the given IP.
 func (s *setup) targetFor(podIP string) probe.Target {
@@ -149,9 +162,9 @@ func New(shared *Shared, cfg Config) *Worker {
 
 // Init is [New] for a worker that is part of a larger struct.
 func (w *Worker) Init(shared *Shared, cfg Config) {
-	shared.once.Do(func() { shared.schedule = newSchedule() })
-	w.shared, w.shard, w.owner, w.kind = shared, shared.schedule.shard(), cfg.Owner, cfg.Kind
-	w.setup, w.due, w.phase, w.step, w.paused = cfg.compact(), int64(cfg.Delay), cfg.Phase, cfg.Spec.Period, cfg.Paused
+	w.shared, w.shard, w.owner, w.kind = shared, shared.init().shard(), cfg.Owner, cfg.Kind
+	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, longest)), min(cfg.Phase, longest), cfg.Paused
+	w.step = w.setup.period()
 	w.run = run{last: results.Success}
 	cfg.Task.use()
 	w.task.Store(cfg.Task)
@@ -222,7 +235,7 @@ func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
 		return never
 	}
 	if lost > 0 {
-		w.observer.Skipped(SkipBusy, lost)
+		w.skipped(SkipBusy, lost)
 	}
 	return w.finish(w.tick(r, due, now))
 }
@@ -240,7 +253,7 @@ func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok b
 	at, schedule := w.due, w.shared.schedule
 	if w.triggered && w.begun { // a triggered tick restarts the period
 		w.triggered = false
-		at, w.step = schedule.since(now), w.setup.spec.Value().Period
+		at, w.step = schedule.since(now), w.setup.period()
 		w.due = at + int64(w.step)
 	} else {
 		w.begun = true
@@ -252,7 +265,7 @@ func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok b
 // advanceLocked moves due to the first multiple of the period after now, as a [time.Ticker]
 // does: of the missed ticks one runs late and the others are lost.
 func (w *Worker) advanceLocked(now int64) (lost int) {
-	period := w.setup.spec.Value().Period
+	period := w.setup.period()
 	w.step, w.phase = cmp.Or(w.phase, period), 0
 	w.due += int64(w.step)
 	if late := now - w.due; late >= 0 {
@@ -269,12 +282,12 @@ func (w *Worker) finish(more bool) (next int64) {
 		return next
 	}
 	if ended && w.owner != nil {
-		w.owner.Ended()
+		w.contained(w.owner.Ended)
 	}
-	w.CloseObservers()
+	w.contained(w.CloseObservers)
 	w.restForEver()
 	if w.owner != nil {
-		w.owner.Rested()
+		w.contained(w.owner.Rested)
 	}
 	return never
 }
@@ -386,15 +399,13 @@ func (w *Worker) haltLocked() {
 
 // CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
 func (w *Worker) CloseObservers() {
+	defer w.task.Load().leave()
 	w.observer.Close()
-	w.task.Load().leave()
 }
 
 // Wait waits until the goroutines of all workers of s have ended. All of them must be stopped.
 func (s *Shared) Wait() {
-	if s.schedule != nil {
-		s.schedule.running.Wait()
-	}
+	s.init().running.Wait()
 }
 
 // Resting reports whether no tick is under way and no observer is being closed after one.
