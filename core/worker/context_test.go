@@ -50,11 +50,10 @@ func TestContextDeadline(t *testing.T) {
 	for name, derive := range derived {
 		bubble(t, name+" ends at the deadline", func(t *testing.T) {
 			type seen struct {
-				end               time.Duration
-				before, err, at   error
-				cause             error
-				left              time.Duration
-				hasDeadline, late bool
+				end                time.Duration
+				before, err, cause error
+				left               time.Duration
+				hasDeadline        bool
 			}
 			var got seen
 			r := contextRig(t, func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -103,7 +102,7 @@ func TestContextDeadline(t *testing.T) {
 				if err := ctx.Err(); err != nil {
 					t.Errorf("context of attempt %d: %v", len(left)+1, err)
 				}
-				time.Sleep(1) // contexts that are derived end in goroutines of their own
+				time.Sleep(time.Nanosecond) // contexts that are derived end in goroutines of their own
 				for i, earlier := range left {
 					if err := earlier.Err(); err != context.Canceled {
 						t.Errorf("context of attempt %d in attempt %d: Err %v", i+1, len(left)+1, err)
@@ -141,7 +140,7 @@ func TestContextDeadline(t *testing.T) {
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			time.Sleep(500*ms - 1)
 			before = ctx.Err()
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			at = ctx.Err()
 			return probe.Outcome{}, at
 		})
@@ -202,7 +201,7 @@ func TestContextDeadline(t *testing.T) {
 				t.Errorf("attempt %d begins with %v", len(ends)+1, err)
 			}
 			kept = append(kept, ctx)
-			ends = append(ends, deadline.Sub(time.Now()))
+			ends = append(ends, time.Until(deadline))
 			time.Sleep(300 * ms)
 			return probe.Outcome{}, errors.New("no verdict")
 		})
@@ -238,7 +237,7 @@ func TestContextAfterFunc(t *testing.T) {
 					t.Error("stop reports that the function was called")
 				}
 				<-ctx.Done()
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if stop() {
 					t.Error("stop reports that the function waits after the end")
 				}
