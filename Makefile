@@ -31,8 +31,8 @@ CLANG ?= clang
 RUSTC ?= /usr/bin/rustc
 ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modules/.bin/asc
 
-# Examples with a go.mod of their own.
-NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod))
+# Modules of their own that need no more than Go.
+NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod metrics/*/go.mod))
 
 # Systems of plugin authors, besides the one that make runs on.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
