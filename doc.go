@@ -16,7 +16,8 @@
 //     nothing to do with Kubernetes.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
 //     probe manager: the entry point for programs that have pods.
-//   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc.
+//   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc,
+//     each a package below it too.
 //     handlers/wasm: handlers that are sandboxed WebAssembly modules. handlers/process:
 //     handlers that are programs. handlers/replace: a handler that is replaced while probes
 //     use it. handlers/shadow: compares a second handler with the one that decides.
@@ -29,7 +30,7 @@
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes.
-//   - metrics: the Prometheus metrics of all ticks.
+//   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.

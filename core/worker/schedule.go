@@ -59,6 +59,14 @@ func (s *schedule) at(due int64, now time.Time) time.Time {
 	return now.Add(time.Duration(due - s.since(now)))
 }
 
+// shown returns the time of a due time for users: the same at every call, unless the wall clock was
+// set meanwhile.
+func (s *schedule) shown(due int64, now time.Time) time.Time {
+	origin := s.origin.Round(0) // the wall clock
+	moved := now.Round(0).Sub(origin) - now.Sub(s.origin)
+	return origin.Add(time.Duration(due) + moved.Round(time.Second))
+}
+
 // shard has some of the workers.
 type shard struct {
 	schedule *schedule

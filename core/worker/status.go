@@ -46,7 +46,7 @@ func (w *Worker) Status() Status {
 }
 
 // nextLocked returns when the next periodic tick is due.
-func (w *Worker) nextLocked(now time.Time) time.Time { return w.shared.schedule.at(w.due, now) }
+func (w *Worker) nextLocked(now time.Time) time.Time { return w.shared.schedule.shown(w.due, now) }
 
 // decidedLocked returns the decided result in the cache. Before the first tick it is that of the
 // container of an earlier agent.
