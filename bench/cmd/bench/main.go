@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.scenarios, "scenario", "peers", "names, separated by commas; peers is all but scale; none only writes the page")
 	flags.IntVar(&o.seconds, "seconds", 0, "length of one measurement; default: the scenario's")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each subject; default: the scenario's")
-	flags.IntVar(&o.probes, "probes", 0, "replaces the number of probes, for a quick look; default: the scenario's")
+	flags.IntVar(&o.probes, "probes", 0, "most probes of a load, for a quick look; default: no limit")
 	flags.BoolVar(&o.again, "again", false, "measure scenarios again that have a record of the same flags")
 	flags.BoolVar(&o.list, "list", false, "list the scenarios")
 	flags.StringVar(&o.records, "records", "records", "folder of the records")

@@ -148,6 +148,7 @@ func (j *job) run(ctx context.Context, probe int, timeout time.Duration) (failed
 const margin = 2 * time.Second
 
 func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.Number, error) {
+	j.total.Load() // as at the end
 	j.calls.Reset()
 	j.recording.Store(true)
 	if err := sleep(ctx, margin/4); err != nil {
@@ -171,6 +172,7 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 	if err := sleep(ctx, margin/10); err != nil { // calls under way end
 		return nil, err
 	}
+	j.total.Load() // what was recorded before it was added to is now visible here
 	return j.figures(before, after, d), nil
 }
 

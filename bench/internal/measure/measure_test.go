@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -124,5 +125,42 @@ func TestSummaryAndRatio(t *testing.T) {
 	inf := measure.Summarize([]float64{math.Inf(1), math.Inf(1)})
 	if !math.IsInf(inf.Median, 1) || !math.IsNaN(measure.Ratio(odd, inf)) || !math.IsNaN(measure.Ratio(odd, measure.Summary{})) {
 		t.Error("a ratio to nothing must not be a number")
+	}
+}
+
+// TestLagsFindTheSchedule compares the lags of probes whose schedule is not known with those that
+// were put in, and loses one tick in a thousand.
+func TestLagsFindTheSchedule(t *testing.T) {
+	const probes, ticks, p = 3000, 12, time.Second
+	random := rand.New(rand.NewPCG(1, 2))
+	var want, got measure.Histogram
+	for range probes {
+		phase := time.Duration(random.Int64N(int64(p)))
+		var calls []time.Duration
+		for i := range ticks + 1 {
+			lag := time.Duration(random.ExpFloat64() * float64(2*ms))
+			due := phase + time.Duration(i)*p
+			inWindow := due >= p && due < ticks*p
+			switch {
+			case random.IntN(1000) == 0:
+				if inWindow {
+					want.Lose(1)
+				}
+				continue
+			case inWindow:
+				want.Add(lag)
+			}
+			calls = append(calls, due+lag)
+		}
+		measure.Lags(&got, calls, p, p, ticks*p)
+	}
+	if diff := int64(got.Lost()) - int64(want.Lost()); diff < -2 || diff > 2 {
+		t.Errorf("%d lost ticks, want %d", got.Lost(), want.Lost())
+	}
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		// The most punctual of twelve calls counts as punctual: that is 0.2 ms here.
+		if g, w := got.Milliseconds(q), want.Milliseconds(q); g > w || g < w-0.3 {
+			t.Errorf("quantile %v is %v ms, want %v", q, g, w)
+		}
 	}
 }

@@ -64,13 +64,12 @@ func Page(all []scenario.Scenario, store record.Store) (map[string][]byte, error
 	writeGoals(&b, sections)
 	for _, s := range sections {
 		s.write(&b)
-		if s.Plot == nil {
-			continue
-		}
-		if chart := s.chart(); chart != nil {
-			name := s.Name + ".svg"
-			files[name] = chart
-			fmt.Fprintf(&b, "\n![%s](%s/%s)\n", s.Plot.Title, charts, name)
+		for _, plot := range s.Plots {
+			if chart := s.chart(plot); chart != nil {
+				name := s.Name + "-" + plot.Figure + ".svg"
+				files[name] = chart
+				fmt.Fprintf(&b, "\n![%s](%s/%s)\n", plot.Title, charts, name)
+			}
 		}
 	}
 	files[""] = b.Bytes()
@@ -87,7 +86,7 @@ Beside the subjects stands the limit: what the kernel, a protocol or a bare sche
 A figure is the median of the rounds, with the least and the highest in parentheses.
 CPU is user and system time of the probing process, by getrusage; servers run in another process.
 Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
-Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced only with ` + "`-again`" + `.
+Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced with ` + "`-again`" + `, or when the other flags differ.
 
 cloudprober and blackbox_exporter are not measured: their modules could not be fetched where this page was written.
 `
@@ -116,22 +115,34 @@ func writeGoals(b *bytes.Buffer, sections []section) {
 // judge returns the measured value of a goal, and whether it is met.
 func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 	of := s.summary(g.Figure, g.Subject, g.Params)
-	value := of.Median
-	if of.N == 0 {
-		return "", "not measured"
-	}
+	over := of
 	if g.Over != "" {
-		value = measure.Ratio(of, s.summary(g.Figure, g.Over, g.Params))
+		over = s.summary(g.Figure, g.Over, g.Params)
 	}
+	value := of.Median
 	switch {
-	case math.IsNaN(value):
+	case of.N == 0 || over.N == 0:
 		return "", "not measured"
-	case value <= g.AtMost:
-		return number(value), "met"
-	default:
-		return number(value), "**not met**"
+	case math.IsInf(value, 1): // whatever the other has
+	case g.Over != "" && math.IsInf(over.Median, 1):
+		return number(value) + "; " + g.Over + ": lost", "met"
+	case g.Over != "":
+		if value = measure.Ratio(of, over); math.IsNaN(value) {
+			return "", "not measured"
+		}
 	}
+	verdict = "met"
+	if value > g.AtMost {
+		verdict = "**not met**"
+	}
+	if s.quick() {
+		verdict = "quick look: " + verdict
+	}
+	return number(value), verdict
 }
+
+// quick reports whether it was measured with fewer probes than the title says.
+func (s *section) quick() bool { return strings.Contains(s.Command, " -probes ") }
 
 // summary sums up a figure of a subject. Nil params stand for all.
 func (s *section) summary(figure, subject string, params []record.Param) measure.Summary {
@@ -161,7 +172,7 @@ func (s *section) circumstances() string {
 	if s.OtherCPU >= 0.05 {
 		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
 	}
-	if strings.Contains(s.Command, " -probes ") {
+	if s.quick() {
 		text += "\n**A quick look**: with fewer probes than the title says."
 	}
 	return text + "\n"

@@ -24,16 +24,18 @@ func run(subject, c string, round int, cpu, lag float64) record.Run {
 	}
 }
 
-func sample(plot *scenario.Plot) ([]scenario.Scenario, *record.Record) {
+func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 	c16 := []record.Param{{Name: "c", Value: "16"}}
 	s := scenario.Scenario{
-		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Plot: plot,
+		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Plots: plots,
 		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}},
 		Goals: []scenario.Goal{
 			{Text: "half", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.5},
 			{Text: "a third", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.3},
 			{Text: "in time", Figure: "p99-ms", Subject: "kubelet", AtMost: 5},
 			{Text: "other", Figure: "cpu-us", Subject: "nobody", AtMost: 5},
+			{Text: "no later", Figure: "p99-ms", Subject: "prober", Over: "kubelet", AtMost: 1},
+			{Text: "as late", Figure: "p99-ms", Subject: "kubelet", Over: "prober", AtMost: 1},
 		},
 	}
 	return []scenario.Scenario{s, {Name: "absent", Title: "Absent"}}, &record.Record{
@@ -48,9 +50,9 @@ func sample(plot *scenario.Plot) ([]scenario.Scenario, *record.Record) {
 	}
 }
 
-func page(t *testing.T, plot *scenario.Plot) map[string][]byte {
+func page(t *testing.T, plots ...scenario.Plot) map[string][]byte {
 	t.Helper()
-	all, r := sample(plot)
+	all, r := sample(plots...)
 	store := record.Store{Dir: t.TempDir()}
 	if err := store.Save(r); err != nil {
 		t.Fatal(err)
@@ -63,13 +65,15 @@ func page(t *testing.T, plot *scenario.Plot) map[string][]byte {
 }
 
 func TestPage(t *testing.T) {
-	text := string(page(t, nil)[""])
+	text := string(page(t)[""])
 	for _, want := range []string{
 		"\n- Model <1>, 2 processors, Linux 6, go1.26, commit abc, 2027-01-15\n",
 		"| [HTTP & more](#http--more) | half | 0.364 | met |",
 		"| a third | 0.364 | **not met** |",
 		"| in time | lost | **not met** |",
 		"| other |  | not measured |",
+		"| no later | 1.5; kubelet: lost | met |",
+		"| as late | lost | **not met** |",
 		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n```sh\ngo run ./cmd/bench -scenario http -again\n```\n",
 		"Other programs kept 0.50 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
@@ -90,13 +94,13 @@ func TestPage(t *testing.T) {
 }
 
 func TestChartsAreXML(t *testing.T) {
-	for name, plot := range map[string]*scenario.Plot{
+	for name, plot := range map[string]scenario.Plot{
 		"bars":  {Title: "CPU < limit", Figure: "cpu-us"},
-		"lines": {Title: "CPU < limit", Figure: "cpu-us", X: "c", Log: true},
+		"lines": {Title: "CPU < limit", Figure: "cpu-us", X: "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := page(t, plot)
-			chart := files["http.svg"]
+			chart := files["http-cpu-us.svg"]
 			texts := 0
 			for d := xml.NewDecoder(bytes.NewReader(chart)); ; {
 				token, err := d.Token()
@@ -113,7 +117,7 @@ func TestChartsAreXML(t *testing.T) {
 			if texts < 5 || strings.Contains(string(chart), "NaN") || strings.Contains(string(chart), "Inf") {
 				t.Errorf("%s", chart)
 			}
-			if !strings.Contains(string(files[""]), "![CPU < limit](performance/http.svg)") {
+			if !strings.Contains(string(files[""]), "![CPU < limit](performance/http-cpu-us.svg)") {
 				t.Error("the page does not show the chart")
 			}
 		})
@@ -121,13 +125,13 @@ func TestChartsAreXML(t *testing.T) {
 }
 
 func TestChartWithoutValues(t *testing.T) {
-	if files := page(t, &scenario.Plot{Title: "none", Figure: "absent"}); len(files) != 1 {
+	if files := page(t, scenario.Plot{Title: "none", Figure: "absent"}); len(files) != 1 {
 		t.Errorf("%d files", len(files))
 	}
 }
 
 func TestWrite(t *testing.T) {
-	all, r := sample(&scenario.Plot{Title: "CPU", Figure: "cpu-us"})
+	all, r := sample(scenario.Plot{Title: "CPU", Figure: "cpu-us"})
 	dir := t.TempDir()
 	store := record.Store{Dir: dir}
 	if err := store.Save(r); err != nil {
@@ -136,7 +140,7 @@ func TestWrite(t *testing.T) {
 	if err := report.Write(filepath.Join(dir, "docs", "performance.md"), all, store); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"performance.md", "performance/http.svg"} {
+	for _, name := range []string{"performance.md", "performance/http-cpu-us.svg"} {
 		if info, err := os.Stat(filepath.Join(dir, "docs", name)); err != nil || info.Size() == 0 {
 			t.Error(name, err)
 		}

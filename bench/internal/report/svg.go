@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/daeace23/prober/bench/internal/scenario"
 )
 
 // Sizes of a chart, in pixels.
@@ -27,17 +29,17 @@ type series struct {
 	points []point
 }
 
-// chart returns the chart of a section; nil without values.
-func (s *section) chart() []byte {
+// chart returns a chart of a section; nil without values. A median that is lost is not drawn.
+func (s *section) chart(plot scenario.Plot) []byte {
 	var all []series
 	var loads []string
 	for _, r := range s.rows() {
-		y := s.summary(s.Plot.Figure, r.subject, exactly(r.params))
+		y := s.summary(plot.Figure, r.subject, exactly(r.params))
 		if y.N == 0 || math.IsInf(y.Median, 0) {
 			continue
 		}
-		x, err := strconv.ParseFloat(r.param(s.Plot.X), 64)
-		if s.Plot.X == "" {
+		x, err := strconv.ParseFloat(r.param(plot.X), 64)
+		if plot.X == "" {
 			name := r.load()
 			if !slices.Contains(loads, name) {
 				loads = append(loads, name)
@@ -56,10 +58,10 @@ func (s *section) chart() []byte {
 	switch {
 	case len(all) == 0:
 		return nil
-	case s.Plot.X == "":
-		return bars(s.Plot.Title, loads, all)
+	case plot.X == "":
+		return bars(plot.Title, loads, all)
 	default:
-		return lines(s.Plot.Title, s.Plot.X, all)
+		return lines(plot.Title, plot.X, all)
 	}
 }
 

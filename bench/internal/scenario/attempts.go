@@ -41,7 +41,7 @@ func attempts() []Scenario {
 		}
 		s.Rounds, s.Seconds, s.Ratio, s.Peer = 5, 1, "cpu-us", attempt.Kubelet
 		s.Run = func(ctx context.Context, e *Env) error { return e.attempts(ctx, name, cs) }
-		s.Plot = &Plot{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}
+		s.Plots = []Plot{{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}}
 		for _, c := range cs[1:] {
 			s.Goals = append(s.Goals, Goal{
 				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × the kubelet's", c, limits[name]),

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +73,13 @@ func scale() Scenario {
 		Name: "scale", Title: "1,000 to 1,000,000 probes at 1 s", Rounds: 1, Seconds: 8,
 		Text:    bothManagers + "The kubelet's manager ends at 100,000. The limits: a heap of due times for each processor, and a goroutine with a ticker for each probe. " + lagText,
 		Columns: managerColumns[:8], Ratio: "cpu-percent", Peer: load.Kubelet,
-		Plot: &Plot{Title: "CPU % by the number of probes at 1 s", Figure: "cpu-percent", X: "probes", Log: true},
+		Plots: []Plot{
+			{Title: "CPU % by the number of probes at 1 s", Figure: "cpu-percent", X: "probes"},
+			{Title: "p99 lag in ms by the number of probes at 1 s", Figure: "p99-ms", X: "probes"},
+			{Title: "Bytes a probe, running, by the number of probes at 1 s", Figure: "run-bytes", X: "probes"},
+		},
 		Run: func(ctx context.Context, e *Env) error {
-			for _, n := range []int{1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000} {
+			for _, n := range []int{1_000, 10_000, 100_000, 300_000, 1_000_000} {
 				if e.Probes > 0 && n > e.Probes {
 					break
 				}
@@ -109,7 +112,7 @@ func hanging() Scenario {
 		Columns: managerColumns[:8], Ratio: "cpu-percent", Peer: load.Kubelet,
 		Goals: []Goal{{Text: "p99 lag of the healthy probes ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, Params: param("hanging", 10_000), AtMost: 5}},
 		Run: func(ctx context.Context, e *Env) error {
-			n := cmp.Or(e.Probes, 10_000)
+			n := e.size(10_000)
 			for round := range e.Rounds {
 				for _, hung := range []int{0, n} {
 					for _, subject := range []string{load.Kubelet, load.Prober} {
@@ -129,7 +132,7 @@ func hanging() Scenario {
 func (e *Env) managers(ctx context.Context, probes, period int, subjects ...string) error {
 	for round := range e.Rounds {
 		for _, subject := range subjects {
-			r := load.Request{Subject: subject, Probes: cmp.Or(e.Probes, probes), Period: period}
+			r := load.Request{Subject: subject, Probes: e.size(probes), Period: period}
 			if err := e.load(ctx, r, round+1, nil); err != nil {
 				return err
 			}
@@ -139,7 +142,7 @@ func (e *Env) managers(ctx context.Context, probes, period int, subjects ...stri
 }
 
 func million(ctx context.Context, e *Env) error {
-	n := cmp.Or(e.Probes, 1_000_000)
+	n := e.size(1_000_000)
 	for round := range e.Rounds {
 		for _, subject := range []string{load.Prober, load.Group} {
 			r := load.Request{Subject: subject, Probes: n, Period: 1, Bare: true}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +43,7 @@ func series() Scenario {
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
 				for _, subject := range []string{load.Kubelet, load.Prober} {
-					if err := e.series(ctx, subject, cmp.Or(e.Probes, 100_000), round+1); err != nil {
+					if err := e.series(ctx, subject, e.size(100_000), round+1); err != nil {
 						return err
 					}
 				}
@@ -65,7 +64,7 @@ func scrape() Scenario {
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
 				for _, subject := range []string{load.Kubelet, load.Prober} {
-					if err := e.scrapeManager(ctx, subject, cmp.Or(e.Probes, 100_000), round+1); err != nil {
+					if err := e.scrapeManager(ctx, subject, e.size(100_000), round+1); err != nil {
 						return err
 					}
 				}
@@ -157,7 +156,7 @@ func reader() Scenario {
 				for _, subject := range []string{load.Kubelet, load.Prober} {
 					e.Logf("%s: results without a reader, round %d", subject, round+1)
 					figures := make(map[string]record.Number)
-					r := parts.ResultsRequest{Subject: subject, Containers: cmp.Or(e.Probes, 10_000), Changes: 10 * cmp.Or(e.Probes, 10_000), Seconds: e.Seconds}
+					r := parts.ResultsRequest{Subject: subject, Containers: e.size(10_000), Changes: 10 * e.size(10_000), Seconds: e.Seconds}
 					if err := child.Run(ctx, parts.ResultsJob, r, &figures); err != nil {
 						return err
 					}

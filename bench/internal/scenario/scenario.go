@@ -36,7 +36,7 @@ type Scenario struct {
 	Ratio   string // the figure whose ratio to that of Peer is shown; "": none
 	Peer    string // subject
 	Goals   []Goal
-	Plot    *Plot
+	Plots   []Plot
 }
 
 // Column is a figure of a table.
@@ -59,16 +59,16 @@ type Goal struct {
 type Plot struct {
 	Title  string
 	Figure string
-	// X is the parameter of the horizontal axis, a number; "" makes one bar for each row.
-	X   string
-	Log bool // both axes are logarithmic
+	// X is the parameter of the horizontal axis, a number; both axes are logarithmic then. ""
+	// makes one bar for each row.
+	X string
 }
 
 // Env is what a scenario runs in.
 type Env struct {
 	Seconds int
 	Rounds  int
-	Probes  int                    // replaces the number of probes of the scenario, for a quick look; 0: does not
+	Probes  int                    // most probes of a load, for a quick look; 0: no limit
 	Emit    func(record.Run)       // takes a run
 	Logf    func(string, ...any)   // shows progress
 	prober  func() (string, error) // builds the binary
@@ -160,6 +160,14 @@ func build(ctx context.Context, path string) error {
 		return fmt.Errorf("build prober: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// size returns the number of probes of a load.
+func (e *Env) size(probes int) int {
+	if e.Probes > 0 {
+		return min(probes, e.Probes)
+	}
+	return probes
 }
 
 // emit records figures of a subject, or why there are none.

@@ -28,8 +28,10 @@ func TestFiguresOfGoalsAreShown(t *testing.T) {
 		if s.Ratio != "" && (!shown(s.Ratio) || s.Peer == "") {
 			t.Errorf("%s: ratio of %q", s.Name, s.Ratio)
 		}
-		if s.Plot != nil && !shown(s.Plot.Figure) {
-			t.Errorf("%s: plot of %q", s.Name, s.Plot.Figure)
+		for _, p := range s.Plots {
+			if !shown(p.Figure) {
+				t.Errorf("%s: plot of %q", s.Name, p.Figure)
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func stream() Scenario {
 			if err != nil {
 				return err
 			}
-			n := cmp.Or(e.Probes, 10_000)
+			n := e.size(10_000)
 			for round := range e.Rounds {
 				e.Logf("%s: %d probes, %d readers, round %d", proberRun, n, readers, round+1)
 				a, err := e.startAgent(ctx, server, n/2, 2, 10)
@@ -146,7 +146,8 @@ func (f *follower) follow(ctx context.Context, url string) error {
 		if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
 			isProbe = string(name) == "probe"
 		} else if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && isProbe {
-			if err := f.update(data); err != nil {
+			// The end of ctx cuts the last line.
+			if err := f.update(data); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

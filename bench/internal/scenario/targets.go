@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -38,7 +37,7 @@ func targets() Scenario {
 			if err != nil {
 				return err
 			}
-			n := cmp.Or(e.Probes, 1000)
+			n := e.size(1000)
 			for round := range e.Rounds {
 				for _, subject := range []string{load.Kubelet, load.Prober, proberRun} {
 					e.Logf("%s: %d HTTP targets, round %d", subject, n, round+1)
