@@ -159,7 +159,7 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -23,6 +23,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -281,6 +282,10 @@ func (a *Agent) close() {
 		if err := a.handlers.Close(); err != nil {
 			a.log.Error("plugins could not be closed", "error", err)
 		}
+	}
+	// Exec probes may have started processes that have left their group.
+	if left := procgroup.EndMarked(a.cfg.mark); left > 0 {
+		a.log.Warn("processes of probes could not be ended", "count", left)
 	}
 	if a.lock != nil {
 		_ = a.lock.Close()

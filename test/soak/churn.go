@@ -263,7 +263,7 @@ func (l *latencies) await(ctx context.Context, begin time.Time, what string, sho
 		if over || ctx.Err() != nil && took <= limit {
 			return ok
 		}
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 	}
 }
 

@@ -68,7 +68,14 @@ func runKills(ctx context.Context, o *options, r *report) error {
 	if err := k.tell("open"); err != nil {
 		return err
 	}
+	if _, err := k.awaitAll(ctx, a); err != nil {
+		return err
+	}
 	a.end(r)
+	if left := marked(k.mark); len(left) > 0 {
+		r.fault("%d processes outlive an agent that has ended", len(left))
+		awaitEnd(kill(left))
+	}
 	if left, err := os.ReadDir(filepath.Join(o.temp, "tmp")); err != nil || len(left) > 0 {
 		r.fault("%d files and folders are left in TMPDIR, %v", len(left), err)
 	}
@@ -271,6 +278,15 @@ func open(pids []int) (fds []int) {
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else it has ended
 			fds = append(fds, fd)
 		}
+	}
+	return fds
+}
+
+// kill kills processes that an agent has left, and returns descriptors of them.
+func kill(pids []int) (fds []int) {
+	fds = open(pids)
+	for _, fd := range fds {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 	return fds
 }

@@ -1,0 +1,63 @@
+package agent_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRunEndsProcessesThatLeftTheirGroup starts, by an exec probe, a process with a session of its
+// own: the end of the attempt does not end it, but that of the agent does.
+func TestRunEndsProcessesThatLeftTheirGroup(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	fd := -1
+	t.Run("agent", func(t *testing.T) { // the agent has ended after it
+		r := start(t, `apiVersion: v1
+kind: Pod
+metadata:
+  name: strays
+  annotations:
+    prober.dev/probes: |
+      web:
+        readiness:
+          exec:
+            command:
+            - sh
+            - -c
+            - |
+              [ -e `+file+` ] || setsid sh -c 'echo $$$$ >`+file+`.new; mv `+file+`.new `+file+`; exec sleep 1000' >/dev/null 2>&1 &
+              until [ -e `+file+` ]; do sleep 0.02; done
+          period: 100ms
+          timeout: 1m
+spec:
+  containers:
+  - name: web
+`)
+		r.lines.await(t, 0, "result changed", "result=success")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fd, err = unix.PidfdOpen(pid, 0); err != nil {
+			t.Fatalf("the process has ended with its attempt: %v", err)
+		}
+	})
+	if fd < 0 {
+		return
+	}
+	defer unix.Close(fd)
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(poll, 0); n != 1 {
+		t.Errorf("the process outlives the agent, %v", err)
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
