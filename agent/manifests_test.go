@@ -139,6 +139,7 @@ spec:
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
 		t.Error("no restart is counted")
 	}
+	awaitEvent(t, events, "pod", "the pod", func(pod *v1.Pod) bool { return pod.Name == "job" }) // else its removal is not streamed
 	write(t, path, "{apiVersion: v1, kind: List, items: []}")
 	awaitEvent(t, events, "pod", "the pod is gone", func(pod *struct{ Removed bool }) bool { return pod.Removed })
 	if _, body := r.do("GET", "/metrics"); strings.Contains(body, series) {
