@@ -115,17 +115,22 @@ func (t *Task) State() State {
 	return State{}
 }
 
-// present returns the state of t for a tick.
-func (t *Task) present() State {
-	known := t.State()
-	if !t.pulls.Load() {
-		return known
+// noState is the state before the first one.
+var noState State
+
+// present returns the state of t for a tick. It must not be modified.
+func (t *Task) present() *State {
+	known := t.published.Load()
+	if known == nil {
+		known = &noState
 	}
-	s := t.Source.State()
-	if s != known {
-		t.SetState(s)
+	if t.pulls.Load() {
+		if s := t.Source.State(); s != *known {
+			known = &s
+			t.published.Store(known)
+		}
 	}
-	return s
+	return known
 }
 
 // use is called for each new worker of t.

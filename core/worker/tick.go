@@ -26,7 +26,7 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 		}
 	}()
 	state := w.task.Load().present()
-	a, gate, more := w.enter(r, start, &state)
+	a, gate, more := w.enter(r, start, state)
 	if a.setup == nil {
 		w.passed(gate)
 		return more
