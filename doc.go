@@ -32,7 +32,8 @@
 //     runs manifests as local processes.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
-//     metrics. agent/client, agent/api: speak to a running agent.
+//     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
+//     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //
 // Imports point down only: the core imports no handler, and handlers import nothing of
