@@ -302,8 +302,11 @@ func (g *Group[K]) replace(was Current[K], p Probe, keepRun bool) bool {
 	if !slices.Contains(g.entries[e.key], e) || e.version != was.version {
 		return false
 	}
+	change := worker.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused}
+	if !e.Worker.Update(change) { // it has just ended by itself
+		return false
+	}
 	e.version++
-	e.Worker.Update(worker.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused})
 	e.tag, e.paused = p.Tag, p.Paused
 	return true
 }

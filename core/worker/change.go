@@ -35,12 +35,12 @@ type Change struct {
 
 // Update changes the probe. The attempt under way is cancelled and not counted. A new period
 // applies at once: the next tick is due one new period after the last, or now if that has
-// passed.
-func (w *Worker) Update(c Change) {
+// passed. Update reports false, and changes nothing, if w has stopped.
+func (w *Worker) Update(c Change) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
-		return
+		return false
 	}
 	if !c.KeepRun {
 		w.quarantine = nil // the new handler has not failed yet
@@ -62,6 +62,7 @@ func (w *Worker) Update(c Change) {
 	if !w.triggered || !w.begun {
 		w.armLocked(w.due)
 	}
+	return true
 }
 
 // invalidateLocked cancels the attempt under way, which is not counted.

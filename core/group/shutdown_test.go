@@ -1,0 +1,288 @@
+package group_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+func TestShutdown(t *testing.T) {
+	bubble(t, "cancels attempts, waits for them and drops their results", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		channel := g.Results(probe.Readiness).Updates()
+		p := newProbe()
+		var ended time.Duration
+		h := newReleaser(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+			start := time.Now()
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			ended = time.Since(start)
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		p.Handler, p.Spec.Timeout = h, -1
+		add(t, g, "k", p)
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ended != 3*time.Second {
+			t.Errorf("the attempt took %v", ended)
+		}
+		if _, ok := g.Results(probe.Readiness).Get("checkout/web/1"); ok {
+			t.Error("a result is left")
+		}
+		for u := range channel { // closed
+			if u.Result == results.Success {
+				t.Errorf("update %+v", u)
+			}
+		}
+		h.wantReleased(t, "Shutdown", 1)
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Errorf("second Shutdown: %v", err)
+		}
+		h.wantReleased(t, "second Shutdown", 1)
+	})
+	bubble(t, "names the probes whose handlers do not return", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		for i := range 12 {
+			p := newProbe()
+			p.Name = "deaf"
+			p.Task.Subject = results.Subject{Container: fmt.Sprintf("c%02d", i)}
+			if i == 0 {
+				p.Task.Subject.Namespace, p.Task.Subject.Pod = "", "a-pod"
+			}
+			p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+			p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+				time.Sleep(time.Minute)
+				return probe.Outcome{}, nil
+			})
+			add(t, g, fmt.Sprint(i), p)
+		}
+		healthy := newProbe()
+		healthy.Task.SetState(worker.Running("healthy", time.Now()))
+		add(t, g, "healthy", healthy)
+		cause := errors.New("the host goes down")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+		defer cancel()
+		start := time.Now()
+		err := g.Shutdown(ctx)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+		var left *group.LeftError
+		if !errors.As(err, &left) || len(left.Left) != 12 || !errors.Is(err, cause) {
+			t.Fatalf("got %v", err)
+		}
+		text := err.Error()
+		if !strings.HasPrefix(text, `left behind probes under way: container "c01" readiness (handler "deaf"), container "c02"`) ||
+			!strings.HasSuffix(text, " and 2 more: the host goes down") {
+			t.Error(text)
+		}
+		if pod := (&group.LeftError{Left: left.Left[11:], Err: cause}).Error(); pod !=
+			`left behind probes under way: /a-pod container "c00" readiness (handler "deaf"): the host goes down` {
+			t.Error(pod)
+		}
+		if err := g.Shutdown(t.Context()); err != nil { // waits for them
+			t.Error(err)
+		}
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("the second Shutdown waited until %v", took)
+		}
+	})
+	release := make(map[string]chan struct{})
+	blocking := func(name string) group.Config {
+		return group.Config{Observers: []worker.Observer{observerFunc(func(worker.Info) worker.ProbeObserver {
+			release[name] = make(chan struct{})
+			return closing(func() { <-release[name] })
+		})}}
+	}
+	bubble(t, "names a probe whose observer does not return from Close", blocking("resting"), func(t *testing.T, g *group.Group[string]) {
+		add(t, g, "k", newProbe())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var left *group.LeftError
+		if err := g.Shutdown(ctx); !errors.As(err, &left) || len(left.Left) != 1 {
+			t.Errorf("got %v", err)
+		}
+		close(release["resting"])
+	})
+	bubble(t, "names a probe whose observer blocks after its last tick", blocking("ticking"), func(t *testing.T, g *group.Group[string]) {
+		p := newProbe()
+		p.Handler, p.Spec.Timeout = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+			<-ctx.Done()
+			return probe.Outcome{}, nil
+		}), -1
+		add(t, g, "k", p)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var left *group.LeftError
+		if err := g.Shutdown(ctx); !errors.As(err, &left) || len(left.Left) != 1 {
+			t.Errorf("got %v", err)
+		}
+		close(release["ticking"])
+	})
+	bubble(t, "waits for a probe that was removed before", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		p := newProbe()
+		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			time.Sleep(time.Minute)
+			return probe.Outcome{}, nil
+		})
+		add(t, g, "k", p)
+		g.Remove("k")
+		start := time.Now()
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// observerFunc is a function that is a [worker.Observer].
+type observerFunc func(worker.Info) worker.ProbeObserver
+
+func (f observerFunc) Observe(i worker.Info) worker.ProbeObserver { return f(i) }
+
+// closing is called when a probe ends.
+type closing func()
+
+func (closing) Tick(*worker.Tick)              {}
+func (closing) Skipped(worker.SkipReason, int) {}
+func (c closing) Close()                       { c() }
+
+// TestConcurrent calls every method at the same time, in real time; it is for the race detector.
+// All handlers must be released, and all workers end.
+func TestConcurrent(t *testing.T) {
+	gates := new(gateLog)
+	g, err := group.New[string](group.Config{History: 1 << 16, Observers: []worker.Observer{gates}, Event: func(group.Event) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var readers, writers sync.WaitGroup
+	readers.Go(func() {
+		for range g.Subscribe(ctx) {
+		}
+	})
+	readers.Go(func() {
+		for ctx.Err() == nil {
+			for id, s := range g.All() {
+				_, _ = g.Status(id)
+				_ = s.Gate
+			}
+			_ = g.Infos(func(*worker.Info) bool { return true })
+			_ = g.Keys()
+		}
+	})
+	var mu sync.Mutex
+	var owned []*releaser // by the group
+	for i := range 4 {
+		writers.Go(func() {
+			for n := range 150 {
+				key := fmt.Sprint((i + n) % 3)
+				h := newReleaser(func(context.Context, probe.Request) (probe.Outcome, error) {
+					return probe.Outcome{Result: probe.Result(1 + n%3)}, nil
+				})
+				p := newProbe()
+				p.Handler, p.Kind, p.Spec.Period = h, probe.Kinds[n%2], time.Millisecond
+				p.Task.SetState(worker.Running(fmt.Sprint(key, p.Kind), time.Now()))
+				id := group.ID[string]{Key: key, Task: "web", Kind: p.Kind}
+				taken := g.Add(key, p) == nil
+				if was, ok := g.Current(id); !taken && ok {
+					p.Task = was.Task
+					taken = g.Update(key, p, group.Keep{}) == nil
+				}
+				if taken {
+					mu.Lock()
+					owned = append(owned, h)
+					mu.Unlock()
+				}
+				switch n % 6 {
+				case 0:
+					_ = g.Trigger(id)
+				case 1:
+					_ = g.Pause(id)
+				case 2:
+					_ = g.Resume(id)
+				case 3:
+					p.Task.SetState(worker.State{Found: true, PodEnded: true})
+				case 4:
+					g.Remove(key)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	readers.Wait()
+	for _, h := range owned {
+		h.wantReleased(t, "a handler", 1)
+	}
+	if gates.closed < len(owned)/10 {
+		t.Errorf("%d observers closed", gates.closed)
+	}
+}
+
+// TestShutdownDuringFirstAdd is for the race detector: the first probe makes what all share.
+func TestShutdownDuringFirstAdd(t *testing.T) {
+	for range 20 {
+		g := newGroup(t)
+		var both sync.WaitGroup
+		both.Go(func() { _ = g.Add("k", newProbe()) })
+		both.Go(func() {
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+	}
+}
+
+// TestHangingNeighbours checks that probes which hang delay no other: its ticks are exact.
+func TestHangingNeighbours(t *testing.T) {
+	bubble(t, "a thousand", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		for i := range 1000 {
+			p := newProbe()
+			p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+			p.Spec = probe.Spec{Period: time.Second, Timeout: -1}
+			p.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+				<-ctx.Done()
+				return probe.Outcome{}, ctx.Err()
+			})
+			if err := g.Add(fmt.Sprint(i), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		var times list[time.Time]
+		p := newProbe()
+		p.Spec.Period = 100 * ms
+		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			times.add(time.Now())
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		add(t, g, "healthy", p)
+		wait(10 * time.Second)
+		at := times.get()
+		if len(at) < 100 {
+			t.Fatalf("%d ticks", len(at))
+		}
+		for i := 2; i < len(at); i++ {
+			if between := at[i].Sub(at[i-1]); between != 100*ms {
+				t.Errorf("tick %d is %v after the one before", i, between)
+			}
+		}
+	})
+}
