@@ -1,8 +1,8 @@
 package prober_test
 
 import (
-	"go/parser"
-	"go/token"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,17 +83,96 @@ func TestReadmePodIsValid(t *testing.T) {
 	}
 }
 
-// TestGoBlocksParse keeps the shorter Go blocks of the documents from becoming wrong Go.
-func TestGoBlocksParse(t *testing.T) {
+// blockPreamble declares what the Go blocks of the documents use without declaring it.
+const blockPreamble = `package blocks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/handlers/builtin/grpcprobe"
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/tcpprobe"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+var (
+	ctx      context.Context
+	version  string
+	mux      *http.ServeMux
+	dialer   net.Dialer
+	pod      *v1.Pod
+	status   v1.PodStatus
+	store    manager.StatusStore
+	source   manager.StatusSource
+	recorder manager.Recorder
+	registry handlers.Registry
+	host     *wasm.Host
+	g        *group.Group[string]
+	m        *manager.Manager
+	tcp      *tcpprobe.Handler
+	backlog  probe.Handler
+)
+`
+
+// TestGoBlocksCompile compiles the shorter Go blocks of the documents. Their variables and imports
+// may be unused.
+func TestGoBlocksCompile(t *testing.T) {
+	source, count := blockPreamble, 0
 	for _, file := range []string{"README.md", "docs/embedding.md"} {
-		for _, source := range blocks(t, file, "go") {
-			if strings.HasPrefix(source, "package") || strings.HasPrefix(source, "Probe(") {
+		for _, block := range blocks(t, file, "go") {
+			if strings.HasPrefix(block, "package") || strings.HasPrefix(block, "Probe(") {
 				continue
 			}
-			if _, err := parser.ParseFile(token.NewFileSet(), file, "package p\nfunc _() {\n"+source+"\n}", 0); err != nil {
-				t.Errorf("%s: %v\n%s", file, err, source)
-			}
+			count++
+			source += fmt.Sprintf("\nfunc _() {\n//line %s-block-%d:1\n%s\n}\n", file, count, block)
 		}
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	replace := map[string]map[string]string{"Replace": {abs(t, "docs/blocks/blocks.go"): write("blocks.go", source)}}
+	overlay, err := json.Marshal(replace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The compiler reports all errors, also those of unused variables.
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "-overlay", write("overlay.json", string(overlay)), "./docs/blocks").CombinedOutput()
+	compiled := err == nil
+	for line := range strings.Lines(string(out)) {
+		switch {
+		case strings.Contains(line, "declared and not used"), strings.Contains(line, "imported and not used"):
+			compiled = true
+		case strings.HasPrefix(line, "#"): // the name of the package
+		default:
+			t.Error(strings.TrimSpace(line))
+		}
+	}
+	if !compiled || count < 10 {
+		t.Errorf("%d blocks were found, want at least 10, and compiled: %t", count, compiled)
 	}
 }
 
