@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,154 +14,96 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/handlers"
-	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/wasm"
-	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
-// container is one running copy of a workload.
-type container interface {
-	Waiting() int // jobs in its queue
-	Stop()
+// running is a container of a pod.
+type running struct {
+	container
+	pod   *v1.Pod
+	start func(*fabric) container
 }
 
-// workload starts containers on the fabric, by name.
-type workload map[string]func(*fabric) container
-
-// agent runs pods of goroutines, without package agent of prober: it uses core/manager, and is its
-// manager's source of statuses. A program that keeps package agent, and only brings other pods,
-// implements agent.PodSource instead.
+// agent runs pods of goroutines, without package agent of prober: it uses core/manager. A program
+// that keeps package agent, and only brings other pods, implements agent.PodSource instead.
 type agent struct {
 	network  *fabric
 	registry handlers.Registry
 	host     *wasm.Host
+	statuses manager.StatusStore
 	manager  *manager.Manager
 
-	mu   sync.Mutex
-	pods map[types.UID]*runningPod
-}
-
-type runningPod struct {
-	pod        *v1.Pod
-	workload   workload
-	containers map[string]container // by container ID
-	status     v1.PodStatus         // replaced as a whole, never modified
+	mu         sync.Mutex
+	containers map[string]running // by container ID
 }
 
 func newAgent(ctx context.Context, network *fabric, plugins []string) (*agent, error) {
-	a := &agent{network: network, pods: make(map[types.UID]*runningPod)}
+	a := &agent{network: network, containers: make(map[string]running)}
 	if err := a.register(ctx, plugins); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	m, err := manager.New(manager.Config{Status: a, Handlers: &a.registry})
+	m, err := manager.New(manager.Config{Status: &a.statuses, Handlers: &a.registry})
 	a.manager = m
 	return a, err
-}
-
-// register fills the registry: the built-in handlers, our own, and plugins.
-func (a *agent) register(ctx context.Context, plugins []string) (err error) {
-	cfg := builtin.Config{DialContext: a.network.DialContext, Runner: &builtin.HostRunner{}}
-	if err := builtin.Register(&a.registry, cfg); err != nil {
-		return err
-	}
-	if err := a.registry.Register("backlog", "this agent", &backlog{a.waiting}); err != nil {
-		return err
-	}
-	if a.host, err = wasm.New(wasm.Config{DialContext: a.network.DialContext}); err != nil {
-		return err
-	}
-	for _, path := range plugins {
-		code, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		handler, err := a.host.Load(ctx, plugin.Found{Module: code})
-		if err != nil {
-			return err
-		}
-		if err := a.registry.Register(handler.Manifest().Name, path, handler); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// PodStatus implements [manager.StatusSource].
-func (a *agent) PodStatus(uid types.UID) (v1.PodStatus, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.pods[uid]
-	if !ok {
-		return v1.PodStatus{}, false
-	}
-	return p.status, true
 }
 
 func (a *agent) waiting(containerID string) (jobs int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, p := range a.pods {
-		if c, ok := p.containers[containerID]; ok {
-			return c.Waiting(), true
-		}
+	c, ok := a.containers[containerID]
+	if !ok {
+		return 0, false
 	}
-	return 0, false
+	return c.Waiting(), true
 }
 
-// Start starts the containers of pod and probes them.
+// Start starts the containers of pod and probes them. It must not be called during [agent.Watch].
 func (a *agent) Start(ctx context.Context, pod *v1.Pod, w workload) error {
-	p := &runningPod{pod: pod, workload: w, containers: make(map[string]container)}
-	p.status = v1.PodStatus{Phase: v1.PodRunning, PodIP: podIP}
+	status := v1.PodStatus{Phase: v1.PodRunning, PodIP: podIP}
 	for _, c := range pod.Spec.Containers {
-		p.status.ContainerStatuses = append(p.status.ContainerStatuses, a.newContainer(p, c.Name, 0))
+		status.ContainerStatuses = append(status.ContainerStatuses, a.run(pod, c.Name, w[c.Name], 0))
 	}
-	a.mu.Lock()
-	a.pods[pod.UID] = p
-	a.mu.Unlock()
+	a.statuses.SetPodStatus(pod, status)
 	if err := a.manager.AddPod(ctx, pod); err != nil {
 		return err
 	}
-	a.publish(ctx, pod.UID)
+	a.publish(ctx, pod, &status)
 	return nil
 }
 
-func (a *agent) newContainer(p *runningPod, name string, restarts int32) v1.ContainerStatus {
-	id := fmt.Sprintf("goroutine://%s-%d", name, restarts)
-	p.containers[id] = p.workload[name](a.network)
+// run starts a container, and returns its status. Its ID is unique.
+func (a *agent) run(pod *v1.Pod, name string, start func(*fabric) container, restarts int32) v1.ContainerStatus {
+	id := fmt.Sprintf("goroutine://%s/%s-%d", pod.UID, name, restarts)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.containers[id] = running{start(a.network), pod, start}
 	return v1.ContainerStatus{
 		Name: name, ContainerID: id, RestartCount: restarts,
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}
 }
 
-// publish writes the decided results of the probes into the pod's status.
-func (a *agent) publish(ctx context.Context, uid types.UID) {
-	a.mu.Lock()
-	p, ok := a.pods[uid]
-	if !ok {
-		a.mu.Unlock()
-		return
-	}
-	status := p.status.DeepCopy()
-	a.mu.Unlock()
-	a.manager.UpdatePodStatus(ctx, p.pod, status)
-	a.mu.Lock()
-	p.status = *status
-	a.mu.Unlock()
+// publish publishes a status, with the decided results of the probes in it.
+func (a *agent) publish(ctx context.Context, pod *v1.Pod, status *v1.PodStatus) {
+	a.manager.UpdatePodStatus(ctx, pod, status)
+	a.statuses.SetPodStatus(pod, *status)
 }
 
-// Watch reads the decided results, as a kubelet's sync loop does, and prints each.
+// Watch applies the decided results, as a kubelet's sync loop does, and prints each.
 func (a *agent) Watch(ctx context.Context) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for u := range a.manager.Subscribe(ctx) {
-			if u.Removed { // the container was replaced, or its pod is gone
+			switch uid := types.UID(u.PodUID); {
+			case u.Removed: // the container was replaced, or its pod is gone
 				continue
+			case u.Kind == probe.Readiness:
+				a.statuses.SetContainerReadiness(uid, u.ContainerID, u.Result == results.Success)
+			case u.Result == results.Failure:
+				a.restart(ctx, u.ContainerID)
+			case u.Kind == probe.Startup:
+				a.statuses.SetContainerStartup(uid, u.ContainerID, u.Result == results.Success)
 			}
-			if u.Kind != probe.Readiness && u.Result == results.Failure {
-				a.restart(types.UID(u.PodUID), u.ContainerID)
-			}
-			a.publish(ctx, types.UID(u.PodUID))
 			if !yield(fmt.Sprintf("%s %s %s", u.ContainerID, u.Kind, u.Result.Word())) {
 				return
 			}
@@ -170,23 +111,24 @@ func (a *agent) Watch(ctx context.Context) iter.Seq[string] {
 	}
 }
 
-// restart replaces a container. Its new ID lifts the hold of its workers.
-func (a *agent) restart(uid types.UID, containerID string) {
+// restart replaces a container. Its new ID ends the hold of its probes.
+func (a *agent) restart(ctx context.Context, id string) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	p := a.pods[uid]
-	if p == nil || p.containers[containerID] == nil {
+	old, ok := a.containers[id]
+	delete(a.containers, id)
+	a.mu.Unlock()
+	if !ok {
 		return
 	}
-	p.containers[containerID].Stop()
-	delete(p.containers, containerID)
-	status := p.status.DeepCopy()
+	old.Stop()
+	now, _ := a.statuses.PodStatus(old.pod.UID)
+	status := now.DeepCopy() // what a store returns is read-only
 	for i, c := range status.ContainerStatuses {
-		if c.ContainerID == containerID {
-			status.ContainerStatuses[i] = a.newContainer(p, c.Name, c.RestartCount+1)
+		if c.ContainerID == id {
+			status.ContainerStatuses[i] = a.run(old.pod, c.Name, old.start, c.RestartCount+1)
 		}
 	}
-	p.status = *status
+	a.publish(ctx, old.pod, status)
 }
 
 // Close ends the probes, the containers and the plugins.
@@ -195,10 +137,8 @@ func (a *agent) Close() error {
 	if a.manager != nil {
 		errs = append(errs, a.manager.Close())
 	}
-	for _, p := range a.pods {
-		for _, c := range p.containers {
-			c.Stop()
-		}
+	for _, c := range a.containers {
+		c.Stop()
 	}
 	errs = append(errs, a.registry.Close())
 	if a.host != nil {

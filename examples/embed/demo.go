@@ -19,6 +19,15 @@ import (
 // podIP is the address of the one pod in the fabric.
 const podIP = "10.1.0.7"
 
+// container is one running copy of a workload.
+type container interface {
+	Waiting() int // jobs in its queue
+	Stop()
+}
+
+// workload starts containers on the fabric, by name.
+type workload map[string]func(*fabric) container
+
 // demoPod returns a pod with a web server, a worker whose queue grows until it is restarted, and with
 // the redis plugin a cache.
 func demoPod(withRedis bool) (*v1.Pod, workload) {

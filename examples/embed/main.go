@@ -1,9 +1,11 @@
 // Command embed is a small platform agent around prober's core. Its containers are goroutines on a
-// network inside the process. It shows what an agent provides: a source of container statuses
-// (agent.go), a handler of its own (backlog.go), and a dialer (fabric.go), which the built-in
-// handlers and WebAssembly plugins use.
+// network inside the process. agent.go is the agent: it publishes statuses, and applies results. Of
+// what else an agent may bring, handlers.go shows handlers and plugins, backlog.go a handler of its
+// own, and fabric.go a dialer for all of them; demo.go is the pod.
 //
 //	go run . [plugin.wasm]
+//
+// Two agents without Kubernetes are beside it, in services and registrar.
 package main
 
 import (

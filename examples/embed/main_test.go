@@ -42,10 +42,10 @@ func TestAgentProbesThroughItsOwnNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := map[string]bool{
-		"goroutine://web-0 readiness success":   true,
-		"goroutine://cache-0 readiness success": true,
-		"goroutine://worker-0 liveness failure": true,
-		"goroutine://worker-N liveness success": true,
+		"goroutine://shop-1/web-0 readiness success":   true,
+		"goroutine://shop-1/cache-0 readiness success": true,
+		"goroutine://shop-1/worker-0 liveness failure": true,
+		"goroutine://shop-1/worker-N liveness success": true,
 	}
 	restarted := regexp.MustCompile(`worker-[1-9]\d* `) // whoever is slow may miss the first
 	for line := range a.Watch(ctx) {
@@ -57,7 +57,7 @@ func TestAgentProbesThroughItsOwnNetwork(t *testing.T) {
 	for line := range missing {
 		t.Errorf("never saw %q", line)
 	}
-	status, _ := a.PodStatus(pod.UID)
+	status, _ := a.statuses.PodStatus(pod.UID)
 	for _, c := range status.ContainerStatuses {
 		if c.Name != "worker" && !c.Ready {
 			t.Errorf("%s is not ready", c.Name)
