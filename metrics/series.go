@@ -140,7 +140,7 @@ func (s *series) tick(t *worker.Tick, quarantined **outcomes) {
 	}
 	s.totals[t.Result+1].Add(1)
 	if !failed(t) {
-		s.observeDuration(t.End.Sub(t.Start))
+		s.observeDuration(t.Duration())
 	}
 }
 

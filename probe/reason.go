@@ -84,5 +84,5 @@ func IsHostTrouble(err error) bool {
 
 // ErrNoSlot matches the error of a handler that could not begin the attempt because it
 // had no free instance, process or slot. The tick is skipped and counted, and is never a
-// Failure of the target.
+// Failure of the target. See [SuspendTimeout] for handlers that wait for a slot.
 var ErrNoSlot = errors.New("no free slot")

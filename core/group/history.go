@@ -177,7 +177,7 @@ const tickHeader = 8 + 8 + 4 + 4 + 1 + 1
 
 func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text string) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start.UnixNano()))
-	b = binary.LittleEndian.AppendUint64(b, uint64(t.End.Sub(t.Start)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.Duration()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(output)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 	b = append(b, byte(t.Attempts), byte(result))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/probe"
 )
 
 // attemptContext is the context of one attempt. It costs neither a timer nor memory until a
@@ -11,31 +13,84 @@ import (
 // asked is used again for the next attempt. So a handler must not begin to use it after it has
 // returned.
 type attemptContext struct {
-	deadline time.Time // zero: none; read-only during the attempt
+	timeout time.Duration // 0: none; read-only during the attempt
 
-	mu     sync.Mutex
-	err    error // nil until the context has ended
-	done   chan struct{}
-	timer  *time.Timer
-	after  map[*func()]struct{} // functions of AfterFunc that were not called yet
-	shared bool                 // someone may wait for the end, or ask for it again
+	mu       sync.Mutex
+	deadline time.Time     // zero: none
+	watch    stallWatch    // set before the attempt
+	deferred time.Duration // how long the timeout was suspended
+	err      error         // nil until the context has ended
+	done     chan struct{}
+	timer    *time.Timer
+	after    map[*func()]struct{} // functions of AfterFunc that were not called yet
+	shared   bool                 // someone may wait for the end, ask for it again, or change the deadline
 }
 
-var _ context.Context = (*attemptContext)(nil)
+var (
+	_ context.Context = (*attemptContext)(nil)
+	_ probe.Suspender = (*attemptContext)(nil)
+)
 
-// begin makes c the context of an attempt.
-func (c *attemptContext) begin(deadline time.Time) {
+// begin makes c the context of an attempt that begins now.
+func (c *attemptContext) begin(timeout time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline, c.err = deadline, nil
+	c.timeout, c.deferred, c.err = timeout, 0, nil
+	c.restartLocked(now)
 }
 
-// end ends c, and reports whether it may be used for another attempt.
-func (c *attemptContext) end() (reusable bool) {
+func (c *attemptContext) restartLocked(now time.Time) {
+	c.deadline = time.Time{}
+	if c.timeout > 0 {
+		c.deadline = now.Add(c.timeout)
+	}
+}
+
+// lost returns how long the agent did not run since the timeout began.
+func (c *attemptContext) lost() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watch.lost()
+}
+
+// Suspend implements [probe.Suspender].
+func (c *attemptContext) Suspend() (resume func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checkLocked()
+	if c.err != nil {
+		return nil, false
+	}
+	c.shared, c.deadline = true, time.Time{}
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	since := time.Now()
+	return sync.OnceFunc(func() { c.resume(since) }), true
+}
+
+// resume restarts the timeout, which was suspended at since.
+func (c *attemptContext) resume(since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	now := time.Now()
+	c.deferred += now.Sub(since)
+	c.watch.restart()
+	c.restartLocked(now)
+	c.watchLocked()
+}
+
+// end ends c. It returns how long its timeout was suspended, and whether c may be used for another
+// attempt.
+func (c *attemptContext) end() (deferred time.Duration, reusable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.endLocked(context.Canceled)
-	return !c.shared
+	return c.deferred, !c.shared
 }
 
 // cancel ends c.
@@ -60,6 +115,8 @@ func (c *attemptContext) endLocked(err error) {
 
 // Deadline implements [context.Context].
 func (c *attemptContext) Deadline() (deadline time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.deadline, !c.deadline.IsZero()
 }
 
@@ -87,7 +144,12 @@ func (c *attemptContext) Err() error {
 }
 
 // Value implements [context.Context].
-func (c *attemptContext) Value(any) any { return nil }
+func (c *attemptContext) Value(key any) any {
+	if key == (probe.SuspenderKey{}) {
+		return c
+	}
+	return nil
+}
 
 // AfterFunc calls f in a goroutine when c ends. The context package uses it for contexts that are
 // derived from c, which would cost a goroutine each otherwise.
@@ -120,11 +182,15 @@ func (c *attemptContext) watchLocked() {
 	if c.err != nil || c.timer != nil || c.deadline.IsZero() {
 		return
 	}
-	c.timer = time.AfterFunc(time.Until(c.deadline), func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Until(c.deadline), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.endLocked(context.DeadlineExceeded)
+		if c.timer == timer { // it was not suspended
+			c.endLocked(context.DeadlineExceeded)
+		}
 	})
+	c.timer = timer
 }
 
 // checkLocked ends c if its deadline has passed.

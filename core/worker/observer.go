@@ -115,6 +115,7 @@ type Tick struct {
 	Due         time.Time // when it should have begun
 	Start       time.Time // when it did
 	End         time.Time
+	Deferred    time.Duration // of that, attempts waited for a slot; see [probe.Suspender]
 	ContainerID string
 	Handler     string // that made the attempts
 	Attempts    int
@@ -131,6 +132,9 @@ type Tick struct {
 	// Quarantined is the end of the quarantine of the probe; zero without one.
 	Quarantined time.Time
 }
+
+// Duration returns how long the attempts took, without the time that they were deferred.
+func (t *Tick) Duration() time.Duration { return t.End.Sub(t.Start) - t.Deferred }
 
 // Changed reports whether the tick changed the decided result.
 func (t *Tick) Changed() bool { return t.Before != t.After }

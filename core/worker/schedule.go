@@ -94,12 +94,14 @@ type runner struct {
 	tick    Tick
 }
 
-// endContext ends the context of an attempt. If its handler, or what the handler has started, may
-// still use it, the next attempt gets another one.
-func (r *runner) endContext() {
-	if !r.context.end() {
+// endContext ends the context of an attempt, and returns how long its timeout was suspended. If its
+// handler, or what the handler has started, may still use it, the next attempt gets another one.
+func (r *runner) endContext() (deferred time.Duration) {
+	deferred, reusable := r.context.end()
+	if !reusable {
 		r.context = new(attemptContext)
 	}
+	return deferred
 }
 
 // add adds a worker. Without push it is not due.

@@ -55,6 +55,9 @@ func (m *stallMeter) begin() stallWatch {
 // lost returns how long the agent did not run since the beginning of the attempt.
 func (w stallWatch) lost() time.Duration { return lostBetween(w.start, w.meter.read()) }
 
+// restart makes w measure from now on.
+func (w *stallWatch) restart() { w.start = w.meter.read() }
+
 // end ends the attempt.
 func (w stallWatch) end() { w.meter.attempts.Add(-1) }
 

@@ -80,11 +80,7 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 
 // beginLocked makes the context of r that of the attempt under way.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
-	var deadline time.Time
-	if timeout > 0 {
-		deadline = now.Add(timeout)
-	}
-	r.context.begin(deadline)
+	r.context.begin(timeout, now)
 	w.flight = r.context
 }
 
@@ -94,7 +90,7 @@ func (w *Worker) attempts(r *runner, a *attempt, t *Tick) {
 	for {
 		t.Attempts++
 		a.request.Attempt = t.Attempts
-		t.Outcome, t.Err = w.once(r, a)
+		w.once(r, a, t)
 		if t.Err == nil || errors.Is(t.Err, probe.ErrNoSlot) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
 			return
 		}
@@ -113,18 +109,18 @@ func (w *Worker) retry(r *runner, a *attempt) bool {
 }
 
 // once makes one attempt, with the context of r.
-func (w *Worker) once(r *runner, a *attempt) (probe.Outcome, error) {
+func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
-	outcome, err := Attempt(ctx, a.setup.handler, a.request)
-	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, outcome) {
-		if lost := watch.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
-			outcome, err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, outcome)
+	ctx.watch = watch
+	t.Outcome, t.Err = Attempt(ctx, a.setup.handler, a.request)
+	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, t.Outcome) {
+		if lost := ctx.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
+			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, t.Outcome)
 		}
 	}
-	r.endContext()
-	return outcome, err
+	t.Deferred += r.endContext()
 }
 
 // Attempt calls h once. It cuts the output, drops details that are not a JSON object or too

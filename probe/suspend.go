@@ -1,0 +1,32 @@
+package probe
+
+import "context"
+
+// SuspendTimeout suspends the timeout of an attempt while its handler waits for a slot: waiting
+// must not use up the time that the target has to answer. Until resume is called, ctx has no
+// deadline and ends only if it is cancelled, because the probe was stopped, paused or changed.
+// resume restarts the timeout with its full length.
+//
+// ok is false if ctx has ended, has a deadline of its own, or is not that of an attempt of a
+// worker. Then nothing has changed, and the end of ctx bounds the wait.
+func SuspendTimeout(ctx context.Context) (resume func(), ok bool) {
+	s, ok := ctx.Value(SuspenderKey{}).(Suspender)
+	if !ok {
+		return nil, false
+	}
+	of, _ := s.Deadline()
+	if deadline, _ := ctx.Deadline(); !deadline.Equal(of) {
+		return nil, false
+	}
+	return s.Suspend()
+}
+
+// Suspender is implemented by contexts of attempts whose timeout can be suspended, as
+// [SuspendTimeout] describes. It is the value of [SuspenderKey] in the context.
+type Suspender interface {
+	context.Context
+	Suspend() (resume func(), ok bool)
+}
+
+// SuspenderKey is the key of a [Suspender] in the context of an attempt.
+type SuspenderKey struct{}
